@@ -1,0 +1,1 @@
+//! The attribute macros of `harness`; see there for what they accept.

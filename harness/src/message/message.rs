@@ -1,0 +1,140 @@
+//! One message: who said what, when.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Block, ToolCall, ToolResult};
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The person, or the program in their place.
+    User,
+    /// The model.
+    Assistant,
+    /// The tools that the model called.
+    Tool,
+}
+
+/// Who said what, when. It cannot be changed once it is made, and a clone is one pointer.
+///
+/// ```
+/// use harness::{Message, Role};
+///
+/// let message = Message::user("What is 17 * 23?");
+/// assert_eq!(message.role(), Role::User);
+/// assert_eq!(message.text(), "What is 17 * 23?");
+///
+/// let json = serde_json::to_string(&message)?;
+/// assert_eq!(serde_json::from_str::<Message>(&json)?, message);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Inner", into = "Inner")]
+pub struct Message(Arc<Inner>);
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Inner {
+    id: String,
+    role: Role,
+    at_ms: u64,
+    blocks: Vec<Block>,
+}
+
+impl Message {
+    /// A message with a new id, said now.
+    pub fn new(role: Role, blocks: impl IntoIterator<Item = Block>) -> Self {
+        let id = format!("msg_{:032x}", fastrand::u128(..));
+        let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        Self(Arc::new(Inner { id, role, at_ms, blocks: blocks.into_iter().collect() }))
+    }
+
+    /// Words of the person.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::new(Role::User, [Block::text(text)])
+    }
+
+    /// What the model said.
+    pub fn assistant(blocks: impl IntoIterator<Item = Block>) -> Self {
+        Self::new(Role::Assistant, blocks)
+    }
+
+    /// The results of a turn, told from the model's message that asked for them: id and time
+    /// follow from it, so that folding the same facts again gives the same message.
+    pub(crate) fn results_of(asked: &Self, results: impl IntoIterator<Item = ToolResult>) -> Self {
+        Self(Arc::new(Inner {
+            id: format!("{}-results", asked.id()),
+            role: Role::Tool,
+            at_ms: asked.0.at_ms,
+            blocks: results.into_iter().map(Block::ToolResult).collect(),
+        }))
+    }
+
+    /// The id, unique among all messages.
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    /// Who said it.
+    pub fn role(&self) -> Role {
+        self.0.role
+    }
+
+    /// When it was made, to the millisecond.
+    pub fn at(&self) -> SystemTime {
+        // A time that the clock cannot hold can only come from a file that was edited.
+        SystemTime::UNIX_EPOCH
+            .checked_add(Duration::from_millis(self.0.at_ms))
+            .unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    /// What was said.
+    pub fn blocks(&self) -> &[Block] {
+        &self.0.blocks
+    }
+
+    /// All its words, without thinking, calls and results.
+    pub fn text(&self) -> String {
+        let mut all = String::new();
+        for block in self.blocks() {
+            if let Block::Text(text) = block {
+                all.push_str(text.text());
+            }
+        }
+        all
+    }
+
+    /// The calls it makes, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.blocks().iter().filter_map(|block| match block {
+            Block::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The results it holds, in order.
+    pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.blocks().iter().filter_map(|block| match block {
+            Block::ToolResult(result) => Some(result),
+            _ => None,
+        })
+    }
+}
+
+impl From<Inner> for Message {
+    fn from(inner: Inner) -> Self {
+        Self(Arc::new(inner))
+    }
+}
+
+impl From<Message> for Inner {
+    fn from(message: Message) -> Self {
+        Self::clone(&message.0)
+    }
+}

@@ -1,0 +1,19 @@
+//! What is said: messages, the blocks they are made of, and the transcript they add up to.
+//! It knows no vendor, no HTTP and no runtime.
+
+mod block;
+mod image;
+#[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
+mod message;
+mod result;
+mod transcript;
+mod vendor;
+
+pub use self::{
+    block::{Block, ReasoningBlock, TextBlock, ToolCall},
+    image::Image,
+    message::{Message, Role},
+    result::{CallOutcome, ToolContent, ToolResult},
+    transcript::Transcript,
+    vendor::VendorData,
+};

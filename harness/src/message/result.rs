@@ -1,0 +1,161 @@
+//! What became of a call, and what a tool hands over.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What became of a call. Each has a text of its own for the model, so that the model never
+/// believes of a call that ran that it did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// It ran to its end and handed over a value.
+    Succeeded,
+    /// It ran to its end, or was refused before its start, and the content says why it failed.
+    Failed,
+    /// It was not allowed. It did not run.
+    Denied,
+    /// The run was stopped first. It did not run.
+    NotStarted,
+    /// It was stopped while it ran. It only reads, so nothing has changed.
+    StoppedReading,
+    /// It was stopped while it ran, or nobody knows how far it came: it may have partly run.
+    InDoubt,
+}
+
+impl CallOutcome {
+    /// Whether the model is told that the call went wrong.
+    pub fn is_error(self) -> bool {
+        self != Self::Succeeded
+    }
+}
+
+/// What a tool hands over: words, a value, or a picture.
+///
+/// It is not `Serialize` by itself: any serialisable value may be returned from a tool and is then
+/// handed over as JSON, and a picture must not go that way.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolContent {
+    /// Words.
+    Text(String),
+    /// A value; the model sees it as JSON text.
+    Json(Value),
+    /// A picture.
+    Image {
+        /// Media type, such as `image/png`.
+        mime: String,
+        /// The bytes of the file.
+        data: Vec<u8>,
+    },
+}
+
+impl ToolContent {
+    /// What the model reads of it, or nothing for a picture.
+    pub fn to_text(&self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text.clone()),
+            Self::Json(value) => Some(value.to_string()),
+            Self::Image { .. } => None,
+        }
+    }
+}
+
+impl From<&str> for ToolContent {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for ToolContent {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+/// The answer to one call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    call_id: String,
+    outcome: CallOutcome,
+    #[serde(with = "saved")]
+    content: Vec<ToolContent>,
+}
+
+impl ToolResult {
+    /// The answer to the call of this id.
+    pub fn new(
+        call_id: impl Into<String>,
+        outcome: CallOutcome,
+        content: impl IntoIterator<Item = ToolContent>,
+    ) -> Self {
+        Self { call_id: call_id.into(), outcome, content: content.into_iter().collect() }
+    }
+
+    /// The call that it answers.
+    pub fn call_id(&self) -> &str {
+        &self.call_id
+    }
+
+    /// What became of the call.
+    pub fn outcome(&self) -> CallOutcome {
+        self.outcome
+    }
+
+    /// Whether the model is told that the call went wrong.
+    pub fn is_error(&self) -> bool {
+        self.outcome.is_error()
+    }
+
+    /// What the tool handed over, or why it could not.
+    pub fn content(&self) -> &[ToolContent] {
+        &self.content
+    }
+
+    /// All that the model can read of it, its parts on lines of their own.
+    pub fn to_text(&self) -> String {
+        let parts: Vec<String> = self.content.iter().filter_map(ToolContent::to_text).collect();
+        parts.join("\n")
+    }
+}
+
+/// Content as it is written down: pictures in base64.
+mod saved {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+    use serde_json::Value;
+
+    use super::ToolContent;
+    use crate::message::Image;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Saved {
+        Text(String),
+        Json(Value),
+        Image(Image),
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        content: &[ToolContent],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(content.iter().map(|part| match part {
+            ToolContent::Text(text) => Saved::Text(text.clone()),
+            ToolContent::Json(value) => Saved::Json(value.clone()),
+            ToolContent::Image { mime, data } => Saved::Image(Image::from_bytes(mime, data)),
+        }))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<ToolContent>, D::Error> {
+        let saved = Vec::<Saved>::deserialize(from)?;
+        let content = saved.into_iter().map(|part| match part {
+            Saved::Text(text) => Ok(ToolContent::Text(text)),
+            Saved::Json(value) => Ok(ToolContent::Json(value)),
+            Saved::Image(image) => match (image.bytes().map_err(D::Error::custom)?, image) {
+                (Some(data), Image::Data { mime, .. }) => Ok(ToolContent::Image { mime, data }),
+                _ => Err(D::Error::custom("the image of a tool result has no data")),
+            },
+        });
+        content.collect()
+    }
+}

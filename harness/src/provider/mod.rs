@@ -1,0 +1,67 @@
+//! Who answers: the trait, what it is asked, what it says while it answers, and the one
+//! accumulator that makes a whole answer of it.
+
+mod accumulate;
+mod event;
+mod request;
+mod response;
+
+use std::sync::Arc;
+
+pub use self::{
+    accumulate::{Accumulator, accumulate},
+    event::{StreamEvent, VendorPart},
+    request::Request,
+    response::{ProviderResponse, StopReason, Usage},
+};
+use crate::error::Error;
+
+/// The events of one answer, in order. After an error there are no more.
+pub type EventStream<'a> =
+    std::pin::Pin<Box<dyn futures_core::Stream<Item = Result<StreamEvent, Error>> + Send + 'a>>;
+
+/// Who answers: a vendor's service, a local server, or a script.
+///
+/// A provider around a provider is how retry and fallback are made.
+pub trait Provider: Send + Sync {
+    /// What it is called in messages and records, such as `anthropic`.
+    fn name(&self) -> &str;
+
+    /// The model that it asks.
+    fn model(&self) -> &str;
+
+    /// Asks. Nothing happens before the stream is polled, and dropping the stream closes the
+    /// connection at once.
+    ///
+    /// A complete answer ends with [`StreamEvent::Completed`]; a stream that ends without it was
+    /// interrupted. A failure is the last item.
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a>;
+}
+
+impl<P: Provider + ?Sized> Provider for Arc<P> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn model(&self) -> &str {
+        (**self).model()
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        (**self).stream(request)
+    }
+}
+
+impl<P: Provider + ?Sized> Provider for Box<P> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn model(&self) -> &str {
+        (**self).model()
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        (**self).stream(request)
+    }
+}

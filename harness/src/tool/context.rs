@@ -1,0 +1,184 @@
+//! What a running tool is given by the program that hosts it.
+
+use std::{
+    any::{Any, TypeId, type_name},
+    collections::HashMap,
+    fmt,
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// What a running tool is given: which call it serves, when it must stop, where to report, and
+/// the program's shared values. A clone is cheap and belongs to the same call.
+#[derive(Clone)]
+pub struct ToolContext {
+    call_id: Arc<str>,
+    cancellation: CancellationToken,
+    deadline: Option<Instant>,
+    progress: Progress,
+    state: Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl ToolContext {
+    /// A context for the call of this id, without deadline and shared values.
+    pub fn new(call_id: impl Into<String>) -> Self {
+        Self {
+            call_id: call_id.into().into(),
+            cancellation: CancellationToken::new(),
+            deadline: None,
+            progress: Progress::default(),
+            state: Arc::default(),
+        }
+    }
+
+    /// The same context for another call, with reports of its own.
+    #[must_use]
+    pub fn for_call(&self, call_id: impl Into<String>) -> Self {
+        Self {
+            call_id: call_id.into().into(),
+            progress: Progress { log: Arc::default(), watch: self.progress.watch.clone() },
+            ..self.clone()
+        }
+    }
+
+    /// Adds a value that tools take as [`State<T>`]; there is one of each type.
+    #[must_use]
+    pub fn with<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.with_shared(Arc::new(value))
+    }
+
+    /// Adds a value that the program shares already.
+    #[must_use]
+    pub fn with_shared<T: Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
+        Arc::make_mut(&mut self.state).insert(TypeId::of::<T>(), value);
+        self
+    }
+
+    /// Stops the tool when this token is cancelled.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = token;
+        self
+    }
+
+    /// Sets when the tool is stopped.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Option<Instant>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Hands each report to `watch` as it comes.
+    #[must_use]
+    pub fn with_watch(mut self, watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.progress.watch = Some(Arc::new(watch));
+        self
+    }
+
+    /// The id of the call that the tool serves.
+    pub fn call_id(&self) -> &str {
+        &self.call_id
+    }
+
+    /// Cancelled when the tool is to stop.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// When the tool is stopped, if there is a limit.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// How long the tool may still run, if there is a limit.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Where to say how far the tool has come.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// What was reported so far, in order.
+    pub fn progress_log(&self) -> Vec<String> {
+        self.progress.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The program's shared value of this type, if there is one.
+    pub fn state<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
+        let value = Arc::clone(self.state.get(&TypeId::of::<T>())?);
+        value.downcast().ok().map(State)
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("call_id", &self.call_id)
+            .field("cancelled", &self.cancellation.is_cancelled())
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A value that the program shares with its tools, given to a tool that takes it as a parameter.
+pub struct State<T>(pub(crate) Arc<T>);
+
+impl<T> State<T> {
+    /// The shared value itself.
+    pub fn into_shared(self) -> Arc<T> {
+        self.0
+    }
+}
+
+impl<T> Clone for State<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Deref for State<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> fmt::Debug for State<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "State<{}>", type_name::<T>())
+    }
+}
+
+/// Reads each report as it comes.
+type Watch = dyn Fn(&str) + Send + Sync;
+
+/// Where a tool says how far it has come.
+#[derive(Clone, Default)]
+pub struct Progress {
+    log: Arc<Mutex<Vec<String>>>,
+    watch: Option<Arc<Watch>>,
+}
+
+impl Progress {
+    /// Says how far it has come, in words for a person.
+    pub fn report(&self, message: impl Into<String>) {
+        let message = message.into();
+        if let Some(watch) = &self.watch {
+            watch(&message);
+        }
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").finish_non_exhaustive()
+    }
+}

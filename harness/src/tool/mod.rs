@@ -1,0 +1,24 @@
+//! What can be done: tools, what they declare, what they are given, what they hand over, and the
+//! registry that calls them.
+
+mod context;
+mod dispatch;
+mod error;
+mod output;
+mod registry;
+mod schema;
+mod side_effects;
+#[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
+mod tool;
+
+pub use tokio_util::sync::CancellationToken;
+
+pub use self::{
+    context::{Progress, State, ToolContext},
+    error::{ToolError, ToolFailure},
+    output::ToolOutput,
+    registry::ToolRegistry,
+    schema::ToolSchema,
+    side_effects::{SideEffect, SideEffects},
+    tool::{Tool, ToolFuture},
+};

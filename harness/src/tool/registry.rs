@@ -1,0 +1,66 @@
+//! All tools of an agent, by name.
+
+use super::{Tool, ToolSchema};
+use crate::error::{Error, ErrorKind};
+
+/// All tools of an agent, in the order in which they were added. No two have one name.
+#[derive(Clone, Debug, Default)]
+pub struct ToolRegistry {
+    tools: Vec<Tool>,
+    schemas: Vec<ToolSchema>,
+}
+
+impl ToolRegistry {
+    /// A registry of these tools.
+    ///
+    /// # Errors
+    /// Fails if two of them have one name.
+    pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, Error> {
+        let mut registry = Self::default();
+        for tool in tools {
+            registry.add(tool)?;
+        }
+        Ok(registry)
+    }
+
+    /// Adds a tool.
+    ///
+    /// # Errors
+    /// Fails, and changes nothing, if there is a tool of this name already.
+    pub fn add(&mut self, tool: Tool) -> Result<(), Error> {
+        if let Some(other) = self.get(tool.name()) {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                format!(
+                    "two tools are both named `{}`: one is described as {:?}, the other as {:?}; \
+                     give one of them `#[tool(name = \"...\")]`",
+                    tool.name(),
+                    first_line(other.description()),
+                    first_line(tool.description()),
+                ),
+            ));
+        }
+        self.schemas.push(tool.schema().clone());
+        self.tools.push(tool);
+        Ok(())
+    }
+
+    /// The tool of this name.
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name() == name)
+    }
+
+    /// All tools, in the order in which they were added.
+    pub fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    /// What the model is told of them, in the same order.
+    pub fn schemas(&self) -> &[ToolSchema] {
+        &self.schemas
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}

@@ -1,0 +1,128 @@
+//! What a tool declares that it does to the world, from which the run decides.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One thing that a tool may do to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SideEffect {
+    /// It looks at something outside of itself: a file, a clock, a database.
+    Read,
+    /// It changes something that can be changed back: a file, a row.
+    Write,
+    /// It talks to another machine.
+    Network,
+    /// It does what cannot be taken back: it pays, sends, deletes, or runs any command.
+    Mutate,
+}
+
+impl SideEffect {
+    /// Every side effect, in the order of the declaration.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Network, Self::Mutate];
+
+    /// The word in `side_effects = ".."`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Network => "network",
+            Self::Mutate => "mutate",
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        match self {
+            Self::Read => 1,
+            Self::Write => 2,
+            Self::Network => 4,
+            Self::Mutate => 8,
+        }
+    }
+}
+
+/// All that a tool declares that it does; empty means nothing. Known in `const` context.
+///
+/// ```
+/// use harness::{SideEffect, SideEffects};
+///
+/// const LOOKS_UP: SideEffects = SideEffects::of(&[SideEffect::Read, SideEffect::Network]);
+/// const _: () = assert!(LOOKS_UP.is_read_only());
+/// assert!(!SideEffects::of(&[SideEffect::Network]).is_read_only());
+/// assert_eq!(LOOKS_UP.to_string(), "read, network");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+pub struct SideEffects(u8);
+
+impl SideEffects {
+    /// It does nothing to the world: its answer depends on its arguments alone.
+    pub const NONE: Self = Self(0);
+
+    /// These side effects.
+    pub const fn of(effects: &[SideEffect]) -> Self {
+        let mut bits = 0;
+        let mut rest = effects;
+        while let [first, tail @ ..] = rest {
+            bits |= first.bit();
+            rest = tail;
+        }
+        Self(bits)
+    }
+
+    /// Everything: what is assumed of a tool of which nothing is known.
+    pub const ALL: Self = Self::of(&SideEffect::ALL);
+
+    /// Whether this one is among them.
+    pub const fn has(self, effect: SideEffect) -> bool {
+        self.0 & effect.bit() != 0
+    }
+
+    /// Whether it changes nothing, here or elsewhere: nothing declared, reading, or reading over
+    /// the network. The network alone does not count: it may change something at the other end.
+    pub const fn is_read_only(self) -> bool {
+        let reads_over_network = !self.has(SideEffect::Network) || self.has(SideEffect::Read);
+        !self.has(SideEffect::Write) && !self.has(SideEffect::Mutate) && reads_over_network
+    }
+
+    /// Whether a call may be repeated without asking anybody: what only reads on this machine, and
+    /// what is declared idempotent and can be taken back.
+    pub const fn may_repeat(self, idempotent: bool) -> bool {
+        let local_read = self.is_read_only() && !self.has(SideEffect::Network);
+        local_read || (idempotent && !self.has(SideEffect::Mutate))
+    }
+
+    /// Those declared, in the order of the declaration.
+    pub fn iter(self) -> impl Iterator<Item = SideEffect> {
+        SideEffect::ALL.into_iter().filter(move |effect| self.has(*effect))
+    }
+}
+
+impl fmt::Display for SideEffects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.iter().map(SideEffect::name).collect();
+        f.write_str(if names.is_empty() { "none".to_owned() } else { names.join(", ") }.as_str())
+    }
+}
+
+impl From<SideEffects> for Vec<String> {
+    fn from(effects: SideEffects) -> Self {
+        effects.iter().map(|effect| effect.name().to_owned()).collect()
+    }
+}
+
+impl TryFrom<Vec<String>> for SideEffects {
+    type Error = String;
+
+    fn try_from(names: Vec<String>) -> Result<Self, String> {
+        let mut all = Self::NONE;
+        for name in names {
+            let effect = SideEffect::ALL
+                .into_iter()
+                .find(|effect| effect.name() == name)
+                .ok_or_else(|| format!("unknown side effect `{name}`"))?;
+            all.0 |= effect.bit();
+        }
+        Ok(all)
+    }
+}
