@@ -10,12 +10,15 @@
 
 extern crate self as harness;
 
+pub mod agent;
 pub mod error;
+pub mod journal;
 pub mod message;
 pub mod provider;
 pub mod tool;
 
 pub use crate::{
+    agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
     error::{Error, ErrorKind},
     message::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,

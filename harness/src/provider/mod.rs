@@ -8,6 +8,7 @@ mod response;
 
 use std::sync::Arc;
 
+pub(crate) use self::accumulate::cut_off;
 pub use self::{
     accumulate::{Accumulator, accumulate},
     event::{StreamEvent, VendorPart},
