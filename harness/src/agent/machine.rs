@@ -21,6 +21,8 @@ pub enum Action {
     Decide(Vec<ToolCall>),
     /// Run these calls; those of one batch may run at the same time.
     RunCalls(Vec<ToolCall>),
+    /// Nothing, until the calls that run have their results.
+    AwaitResults,
     /// Write these facts down: the truth about calls that will not run or were stopped.
     Settle(Vec<Entry>),
     /// The run is over.
@@ -237,6 +239,9 @@ impl Machine {
                     .collect();
                 if !undecided.is_empty() {
                     return Action::Decide(undecided);
+                }
+                if calls.iter().any(|call| matches!(call.status, Status::Started(_))) {
+                    return Action::AwaitResults;
                 }
                 let open = calls.iter().filter_map(|call| match &call.status {
                     Status::Allowed(effects) => Some((&call.call, *effects)),

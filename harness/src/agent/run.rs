@@ -60,7 +60,8 @@ impl<'a> Run<'a> {
                 Action::RunCalls(calls) => self.call(&calls).await,
                 Action::Settle(facts) => self.settle(facts),
                 Action::Finish(outcome) => return outcome,
-                Action::AwaitUser => return Outcome::Answered,
+                // Not met: a run begins with a message, and a batch is awaited before this is asked.
+                Action::AwaitUser | Action::AwaitResults => self.interrupt(None),
             };
             if let Err(error) = done {
                 return self.fail(error);
@@ -245,10 +246,11 @@ impl<'a> Run<'a> {
     /// are passed over: the first error is already on its way, or nobody waits for one.
     fn close(&mut self) {
         let going = match self.chat.machine.next() {
-            Action::AwaitUser | Action::Finish(_) => false,
-            Action::CallProvider | Action::Decide(_) | Action::RunCalls(_) | Action::Settle(_) => {
-                true
-            }
+            Action::AwaitUser | Action::Finish(_) | Action::Settle(_) => false,
+            Action::CallProvider
+            | Action::Decide(_)
+            | Action::RunCalls(_)
+            | Action::AwaitResults => true,
         };
         if going {
             let error = self.error.take();
