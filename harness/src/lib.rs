@@ -39,8 +39,8 @@
 //!
 //! # Modules, in reading order
 //!
-//! [`message`] what is said · [`tool`] what can be done · [`provider`] who answers · [`journal`]
-//! what survives · [`agent`] the loop · [`error`] what goes wrong
+//! [`message`] what is said · [`tool`] what can be done · [`provider`] who answers · [`policy`] what
+//! is refused · [`journal`] what survives · [`agent`] the loop · [`error`] what goes wrong
 //!
 //! # What it is not
 //!
@@ -63,6 +63,7 @@ pub mod agent;
 pub mod error;
 pub mod journal;
 pub mod message;
+pub mod policy;
 pub mod provider;
 pub mod tool;
 
@@ -73,6 +74,7 @@ pub use crate::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
         ToolResult, Transcript,
     },
+    policy::Permissions,
     provider::{Provider, StopReason, StreamEvent, Usage},
     tool::{
         CancellationToken, Progress, SideEffect, SideEffects, State, Tool, ToolContext, ToolError,

@@ -6,6 +6,7 @@ use super::{Chat, Machine, Reply, Sending, Stopped};
 use crate::{
     error::{Error, ErrorKind},
     message::{Message, Transcript},
+    policy::{Approver, Permissions},
     provider::Provider,
     tool::{Tool, ToolContext, ToolRegistry},
 };
@@ -45,6 +46,8 @@ struct Inner {
     system: Option<String>,
     tools: ToolRegistry,
     context: ToolContext,
+    permissions: Permissions,
+    approver: Option<Arc<dyn Approver>>,
     turn_limit: u32,
 }
 
@@ -56,6 +59,8 @@ impl Agent {
             system: None,
             tools: Vec::new(),
             context: ToolContext::new(""),
+            permissions: Permissions::default(),
+            approver: None,
             turn_limit: TURN_LIMIT,
         }
     }
@@ -116,6 +121,14 @@ impl Agent {
         self.0.system.as_deref()
     }
 
+    pub(super) fn permissions(&self) -> &Permissions {
+        &self.0.permissions
+    }
+
+    pub(super) fn approver(&self) -> Option<&dyn Approver> {
+        self.0.approver.as_deref()
+    }
+
     pub(super) fn context(&self) -> &ToolContext {
         &self.0.context
     }
@@ -139,6 +152,8 @@ pub struct AgentBuilder {
     system: Option<String>,
     tools: Vec<Tool>,
     context: ToolContext,
+    permissions: Permissions,
+    approver: Option<Arc<dyn Approver>>,
     turn_limit: u32,
 }
 
@@ -162,6 +177,20 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets which calls may run. Unless set, the declared side effects decide: see
+    /// [`Permissions`].
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = permissions;
+        self
+    }
+
+    /// Sets who is asked before a call runs that a person must approve. Without one, such a call is
+    /// denied.
+    pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
+        self.approver = Some(Arc::new(approver));
+        self
+    }
+
     /// Sets how many times the model may be asked in one run; 20 unless set.
     pub fn turn_limit(mut self, turns: u32) -> Self {
         self.turn_limit = turns;
@@ -173,7 +202,7 @@ impl AgentBuilder {
     /// # Errors
     /// Fails if two tools have one name, or if no turn is allowed.
     pub fn build(self) -> Result<Agent, Error> {
-        let Self { provider, system, tools, context, turn_limit } = self;
+        let Self { provider, system, tools, context, permissions, approver, turn_limit } = self;
         if turn_limit == 0 {
             return Err(Error::new(
                 ErrorKind::Configuration,
@@ -181,7 +210,15 @@ impl AgentBuilder {
             ));
         }
         let tools = ToolRegistry::new(tools)?;
-        Ok(Agent(Arc::new(Inner { provider, system, tools, context, turn_limit })))
+        Ok(Agent(Arc::new(Inner {
+            provider,
+            system,
+            tools,
+            context,
+            permissions,
+            approver,
+            turn_limit,
+        })))
     }
 }
 

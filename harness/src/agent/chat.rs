@@ -1,6 +1,6 @@
 //! A conversation that continues.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use super::{Agent, Machine, Sending};
 use crate::{
@@ -35,12 +35,14 @@ pub struct Chat {
     pub(super) machine: Machine,
     journal: Box<dyn Journal>,
     pub(super) usage: Usage,
+    /// Tools that a person has allowed for the rest of the conversation.
+    pub(super) always: HashSet<String>,
 }
 
 impl Chat {
     pub(super) fn new(agent: Agent, machine: Machine) -> Self {
         let journal = Box::new(MemoryJournal::default());
-        Self { agent, machine, journal, usage: Usage::default() }
+        Self { agent, machine, journal, usage: Usage::default(), always: HashSet::new() }
     }
 
     pub(super) fn given(agent: Agent, machine: Machine, mut transcript: Transcript) -> Self {

@@ -21,6 +21,13 @@ pub enum Event<'a> {
     Text(&'a str),
     /// The model thinks aloud.
     Reasoning(&'a str),
+    /// A call was denied: it does not run, and the model is told why.
+    ToolDenied {
+        /// The call.
+        call: &'a ToolCall,
+        /// Why, and what the program can do to allow it.
+        reason: &'a str,
+    },
     /// A call begins: its name and its whole arguments.
     ToolCall(&'a ToolCall),
     /// A running tool says how far it has come.

@@ -167,6 +167,7 @@ impl Machine {
             Entry::Interrupted { message, usage, cause } => {
                 let outcome = match cause {
                     InterruptCause::Program => Outcome::Interrupted,
+                    InterruptCause::Denial { .. } => Outcome::Denied,
                     InterruptCause::Failure { .. } => Outcome::Failed,
                 };
                 match &mut self.phase {
@@ -362,6 +363,7 @@ fn why(then: Then) -> &'static str {
         Then::End(Outcome::Truncated) => "the reply that asked for it was cut off",
         Then::End(Outcome::Refused) => "the reply that asked for it was refused",
         Then::End(Outcome::Failed) => "the run failed first",
+        Then::End(Outcome::Denied) => "another call was denied first",
         Then::Ask | Then::End(_) => "the run was stopped first",
     }
 }

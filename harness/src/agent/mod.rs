@@ -7,6 +7,7 @@ mod chat;
 mod event;
 mod machine;
 mod outcome;
+mod permit;
 mod run;
 mod schedule;
 mod sending;

@@ -22,6 +22,8 @@ pub enum Outcome {
     Refused,
     /// The program stopped it.
     Interrupted,
+    /// A call was denied, and a denial ends the run.
+    Denied,
     /// Something that it needed failed.
     Failed,
 }
@@ -34,6 +36,7 @@ impl fmt::Display for Outcome {
             Self::Truncated => "the answer was cut off by a limit of length",
             Self::Refused => "the model refused",
             Self::Interrupted => "the run was stopped",
+            Self::Denied => "a call was denied, which ends the run",
             Self::Failed => "the run failed",
         })
     }

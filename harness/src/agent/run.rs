@@ -7,7 +7,9 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{Action, Chat, Event, Outcome, Reply, Stopped, machine::stopped, sending::Watch};
+use super::{
+    Action, Chat, Event, Outcome, Reply, Stopped, machine::stopped, permit::denial, sending::Watch,
+};
 use crate::{
     error::Error,
     journal::{Decision, Entry, InterruptCause},
@@ -56,7 +58,7 @@ impl<'a> Run<'a> {
         loop {
             let done = match self.chat.machine.next() {
                 Action::CallProvider => self.ask().await,
-                Action::Decide(calls) => self.decide(&calls),
+                Action::Decide(calls) => self.decide(&calls).await,
                 Action::RunCalls(calls) => self.call(&calls).await,
                 Action::Settle(facts) => self.settle(facts),
                 Action::Finish(outcome) => return outcome,
@@ -135,14 +137,38 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Decides which calls may run.
-    fn decide(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
+    /// Decides which calls may run, one after the other.
+    async fn decide(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
+        let agent = self.chat.agent.clone();
         for call in calls {
-            let tool = self.chat.agent.tools().get(call.name());
+            let id = call.id().to_owned();
             // A call of a tool that does not exist does nothing but answer with the names.
-            let side_effects = tool.map_or(SideEffects::NONE, |tool| tool.side_effects());
-            let decision = Decision::Allow { side_effects };
-            self.chat.record(&Entry::CallDecided { call: call.id().to_owned(), decision })?;
+            let Some(tool) = agent.tools().get(call.name()) else {
+                let decision = Decision::Allow { side_effects: SideEffects::NONE };
+                self.chat.record(&Entry::CallDecided { call: id, decision })?;
+                continue;
+            };
+            let side_effects = tool.side_effects();
+            let denial = tokio::select! {
+                biased;
+                () = self.cancellation.cancelled() => return self.interrupt(None),
+                denial = denial(&agent, &mut self.chat.always, call, side_effects) => denial,
+            };
+            let Some(reason) = denial else {
+                let decision = Decision::Allow { side_effects };
+                self.chat.record(&Entry::CallDecided { call: id, decision })?;
+                continue;
+            };
+            self.emit(Event::ToolDenied { call, reason: &reason });
+            let stop = agent.permissions().stops_on_denial();
+            if stop {
+                self.interrupted(InterruptCause::Denial { call: id.clone() })?;
+            }
+            let decision = Decision::Deny { reason };
+            self.chat.record(&Entry::CallDecided { call: id, decision })?;
+            if stop {
+                return Ok(());
+            }
         }
         Ok(())
     }
@@ -219,6 +245,10 @@ impl<'a> Run<'a> {
         if self.error.is_none() {
             self.error = failure;
         }
+        self.interrupted(cause)
+    }
+
+    fn interrupted(&mut self, cause: InterruptCause) -> Result<(), Error> {
         let (message, usage) = match self.answer.take() {
             Some(answer) => {
                 let usage = answer.usage();
@@ -272,6 +302,7 @@ impl<'a> Run<'a> {
             | Outcome::Truncated
             | Outcome::Refused
             | Outcome::Interrupted
+            | Outcome::Denied
             | Outcome::Failed => {
                 let error = self.error.take();
                 Err(Stopped::new(outcome, error, transcript, begun_at, usage, turns))

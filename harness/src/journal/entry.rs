@@ -88,6 +88,11 @@ pub enum Decision {
 pub enum InterruptCause {
     /// The program cancelled it or let go of it.
     Program,
+    /// A call was denied, and a denial ends the run.
+    Denial {
+        /// The call's id.
+        call: String,
+    },
     /// Something that it needed failed.
     Failure {
         /// What, in words for a person.
