@@ -48,6 +48,7 @@ struct Inner {
     context: ToolContext,
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
+    starts_early: bool,
     turn_limit: u32,
 }
 
@@ -61,6 +62,7 @@ impl Agent {
             context: ToolContext::new(""),
             permissions: Permissions::default(),
             approver: None,
+            starts_early: true,
             turn_limit: TURN_LIMIT,
         }
     }
@@ -129,6 +131,10 @@ impl Agent {
         self.0.approver.as_deref()
     }
 
+    pub(super) fn starts_early(&self) -> bool {
+        self.0.starts_early
+    }
+
     pub(super) fn context(&self) -> &ToolContext {
         &self.0.context
     }
@@ -154,6 +160,7 @@ pub struct AgentBuilder {
     context: ToolContext,
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
+    starts_early: bool,
     turn_limit: u32,
 }
 
@@ -191,6 +198,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets whether calls that only read may start while the model is still speaking; they do,
+    /// unless this says otherwise.
+    pub fn early_start(mut self, on: bool) -> Self {
+        self.starts_early = on;
+        self
+    }
+
     /// Sets how many times the model may be asked in one run; 20 unless set.
     pub fn turn_limit(mut self, turns: u32) -> Self {
         self.turn_limit = turns;
@@ -202,7 +216,16 @@ impl AgentBuilder {
     /// # Errors
     /// Fails if two tools have one name, or if no turn is allowed.
     pub fn build(self) -> Result<Agent, Error> {
-        let Self { provider, system, tools, context, permissions, approver, turn_limit } = self;
+        let Self {
+            provider,
+            system,
+            tools,
+            context,
+            permissions,
+            approver,
+            starts_early,
+            turn_limit,
+        } = self;
         if turn_limit == 0 {
             return Err(Error::new(
                 ErrorKind::Configuration,
@@ -217,6 +240,7 @@ impl AgentBuilder {
             context,
             permissions,
             approver,
+            starts_early,
             turn_limit,
         })))
     }
