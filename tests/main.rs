@@ -1,1 +1,4 @@
 //! Behaviour, through the public API.
+
+mod testing_scripted;
+mod testing_server;

@@ -13,6 +13,8 @@ extern crate self as harness;
 pub mod error;
 pub mod message;
 pub mod provider;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod tool;
 
 pub use crate::{
