@@ -1,5 +1,7 @@
 //! Behaviour, through the public API. Each file is one part of the library or one promise.
 
 mod machine;
+mod testing_scripted;
+mod testing_server;
 mod tidy;
 mod transcript;

@@ -65,6 +65,8 @@ pub mod journal;
 pub mod message;
 pub mod policy;
 pub mod provider;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod tool;
 
 pub use crate::{
