@@ -10,12 +10,15 @@
 
 extern crate self as harness;
 
+pub mod client;
 pub mod error;
 pub mod message;
 pub mod provider;
 pub mod tool;
+pub mod wire;
 
 pub use crate::{
+    client::AnthropicProvider,
     error::{Error, ErrorKind},
     message::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
