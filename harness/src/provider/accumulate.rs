@@ -122,6 +122,11 @@ impl Accumulator {
         Ok(())
     }
 
+    /// Whether the answer has come to its end.
+    pub fn is_complete(&self) -> bool {
+        self.stop.is_some()
+    }
+
     /// Tokens counted so far.
     pub fn usage(&self) -> Usage {
         self.usage
@@ -150,12 +155,7 @@ impl Accumulator {
     /// # Errors
     /// Fails as interrupted if the answer did not come to its end.
     pub fn finish(self) -> Result<ProviderResponse, Error> {
-        let Some(stop) = self.stop else {
-            return Err(Error::new(
-                ErrorKind::Interrupted,
-                "the answer ended before it was complete: the connection was closed in the middle",
-            ));
-        };
+        let Some(stop) = self.stop else { return Err(cut_off()) };
         let Self { parts, id, model, usage, .. } = self;
         let blocks = parts.into_iter().filter(|part| match (stop, &part.said) {
             (StopReason::Refused, said) => matches!(said, Said::Text(_)),
@@ -289,6 +289,14 @@ fn message_of(blocks: Vec<Block>) -> Option<Message> {
 
 fn is_whole(arguments: &str) -> bool {
     arguments.trim().is_empty() || serde_json::from_str::<&RawValue>(arguments).is_ok()
+}
+
+/// The stream ended, but the answer had not.
+pub(crate) fn cut_off() -> Error {
+    Error::new(
+        ErrorKind::Interrupted,
+        "the answer ended before it was complete: the connection was closed in the middle",
+    )
 }
 
 fn protocol(message: String) -> Error {

@@ -10,6 +10,7 @@ mod settings;
 
 use std::sync::Arc;
 
+pub(crate) use self::accumulate::cut_off;
 pub use self::{
     accumulate::{Accumulator, accumulate},
     event::{StreamEvent, VendorPart},
