@@ -60,6 +60,7 @@ extern crate self as harness;
 mod readme {}
 
 pub mod agent;
+pub mod client;
 pub mod error;
 pub mod journal;
 pub mod message;
@@ -68,9 +69,11 @@ pub mod provider;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tool;
+pub mod wire;
 
 pub use crate::{
     agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
+    client::AnthropicProvider,
     error::{Error, ErrorKind},
     message::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,

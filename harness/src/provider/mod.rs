@@ -3,8 +3,10 @@
 
 mod accumulate;
 mod event;
+mod limits;
 mod request;
 mod response;
+mod settings;
 
 use std::sync::Arc;
 
@@ -12,8 +14,10 @@ pub(crate) use self::accumulate::cut_off;
 pub use self::{
     accumulate::{Accumulator, accumulate},
     event::{StreamEvent, VendorPart},
+    limits::Limits,
     request::Request,
     response::{ProviderResponse, StopReason, Usage},
+    settings::{Effort, Settings, ToolChoice},
 };
 use crate::error::Error;
 
