@@ -66,6 +66,8 @@ pub mod journal;
 pub mod message;
 pub mod policy;
 pub mod provider;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod tool;
 pub mod wire;
 
