@@ -2,6 +2,8 @@
 
 mod agent;
 mod client_anthropic;
+mod early;
+mod interrupt;
 mod machine;
 mod probe;
 mod testing_scripted;
