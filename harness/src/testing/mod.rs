@@ -31,14 +31,16 @@
 //! ```
 //!
 //! Tests of what goes over a socket want [`LoopbackServer`], with a body of the vendor's own shape
-//! from [`anthropic`], and with the faults of [`Answer`].
+//! from [`anthropic`], [`responses`] or [`chat`], and with the faults of [`Answer`].
 
 pub mod anthropic;
+pub mod chat;
 mod events;
 mod gate;
 mod outline;
 mod pieces;
 mod reply;
+pub mod responses;
 mod scripted;
 mod server;
 
