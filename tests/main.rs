@@ -1,4 +1,8 @@
-//! Behaviour, through the public API.
+//! Behaviour, through the public API. Each file is one part of the library or one promise.
 
+mod client_anthropic;
+mod machine;
 mod testing_scripted;
 mod testing_server;
+mod tidy;
+mod transcript;

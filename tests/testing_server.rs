@@ -20,7 +20,7 @@ const BODY: &str = "data: one\n\ndata: two\n\ndata: three\n\n";
 
 fn client() -> reqwest::Client {
     static TLS: Once = Once::new();
-    TLS.call_once(|| rustls::crypto::ring::default_provider().install_default().unwrap());
+    TLS.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 

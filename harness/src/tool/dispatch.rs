@@ -46,6 +46,11 @@ impl ToolRegistry {
         }
     }
 
+    /// Whether a call names a tool and its arguments fit it, so that it could run.
+    pub fn accepts(&self, call: &ToolCall) -> bool {
+        self.get(call.name()).is_some() && parse(call.arguments()).is_ok()
+    }
+
     fn unknown(&self, name: &str) -> String {
         let names: Vec<&str> = self.tools().iter().map(Tool::name).collect();
         match names.as_slice() {
