@@ -2,6 +2,8 @@
 
 mod client_anthropic;
 mod machine;
+mod offline;
+mod testing_bodies;
 mod testing_scripted;
 mod testing_server;
 mod tidy;

@@ -47,7 +47,7 @@ mod server;
 pub use self::{
     gate::Gate,
     outline::outline,
-    reply::{Reply, reply, reply_to},
+    reply::{ScriptedReply, reply, reply_to},
     scripted::{RecordedRequest, ScriptedProvider},
     server::{Answer, ClosedBy, LoopbackServer, Point, ReceivedRequest},
 };
