@@ -2,7 +2,7 @@
 
 use harness::{
     Agent, CallOutcome, Outcome, Permissions, StopReason,
-    testing::{Gate, Reply, ScriptedProvider, outline, reply},
+    testing::{Gate, ScriptedProvider, ScriptedReply, outline, reply},
 };
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::probe::{Log, READ, WRITE, Work, tool};
 /// The model makes calls, is held at a gate in the middle of its turn, and goes on with words.
 /// Gives what the tools had done when the model was held, and at the end.
 async fn run(
-    said: Reply,
+    said: ScriptedReply,
     hold: &Gate,
     build: impl Fn(harness::agent::AgentBuilder) -> harness::agent::AgentBuilder,
 ) -> (Vec<String>, Vec<String>, String) {
@@ -130,7 +130,7 @@ async fn of_a_turn_that_may_not_run_only_the_truth_is_kept() {
     };
     let failed = |hold: &Gate| reply().call("look", json!({})).wait_for(hold).overloaded();
     for (name, said, kept) in [
-        ("refused", &refused as &dyn Fn(&Gate) -> Reply, false),
+        ("refused", &refused as &dyn Fn(&Gate) -> ScriptedReply, false),
         ("truncated", &truncated, true),
         ("failed", &failed, true),
     ] {

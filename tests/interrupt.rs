@@ -14,7 +14,7 @@ use harness::{
     Transcript,
     policy::{Approval, ApprovalQuestion},
     provider::{EventStream, Request},
-    testing::{Gate, Reply, ScriptedProvider, reply},
+    testing::{Gate, ScriptedProvider, ScriptedReply, reply},
 };
 use serde_json::json;
 
@@ -26,7 +26,7 @@ use crate::{
 /// A conversation to be stopped: a script, tools, and what they do.
 struct Scenario {
     name: &'static str,
-    script: fn() -> Vec<Reply>,
+    script: fn() -> Vec<ScriptedReply>,
 }
 
 /// Words, thinking, calls that run together, a barrier, a failing tool, an unknown one, approval,
