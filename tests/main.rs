@@ -4,6 +4,7 @@ mod agent;
 mod client_anthropic;
 mod early;
 mod interrupt;
+mod limits;
 mod machine;
 mod offline;
 mod probe;

@@ -5,7 +5,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Action, Chat, Event, Outcome, Reply, Stopped, calls::Report, early::Early, sending::Watch,
+    Action, Chat, Event, Outcome, Reply, Stopped,
+    calls::{Contexts, Report},
+    early::Early,
+    sending::Watch,
 };
 use crate::{
     error::Error,
@@ -27,6 +30,7 @@ pub(super) struct Run<'a> {
     pub(super) answer: Option<Accumulator>,
     /// Calls of that answer which have started already.
     pub(super) early: Early,
+    pub(super) contexts: Contexts,
     /// What running tools say of how far they have come.
     pub(super) reports: (UnboundedSender<Report>, UnboundedReceiver<Report>),
     /// The first thing that failed.
@@ -47,6 +51,7 @@ impl<'a> Run<'a> {
             over,
             answer: None,
             early: Early::default(),
+            contexts: Contexts::default(),
             reports: unbounded_channel(),
             error: None,
         }
@@ -104,7 +109,7 @@ impl<'a> Run<'a> {
 
     /// Writes down the truth about every call that has no result.
     fn settle(&mut self) -> Result<(), Error> {
-        let Self { chat, early, .. } = self;
+        let Self { chat, early, contexts, .. } = self;
         for (call, result) in early.drain() {
             let Some(tool) = chat.agent.tools().get(call.name()) else { continue };
             let decision = Decision::Allow { side_effects: tool.side_effects() };
@@ -119,7 +124,17 @@ impl<'a> Run<'a> {
             }
         }
         let facts: Vec<Entry> = chat.machine.settlement().collect();
-        facts.iter().try_for_each(|fact| chat.record(fact))
+        for fact in facts {
+            let fact = match fact {
+                Entry::CallFinished { result } => {
+                    let result = contexts.with_kept_output(&chat.agent, result);
+                    Entry::CallFinished { result }
+                }
+                other => other,
+            };
+            chat.record(&fact)?;
+        }
+        Ok(())
     }
 
     /// Ends the run because something failed.
