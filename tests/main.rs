@@ -1,5 +1,6 @@
 //! Behaviour, through the public API. Each file is one part of the library or one promise.
 
+mod accumulate;
 mod agent;
 mod client_anthropic;
 mod early;
