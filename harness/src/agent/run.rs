@@ -8,7 +8,7 @@ use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
     calls::{Contexts, Report},
     early::Early,
-    sending::Watch,
+    sending::{Stops, Watch},
 };
 use crate::{
     error::Error,
@@ -24,6 +24,8 @@ pub(super) struct Run<'a> {
     pub(super) watch: Option<Box<Watch<'a>>>,
     /// Cancelled by the program to stop the run.
     pub(super) cancellation: CancellationToken,
+    /// Cancelled by the program to stop the run when the turn is over.
+    after_turn: CancellationToken,
     /// Cancelled when the run is over, for tools on threads of their own hear of it only so.
     pub(super) over: DropGuard,
     /// What has arrived of the answer that is being given.
@@ -38,16 +40,14 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(
-        chat: &'a mut Chat,
-        watch: Option<Box<Watch<'a>>>,
-        cancellation: CancellationToken,
-    ) -> Self {
+    pub(super) fn new(chat: &'a mut Chat, watch: Option<Box<Watch<'a>>>, stops: Stops) -> Self {
+        let Stops { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
         Self {
             chat,
             watch,
             cancellation,
+            after_turn,
             over,
             answer: None,
             early: Early::default(),
@@ -70,6 +70,7 @@ impl<'a> Run<'a> {
     async fn go(&mut self) -> Outcome {
         loop {
             let done = match self.chat.machine.next() {
+                Action::CallProvider if self.enough() => self.interrupt(None),
                 Action::CallProvider => self.ask().await,
                 Action::Decide(calls) => self.decide(&calls).await,
                 Action::RunCalls(calls) => self.call(&calls).await,
@@ -82,6 +83,11 @@ impl<'a> Run<'a> {
                 return self.fail(error);
             }
         }
+    }
+
+    /// Whether the program wants no further turn.
+    fn enough(&self) -> bool {
+        self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 
     /// Writes down that the run was stopped, by a failure or by the program.
