@@ -14,6 +14,8 @@ pub mod error;
 pub mod message;
 pub mod provider;
 pub mod tool;
+#[cfg(feature = "toolbox")]
+pub mod toolbox;
 
 pub use crate::{
     error::{Error, ErrorKind},

@@ -1,0 +1,104 @@
+//! The file tools: they read, write, list and search inside one folder, and nothing leads out.
+
+mod list;
+mod off_loop;
+mod read;
+mod root;
+mod search;
+mod walk;
+mod write;
+
+use std::{path::Path, sync::Arc};
+
+use self::{off_loop::off_loop, root::Root};
+use crate::{
+    error::Error,
+    tool::{CancellationToken, ToolError},
+};
+
+/// Tools for the files inside one folder.
+#[derive(Debug)]
+pub struct Files {
+    root: Arc<Root>,
+}
+
+impl Files {
+    /// Tools for this folder and what is below it.
+    ///
+    /// # Errors
+    /// Fails if there is no such folder.
+    pub fn in_folder(folder: impl AsRef<Path>) -> Result<Arc<Self>, Error> {
+        Ok(Arc::new(Self { root: Arc::new(Root::open(folder.as_ref())?) }))
+    }
+
+    /// Reads a text file in UTF-8: whole, or a window of its lines. The first line of the answer
+    /// says which lines follow and how many there are; one call gives at most 64 KiB of text.
+    ///
+    /// # Errors
+    /// Fails if there is no such file inside the folder, or if it is not text.
+    pub async fn read_file(
+        &self,
+        path: &str,
+        first_line: Option<u64>,
+        lines: Option<u64>,
+        stop: CancellationToken,
+    ) -> Result<String, ToolError> {
+        let (root, path) = (Arc::clone(&self.root), path.to_owned());
+        let (first_line, lines) = (first_line.unwrap_or(1), lines.unwrap_or(u64::MAX));
+        off_loop(&stop, move |stop| read::read(&root, &path, first_line, lines, stop)).await
+    }
+
+    /// Writes a text file: makes a new one, with the folders on the way to it, or replaces all
+    /// that the old one has. The file changes in one step: it has the old text or the new one,
+    /// never a part.
+    ///
+    /// # Errors
+    /// Fails, and leaves the file as it was, if the path leads out of the folder, is no regular
+    /// file, or cannot be written.
+    pub async fn write_file(
+        &self,
+        path: &str,
+        content: String,
+        stop: CancellationToken,
+    ) -> Result<String, ToolError> {
+        let (root, path) = (Arc::clone(&self.root), path.to_owned());
+        off_loop(&stop, move |stop| write::write(&root, &path, &content, stop)).await
+    }
+
+    /// Lists files, sorted by path, at most 1000. Without `glob`: all that is directly in the
+    /// folder, folders with `/` at the end. With `glob`: the files at any depth below it whose
+    /// path fits, without links, `.git` and what `.gitignore` and `.ignore` files name.
+    ///
+    /// # Errors
+    /// Fails if there is no such folder inside the folder of the tools, or if the glob is none.
+    pub async fn list_files(
+        &self,
+        path: Option<String>,
+        glob: Option<String>,
+        stop: CancellationToken,
+    ) -> Result<String, ToolError> {
+        let root = Arc::clone(&self.root);
+        let path = path.unwrap_or_else(|| ".".to_owned());
+        off_loop(&stop, move |stop| list::list(&root, &path, glob.as_deref(), stop)).await
+    }
+
+    /// Searches the lines of files for a regular expression and answers with `path:line: text`
+    /// for each line that fits, at most 200. Of a long line only the part around the hit is shown.
+    /// Binary files, links, `.git` and what `.gitignore` and `.ignore` files name are left out.
+    ///
+    /// # Errors
+    /// Fails if the pattern is no regular expression, or if there is no such file or folder inside
+    /// the folder of the tools.
+    pub async fn search_files(
+        &self,
+        pattern: String,
+        path: Option<String>,
+        glob: Option<String>,
+        stop: CancellationToken,
+    ) -> Result<String, ToolError> {
+        let root = Arc::clone(&self.root);
+        let path = path.unwrap_or_else(|| ".".to_owned());
+        off_loop(&stop, move |stop| search::search(&root, &pattern, &path, glob.as_deref(), stop))
+            .await
+    }
+}

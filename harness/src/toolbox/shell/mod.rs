@@ -1,0 +1,167 @@
+//! The tool `bash`: runs a command, and leaves nothing behind that it started.
+
+mod clipped;
+mod group;
+mod run;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use self::run::{End, Finished, run};
+use crate::{
+    error::{Error, ErrorKind},
+    tool::{CancellationToken, ToolError},
+};
+
+/// How long a command may run if the call does not say, in seconds.
+const DEFAULT_SECONDS: u64 = 30;
+/// How long a command may run at most, in seconds.
+const MAX_SECONDS: u64 = 300;
+
+/// Runs a command with bash and answers with its exit status, its standard output and its
+/// standard error.
+///
+/// Each call is a new shell that begins in the current folder of the program. It is not interactive:
+/// standard input is closed. A command that takes too long is killed, and whatever a command
+/// leaves running in the background is killed when it ends. Of each output the first and the last
+/// 16 KiB are kept. A command can do anything: read, change and delete files, use the network.
+///
+/// # Errors
+/// Fails if the command cannot be started or was stopped before its end; then the text has the
+/// output so far. A command that ends with another status than 0 is no error.
+///
+/// For the host: dropping the future, cancelling the context's token and the time limit kill the
+/// whole process group; a process that leaves the group by `setsid` lives on. The command has the
+/// environment of the program, keys included.
+pub async fn bash(
+    command: &str,
+    timeout_seconds: Option<u64>,
+    stop: CancellationToken,
+) -> Result<String, ToolError> {
+    answer(command, None, timeout_seconds, &stop).await
+}
+
+/// The tool `bash` in a folder of the program's choice.
+#[derive(Debug)]
+pub struct Bash {
+    folder: PathBuf,
+}
+
+impl Bash {
+    /// Commands begin in this folder; they can leave it.
+    ///
+    /// # Errors
+    /// Fails if there is no such folder.
+    pub fn in_folder(folder: impl AsRef<Path>) -> Result<Arc<Self>, Error> {
+        let given = folder.as_ref();
+        let wrong = |fault: String| {
+            let text = format!("`Bash::in_folder`: `{}` {fault}", given.display());
+            Error::new(ErrorKind::Configuration, text)
+        };
+        let folder = given.canonicalize().map_err(|err| {
+            wrong("cannot be opened; give the path of a folder that exists".to_owned()).because(err)
+        })?;
+        if !folder.is_dir() {
+            return Err(wrong("is no folder; give the path of a folder".to_owned()));
+        }
+        Ok(Arc::new(Self { folder }))
+    }
+
+    /// Runs a command with bash and answers with its exit status, its standard output and its
+    /// standard error.
+    ///
+    /// Each call is a new shell that begins in the same folder. It is not interactive: standard
+    /// input is closed. A command that takes too long is killed, and whatever a command
+    /// leaves running in the background is killed when it ends. Of each output the first and the last
+    /// 16 KiB are kept. A command can do anything: read, change and delete files, use the network.
+    ///
+    /// # Errors
+    /// Fails if the command cannot be started or was stopped before its end; then the text has the
+    /// output so far. A command that ends with another status than 0 is no error.
+    pub async fn bash(
+        &self,
+        command: &str,
+        timeout_seconds: Option<u64>,
+        stop: CancellationToken,
+    ) -> Result<String, ToolError> {
+        answer(command, Some(&self.folder), timeout_seconds, &stop).await
+    }
+}
+
+async fn answer(
+    command: &str,
+    folder: Option<&Path>,
+    timeout_seconds: Option<u64>,
+    stop: &CancellationToken,
+) -> Result<String, ToolError> {
+    let seconds = timeout_seconds.unwrap_or(DEFAULT_SECONDS);
+    if !(1..=MAX_SECONDS).contains(&seconds) {
+        return Err(ToolError::BadArguments(vec![format!(
+            "`timeout_seconds`: {seconds} is not between 1 and {MAX_SECONDS}; nothing was run"
+        )]));
+    }
+    if stop.is_cancelled() {
+        return Err(ToolError::new("the run was stopped before the command; nothing was run"));
+    }
+    let finished = run(command, folder, Duration::from_secs(seconds), stop)
+        .await
+        .map_err(|err| not_started(command, folder, err))?;
+    report(&finished, seconds)
+}
+
+/// What the model reads of a command that was started.
+fn report(finished: &Finished, seconds: u64) -> Result<String, ToolError> {
+    const DOUBT: &str = "it may have partly run: check what it did before you repeat it";
+    let Finished { end, stdout, stderr } = finished;
+    let said = |so_far: &str| {
+        format!("{}\n{}", section("stdout", so_far, stdout), section("stderr", so_far, stderr))
+    };
+    match end {
+        End::Exited(Some(status)) => Ok(format!("{status}\n{}", said(""))),
+        End::Exited(None) => Ok(format!("exit status: not known\n{}", said(""))),
+        End::TimedOut => Err(ToolError::new(format!(
+            "the command was stopped after {seconds} s, its time limit; {DOUBT}; a longer one may \
+             be given as `timeout_seconds`, up to {MAX_SECONDS}\n{}",
+            said(" so far")
+        ))),
+        End::Stopped => Err(ToolError::new(format!(
+            "the command was stopped because the run was; {DOUBT}\n{}",
+            said(" so far")
+        ))),
+    }
+}
+
+fn section(name: &str, so_far: &str, said: &clipped::Clipped) -> String {
+    match said.to_text() {
+        text if text.is_empty() => format!("{name}{so_far}: (nothing)"),
+        text => format!("{name}{so_far}:\n{}", text.trim_end_matches('\n')),
+    }
+}
+
+fn not_started(command: &str, folder: Option<&Path>, err: std::io::Error) -> ToolError {
+    use std::io::ErrorKind::{ArgumentListTooLong, InvalidInput, NotFound};
+
+    let reason = match (err.kind(), folder) {
+        (NotFound, Some(folder)) if !folder.is_dir() => {
+            "its working folder is gone; the program must be started again with one that exists"
+                .to_owned()
+        }
+        (NotFound, _) => {
+            "there is no `bash` in the program's PATH; do without a shell, or ask for it to be \
+             installed"
+                .to_owned()
+        }
+        (ArgumentListTooLong, _) => format!(
+            "{} bytes are too long for a command; write it to a file and run that",
+            command.len()
+        ),
+        (InvalidInput, _) => {
+            "a command cannot contain the character 0; write it as `\\0`".to_owned()
+        }
+        (_, _) => format!("{err}; try again later"),
+    };
+    ToolError::new(format!("the command was not started: {reason}")).because(err)
+}
