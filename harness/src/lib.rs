@@ -10,12 +10,16 @@
 
 extern crate self as harness;
 
+#[doc(hidden)]
+pub mod __private;
 pub mod error;
 pub mod message;
 pub mod provider;
 pub mod tool;
 #[cfg(feature = "toolbox")]
 pub mod toolbox;
+
+pub use harness_macros::{tool, tools, toolset};
 
 pub use crate::{
     error::{Error, ErrorKind},
@@ -25,7 +29,22 @@ pub use crate::{
     },
     provider::{Provider, StopReason, StreamEvent, Usage},
     tool::{
-        CancellationToken, Progress, SideEffect, SideEffects, State, Tool, ToolContext, ToolError,
-        ToolOutput, ToolRegistry,
+        CancellationToken, Progress, SideEffect, SideEffects, State, Tool, ToolContext, ToolDef,
+        ToolError, ToolOutput, ToolRegistry,
     },
 };
+
+/// Its name is the message: it is part of what rustc says when `#[tool]` stands on a function of
+/// an `impl` block that has no `#[toolset]`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! methods_need_toolset_on_the_impl_block {
+    ($($items:tt)*) => { $($items)* };
+}
+
+/// Adds a tool to those of the program, if the feature `collect` is on.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __collect {
+    ($tool:ident) => {};
+}
