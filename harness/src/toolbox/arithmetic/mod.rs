@@ -5,25 +5,54 @@ mod error;
 mod number;
 mod parse;
 
+use harness_macros::tool;
+
 use self::parse::Expr;
 pub use self::{error::CalcError, number::Number};
 
 /// Computes an arithmetic expression.
 ///
-/// It takes integers, decimals such as `1.5` and `2e-3`, `+ - * / % ^`, unary minus and
-/// parentheses; `^` is the power, binds tightest and to the right (`-2^2` is -4, `2^3^2` is 512).
-/// Integers are exact up to 38 digits: `/` stays exact if the division has no remainder and gives a
-/// decimal otherwise; a decimal has about 16 digits. `%` is the remainder, with the sign of the
-/// left side. There are no variables, functions or units, and `*` is always written.
+/// It takes integers, decimals such as `1.5` and `2e-3`, `+ - * / % ^`, signs and parentheses. `^`
+/// is the power; it binds tightest and to the right: `-2^2` is -4 and `2^3^2` is 512. Integers are
+/// exact up to 38 digits; `/` stays exact if nothing is left over and gives a decimal otherwise,
+/// and a decimal has about 16 digits. `%` is the remainder and has the sign of the left side. There
+/// are no variables, functions or units, and `*` is always written.
 ///
 /// # Errors
-/// Fails with the column of the mistake if the expression cannot be read, and if the result does
-/// not exist (division by zero) or does not fit; nothing is rounded or wrapped silently.
-pub fn calc(expression: &str) -> Result<Number, CalcError> {
+/// Fails with the column of the mistake if the expression cannot be read, if the result does not
+/// exist (division by zero), or if an integer does not fit into 128 bits: it is never wrapped.
+///
+/// # Examples
+/// ```
+/// use harness::{
+///     ToolContext,
+///     toolbox::{Number, calc},
+///     tools,
+/// };
+/// use serde_json::json;
+///
+/// assert_eq!(calc("17 * 23 - 100"), Ok(Number::Integer(291)));
+/// assert_eq!(calc("2 + x").unwrap_err().column(), 5);
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// // As the model calls it:
+/// let [tool] = tools![calc].try_into().unwrap();
+/// # let tool: harness::Tool = tool;
+/// let answer = tool.call(&ToolContext::new("call_1"), json!({"expression": "1 / 8"})).await?;
+/// assert_eq!(answer.content(), [harness::ToolContent::Json(json!(0.125))]);
+/// # Ok::<(), harness::ToolError>(())
+/// # })?;
+/// # Ok::<(), harness::ToolError>(())
+/// ```
+#[tool(side_effects = "none")]
+pub fn calc(
+    /// such as `17 * 23`
+    expression: &str,
+) -> Result<Number, CalcError> {
     evaluate(&parse::expression(expression)?)
 }
 
-/// The parser bounds the depth, so the recursion is bounded.
+/// The parser bounds length and depth, and with them the recursion.
 fn evaluate(expr: &Expr) -> Result<Number, CalcError> {
     match expr {
         Expr::Number(number) => Ok(*number),

@@ -13,6 +13,8 @@ use crate::tool::ToolError;
 
 /// How many paths one call hands over.
 const MAX_PATHS: usize = 1_000;
+/// How long a glob may be, in bytes: it is compiled, and long ones take their time.
+const MAX_GLOB: usize = 1_000;
 
 /// One path a line, sorted, and a last line that counts them.
 pub(super) fn list(
@@ -102,6 +104,11 @@ pub(super) struct Glob(GlobSet);
 
 impl Glob {
     pub(super) fn new(glob: &str) -> Result<Self, ToolError> {
+        if glob.len() > MAX_GLOB {
+            return Err(ToolError::BadArguments(vec![format!(
+                "`glob`: is longer than {MAX_GLOB} bytes; write a shorter one, such as `*.rs`"
+            )]));
+        }
         let path = glob.strip_prefix("./").unwrap_or(glob);
         let anywhere = if path.contains('/') { path.to_owned() } else { format!("**/{path}") };
         GlobBuilder::new(&anywhere)

@@ -10,6 +10,8 @@ mod write;
 
 use std::{path::Path, sync::Arc};
 
+use harness_macros::toolset;
+
 use self::{off_loop::off_loop, root::Root};
 use crate::{
     error::Error,
@@ -22,6 +24,7 @@ pub struct Files {
     root: Arc<Root>,
 }
 
+#[toolset]
 impl Files {
     /// Tools for this folder and what is below it.
     ///
@@ -36,15 +39,21 @@ impl Files {
     ///
     /// # Errors
     /// Fails if there is no such file inside the folder, or if it is not text.
+    #[tool(side_effects = "read")]
     pub async fn read_file(
         &self,
+        /// relative to the folder, such as `src/main.rs`
         path: &str,
-        first_line: Option<u64>,
+        /// the line to begin with
+        #[param(default = 1, range(1..))]
+        first_line: u64,
+        /// how many lines, if not all
+        #[param(range(1..))]
         lines: Option<u64>,
         stop: CancellationToken,
     ) -> Result<String, ToolError> {
         let (root, path) = (Arc::clone(&self.root), path.to_owned());
-        let (first_line, lines) = (first_line.unwrap_or(1), lines.unwrap_or(u64::MAX));
+        let lines = lines.unwrap_or(u64::MAX);
         off_loop(&stop, move |stop| read::read(&root, &path, first_line, lines, stop)).await
     }
 
@@ -55,9 +64,12 @@ impl Files {
     /// # Errors
     /// Fails, and leaves the file as it was, if the path leads out of the folder, is no regular
     /// file, or cannot be written.
+    #[tool(side_effects = "write", idempotent)]
     pub async fn write_file(
         &self,
+        /// relative to the folder, such as `src/main.rs`
         path: &str,
+        /// the whole text of the file
         content: String,
         stop: CancellationToken,
     ) -> Result<String, ToolError> {
@@ -71,14 +83,17 @@ impl Files {
     ///
     /// # Errors
     /// Fails if there is no such folder inside the folder of the tools, or if the glob is none.
+    #[tool(side_effects = "read")]
     pub async fn list_files(
         &self,
-        path: Option<String>,
+        /// a folder, relative to the folder of the tools
+        #[param(default = ".")]
+        path: String,
+        /// such as `src/**/*.rs`; without `/`, such as `*.rs`, it fits names in any folder
         glob: Option<String>,
         stop: CancellationToken,
     ) -> Result<String, ToolError> {
         let root = Arc::clone(&self.root);
-        let path = path.unwrap_or_else(|| ".".to_owned());
         off_loop(&stop, move |stop| list::list(&root, &path, glob.as_deref(), stop)).await
     }
 
@@ -89,15 +104,20 @@ impl Files {
     /// # Errors
     /// Fails if the pattern is no regular expression, or if there is no such file or folder inside
     /// the folder of the tools.
+    #[tool(side_effects = "read")]
     pub async fn search_files(
         &self,
+        /// a regular expression (Rust syntax) for a part of one line, such as `fn \w+\(`; `(?i)` at
+        /// its beginning ignores case
         pattern: String,
-        path: Option<String>,
+        /// a file or folder, relative to the folder of the tools
+        #[param(default = ".")]
+        path: String,
+        /// only files that fit this glob, such as `*.rs`
         glob: Option<String>,
         stop: CancellationToken,
     ) -> Result<String, ToolError> {
         let root = Arc::clone(&self.root);
-        let path = path.unwrap_or_else(|| ".".to_owned());
         off_loop(&stop, move |stop| search::search(&root, &pattern, &path, glob.as_deref(), stop))
             .await
     }

@@ -49,16 +49,16 @@ impl Clipped {
 
 /// Where the last whole character ends.
 fn end_of_characters(bytes: &[u8]) -> usize {
-    match std::str::from_utf8(bytes) {
-        Ok(_) => bytes.len(),
-        // A character that has begun well and lacks its end.
-        Err(err) if err.error_len().is_none() => err.valid_up_to(),
-        Err(err) => {
-            let good = err.valid_up_to() + err.error_len().unwrap_or(1);
-            let (_, rest) = bytes.split_at(good.min(bytes.len()));
-            bytes.len() - rest.len() + end_of_characters(rest)
-        }
-    }
+    let is_inside = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
+    let after_lead = bytes.iter().rev().take(3).take_while(is_inside).count();
+    let whole = bytes.len().saturating_sub(after_lead + 1);
+    let length = match bytes.get(whole) {
+        Some(0b1100_0000..=0b1101_1111) => 2,
+        Some(0b1110_0000..=0b1110_1111) => 3,
+        Some(0b1111_0000..=0b1111_0111) => 4,
+        _ => return bytes.len(),
+    };
+    if after_lead + 1 < length { whole } else { bytes.len() }
 }
 
 /// Where the first whole character begins.

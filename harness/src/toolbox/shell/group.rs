@@ -10,25 +10,40 @@ use std::{
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::signal::unix::{SignalKind, signal};
 
+#[cfg(target_os = "linux")]
+use super::mark::{self, Mark};
+
 /// How often a killed process is looked at before it is left alone, a millisecond apart.
 const LOOKS: usize = 100;
 
 /// A process that leads a group of its own. When it is dropped, the group is killed and the
 /// leader reaped.
 ///
-/// A process that leaves the group (`setsid`) is not found again.
+/// Who leaves the group is found by its [`Mark`] on Linux, and not found elsewhere.
 #[derive(Debug)]
 pub(super) struct Group {
     leader: Child,
     id: Pid,
+    #[cfg(target_os = "linux")]
+    mark: Mark,
     ended: bool,
 }
 
 impl Group {
     pub(super) fn spawn(command: &mut Command) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        let mark = Mark::new();
+        #[cfg(target_os = "linux")]
+        command.env(mark::VARIABLE, mark.value());
         let leader = command.process_group(0).spawn()?;
         let id = Pid::from_child(&leader);
-        Ok(Self { leader, id, ended: false })
+        Ok(Self {
+            leader,
+            id,
+            #[cfg(target_os = "linux")]
+            mark,
+            ended: false,
+        })
     }
 
     pub(super) fn leader(&mut self) -> &mut Child {
@@ -57,6 +72,8 @@ impl Group {
             self.ended = true;
             // It fails only if nobody is left.
             let _ = kill_process_group(self.id, Signal::KILL);
+            #[cfg(target_os = "linux")]
+            self.mark.kill_all();
         }
         for _ in 0..LOOKS {
             match self.leader.try_wait() {

@@ -2,6 +2,8 @@
 
 mod clipped;
 mod group;
+#[cfg(target_os = "linux")]
+mod mark;
 mod run;
 
 use std::{
@@ -10,10 +12,12 @@ use std::{
     time::Duration,
 };
 
-use self::run::{End, Finished, run};
+use harness_macros::{tool, toolset};
+
+use self::run::{End, Said, run};
 use crate::{
     error::{Error, ErrorKind},
-    tool::{CancellationToken, ToolError},
+    tool::{ToolContext, ToolError},
 };
 
 /// How long a command may run if the call does not say, in seconds.
@@ -33,15 +37,20 @@ const MAX_SECONDS: u64 = 300;
 /// Fails if the command cannot be started or was stopped before its end; then the text has the
 /// output so far. A command that ends with another status than 0 is no error.
 ///
-/// For the host: dropping the future, cancelling the context's token and the time limit kill the
-/// whole process group; a process that leaves the group by `setsid` lives on. The command has the
-/// environment of the program, keys included.
+/// For the host: whether the command ends, its time does, the context's token is cancelled or the
+/// future is dropped, its process group is killed; on Linux also each process that has left the
+/// group (`timeout`, `setsid`), unless it has cleared its environment as well; elsewhere such a
+/// process lives on. The command has the environment of the program, keys included.
+#[tool(side_effects = ["read", "write", "network", "mutate"])]
 pub async fn bash(
+    /// such as `cargo test 2>&1 | tail -n 20`
     command: &str,
-    timeout_seconds: Option<u64>,
-    stop: CancellationToken,
+    /// after how many seconds the command is killed
+    #[param(default = DEFAULT_SECONDS, range(1..=300))]
+    timeout_seconds: u64,
+    context: &ToolContext,
 ) -> Result<String, ToolError> {
-    answer(command, None, timeout_seconds, &stop).await
+    answer(command, None, timeout_seconds, context).await
 }
 
 /// The tool `bash` in a folder of the program's choice.
@@ -50,6 +59,7 @@ pub struct Bash {
     folder: PathBuf,
 }
 
+#[toolset]
 impl Bash {
     /// Commands begin in this folder; they can leave it.
     ///
@@ -81,23 +91,27 @@ impl Bash {
     /// # Errors
     /// Fails if the command cannot be started or was stopped before its end; then the text has the
     /// output so far. A command that ends with another status than 0 is no error.
+    #[tool(side_effects = ["read", "write", "network", "mutate"])]
     pub async fn bash(
         &self,
+        /// such as `cargo test 2>&1 | tail -n 20`
         command: &str,
-        timeout_seconds: Option<u64>,
-        stop: CancellationToken,
+        /// after how many seconds the command is killed
+        #[param(default = DEFAULT_SECONDS, range(1..=300))]
+        timeout_seconds: u64,
+        context: &ToolContext,
     ) -> Result<String, ToolError> {
-        answer(command, Some(&self.folder), timeout_seconds, &stop).await
+        answer(command, Some(&self.folder), timeout_seconds, context).await
     }
 }
 
 async fn answer(
     command: &str,
     folder: Option<&Path>,
-    timeout_seconds: Option<u64>,
-    stop: &CancellationToken,
+    seconds: u64,
+    context: &ToolContext,
 ) -> Result<String, ToolError> {
-    let seconds = timeout_seconds.unwrap_or(DEFAULT_SECONDS);
+    let stop = context.cancellation();
     if !(1..=MAX_SECONDS).contains(&seconds) {
         return Err(ToolError::BadArguments(vec![format!(
             "`timeout_seconds`: {seconds} is not between 1 and {MAX_SECONDS}; nothing was run"
@@ -106,38 +120,29 @@ async fn answer(
     if stop.is_cancelled() {
         return Err(ToolError::new("the run was stopped before the command; nothing was run"));
     }
-    let finished = run(command, folder, Duration::from_secs(seconds), stop)
+    let said = Said::default();
+    let limit = Duration::from_secs(seconds);
+    let end = run(command, folder, limit, stop, &said)
         .await
         .map_err(|err| not_started(command, folder, err))?;
-    report(&finished, seconds)
+    report(&end, &said, seconds)
 }
 
 /// What the model reads of a command that was started.
-fn report(finished: &Finished, seconds: u64) -> Result<String, ToolError> {
+fn report(end: &End, said: &Said, seconds: u64) -> Result<String, ToolError> {
     const DOUBT: &str = "it may have partly run: check what it did before you repeat it";
-    let Finished { end, stdout, stderr } = finished;
-    let said = |so_far: &str| {
-        format!("{}\n{}", section("stdout", so_far, stdout), section("stderr", so_far, stderr))
-    };
     match end {
-        End::Exited(Some(status)) => Ok(format!("{status}\n{}", said(""))),
-        End::Exited(None) => Ok(format!("exit status: not known\n{}", said(""))),
+        End::Exited(Some(status)) => Ok(format!("{status}\n{}", said.to_text(""))),
+        End::Exited(None) => Ok(format!("exit status: not known\n{}", said.to_text(""))),
         End::TimedOut => Err(ToolError::new(format!(
             "the command was stopped after {seconds} s, its time limit; {DOUBT}; a longer one may \
              be given as `timeout_seconds`, up to {MAX_SECONDS}\n{}",
-            said(" so far")
+            said.to_text(" so far")
         ))),
         End::Stopped => Err(ToolError::new(format!(
             "the command was stopped because the run was; {DOUBT}\n{}",
-            said(" so far")
+            said.to_text(" so far")
         ))),
-    }
-}
-
-fn section(name: &str, so_far: &str, said: &clipped::Clipped) -> String {
-    match said.to_text() {
-        text if text.is_empty() => format!("{name}{so_far}: (nothing)"),
-        text => format!("{name}{so_far}:\n{}", text.trim_end_matches('\n')),
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     os::fd::AsFd,
     path::Path,
     process::{Command, ExitStatus, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -22,15 +23,30 @@ const PIECE: usize = 16 * 1024;
 /// a process that has left the group may write for ever.
 const LAST_WORDS: usize = 2 * 1024 * 1024;
 
-/// What became of a command.
-#[derive(Debug)]
-pub(super) struct Finished {
-    pub(super) end: End,
-    pub(super) stdout: Clipped,
-    pub(super) stderr: Clipped,
+/// What a command has written, so far or in all.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    stdout: Mutex<Clipped>,
+    stderr: Mutex<Clipped>,
 }
 
-/// Why it ended.
+impl Said {
+    /// Both outputs, apart; `when` is said of each.
+    pub(super) fn to_text(&self, when: &str) -> String {
+        let outputs = [("stdout", &self.stdout), ("stderr", &self.stderr)];
+        let texts = outputs.map(|(name, heard)| match lock(heard).to_text() {
+            text if text.is_empty() => format!("{name}{when}: (nothing)"),
+            text => format!("{name}{when}:\n{}", text.trim_end_matches('\n')),
+        });
+        texts.join("\n")
+    }
+}
+
+fn lock(heard: &Mutex<Clipped>) -> MutexGuard<'_, Clipped> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a command ended.
 #[derive(Debug)]
 pub(super) enum End {
     /// By itself; without a status if somebody else has taken it.
@@ -48,7 +64,8 @@ pub(super) async fn run(
     folder: Option<&Path>,
     limit: Duration,
     stop: &CancellationToken,
-) -> io::Result<Finished> {
+    said: &Said,
+) -> io::Result<End> {
     let mut bash = Command::new("bash");
     bash.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(folder) = folder {
@@ -59,8 +76,8 @@ pub(super) async fn run(
     let (Some(stdout), Some(stderr)) = (leader.stdout.take(), leader.stderr.take()) else {
         return Err(io::Error::other("the process has no pipes"));
     };
-    let mut stdout = Listener::new(ChildStdout::from_std(stdout)?);
-    let mut stderr = Listener::new(ChildStderr::from_std(stderr)?);
+    let mut stdout = Listener { pipe: ChildStdout::from_std(stdout)?, heard: &said.stdout };
+    let mut stderr = Listener { pipe: ChildStderr::from_std(stderr)?, heard: &said.stderr };
 
     let end: fn(Option<ExitStatus>) -> End = tokio::select! {
         // The end comes first: a command that has ended in time was not stopped.
@@ -71,52 +88,49 @@ pub(super) async fn run(
         never = listen_to_both(&mut stdout, &mut stderr) => match never {},
     };
     let end = end(group.end());
-    Ok(Finished { end, stdout: stdout.last_words(), stderr: stderr.last_words() })
+    stdout.last_words();
+    stderr.last_words();
+    Ok(end)
 }
 
 /// Reads as long as it is polled: closed pipes do not end a command.
 async fn listen_to_both(
-    stdout: &mut Listener<ChildStdout>,
-    stderr: &mut Listener<ChildStderr>,
+    stdout: &mut Listener<'_, ChildStdout>,
+    stderr: &mut Listener<'_, ChildStderr>,
 ) -> std::convert::Infallible {
     tokio::join!(stdout.listen(), stderr.listen());
     std::future::pending().await
 }
 
-/// One pipe and what came out of it.
-struct Listener<P> {
+/// One pipe, and where what comes out of it is kept.
+struct Listener<'s, P> {
     pipe: P,
-    heard: Clipped,
+    heard: &'s Mutex<Clipped>,
 }
 
-impl<P: AsyncRead + AsFd + Unpin> Listener<P> {
-    fn new(pipe: P) -> Self {
-        Self { pipe, heard: Clipped::default() }
-    }
-
+impl<P: AsyncRead + AsFd + Unpin> Listener<'_, P> {
     /// Reads until the pipe is closed. Nothing that was read is lost when this is dropped.
     async fn listen(&mut self) {
         let mut piece = vec![0; PIECE];
         while let Ok(length @ 1..) = self.pipe.read(&mut piece).await {
-            self.heard.push(piece.get(..length).unwrap_or_default());
+            lock(self.heard).push(piece.get(..length).unwrap_or_default());
         }
     }
 
     /// Reads what is in the pipe already and waits for nothing: a process that has left the group
     /// may keep the pipe open for ever.
-    fn last_words(mut self) -> Clipped {
+    fn last_words(self) {
         let mut piece = vec![0; PIECE];
         let mut left = LAST_WORDS;
         while left > 0 {
             match rustix::io::read(&self.pipe, &mut piece) {
                 Ok(length @ 1..) => {
-                    self.heard.push(piece.get(..length).unwrap_or_default());
+                    lock(self.heard).push(piece.get(..length).unwrap_or_default());
                     left = left.saturating_sub(length);
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Ok(0) | Err(_) => break,
             }
         }
-        self.heard
     }
 }
