@@ -1,3 +1,17 @@
-//! Behaviour, through the public API.
+//! Behaviour, through the public API. Each file is one part of the library or one promise.
 
+mod accumulate;
+mod agent;
+mod client_anthropic;
+mod early;
+mod interrupt;
+mod limits;
+mod machine;
+mod offline;
+mod probe;
+mod testing_bodies;
+mod testing_scripted;
+mod testing_server;
+mod tidy;
 mod toolbox;
+mod transcript;
