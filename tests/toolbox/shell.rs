@@ -368,6 +368,25 @@ async fn it_begins_in_the_folder_of_the_programs_choice() {
     assert!(err.contains("was not started: its working folder is gone"), "{err}");
 }
 
+/// The environment of a program cannot be changed safely, so the test runs itself with another.
+#[tokio::test]
+async fn keys_of_the_program_do_not_reach_a_command() {
+    const INSIDE: &str = "HARNESS_TEST_SOME_API_KEY";
+    if std::env::var_os(INSIDE).is_some() {
+        let said = run("env").await.unwrap();
+        assert!(said.contains("HARNESS_TEST_PLAIN=plain"), "{said}");
+        assert!(!said.contains("API_KEY") && !said.contains("sesame"), "{said}");
+        return;
+    }
+    let again = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "toolbox::shell::keys_of_the_program_do_not_reach_a_command"])
+        .envs([(INSIDE, "sesame"), ("HARNESS_TEST_PLAIN", "plain")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && said.contains("1 passed"), "{said}");
+}
+
 #[tokio::test]
 async fn what_cannot_be_started_is_explained() {
     let long = format!("true {}", "x".repeat(3_000_000));

@@ -24,25 +24,13 @@ pub use self::{error::CalcError, number::Number};
 ///
 /// # Examples
 /// ```
-/// use harness::{
-///     ToolContext,
-///     toolbox::{Number, calc},
-///     tools,
-/// };
-/// use serde_json::json;
+/// use harness::toolbox::{Number, calc};
 ///
 /// assert_eq!(calc("17 * 23 - 100"), Ok(Number::Integer(291)));
-/// assert_eq!(calc("2 + x").unwrap_err().column(), 5);
+/// assert_eq!(calc("1 / 8"), Ok(Number::Float(0.125)));
 ///
-/// # tokio::runtime::Runtime::new()?.block_on(async {
-/// // As the model calls it:
-/// let [tool] = tools![calc].try_into().unwrap();
-/// # let tool: harness::Tool = tool;
-/// let answer = tool.call(&ToolContext::new("call_1"), json!({"expression": "1 / 8"})).await?;
-/// assert_eq!(answer.content(), [harness::ToolContent::Json(json!(0.125))]);
-/// # Ok::<(), harness::ToolError>(())
-/// # })?;
-/// # Ok::<(), harness::ToolError>(())
+/// let mistake = calc("2 + 3 x").unwrap_err();
+/// assert_eq!(mistake.column(), 7);
 /// ```
 #[tool(side_effects = "none")]
 pub fn calc(

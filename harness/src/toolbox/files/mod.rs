@@ -18,7 +18,27 @@ use crate::{
     tool::{CancellationToken, ToolError},
 };
 
-/// Tools for the files inside one folder.
+/// Tools for the files inside one folder: `read_file`, `write_file`, `list_files`, `search_files`.
+///
+/// ```
+/// use harness::{Tool, toolbox::Files};
+///
+/// let files = Files::in_folder(".")?;
+/// let all = files.tools();
+/// let only_reading: Vec<Tool> =
+///     files.tools().into_iter().filter(|tool| tool.side_effects().is_read_only()).collect();
+/// assert_eq!((all.len(), only_reading.len()), (4, 3));
+/// # Ok::<(), harness::Error>(())
+/// ```
+///
+/// Neither `..` nor an absolute path nor a symbolic link leads out of the folder, at any instant:
+/// each path is resolved by the operating system relative to the opened folder (`openat2` on Linux,
+/// one component at a time elsewhere). The folder stays the same one if it is renamed. Pipes,
+/// sockets and devices are not opened. A hard link and a file system that is mounted inside the
+/// folder are inside.
+///
+/// The disk is never waited for on the async loop. Work that nobody waits for any more stops
+/// between its steps; a file is then written as a whole or not at all.
 #[derive(Debug)]
 pub struct Files {
     root: Arc<Root>,
@@ -42,7 +62,7 @@ impl Files {
     #[tool(side_effects = "read")]
     pub async fn read_file(
         &self,
-        /// relative to the folder, such as `src/main.rs`
+        /// relative to the folder, such as `src/main.rs`; what leads out of it is refused
         path: &str,
         /// the line to begin with
         #[param(default = 1, range(1..))]
@@ -67,7 +87,7 @@ impl Files {
     #[tool(side_effects = "write", idempotent)]
     pub async fn write_file(
         &self,
-        /// relative to the folder, such as `src/main.rs`
+        /// relative to the folder, such as `src/main.rs`; what leads out of it is refused
         path: &str,
         /// the whole text of the file
         content: String,
@@ -107,8 +127,7 @@ impl Files {
     #[tool(side_effects = "read")]
     pub async fn search_files(
         &self,
-        /// a regular expression (Rust syntax) for a part of one line, such as `fn \w+\(`; `(?i)` at
-        /// its beginning ignores case
+        /// a regular expression for a part of one line, such as `fn \w+\(`; `(?i)` ignores case
         pattern: String,
         /// a file or folder, relative to the folder of the tools
         #[param(default = ".")]

@@ -37,23 +37,50 @@ const MAX_SECONDS: u64 = 300;
 /// Fails if the command cannot be started or was stopped before its end; then the text has the
 /// output so far. A command that ends with another status than 0 is no error.
 ///
-/// For the host: whether the command ends, its time does, the context's token is cancelled or the
-/// future is dropped, its process group is killed; on Linux also each process that has left the
-/// group (`timeout`, `setsid`), unless it has cleared its environment as well; elsewhere such a
-/// process lives on. The command has the environment of the program, keys included.
+/// # For the host
+/// Whether the command ends, its time does, the context's token is cancelled or the future is
+/// dropped: its process group is killed and the shell reaped. On Linux each process is killed as
+/// well that has left the group (`timeout` and `setsid` do), unless it has also cleared its
+/// environment; elsewhere such a process lives on.
+///
+/// Nothing keeps a command inside a folder or off the network, and it has the environment of the
+/// program, without the variables that end in `_API_KEY`. Every side effect is declared, so that an
+/// agent asks before it runs.
+///
+/// # Examples
+/// ```
+/// use harness::{ToolContext, toolbox::bash};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let said = bash("echo $((6 * 7)); exit 3", 30, &ToolContext::new("call_1")).await?;
+/// assert_eq!(said, "exit status: 3\nstdout:\n42\nstderr: (nothing)");
+/// # Ok::<(), harness::ToolError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[tool(side_effects = ["read", "write", "network", "mutate"])]
 pub async fn bash(
     /// such as `cargo test 2>&1 | tail -n 20`
     command: &str,
     /// after how many seconds the command is killed
-    #[param(default = DEFAULT_SECONDS, range(1..=300))]
+    #[param(default = DEFAULT_SECONDS, range(1..=MAX_SECONDS))]
     timeout_seconds: u64,
     context: &ToolContext,
 ) -> Result<String, ToolError> {
     answer(command, None, timeout_seconds, context).await
 }
 
-/// The tool `bash` in a folder of the program's choice.
+/// The tool `bash` in a folder of the program's choice; else it is the function [`bash`](fn@bash).
+///
+/// ```
+/// use harness::{ToolRegistry, toolbox::{Bash, Files, calc}, tools};
+///
+/// let mut tools = tools![calc];
+/// tools.extend(Files::in_folder(".")?.tools());
+/// tools.extend(Bash::in_folder(".")?.tools());
+/// assert_eq!(ToolRegistry::new(tools)?.tools().len(), 6);
+/// # Ok::<(), harness::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Bash {
     folder: PathBuf,
@@ -61,7 +88,7 @@ pub struct Bash {
 
 #[toolset]
 impl Bash {
-    /// Commands begin in this folder; they can leave it.
+    /// Commands begin in this folder. They can leave it.
     ///
     /// # Errors
     /// Fails if there is no such folder.
@@ -97,7 +124,7 @@ impl Bash {
         /// such as `cargo test 2>&1 | tail -n 20`
         command: &str,
         /// after how many seconds the command is killed
-        #[param(default = DEFAULT_SECONDS, range(1..=300))]
+        #[param(default = DEFAULT_SECONDS, range(1..=MAX_SECONDS))]
         timeout_seconds: u64,
         context: &ToolContext,
     ) -> Result<String, ToolError> {

@@ -68,6 +68,12 @@ pub(super) async fn run(
 ) -> io::Result<End> {
     let mut bash = Command::new("bash");
     bash.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // What a command prints goes to the model and into the journal, and `env` prints everything.
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().ends_with(b"_API_KEY") {
+            bash.env_remove(name);
+        }
+    }
     if let Some(folder) = folder {
         bash.current_dir(folder);
     }
