@@ -16,4 +16,5 @@ mod testing_bodies;
 mod testing_scripted;
 mod testing_server;
 mod tidy;
+mod toolbox;
 mod transcript;

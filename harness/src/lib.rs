@@ -71,6 +71,8 @@ pub mod provider;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tool;
+#[cfg(feature = "toolbox")]
+pub mod toolbox;
 pub mod wire;
 
 pub use harness_macros::{tool, tools, toolset};

@@ -4,22 +4,25 @@ use std::{
     fs::{File, OpenOptions},
     future::Future,
     io::{self, Read as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     pin::Pin,
+    time::Duration,
 };
 
-use rustix::fs::OFlags;
-use tokio::io::unix::AsyncFd;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio_util::sync::CancellationToken;
 
 use super::{Approval, ApprovalQuestion, Approver};
+
+/// How long the terminal is listened to before it is asked whether the question still stands.
+const LISTEN: Duration = Duration::from_millis(50);
 
 /// Asks the person at the terminal of this program: shows the call and takes `y`, `n`, or `a` for
 /// *always for this tool*.
 ///
 /// It talks to the terminal itself, not to standard input and output, so it works also when these
-/// are redirected. Without a terminal the answer is no. Taking the question back leaves no thread
-/// behind.
+/// are redirected. Without a terminal the answer is no. When the question is taken back, the thread
+/// that listens ends within 50 ms.
 ///
 /// ```no_run
 /// use harness::{Agent, AnthropicProvider, policy::TerminalApprover, toolbox::bash, tools};
@@ -48,24 +51,13 @@ impl TerminalApprover {
     }
 
     async fn answer(&self, question: ApprovalQuestion<'_>) -> io::Result<Approval> {
-        let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
-        let terminal =
-            OpenOptions::new().read(true).write(true).custom_flags(flags).open(&self.device)?;
-        let terminal = AsyncFd::register(terminal)?;
         let (name, arguments) = (question.call.name(), visible(question.call.arguments()));
         let shown = format!("{}({arguments}) declares {}.\n", visible(name), question.effects);
-        say(&terminal, &shown).await?;
-        loop {
-            say(&terminal, "Run it? [y]es, [n]o, [a]lways this tool: ").await?;
-            match line(&terminal).await?.as_deref().map(str::trim) {
-                None | Some("n" | "no" | "N") => {
-                    return Ok(Approval::No("the person at the terminal said no".to_owned()));
-                }
-                Some("y" | "yes" | "Y") => return Ok(Approval::Yes),
-                Some("a" | "always" | "A") => return Ok(Approval::Always),
-                Some(_) => {}
-            }
-        }
+        let device = self.device.clone();
+        let taken_back = CancellationToken::new();
+        let _take_back = taken_back.clone().drop_guard();
+        let asked = move || converse(&device, &shown, &taken_back);
+        tokio::task::spawn_blocking(asked).await.unwrap_or_else(|err| Err(io::Error::other(err)))
     }
 }
 
@@ -83,27 +75,33 @@ impl Approver for TerminalApprover {
     }
 }
 
-async fn say(terminal: &AsyncFd<File>, words: &str) -> io::Result<()> {
-    let mut rest = words.as_bytes();
-    while !rest.is_empty() {
-        let mut ready = terminal.writable().await?;
-        if let Ok(written) = ready.try_io(|terminal| terminal.get_ref().write(rest)) {
-            rest = rest.get(written?..).unwrap_or_default();
+fn converse(device: &Path, shown: &str, taken_back: &CancellationToken) -> io::Result<Approval> {
+    let mut terminal = OpenOptions::new().read(true).write(true).open(device)?;
+    terminal.write_all(shown.as_bytes())?;
+    loop {
+        terminal.write_all(b"Run it? [y]es, [n]o, [a]lways this tool: ")?;
+        match line(&mut terminal, taken_back)?.as_deref().map(str::trim) {
+            None | Some("n" | "no" | "N") => {
+                return Ok(Approval::No("the person at the terminal said no".to_owned()));
+            }
+            Some("y" | "yes" | "Y") => return Ok(Approval::Yes),
+            Some("a" | "always" | "A") => return Ok(Approval::Always),
+            Some(_) => {}
         }
     }
-    Ok(())
 }
 
-/// The next line, or nothing at the end of the input.
-async fn line(terminal: &AsyncFd<File>) -> io::Result<Option<String>> {
+/// The next line, or nothing at the end of the input or when the question was taken back.
+fn line(terminal: &mut File, taken_back: &CancellationToken) -> io::Result<Option<String>> {
+    let wait = Timespec::try_from(LISTEN).map_err(io::Error::other)?;
     let mut line = Vec::new();
     let mut piece = [0; 256];
-    loop {
-        let mut ready = terminal.readable().await?;
-        let Ok(read) = ready.try_io(|terminal| terminal.get_ref().read(&mut piece)) else {
+    while !taken_back.is_cancelled() {
+        if poll(&mut [PollFd::new(terminal, PollFlags::IN)], Some(&wait))? == 0 {
             continue;
-        };
-        match piece.get(..read?) {
+        }
+        let read = terminal.read(&mut piece)?;
+        match piece.get(..read) {
             None | Some([]) => return Ok(None),
             Some(more) => line.extend_from_slice(more),
         }
@@ -111,6 +109,7 @@ async fn line(terminal: &AsyncFd<File>) -> io::Result<Option<String>> {
             return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
         }
     }
+    Ok(None)
 }
 
 /// The text with everything spelled out that a terminal would obey instead of show, so that what
