@@ -1,9 +1,11 @@
 //! Behaviour, through the public API. Each file is one part of the library or one promise.
 
+mod accumulate;
 mod agent;
 mod client_anthropic;
 mod early;
 mod interrupt;
+mod limits;
 mod machine;
 mod offline;
 mod probe;

@@ -83,6 +83,6 @@ pub use crate::{
     provider::{Provider, StopReason, StreamEvent, Usage},
     tool::{
         CancellationToken, Progress, SideEffect, SideEffects, State, Tool, ToolContext, ToolError,
-        ToolOutput, ToolRegistry,
+        ToolLimits, ToolOutput, ToolRegistry,
     },
 };

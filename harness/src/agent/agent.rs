@@ -8,7 +8,7 @@ use crate::{
     message::{Message, Transcript},
     policy::{Approver, Permissions},
     provider::Provider,
-    tool::{Tool, ToolContext, ToolRegistry},
+    tool::{Tool, ToolContext, ToolLimits, ToolRegistry},
 };
 
 /// Turns of one run, unless the builder says otherwise.
@@ -59,6 +59,7 @@ impl Agent {
             provider: Arc::new(provider),
             system: None,
             tools: Vec::new(),
+            tool_limits: ToolLimits::default(),
             context: ToolContext::new(""),
             permissions: Permissions::default(),
             approver: None,
@@ -157,6 +158,7 @@ pub struct AgentBuilder {
     provider: Arc<dyn Provider>,
     system: Option<String>,
     tools: Vec<Tool>,
+    tool_limits: ToolLimits,
     context: ToolContext,
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
@@ -175,6 +177,12 @@ impl AgentBuilder {
     /// Adds tools; the model is told of them in this order.
     pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
         self.tools.extend(tools);
+        self
+    }
+
+    /// Sets how long a call may take, how often it is tried, and how much it may say.
+    pub fn tool_limits(mut self, limits: ToolLimits) -> Self {
+        self.tool_limits = limits;
         self
     }
 
@@ -220,6 +228,7 @@ impl AgentBuilder {
             provider,
             system,
             tools,
+            tool_limits,
             context,
             permissions,
             approver,
@@ -232,7 +241,7 @@ impl AgentBuilder {
                 "`turn_limit(0)` lets the model say nothing; set at least 1",
             ));
         }
-        let tools = ToolRegistry::new(tools)?;
+        let tools = ToolRegistry::new(tools)?.with_limits(tool_limits);
         Ok(Agent(Arc::new(Inner {
             provider,
             system,

@@ -1,6 +1,6 @@
 //! The calls of one answer: decided, run, answered.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::{
@@ -19,8 +19,8 @@ use super::{
 use crate::{
     error::Error,
     journal::{Decision, Entry, InterruptCause},
-    message::{CallOutcome, ToolCall, ToolContent, ToolResult},
-    tool::{SideEffects, ToolContext},
+    message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
+    tool::{SideEffects, ToolContext, cut},
 };
 
 /// Calls that run at the same time, at most.
@@ -32,19 +32,59 @@ const GRACE: Duration = Duration::from_millis(100);
 /// A report of a running tool: the call's id, and the words.
 pub(super) type Report = (String, String);
 
-/// What a call is given when it runs.
-pub(super) fn context_for(
-    agent: &Agent,
-    call: &ToolCall,
-    stop: &CancellationToken,
-    reports: &UnboundedSender<Report>,
-) -> ToolContext {
-    let (reports, id) = (reports.clone(), call.id().to_owned());
-    let context = agent.context().for_call(call.id()).with_cancellation(stop.child_token());
-    context.with_watch(move |message| {
-        // Nobody listens any more once the run is over.
-        let _ = reports.send((id.clone(), message.to_owned()));
-    })
+/// What the calls of a run are given: kept for as long as they run, for what a tool has put out
+/// so far is part of the truth about a call that is stopped.
+#[derive(Default)]
+pub(super) struct Contexts(HashMap<String, ToolContext>);
+
+impl Contexts {
+    /// What a call is given when it runs.
+    pub(super) fn make(
+        &mut self,
+        agent: &Agent,
+        transcript: &Transcript,
+        call: &ToolCall,
+        stop: &CancellationToken,
+        reports: &UnboundedSender<Report>,
+    ) -> ToolContext {
+        let (reports, id) = (reports.clone(), call.id().to_owned());
+        let context = agent
+            .context()
+            .for_call(call.id())
+            .with_idempotency_key(idempotency_key(transcript, call))
+            .with_cancellation(stop.child_token())
+            .with_watch(move |message| {
+                // Nobody listens any more once the run is over.
+                let _ = reports.send((id.clone(), message.to_owned()));
+            });
+        self.0.insert(call.id().to_owned(), context.clone());
+        context
+    }
+
+    /// Forgets the calls of a turn that is over.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The result of a call that was stopped, with what its tool had put out until then.
+    pub(super) fn with_kept_output(&self, agent: &Agent, result: ToolResult) -> ToolResult {
+        let stopped =
+            matches!(result.outcome(), CallOutcome::StoppedReading | CallOutcome::InDoubt);
+        let kept = self.0.get(result.call_id()).and_then(ToolContext::kept_output);
+        let Some(kept) = kept.filter(|_| stopped) else { return result };
+        let limit = agent.tools().limits().output;
+        let kept = if kept.len() > limit { cut(&kept, limit, "") } else { kept };
+        let kept = ToolContent::Text(format!("Its output until then:\n{kept}"));
+        let content = result.content().iter().cloned().chain([kept]);
+        ToolResult::new(result.call_id(), result.outcome(), content)
+    }
+}
+
+/// The same for every try of a call, also in a program that was started again: it is told from
+/// what was said before the model made the call.
+fn idempotency_key(transcript: &Transcript, call: &ToolCall) -> String {
+    let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
+    format!("{}/{}", before.map_or("", Message::id), call.id())
 }
 
 impl Run<'_> {
@@ -99,7 +139,9 @@ impl Run<'_> {
                     continue;
                 }
                 self.emit(Event::ToolCall(call));
-                let context = context_for(&agent, call, self.over.token(), &self.reports.0);
+                let transcript = self.chat.machine.transcript();
+                let (stop, reports) = (self.over.token(), &self.reports.0);
+                let context = self.contexts.make(&agent, transcript, call, stop, reports);
                 running.push(begin(&agent, call, context));
             }
             tokio::select! {

@@ -5,7 +5,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Action, Chat, Event, Outcome, Reply, Stopped, calls::Report, early::Early, sending::Watch,
+    Action, Chat, Event, Outcome, Reply, Stopped,
+    calls::{Contexts, Report},
+    early::Early,
+    sending::{Stops, Watch},
 };
 use crate::{
     error::Error,
@@ -21,12 +24,15 @@ pub(super) struct Run<'a> {
     pub(super) watch: Option<Box<Watch<'a>>>,
     /// Cancelled by the program to stop the run.
     pub(super) cancellation: CancellationToken,
+    /// Cancelled by the program to stop the run when the turn is over.
+    after_turn: CancellationToken,
     /// Cancelled when the run is over, for tools on threads of their own hear of it only so.
     pub(super) over: DropGuard,
     /// What has arrived of the answer that is being given.
     pub(super) answer: Option<Accumulator>,
     /// Calls of that answer which have started already.
     pub(super) early: Early,
+    pub(super) contexts: Contexts,
     /// What running tools say of how far they have come.
     pub(super) reports: (UnboundedSender<Report>, UnboundedReceiver<Report>),
     /// The first thing that failed.
@@ -34,19 +40,18 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(
-        chat: &'a mut Chat,
-        watch: Option<Box<Watch<'a>>>,
-        cancellation: CancellationToken,
-    ) -> Self {
+    pub(super) fn new(chat: &'a mut Chat, watch: Option<Box<Watch<'a>>>, stops: Stops) -> Self {
+        let Stops { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
         Self {
             chat,
             watch,
             cancellation,
+            after_turn,
             over,
             answer: None,
             early: Early::default(),
+            contexts: Contexts::default(),
             reports: unbounded_channel(),
             error: None,
         }
@@ -65,6 +70,7 @@ impl<'a> Run<'a> {
     async fn go(&mut self) -> Outcome {
         loop {
             let done = match self.chat.machine.next() {
+                Action::CallProvider if self.enough() => self.interrupt(None),
                 Action::CallProvider => self.ask().await,
                 Action::Decide(calls) => self.decide(&calls).await,
                 Action::RunCalls(calls) => self.call(&calls).await,
@@ -77,6 +83,11 @@ impl<'a> Run<'a> {
                 return self.fail(error);
             }
         }
+    }
+
+    /// Whether the program wants no further turn.
+    fn enough(&self) -> bool {
+        self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 
     /// Writes down that the run was stopped, by a failure or by the program.
@@ -104,7 +115,7 @@ impl<'a> Run<'a> {
 
     /// Writes down the truth about every call that has no result.
     fn settle(&mut self) -> Result<(), Error> {
-        let Self { chat, early, .. } = self;
+        let Self { chat, early, contexts, .. } = self;
         for (call, result) in early.drain() {
             let Some(tool) = chat.agent.tools().get(call.name()) else { continue };
             let decision = Decision::Allow { side_effects: tool.side_effects() };
@@ -119,7 +130,17 @@ impl<'a> Run<'a> {
             }
         }
         let facts: Vec<Entry> = chat.machine.settlement().collect();
-        facts.iter().try_for_each(|fact| chat.record(fact))
+        for fact in facts {
+            let fact = match fact {
+                Entry::CallFinished { result } => {
+                    let result = contexts.with_kept_output(&chat.agent, result);
+                    Entry::CallFinished { result }
+                }
+                other => other,
+            };
+            chat.record(&fact)?;
+        }
+        Ok(())
     }
 
     /// Ends the run because something failed.

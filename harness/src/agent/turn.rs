@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 
 use super::{
     Event,
-    calls::{AT_ONCE, context_for},
+    calls::AT_ONCE,
     early::begin,
     run::{Run, tell},
 };
@@ -30,6 +30,7 @@ impl Run<'_> {
     /// Asks the provider for one answer.
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
         self.early.clear();
+        self.contexts.clear();
         let turn = self.chat.machine.turns().saturating_add(1);
         self.emit(Event::TurnStarted { turn });
         match self.hear().await? {
@@ -42,7 +43,7 @@ impl Run<'_> {
     /// Reads the stream to its end, and starts the calls that may start while it goes on. The
     /// connection is closed when this returns.
     async fn hear(&mut self) -> Result<Heard, Error> {
-        let Self { chat, watch, cancellation, over, answer, early, reports, .. } = self;
+        let Self { chat, watch, cancellation, over, answer, early, contexts, reports, .. } = self;
         let agent = chat.agent.clone();
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
@@ -104,7 +105,8 @@ impl Run<'_> {
             // all calls before it could.
             if answer.calls_up_to(&call).iter().all(may_start) && agent.tools().accepts(&call) {
                 tell(watch, Event::ToolCall(&call));
-                let context = context_for(&agent, &call, over.token(), &reports.0);
+                let (transcript, stop) = (chat.machine.transcript(), over.token());
+                let context = contexts.make(&agent, transcript, &call, stop, &reports.0);
                 early.push(begin(&agent, &call, context), call);
             }
         }
