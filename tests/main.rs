@@ -3,6 +3,7 @@
 mod accumulate;
 mod agent;
 mod client_anthropic;
+mod corpus;
 mod early;
 mod interrupt;
 mod limits;
