@@ -4,7 +4,7 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt as _;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Tool, ToolContext, ToolError, ToolRegistry, cap::capped};
@@ -60,7 +60,12 @@ impl ToolRegistry {
 
     /// Whether a call names a tool and its arguments fit it, so that it could run.
     pub fn accepts(&self, call: &ToolCall) -> bool {
-        self.get(call.name()).is_some() && parse(call.arguments()).is_ok()
+        let Some(tool) = self.get(call.name()) else { return false };
+        match parse(call.arguments()) {
+            Ok(Value::Object(arguments)) => tool.check(&arguments).is_ok(),
+            Ok(Value::Null) => tool.check(&Map::new()).is_ok(),
+            Ok(_) | Err(_) => false,
+        }
     }
 
     async fn attempt(&self, tool: &Tool, context: &ToolContext, arguments: Value) -> Attempt {
