@@ -39,7 +39,7 @@
 //!
 //! # Modules, in reading order
 //!
-//! [`message`] what is said · [`tool`] what can be done · [`provider`] who answers · [`policy`] what
+//! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`policy`] what
 //! is refused · [`journal`] what survives · [`agent`] the loop · [`error`] what goes wrong
 //!
 //! # What it is not
