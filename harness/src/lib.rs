@@ -73,7 +73,7 @@ pub mod wire;
 
 pub use crate::{
     agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
-    client::AnthropicProvider,
+    client::{AnthropicProvider, LocalProvider, OpenAIProvider, provider_from_env},
     error::{Error, ErrorKind},
     message::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
