@@ -8,8 +8,8 @@ use std::{
 use futures_util::{FutureExt as _, StreamExt as _};
 use harness::{
     Block, Error, ErrorKind, Message, Provider, StopReason, StreamEvent, Transcript, Usage,
-    provider::{EventStream, ProviderResponse, Request, accumulate},
-    testing::{Gate, Reply, ScriptedProvider, reply, reply_to},
+    provider::{EventStream, ProviderResponse, Request, Settings, accumulate},
+    testing::{Gate, ScriptedProvider, ScriptedReply, reply, reply_to},
     tool::ToolSchema,
 };
 use serde_json::json;
@@ -25,7 +25,7 @@ async fn answer(model: &ScriptedProvider) -> Result<ProviderResponse, Error> {
     accumulate(model.stream(Request::new(&transcript)?)).await
 }
 
-async fn events(reply: Reply) -> Vec<Result<StreamEvent, String>> {
+async fn events(reply: ScriptedReply) -> Vec<Result<StreamEvent, String>> {
     let (model, transcript) = (ScriptedProvider::new([reply]), asked());
     let events = model.stream(Request::new(&transcript).unwrap());
     events.map(|event| event.map_err(|err| err.to_string())).collect().await
@@ -212,7 +212,9 @@ async fn requests_are_kept_whole() {
         description: "Computes.".to_owned(),
         input_schema: json!({"type": "object"}),
     }];
-    let request = Request::new(&transcript).unwrap().with_system(Some("Be brief."));
+    let settings = Settings { max_tokens: Some(9), ..Settings::default() };
+    let request = Request::new(&transcript).unwrap().with_settings(Some(&settings));
+    let request = request.with_system(Some("Be brief."));
     accumulate(clone.stream(request.with_tools(&tools))).await.unwrap();
     drop(clone);
 
@@ -221,6 +223,7 @@ async fn requests_are_kept_whole() {
     assert_eq!(requests[0].system(), Some("Be brief."));
     assert_eq!(requests[0].messages(), transcript.messages());
     assert_eq!(requests[0].tool_names(), ["calc"]);
+    assert_eq!(requests[0].settings(), Some(&settings));
     assert_eq!(requests[0].last_text(), "Oslo?");
 }
 

@@ -65,7 +65,7 @@ fn fact() -> impl Strategy<Value = Entry> {
 }
 
 /// The law, checked from outside, without the code that upholds it.
-fn obeys(messages: &[Message]) {
+pub(crate) fn obeys(messages: &[Message]) {
     let mut owed: Vec<String> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         assert!(!message.blocks().is_empty(), "message {at} is empty");

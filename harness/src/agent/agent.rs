@@ -8,7 +8,7 @@ use crate::{
     message::{Message, Transcript},
     policy::{Approver, Permissions},
     provider::Provider,
-    tool::{Tool, ToolContext, ToolRegistry},
+    tool::{Tool, ToolContext, ToolLimits, ToolRegistry},
 };
 
 /// Turns of one run, unless the builder says otherwise.
@@ -48,6 +48,7 @@ struct Inner {
     context: ToolContext,
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
+    starts_early: bool,
     turn_limit: u32,
 }
 
@@ -58,9 +59,11 @@ impl Agent {
             provider: Arc::new(provider),
             system: None,
             tools: Vec::new(),
+            tool_limits: ToolLimits::default(),
             context: ToolContext::new(""),
             permissions: Permissions::default(),
             approver: None,
+            starts_early: true,
             turn_limit: TURN_LIMIT,
         }
     }
@@ -129,6 +132,10 @@ impl Agent {
         self.0.approver.as_deref()
     }
 
+    pub(super) fn starts_early(&self) -> bool {
+        self.0.starts_early
+    }
+
     pub(super) fn context(&self) -> &ToolContext {
         &self.0.context
     }
@@ -151,9 +158,11 @@ pub struct AgentBuilder {
     provider: Arc<dyn Provider>,
     system: Option<String>,
     tools: Vec<Tool>,
+    tool_limits: ToolLimits,
     context: ToolContext,
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
+    starts_early: bool,
     turn_limit: u32,
 }
 
@@ -168,6 +177,12 @@ impl AgentBuilder {
     /// Adds tools; the model is told of them in this order.
     pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
         self.tools.extend(tools);
+        self
+    }
+
+    /// Sets how long a call may take, how often it is tried, and how much it may say.
+    pub fn tool_limits(mut self, limits: ToolLimits) -> Self {
+        self.tool_limits = limits;
         self
     }
 
@@ -191,6 +206,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets whether calls that only read may start while the model is still speaking; they do,
+    /// unless this says otherwise.
+    pub fn early_start(mut self, on: bool) -> Self {
+        self.starts_early = on;
+        self
+    }
+
     /// Sets how many times the model may be asked in one run; 20 unless set.
     pub fn turn_limit(mut self, turns: u32) -> Self {
         self.turn_limit = turns;
@@ -202,14 +224,24 @@ impl AgentBuilder {
     /// # Errors
     /// Fails if two tools have one name, or if no turn is allowed.
     pub fn build(self) -> Result<Agent, Error> {
-        let Self { provider, system, tools, context, permissions, approver, turn_limit } = self;
+        let Self {
+            provider,
+            system,
+            tools,
+            tool_limits,
+            context,
+            permissions,
+            approver,
+            starts_early,
+            turn_limit,
+        } = self;
         if turn_limit == 0 {
             return Err(Error::new(
                 ErrorKind::Configuration,
                 "`turn_limit(0)` lets the model say nothing; set at least 1",
             ));
         }
-        let tools = ToolRegistry::new(tools)?;
+        let tools = ToolRegistry::new(tools)?.with_limits(tool_limits);
         Ok(Agent(Arc::new(Inner {
             provider,
             system,
@@ -217,6 +249,7 @@ impl AgentBuilder {
             context,
             permissions,
             approver,
+            starts_early,
             turn_limit,
         })))
     }

@@ -5,7 +5,7 @@ use super::{Outcome, schedule};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Decision, Entry, InterruptCause},
-    message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult, Transcript},
+    message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
     provider::{StopReason, Usage},
     tool::SideEffects,
 };
@@ -111,7 +111,7 @@ impl Machine {
         &self.transcript
     }
 
-    /// How many times the model was asked in this run.
+    /// How many answers of the model in this run came to their end.
     pub fn turns(&self) -> u32 {
         self.turns
     }
@@ -143,6 +143,11 @@ impl Machine {
             Entry::UserSaid { message } => {
                 if let Phase::Calling(_) = self.phase {
                     return Err(cannot("the user cannot speak while calls wait for results"));
+                }
+                if message.role() != Role::User {
+                    return Err(cannot(
+                        "only the user can begin a run; send a message of `Role::User`",
+                    ));
                 }
                 let begun_at = self.transcript.messages().len();
                 self.transcript.push(message.clone())?;
@@ -176,7 +181,6 @@ impl Machine {
                     }
                     Phase::Asking => {
                         self.said(message.as_ref(), Then::End(outcome), Then::End(outcome))?;
-                        self.turns = self.turns.saturating_add(1);
                     }
                     Phase::Calling(_) => {
                         return Err(cannot("a partial answer cannot come while calls wait"));

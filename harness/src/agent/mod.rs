@@ -3,7 +3,9 @@
 
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
+mod calls;
 mod chat;
+mod early;
 mod event;
 mod machine;
 mod outcome;
@@ -11,6 +13,7 @@ mod permit;
 mod run;
 mod schedule;
 mod sending;
+mod turn;
 
 pub use self::{
     agent::{Agent, AgentBuilder},

@@ -1,47 +1,60 @@
 //! The driver: does what the machine says and writes down what happened. However it ends, also by
 //! being dropped or by a panic, the conversation can be sent afterwards and tells the truth.
 
-use std::time::Duration;
-
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Action, Chat, Event, Outcome, Reply, Stopped, machine::stopped, permit::denial, sending::Watch,
+    Action, Chat, Event, Outcome, Reply, Stopped,
+    calls::{Contexts, Report},
+    early::Early,
+    sending::{Stops, Watch},
 };
 use crate::{
     error::Error,
     journal::{Decision, Entry, InterruptCause},
-    message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
-    provider::{Accumulator, ProviderResponse, Request, StreamEvent, Usage, cut_off},
-    tool::SideEffects,
+    message::Message,
+    provider::{Accumulator, Usage},
 };
 
-/// Calls of one batch that run at the same time.
-const AT_ONCE: usize = 8;
-
-/// How long a tool that was told to stop may take to do so.
-const GRACE: Duration = Duration::from_millis(100);
-
-/// One run, from a message of the user to its end.
+/// One run, from a message of the user to its end. `turn` asks the model, `calls` runs what it
+/// asks for.
 pub(super) struct Run<'a> {
-    chat: &'a mut Chat,
-    watch: Option<Box<Watch<'a>>>,
-    cancellation: CancellationToken,
+    pub(super) chat: &'a mut Chat,
+    pub(super) watch: Option<Box<Watch<'a>>>,
+    /// Cancelled by the program to stop the run.
+    pub(super) cancellation: CancellationToken,
+    /// Cancelled by the program to stop the run when the turn is over.
+    after_turn: CancellationToken,
+    /// Cancelled when the run is over, for tools on threads of their own hear of it only so.
+    pub(super) over: DropGuard,
     /// What has arrived of the answer that is being given.
-    answer: Option<Accumulator>,
+    pub(super) answer: Option<Accumulator>,
+    /// Calls of that answer which have started already.
+    pub(super) early: Early,
+    pub(super) contexts: Contexts,
+    /// What running tools say of how far they have come.
+    pub(super) reports: (UnboundedSender<Report>, UnboundedReceiver<Report>),
     /// The first thing that failed.
     error: Option<Error>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(
-        chat: &'a mut Chat,
-        watch: Option<Box<Watch<'a>>>,
-        cancellation: CancellationToken,
-    ) -> Self {
-        Self { chat, watch, cancellation, answer: None, error: None }
+    pub(super) fn new(chat: &'a mut Chat, watch: Option<Box<Watch<'a>>>, stops: Stops) -> Self {
+        let Stops { now: cancellation, after_turn } = stops;
+        let over = cancellation.child_token().drop_guard();
+        Self {
+            chat,
+            watch,
+            cancellation,
+            after_turn,
+            over,
+            answer: None,
+            early: Early::default(),
+            contexts: Contexts::default(),
+            reports: unbounded_channel(),
+            error: None,
+        }
     }
 
     pub(super) async fn drive(mut self, message: Message) -> Result<Reply, Stopped> {
@@ -57,12 +70,13 @@ impl<'a> Run<'a> {
     async fn go(&mut self) -> Outcome {
         loop {
             let done = match self.chat.machine.next() {
+                Action::CallProvider if self.enough() => self.interrupt(None),
                 Action::CallProvider => self.ask().await,
                 Action::Decide(calls) => self.decide(&calls).await,
                 Action::RunCalls(calls) => self.call(&calls).await,
-                Action::Settle(facts) => self.settle(facts),
+                Action::Settle(_) => self.settle(),
                 Action::Finish(outcome) => return outcome,
-                // Not met: a run begins with a message, and a batch is awaited before this is asked.
+                // Not met: a run begins with a message, and a batch is awaited to its end.
                 Action::AwaitUser | Action::AwaitResults => self.interrupt(None),
             };
             if let Err(error) = done {
@@ -71,173 +85,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Asks the provider for one answer.
-    async fn ask(&mut self) -> Result<(), Error> {
-        let Self { chat, watch, cancellation, answer, .. } = self;
-        let turn = chat.machine.turns().saturating_add(1);
-        tell(watch, Event::TurnStarted { turn });
-        let agent = chat.agent.clone();
-        let request = Request::new(chat.machine.transcript())?
-            .with_system(agent.system())
-            .with_tools(agent.tools().schemas());
-        let answer = answer.insert(Accumulator::default());
-        let mut stream = agent.provider().stream(request);
-        let failure = loop {
-            let event = tokio::select! {
-                biased;
-                () = cancellation.cancelled() => break Some(None),
-                event = stream.next() => event,
-            };
-            match event {
-                Some(Ok(event)) => {
-                    match &event {
-                        StreamEvent::TextDelta { text, .. } => tell(watch, Event::Text(text)),
-                        StreamEvent::ReasoningDelta { text, .. } => {
-                            tell(watch, Event::Reasoning(text));
-                        }
-                        StreamEvent::Started { .. }
-                        | StreamEvent::ToolCallStart { .. }
-                        | StreamEvent::ToolCallDelta { .. }
-                        | StreamEvent::ToolCallEnd { .. }
-                        | StreamEvent::Vendor { .. }
-                        | StreamEvent::UsageSoFar(_)
-                        | StreamEvent::Completed { .. } => {}
-                    }
-                    if let Err(error) = answer.push(&event) {
-                        break Some(Some(error));
-                    }
-                }
-                Some(Err(error)) => break Some(Some(error)),
-                None => break None,
-            }
-        };
-        drop(stream);
-        match failure {
-            Some(failure) => self.interrupt(failure),
-            None => self.replied(turn),
-        }
-    }
-
-    /// Writes down the answer, if it came to its end.
-    fn replied(&mut self, turn: u32) -> Result<(), Error> {
-        let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
-            return self.interrupt(Some(cut_off()));
-        };
-        let ProviderResponse { message, stop, usage, id: _, model } = answer.finish()?;
-        let provider = self.chat.agent.provider();
-        let entry = Entry::ModelReplied {
-            message,
-            stop,
-            usage,
-            provider: provider.name().to_owned(),
-            model: model.unwrap_or_else(|| provider.model().to_owned()),
-        };
-        self.chat.record(&entry)?;
-        self.emit(Event::TurnEnded { turn, stop, usage: &usage });
-        Ok(())
-    }
-
-    /// Decides which calls may run, one after the other.
-    async fn decide(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        let agent = self.chat.agent.clone();
-        for call in calls {
-            let id = call.id().to_owned();
-            // A call of a tool that does not exist does nothing but answer with the names.
-            let Some(tool) = agent.tools().get(call.name()) else {
-                let decision = Decision::Allow { side_effects: SideEffects::NONE };
-                self.chat.record(&Entry::CallDecided { call: id, decision })?;
-                continue;
-            };
-            let side_effects = tool.side_effects();
-            let denial = tokio::select! {
-                biased;
-                () = self.cancellation.cancelled() => return self.interrupt(None),
-                denial = denial(&agent, &mut self.chat.always, call, side_effects) => denial,
-            };
-            let Some(reason) = denial else {
-                let decision = Decision::Allow { side_effects };
-                self.chat.record(&Entry::CallDecided { call: id, decision })?;
-                continue;
-            };
-            self.emit(Event::ToolDenied { call, reason: &reason });
-            let stop = agent.permissions().stops_on_denial();
-            if stop {
-                self.interrupted(InterruptCause::Denial { call: id.clone() })?;
-            }
-            let decision = Decision::Deny { reason };
-            self.chat.record(&Entry::CallDecided { call: id, decision })?;
-            if stop {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs the calls of one batch.
-    async fn call(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        let agent = self.chat.agent.clone();
-        let stop = self.cancellation.child_token();
-        // A tool on a thread of its own hears of the end of the run only by this token.
-        let _stop_at_the_end = stop.clone().drop_guard();
-        let (said, mut heard) = tokio::sync::mpsc::unbounded_channel::<(String, String)>();
-        let start = |call: &ToolCall| {
-            let said = said.clone();
-            let id = call.id().to_owned();
-            let context = agent.context().for_call(call.id()).with_cancellation(stop.clone());
-            let context = context.with_watch(move |message| {
-                // Nobody listens any more once the run is over.
-                let _ = said.send((id.clone(), message.to_owned()));
-            });
-            let (agent, call) = (agent.clone(), call.clone());
-            async move {
-                let begun = Instant::now();
-                let result = agent.tools().dispatch(&call, &context).await;
-                (call, result, begun.elapsed())
-            }
-        };
-        let mut waiting = calls.iter();
-        let mut running = FuturesUnordered::new();
-        loop {
-            while running.len() < AT_ONCE {
-                let Some(call) = waiting.next() else { break };
-                self.chat.record(&Entry::CallStarted { call: call.id().to_owned() })?;
-                self.emit(Event::ToolCall(call));
-                running.push(start(call));
-            }
-            tokio::select! {
-                biased;
-                () = self.cancellation.cancelled() => break,
-                Some((call, message)) = heard.recv() => {
-                    self.emit(Event::ToolProgress { call: &call, message: &message });
-                }
-                ended = running.next() => match ended {
-                    Some((call, result, elapsed)) => self.called(&call, result, elapsed)?,
-                    None => return Ok(()),
-                },
-            }
-        }
-        let until = Instant::now() + GRACE;
-        while let Ok(Some((call, result, elapsed))) = timeout_at(until, running.next()).await {
-            let effects = agent.tools().get(call.name()).map(|tool| tool.side_effects());
-            let result = stopped_result(result, effects.unwrap_or_default());
-            self.called(&call, result, elapsed)?;
-        }
-        drop(running);
-        self.interrupt(None)
-    }
-
-    fn called(
-        &mut self,
-        call: &ToolCall,
-        result: ToolResult,
-        elapsed: Duration,
-    ) -> Result<(), Error> {
-        self.emit(Event::ToolResult { call, result: &result, elapsed });
-        self.chat.record(&Entry::CallFinished { result })
+    /// Whether the program wants no further turn.
+    fn enough(&self) -> bool {
+        self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 
     /// Writes down that the run was stopped, by a failure or by the program.
-    fn interrupt(&mut self, failure: Option<Error>) -> Result<(), Error> {
+    pub(super) fn interrupt(&mut self, failure: Option<Error>) -> Result<(), Error> {
         let cause = match &failure {
             Some(error) => InterruptCause::Failure { error: error.to_string() },
             None => InterruptCause::Program,
@@ -248,7 +102,7 @@ impl<'a> Run<'a> {
         self.interrupted(cause)
     }
 
-    fn interrupted(&mut self, cause: InterruptCause) -> Result<(), Error> {
+    pub(super) fn interrupted(&mut self, cause: InterruptCause) -> Result<(), Error> {
         let (message, usage) = match self.answer.take() {
             Some(answer) => {
                 let usage = answer.usage();
@@ -259,8 +113,34 @@ impl<'a> Run<'a> {
         self.chat.record(&Entry::Interrupted { message, usage, cause })
     }
 
-    fn settle(&mut self, facts: Vec<Entry>) -> Result<(), Error> {
-        facts.iter().try_for_each(|fact| self.chat.record(fact))
+    /// Writes down the truth about every call that has no result.
+    fn settle(&mut self) -> Result<(), Error> {
+        let Self { chat, early, contexts, .. } = self;
+        for (call, result) in early.drain() {
+            let Some(tool) = chat.agent.tools().get(call.name()) else { continue };
+            let decision = Decision::Allow { side_effects: tool.side_effects() };
+            let call = call.id().to_owned();
+            // A call that was not kept, or has its result, needs no word.
+            if chat.record(&Entry::CallDecided { call: call.clone(), decision }).is_err() {
+                continue;
+            }
+            chat.record(&Entry::CallStarted { call })?;
+            if let Some(result) = result {
+                chat.record(&Entry::CallFinished { result })?;
+            }
+        }
+        let facts: Vec<Entry> = chat.machine.settlement().collect();
+        for fact in facts {
+            let fact = match fact {
+                Entry::CallFinished { result } => {
+                    let result = contexts.with_kept_output(&chat.agent, result);
+                    Entry::CallFinished { result }
+                }
+                other => other,
+            };
+            chat.record(&fact)?;
+        }
+        Ok(())
     }
 
     /// Ends the run because something failed.
@@ -286,10 +166,7 @@ impl<'a> Run<'a> {
             let error = self.error.take();
             let _ = self.interrupt(error);
         }
-        let facts: Vec<Entry> = self.chat.machine.settlement().collect();
-        for fact in &facts {
-            let _ = self.chat.record(fact);
-        }
+        let _ = self.settle();
     }
 
     fn result(&mut self, outcome: Outcome) -> Result<Reply, Stopped> {
@@ -310,7 +187,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn emit(&mut self, event: Event<'_>) {
+    pub(super) fn emit(&mut self, event: Event<'_>) {
         tell(&mut self.watch, event);
     }
 }
@@ -321,19 +198,9 @@ impl Drop for Run<'_> {
     }
 }
 
-fn tell(watch: &mut Option<Box<Watch<'_>>>, event: Event<'_>) {
+/// Shows an event to the watcher, if there is one.
+pub(super) fn tell(watch: &mut Option<Box<Watch<'_>>>, event: Event<'_>) {
     if let Some(watch) = watch {
         watch(event);
     }
-}
-
-/// A tool that ended because it was told to stop did not run to its end: what it says of itself
-/// is kept, after the truth.
-fn stopped_result(result: ToolResult, effects: SideEffects) -> ToolResult {
-    if result.outcome() != CallOutcome::Failed {
-        return result;
-    }
-    let (outcome, truth) = stopped(effects);
-    let content = std::iter::once(ToolContent::Text(truth)).chain(result.content().iter().cloned());
-    ToolResult::new(result.call_id(), outcome, content)
 }

@@ -2,7 +2,11 @@
 
 mod approver;
 mod permissions;
+#[cfg(all(unix, feature = "terminal"))]
+mod terminal;
 
+#[cfg(all(unix, feature = "terminal"))]
+pub use self::terminal::TerminalApprover;
 pub use self::{
     approver::{Approval, ApprovalQuestion, Approver},
     permissions::{Permissions, Verdict},

@@ -31,21 +31,23 @@
 //! ```
 //!
 //! Tests of what goes over a socket want [`LoopbackServer`], with a body of the vendor's own shape
-//! from [`anthropic`], and with the faults of [`Answer`].
+//! from [`anthropic`], [`responses`] or [`chat`], and with the faults of [`Answer`].
 
 pub mod anthropic;
+pub mod chat;
 mod events;
 mod gate;
 mod outline;
 mod pieces;
 mod reply;
+pub mod responses;
 mod scripted;
 mod server;
 
 pub use self::{
     gate::Gate,
     outline::outline,
-    reply::{Reply, reply, reply_to},
+    reply::{ScriptedReply, reply, reply_to},
     scripted::{RecordedRequest, ScriptedProvider},
     server::{Answer, ClosedBy, LoopbackServer, Point, ReceivedRequest},
 };

@@ -26,8 +26,8 @@ use crate::{
 ///     .tokens(120, 40);
 /// # let _ = both;
 /// ```
-pub fn reply() -> Reply {
-    Reply { steps: Vec::new(), stop: None, usage: None }
+pub fn reply() -> ScriptedReply {
+    ScriptedReply { steps: Vec::new(), stop: None, usage: None }
 }
 
 /// A reply that is decided when the request is there.
@@ -40,7 +40,9 @@ pub fn reply() -> Reply {
 /// ]);
 /// # let _ = echo;
 /// ```
-pub fn reply_to(decide: impl FnOnce(&RecordedRequest) -> Reply + Send + 'static) -> Reply {
+pub fn reply_to(
+    decide: impl FnOnce(&RecordedRequest) -> ScriptedReply + Send + 'static,
+) -> ScriptedReply {
     let mut reply = reply();
     reply.steps.push(Step::Decide(Box::new(decide)));
     reply
@@ -52,7 +54,7 @@ pub fn reply_to(decide: impl FnOnce(&RecordedRequest) -> Reply + Send + 'static)
 /// makes a call, with [`StopReason::Complete`] if not, and with unknown usage. Words, thinking
 /// and arguments come in several deltas. What follows an [`error`](Self::error), a
 /// [`cut`](Self::cut) or a [`stall`](Self::stall) is never said.
-pub struct Reply {
+pub struct ScriptedReply {
     steps: Vec<Step>,
     stop: Option<StopReason>,
     usage: Option<Usage>,
@@ -67,7 +69,7 @@ enum Step {
     Arguments(String),
     CallEnd,
     Event(StreamEvent),
-    Decide(Box<dyn FnOnce(&RecordedRequest) -> Reply + Send>),
+    Decide(Box<dyn FnOnce(&RecordedRequest) -> ScriptedReply + Send>),
     Pause(Duration),
     Wait(Gate),
     Error(Error),
@@ -75,7 +77,7 @@ enum Step {
     Stall,
 }
 
-impl Reply {
+impl ScriptedReply {
     /// Words, in several deltas. Words that follow words belong to the same block.
     #[must_use]
     pub fn text(self, text: impl AsRef<str>) -> Self {
@@ -367,7 +369,7 @@ impl Acts {
 }
 
 /// As a person would tell it: `text "Let me see.", call weather {"city":"Oslo"}`.
-impl fmt::Debug for Reply {
+impl fmt::Debug for ScriptedReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut told: Vec<(String, String)> = Vec::new();
         for step in &self.steps {

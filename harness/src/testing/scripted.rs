@@ -10,13 +10,13 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 
 use super::{
-    Reply, outline,
+    ScriptedReply, outline,
     reply::{Act, Cast},
 };
 use crate::{
     error::{Error, ErrorKind},
     message::{Block, Message, ToolResult},
-    provider::{EventStream, Provider, Request, StreamEvent},
+    provider::{EventStream, Provider, Request, Settings, StreamEvent},
     tool::ToolSchema,
 };
 
@@ -47,11 +47,11 @@ pub struct ScriptedProvider {
     play: Arc<Mutex<Play>>,
 }
 
-type Decide = dyn Fn(&RecordedRequest) -> Reply + Send + Sync;
+type Decide = dyn Fn(&RecordedRequest) -> ScriptedReply + Send + Sync;
 
 #[derive(Default)]
 struct Play {
-    left: VecDeque<Reply>,
+    left: VecDeque<ScriptedReply>,
     /// How many replies were written.
     written: usize,
     /// Answers when nothing is left.
@@ -65,7 +65,7 @@ struct Play {
 
 impl ScriptedProvider {
     /// A provider that says these replies, one a request.
-    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         let left = VecDeque::from_iter(replies);
         Self::of(Play { written: left.len(), left, ..Play::default() })
     }
@@ -78,7 +78,9 @@ impl ScriptedProvider {
     /// let parrot = ScriptedProvider::answering(|request| reply().text(request.last_text()));
     /// # let _ = parrot;
     /// ```
-    pub fn answering(decide: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn answering(
+        decide: impl Fn(&RecordedRequest) -> ScriptedReply + Send + Sync + 'static,
+    ) -> Self {
         Self::of(Play { always: Some(Arc::new(decide)), ..Play::default() })
     }
 
@@ -194,7 +196,7 @@ impl fmt::Debug for ScriptedProvider {
 }
 
 enum Turn {
-    Written(Reply),
+    Written(ScriptedReply),
     Decided(Arc<Decide>),
 }
 
@@ -280,6 +282,7 @@ pub struct RecordedRequest {
     system: Option<String>,
     messages: Vec<Message>,
     tools: Vec<ToolSchema>,
+    settings: Option<Settings>,
 }
 
 impl RecordedRequest {
@@ -288,6 +291,7 @@ impl RecordedRequest {
             system: request.system().map(str::to_owned),
             messages: request.messages().to_vec(),
             tools: request.tools().to_vec(),
+            settings: request.settings().cloned(),
         }
     }
 
@@ -304,6 +308,11 @@ impl RecordedRequest {
     /// The tools, in the order in which the model was told of them.
     pub fn tools(&self) -> &[ToolSchema] {
         &self.tools
+    }
+
+    /// Settings for this question alone.
+    pub fn settings(&self) -> Option<&Settings> {
+        self.settings.as_ref()
     }
 
     /// The names of the tools.

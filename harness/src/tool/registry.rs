@@ -1,13 +1,16 @@
 //! All tools of an agent, by name.
 
-use super::{Tool, ToolSchema};
+use std::sync::OnceLock;
+
+use super::{Tool, ToolLimits, ToolSchema};
 use crate::error::{Error, ErrorKind};
 
 /// All tools of an agent, in the order in which they were added. No two have one name.
 #[derive(Clone, Debug, Default)]
 pub struct ToolRegistry {
     tools: Vec<Tool>,
-    schemas: Vec<ToolSchema>,
+    schemas: OnceLock<Vec<ToolSchema>>,
+    limits: ToolLimits,
 }
 
 impl ToolRegistry {
@@ -21,6 +24,18 @@ impl ToolRegistry {
             registry.add(tool)?;
         }
         Ok(registry)
+    }
+
+    /// Sets the limits of every call.
+    #[must_use]
+    pub fn with_limits(mut self, limits: ToolLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The limits of every call.
+    pub fn limits(&self) -> &ToolLimits {
+        &self.limits
     }
 
     /// Adds a tool.
@@ -40,7 +55,11 @@ impl ToolRegistry {
                 ),
             ));
         }
-        self.schemas.push(tool.schema().clone());
+        if let Some(problem) = tool.problem() {
+            return Err(Error::new(ErrorKind::Configuration, problem));
+        }
+        // The schemas are made when somebody first asks for them.
+        self.schemas.take();
         self.tools.push(tool);
         Ok(())
     }
@@ -57,7 +76,7 @@ impl ToolRegistry {
 
     /// What the model is told of them, in the same order.
     pub fn schemas(&self) -> &[ToolSchema] {
-        &self.schemas
+        self.schemas.get_or_init(|| self.tools.iter().map(|tool| tool.schema().clone()).collect())
     }
 }
 

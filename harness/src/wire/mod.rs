@@ -19,7 +19,7 @@ pub(crate) use self::decoder::Dialect;
 /// let err = harness::wire::error_of(429, br#"{"error": {"message": "slow down", "code": 429}}"#);
 /// assert_eq!((err.status(), err.message()), (Some(429), "slow down"));
 /// ```
-pub fn error_of(status: u16, body: &[u8]) -> crate::Error {
+pub fn error_of(status: u16, body: &[u8]) -> crate::error::Error {
     fault::of_body(status, body)
 }
 
