@@ -1,5 +1,50 @@
 //! Plain functions become tools that a language model calls, and an agent runs them so that it
-//! can be trusted.
+//! can be trusted: it streams, it can be stopped at any instant, and it never repeats a side effect
+//! behind your back.
+//!
+//! ```
+//! use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
+//! use serde_json::json;
+//!
+//! /// Works out a product.
+//! #[tool(side_effects = "none")]
+//! fn multiply(/** First number */ a: i64, /** Second number */ b: i64) -> i64 {
+//!     a * b
+//! }
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! // In a program: `AnthropicProvider::from_env()?`.
+//! let provider = ScriptedProvider::new([
+//!     reply().call("multiply", json!({"a": 17, "b": 23})),
+//!     reply().text("It is 391."),
+//! ]);
+//! let agent = Agent::builder(provider).system("Be concise.").tools(tools![multiply]).build()?;
+//! let mut chat = agent.chat();
+//! let answer = chat.send("What is 17 * 23?").await?;
+//! assert_eq!(answer.text(), "It is 391.");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The way of one turn
+//!
+//! ```text
+//! chat.send(text) -> UserSaid -> machine: CallProvider
+//!   -> wire.encode -> socket -> bytes -> server-sent events -> wire.decode
+//!   -> StreamEvent -> your `on_event`, and the accumulator
+//!   -> ModelReplied -> machine: Decide, RunCalls
+//!   -> CallStarted -> dispatch -> CallFinished -> machine: CallProvider .. Finish
+//! ```
+//!
+//! # Modules, in reading order
+//!
+//! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`policy`] what
+//! is refused · [`journal`] what survives · [`agent`] the loop · [`error`] what goes wrong
+//!
+//! # What it is not
+//!
+//! No prompt templates, no vector store, no chains: a model, its tools, and the loop between them.
 #![warn(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,25 +55,41 @@
 
 extern crate self as harness;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}
+
 #[doc(hidden)]
 pub mod __private;
+pub mod agent;
+pub mod client;
 pub mod error;
+pub mod journal;
 pub mod message;
+pub mod policy;
 pub mod provider;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod tool;
+#[cfg(feature = "toolbox")]
+pub mod toolbox;
+pub mod wire;
 
 pub use harness_macros::{tool, tools, toolset};
 
 pub use crate::{
+    agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
+    client::{AnthropicProvider, LocalProvider, OpenAIProvider, provider_from_env},
     error::{Error, ErrorKind},
     message::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
         ToolResult, Transcript,
     },
+    policy::Permissions,
     provider::{Provider, StopReason, StreamEvent, Usage},
     tool::{
         CancellationToken, Progress, SideEffect, SideEffects, State, Tool, ToolContext, ToolDef,
-        ToolError, ToolOutput, ToolRegistry,
+        ToolError, ToolLimits, ToolOutput, ToolRegistry,
     },
 };
 

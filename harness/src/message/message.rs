@@ -127,6 +127,18 @@ impl Message {
     }
 }
 
+impl From<&str> for Message {
+    fn from(text: &str) -> Self {
+        Self::user(text)
+    }
+}
+
+impl From<String> for Message {
+    fn from(text: String) -> Self {
+        Self::user(text)
+    }
+}
+
 impl From<Inner> for Message {
     fn from(inner: Inner) -> Self {
         Self(Arc::new(inner))

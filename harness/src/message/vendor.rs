@@ -8,7 +8,9 @@ use crate::error::{Error, ErrorKind};
 /// JSON of one vendor, kept byte for byte and sent back only on the wire that it came from.
 ///
 /// Nobody can alter it: vendors bind reasoning to its exact bytes and refuse what was changed.
+/// Written down it is a string, so that no reader of JSON re-spells it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Saved", into = "Saved")]
 pub struct VendorData {
     wire: String,
     data: Box<RawValue>,
@@ -39,6 +41,26 @@ impl VendorData {
     /// The JSON, ready to be embedded in a request.
     pub fn raw(&self) -> &RawValue {
         &self.data
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    wire: String,
+    json: String,
+}
+
+impl TryFrom<Saved> for VendorData {
+    type Error = Error;
+
+    fn try_from(Saved { wire, json }: Saved) -> Result<Self, Error> {
+        Self::new(wire, json)
+    }
+}
+
+impl From<VendorData> for Saved {
+    fn from(data: VendorData) -> Self {
+        Self { json: data.json().to_owned(), wire: data.wire }
     }
 }
 

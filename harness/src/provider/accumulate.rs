@@ -122,6 +122,11 @@ impl Accumulator {
         Ok(())
     }
 
+    /// Whether the answer has come to its end.
+    pub fn is_complete(&self) -> bool {
+        self.stop.is_some()
+    }
+
     /// Tokens counted so far.
     pub fn usage(&self) -> Usage {
         self.usage
@@ -132,14 +137,30 @@ impl Accumulator {
         self.model.as_deref()
     }
 
-    /// The call of this block, once its arguments are all there.
-    pub fn ended_call(&self, block: u32) -> Option<ToolCall> {
-        self.parts.iter().rev().find_map(|part| match &part.said {
-            Said::Call { id, name, arguments, ended: true } if part.block == block => {
-                Some(ToolCall::new(id, name, arguments).with_vendor(part.vendor.clone()))
+    /// The call of this block, if its arguments are all there or are a whole JSON value already.
+    pub fn written_call(&self, block: u32) -> Option<ToolCall> {
+        let call = self.parts.iter().rev().find(|part| part.block == block && part.is_call())?;
+        match &call.said {
+            Said::Call { arguments, ended, .. }
+                if *ended || (!arguments.is_empty() && is_whole(arguments)) =>
+            {
+                call.to_call()
             }
-            _ => None,
-        })
+            Said::Call { .. } | Said::Text(_) | Said::Reasoning(_) | Said::Opaque => None,
+        }
+    }
+
+    /// The calls up to and with this one, in order, as they are so far.
+    pub fn calls_up_to(&self, call: &ToolCall) -> Vec<ToolCall> {
+        let mut calls = Vec::new();
+        for so_far in self.parts.iter().filter_map(Part::to_call) {
+            let last = so_far.id() == call.id();
+            calls.push(so_far);
+            if last {
+                break;
+            }
+        }
+        calls
     }
 
     /// The whole answer.
@@ -150,17 +171,13 @@ impl Accumulator {
     /// # Errors
     /// Fails as interrupted if the answer did not come to its end.
     pub fn finish(self) -> Result<ProviderResponse, Error> {
-        let Some(stop) = self.stop else {
-            return Err(Error::new(
-                ErrorKind::Interrupted,
-                "the answer ended before it was complete: the connection was closed in the middle",
-            ));
-        };
+        let Some(stop) = self.stop else { return Err(cut_off()) };
         let Self { parts, id, model, usage, .. } = self;
         let blocks = parts.into_iter().filter(|part| match (stop, &part.said) {
             (StopReason::Refused, said) => matches!(said, Said::Text(_)),
+            // Arguments that had not begun are not arguments that are empty.
             (StopReason::Truncated, Said::Call { arguments, ended, .. }) => {
-                *ended && is_whole(arguments)
+                *ended && !arguments.trim().is_empty() && is_whole(arguments)
             }
             _ => true,
         });
@@ -206,7 +223,7 @@ impl Accumulator {
         self.parts
             .iter_mut()
             .rev()
-            .find(|part| part.block == block && matches!(part.said, Said::Call { .. }))
+            .find(|part| part.block == block && part.is_call())
             .map(|part| &mut part.said)
             .ok_or_else(|| protocol(format!("arguments came for block {block}, which is no call")))
     }
@@ -228,7 +245,7 @@ impl Accumulator {
                 .parts
                 .iter_mut()
                 .rev()
-                .find(|part| part.block == block && matches!(part.said, Said::Call { .. }))
+                .find(|part| part.block == block && part.is_call())
                 .ok_or_else(|| {
                     protocol(format!("vendor data came for block {block}, which is no call"))
                 })?,
@@ -263,6 +280,15 @@ impl Accumulator {
 }
 
 impl Part {
+    fn is_call(&self) -> bool {
+        matches!(self.said, Said::Call { .. })
+    }
+
+    fn to_call(&self) -> Option<ToolCall> {
+        let Said::Call { id, name, arguments, ended: _ } = &self.said else { return None };
+        Some(ToolCall::new(id, name, arguments).with_vendor(self.vendor.clone()))
+    }
+
     /// The block that is kept, if there is anything to keep: words that are only white space are
     /// refused by vendors, and thinking without words and proof says nothing.
     fn into_block(self) -> Option<Block> {
@@ -289,6 +315,14 @@ fn message_of(blocks: Vec<Block>) -> Option<Message> {
 
 fn is_whole(arguments: &str) -> bool {
     arguments.trim().is_empty() || serde_json::from_str::<&RawValue>(arguments).is_ok()
+}
+
+/// The stream ended, but the answer had not.
+pub(crate) fn cut_off() -> Error {
+    Error::new(
+        ErrorKind::Interrupted,
+        "the answer ended before it was complete: the connection was closed in the middle",
+    )
 }
 
 fn protocol(message: String) -> Error {

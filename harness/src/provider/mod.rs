@@ -3,16 +3,21 @@
 
 mod accumulate;
 mod event;
+mod limits;
 mod request;
 mod response;
+mod settings;
 
 use std::sync::Arc;
 
+pub(crate) use self::accumulate::cut_off;
 pub use self::{
     accumulate::{Accumulator, accumulate},
     event::{StreamEvent, VendorPart},
+    limits::Limits,
     request::Request,
     response::{ProviderResponse, StopReason, Usage},
+    settings::{Effort, Settings, ToolChoice},
 };
 use crate::error::Error;
 

@@ -1,5 +1,6 @@
 //! What a provider is asked.
 
+use super::Settings;
 use crate::{
     error::Error,
     message::{Message, Transcript},
@@ -14,6 +15,7 @@ pub struct Request<'a> {
     system: Option<&'a str>,
     messages: &'a [Message],
     tools: &'a [ToolSchema],
+    settings: Option<&'a Settings>,
 }
 
 impl<'a> Request<'a> {
@@ -22,7 +24,7 @@ impl<'a> Request<'a> {
     /// # Errors
     /// Fails if the transcript cannot be sent: see [`Transcript::sendable`].
     pub fn new(transcript: &'a Transcript) -> Result<Self, Error> {
-        Ok(Self { system: None, messages: transcript.sendable()?, tools: &[] })
+        Ok(Self { system: None, messages: transcript.sendable()?, tools: &[], settings: None })
     }
 
     /// Adds the system prompt.
@@ -39,6 +41,13 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Adds settings for this question alone. What they leave open is as the provider is set.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Option<&'a Settings>) -> Self {
+        self.settings = settings;
+        self
+    }
+
     /// The system prompt.
     pub fn system(&self) -> Option<&'a str> {
         self.system
@@ -47,6 +56,11 @@ impl<'a> Request<'a> {
     /// The messages; every call has its result.
     pub fn messages(&self) -> &'a [Message] {
         self.messages
+    }
+
+    /// Settings for this question alone.
+    pub fn settings(&self) -> Option<&'a Settings> {
+        self.settings
     }
 
     /// The tools, in a stable order.

@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone)]
 pub struct ToolContext {
     call_id: Arc<str>,
+    idempotency_key: Arc<str>,
+    output: Arc<Mutex<Option<Box<OutputSoFar>>>>,
     cancellation: CancellationToken,
     deadline: Option<Instant>,
     progress: Progress,
@@ -26,8 +28,11 @@ pub struct ToolContext {
 impl ToolContext {
     /// A context for the call of this id, without deadline and shared values.
     pub fn new(call_id: impl Into<String>) -> Self {
+        let call_id: Arc<str> = call_id.into().into();
         Self {
-            call_id: call_id.into().into(),
+            idempotency_key: Arc::clone(&call_id),
+            call_id,
+            output: Arc::default(),
             cancellation: CancellationToken::new(),
             deadline: None,
             progress: Progress::default(),
@@ -38,8 +43,11 @@ impl ToolContext {
     /// The same context for another call, with reports of its own.
     #[must_use]
     pub fn for_call(&self, call_id: impl Into<String>) -> Self {
+        let call_id: Arc<str> = call_id.into().into();
         Self {
-            call_id: call_id.into().into(),
+            idempotency_key: Arc::clone(&call_id),
+            call_id,
+            output: Arc::default(),
             progress: Progress { log: Arc::default(), watch: self.progress.watch.clone() },
             ..self.clone()
         }
@@ -55,6 +63,13 @@ impl ToolContext {
     #[must_use]
     pub fn with_shared<T: Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
         Arc::make_mut(&mut self.state).insert(TypeId::of::<T>(), value);
+        self
+    }
+
+    /// Sets the key under which a service knows the call again when it is repeated.
+    #[must_use]
+    pub fn with_idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = key.into().into();
         self
     }
 
@@ -82,6 +97,25 @@ impl ToolContext {
     /// The id of the call that the tool serves.
     pub fn call_id(&self) -> &str {
         &self.call_id
+    }
+
+    /// A key that is the same for every try of this call, also after the program was started
+    /// again, and different for every other call: for services that take one.
+    pub fn idempotency_key(&self) -> &str {
+        &self.idempotency_key
+    }
+
+    /// Says how to learn what the tool has put out so far, for the case that the call is stopped:
+    /// the model is then told of it. A call that runs to its end hands over its result as usual.
+    pub fn on_stop(&self, output_so_far: impl Fn() -> String + Send + Sync + 'static) {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        *output = Some(Box::new(output_so_far));
+    }
+
+    /// What the tool has put out so far, if it has said how to learn that.
+    pub fn output_so_far(&self) -> Option<String> {
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.as_ref().map(|so_far| so_far()).filter(|text| !text.is_empty())
     }
 
     /// Cancelled when the tool is to stop.
@@ -155,6 +189,9 @@ impl<T> fmt::Debug for State<T> {
         write!(f, "State<{}>", type_name::<T>())
     }
 }
+
+/// Tells what a tool has put out so far.
+type OutputSoFar = dyn Fn() -> String + Send + Sync;
 
 /// Reads each report as it comes.
 type Watch = dyn Fn(&str) + Send + Sync;

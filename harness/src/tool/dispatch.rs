@@ -1,19 +1,25 @@
 //! Answers a call, whatever the model wrote: a mistake, an error, a panic and a time-out are
 //! results that the model can read.
 
-use std::panic::AssertUnwindSafe;
+use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt as _;
-use serde_json::Value;
-use tokio::time::Instant;
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Tool, ToolContext, ToolError, ToolOutput, ToolRegistry};
+use super::{Tool, ToolContext, ToolError, ToolRegistry, cap::capped};
 use crate::message::{CallOutcome, ToolCall, ToolContent, ToolResult};
+
+/// How long a tool that was told to stop may take to do so.
+const GRACE: Duration = Duration::from_millis(100);
 
 impl ToolRegistry {
     /// Runs a call to its end and answers it. It never fails: an unknown name is answered with
     /// the names that there are, arguments that do not fit with all that is wrong with them, an
-    /// error with its text, a panic with the fact.
+    /// error with its text, a panic with the fact, a time-out with the truth about what may have
+    /// happened. Output over the limit is cut in the middle.
+    ///
+    /// A tool that fails for a passing reason is tried again, if what it declares may be repeated.
     ///
     /// Dropping the future stops the tool.
     pub async fn dispatch(&self, call: &ToolCall, context: &ToolContext) -> ToolResult {
@@ -24,24 +30,70 @@ impl ToolRegistry {
             Ok(arguments) => arguments,
             Err(reason) => return failed(call, reason),
         };
-        let run = AssertUnwindSafe(tool.call(context, arguments)).catch_unwind();
-        let deadline = context
-            .deadline()
-            .into_iter()
-            .chain(tool.time_limit().map(|limit| Instant::now() + limit))
-            .min();
-        let ended = match deadline {
-            None => run.await,
-            Some(deadline) => match tokio::time::timeout_at(deadline, run).await {
-                Ok(ended) => ended,
-                Err(_) => return timed_out(call, tool),
-            },
+        let may_repeat = tool.side_effects().may_repeat(tool.is_idempotent());
+        let tries = if may_repeat { self.limits().tries.max(1) } else { 1 };
+        let mut wait = self.limits().backoff;
+        let mut attempt = 1;
+        loop {
+            let (outcome, content) = match self.attempt(tool, context, arguments.clone()).await {
+                Attempt::Ended(Ok(content)) => (CallOutcome::Succeeded, content),
+                Attempt::Ended(Err(err)) if err.is_transient() && attempt < tries => {
+                    attempt += 1;
+                    context
+                        .progress()
+                        .report(format!("{err}; trying again ({attempt} of {tries})"));
+                    tokio::time::sleep(wait).await;
+                    wait = wait.saturating_mul(2);
+                    continue;
+                }
+                Attempt::Ended(Err(err)) => (CallOutcome::Failed, vec![err.to_string().into()]),
+                Attempt::Panicked(words) => {
+                    let text = format!("the tool `{}` panicked: {words}", call.name());
+                    (CallOutcome::Failed, vec![text.into()])
+                }
+                Attempt::TimedOut(after, said) => timed_out(tool, after, said),
+            };
+            let content = capped(content, self.limits(), call.id()).await;
+            return ToolResult::new(call.id(), outcome, content);
+        }
+    }
+
+    /// Whether a call names a tool and its arguments fit it, so that it could run.
+    pub fn accepts(&self, call: &ToolCall) -> bool {
+        let Some(tool) = self.get(call.name()) else { return false };
+        match parse(call.arguments()) {
+            Ok(Value::Object(arguments)) => tool.check(&arguments).is_ok(),
+            Ok(Value::Null) => tool.check(&Map::new()).is_ok(),
+            Ok(_) | Err(_) => false,
+        }
+    }
+
+    async fn attempt(&self, tool: &Tool, context: &ToolContext, arguments: Value) -> Attempt {
+        // A tool on a thread of its own hears of its end only by this token.
+        let stop = context.cancellation().child_token();
+        let stop_at_the_end = stop.clone().drop_guard();
+        let begun = Instant::now();
+        let limit = begun.checked_add(tool.time_limit().unwrap_or(self.limits().time));
+        let deadline = context.deadline().into_iter().chain(limit).min();
+        let context = context.clone().with_cancellation(stop).with_deadline(deadline);
+        let mut run = Box::pin(AssertUnwindSafe(tool.call(&context, arguments)).catch_unwind());
+        let in_time = match deadline {
+            Some(deadline) => timeout_at(deadline, &mut run).await.ok(),
+            None => Some((&mut run).await),
         };
-        match ended {
-            Ok(Ok(output)) => succeeded(call, output),
-            Ok(Err(err)) => failed(call, text_of(&err)),
-            Err(panic) => {
-                failed(call, format!("the tool `{}` panicked: {}", call.name(), words_of(&*panic)))
+        match in_time {
+            Some(Ok(Ok(output))) => Attempt::Ended(Ok(output.into_content())),
+            Some(Ok(Err(err))) => Attempt::Ended(Err(err)),
+            Some(Err(panic)) => Attempt::Panicked(words_of(&*panic).to_owned()),
+            None => {
+                let after = begun.elapsed();
+                drop(stop_at_the_end);
+                // What a tool says when it stops by itself is the better part of the truth.
+                let said = match timeout(GRACE, &mut run).await {
+                    Ok(Ok(Err(err))) => Some(err.to_string()),
+                    Ok(Ok(Ok(_)) | Err(_)) | Err(_) => context.output_so_far(),
+                };
+                Attempt::TimedOut(after, said)
             }
         }
     }
@@ -55,6 +107,14 @@ impl ToolRegistry {
     }
 }
 
+/// How one try ended.
+enum Attempt {
+    Ended(Result<Vec<ToolContent>, ToolError>),
+    Panicked(String),
+    /// After so long; with what the tool had to say.
+    TimedOut(Duration, Option<String>),
+}
+
 /// Reads the arguments; nothing and `null` are an empty object.
 fn parse(arguments: &str) -> Result<Value, String> {
     if arguments.trim().is_empty() {
@@ -65,26 +125,24 @@ fn parse(arguments: &str) -> Result<Value, String> {
     })
 }
 
-fn succeeded(call: &ToolCall, output: ToolOutput) -> ToolResult {
-    ToolResult::new(call.id(), CallOutcome::Succeeded, output.into_content())
-}
-
 fn failed(call: &ToolCall, text: String) -> ToolResult {
     ToolResult::new(call.id(), CallOutcome::Failed, [ToolContent::Text(text)])
 }
 
-fn timed_out(call: &ToolCall, tool: &Tool) -> ToolResult {
+/// The truth about a call that took too long, with what it had said until then.
+fn timed_out(
+    tool: &Tool,
+    after: Duration,
+    said: Option<String>,
+) -> (CallOutcome, Vec<ToolContent>) {
     let (outcome, truth) = if tool.side_effects().is_read_only() {
-        (CallOutcome::StoppedReading, "it only reads, so nothing has changed")
+        (CallOutcome::StoppedReading, "It only reads, so nothing has changed.")
     } else {
-        (CallOutcome::InDoubt, "it may have partly run: check what it did before you repeat it")
+        (CallOutcome::InDoubt, "It may have partly run: check what it did before you repeat it.")
     };
-    let text = format!("the tool `{}` took too long and was stopped; {truth}", call.name());
-    ToolResult::new(call.id(), outcome, [ToolContent::Text(text)])
-}
-
-fn text_of(err: &ToolError) -> String {
-    err.to_string()
+    let text = format!("The call took longer than {after:.0?} and was stopped. {truth}");
+    let said = said.map(ToolContent::Text);
+    (outcome, std::iter::once(ToolContent::Text(text)).chain(said).collect())
 }
 
 /// The message of a panic, if it has one.

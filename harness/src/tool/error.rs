@@ -23,7 +23,21 @@ pub enum ToolError {
 impl ToolError {
     /// A failure with this text for the model.
     pub fn new(for_model: impl Into<String>) -> Self {
-        Self::Failed(ToolFailure { for_model: for_model.into(), cause: None })
+        Self::Failed(for_model.into().into())
+    }
+
+    /// A failure that may pass by itself, such as a connection that broke. The call is tried
+    /// again if what its tool declares may be repeated.
+    pub fn transient(for_model: impl Into<String>) -> Self {
+        Self::Failed(ToolFailure { transient: true, ..for_model.into().into() })
+    }
+
+    /// Whether the failure may pass by itself.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::BadArguments(_) => false,
+            Self::Failed(failure) => failure.transient,
+        }
     }
 
     /// Adds the cause, which the host sees and the model does not.
@@ -64,16 +78,17 @@ impl std::error::Error for ToolError {
 pub struct ToolFailure {
     for_model: String,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+    transient: bool,
 }
 
 impl From<&str> for ToolFailure {
     fn from(for_model: &str) -> Self {
-        Self { for_model: for_model.to_owned(), cause: None }
+        for_model.to_owned().into()
     }
 }
 
 impl From<String> for ToolFailure {
     fn from(for_model: String) -> Self {
-        Self { for_model, cause: None }
+        Self { for_model, cause: None, transient: false }
     }
 }

@@ -2,11 +2,13 @@
 //! registry that calls them.
 
 pub(crate) mod call;
+mod cap;
 mod context;
 pub(crate) mod def;
 mod dispatch;
 mod error;
 pub(crate) mod json;
+mod limits;
 mod nearest;
 mod output;
 pub(crate) mod param;
@@ -18,12 +20,14 @@ mod side_effects;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod tool;
 
+pub(crate) use self::cap::cut;
 pub use tokio_util::sync::CancellationToken;
 
 pub use self::{
     context::{Progress, State, ToolContext},
     def::ToolDef,
     error::{ToolError, ToolFailure},
+    limits::ToolLimits,
     output::ToolOutput,
     registry::ToolRegistry,
     schema::ToolSchema,

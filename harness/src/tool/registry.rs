@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Tool, ToolSchema};
+use super::{Tool, ToolLimits, ToolSchema};
 use crate::error::{Error, ErrorKind};
 
 /// All tools of an agent, in the order in which they were added. No two have one name.
@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind};
 pub struct ToolRegistry {
     tools: Vec<Tool>,
     schemas: OnceLock<Vec<ToolSchema>>,
+    limits: ToolLimits,
 }
 
 impl ToolRegistry {
@@ -23,6 +24,18 @@ impl ToolRegistry {
             registry.add(tool)?;
         }
         Ok(registry)
+    }
+
+    /// Sets the limits of every call.
+    #[must_use]
+    pub fn with_limits(mut self, limits: ToolLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The limits of every call.
+    pub fn limits(&self) -> &ToolLimits {
+        &self.limits
     }
 
     /// Adds a tool.

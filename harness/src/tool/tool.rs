@@ -38,7 +38,11 @@ type Run = dyn Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Tool(Body);
+pub struct Tool {
+    body: Body,
+    idempotent: bool,
+    time_limit: Option<Duration>,
+}
 
 #[derive(Clone)]
 enum Body {
@@ -52,8 +56,6 @@ enum Body {
 struct Made {
     schema: ToolSchema,
     side_effects: SideEffects,
-    idempotent: bool,
-    time_limit: Option<Duration>,
     run: Arc<Run>,
 }
 
@@ -67,26 +69,40 @@ impl Tool {
         side_effects: SideEffects,
         run: impl Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync + 'static,
     ) -> Self {
-        Self(Body::Made(Arc::new(Made {
+        let body = Body::Made(Arc::new(Made {
             schema: ToolSchema {
                 name: name.into().into_owned(),
                 description: description.into().into_owned(),
                 input_schema,
             },
             side_effects,
-            idempotent: false,
-            time_limit: None,
             run: Arc::new(run),
-        })))
+        }));
+        Self { body, idempotent: false, time_limit: None }
     }
 
     pub(super) fn declared(def: &'static ToolDef, receiver: Option<Receiver>) -> Self {
-        Self(Body::Declared { def, receiver })
+        let (idempotent, time_limit) = (def.idempotent, def.time_limit);
+        Self { body: Body::Declared { def, receiver }, idempotent, time_limit }
+    }
+
+    /// Declares that a call may be repeated with the same arguments without further effect.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
+    }
+
+    /// Sets how long a call may take, in place of what the tool itself or the agent says.
+    #[must_use]
+    pub fn with_time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = Some(limit);
+        self
     }
 
     /// The name by which the model calls it.
     pub fn name(&self) -> &str {
-        match &self.0 {
+        match &self.body {
             Body::Declared { def, .. } => def.name,
             Body::Made(made) => &made.schema.name,
         }
@@ -94,7 +110,7 @@ impl Tool {
 
     /// What the model is told of it.
     pub fn description(&self) -> &str {
-        match &self.0 {
+        match &self.body {
             Body::Declared { def, .. } => def.description.trim(),
             Body::Made(made) => &made.schema.description,
         }
@@ -107,7 +123,7 @@ impl Tool {
 
     /// All that the model is told.
     pub fn schema(&self) -> &ToolSchema {
-        match &self.0 {
+        match &self.body {
             Body::Declared { def, .. } => def.schema(),
             Body::Made(made) => &made.schema,
         }
@@ -115,7 +131,7 @@ impl Tool {
 
     /// What it does to the world.
     pub fn side_effects(&self) -> SideEffects {
-        match &self.0 {
+        match &self.body {
             Body::Declared { def, .. } => def.side_effects,
             Body::Made(made) => made.side_effects,
         }
@@ -123,23 +139,17 @@ impl Tool {
 
     /// Whether it may be repeated with the same arguments without further effect.
     pub fn is_idempotent(&self) -> bool {
-        match &self.0 {
-            Body::Declared { def, .. } => def.idempotent,
-            Body::Made(made) => made.idempotent,
-        }
+        self.idempotent
     }
 
     /// How long a call may take, if the tool itself says so.
     pub fn time_limit(&self) -> Option<Duration> {
-        match &self.0 {
-            Body::Declared { def, .. } => def.time_limit,
-            Body::Made(made) => made.time_limit,
-        }
+        self.time_limit
     }
 
     /// What is wrong with the tool itself, for the registry to say.
     pub(super) fn problem(&self) -> Option<String> {
-        match &self.0 {
+        match &self.body {
             Body::Declared { def, .. } => def.problem(),
             Body::Made(_) => None,
         }
@@ -151,7 +161,7 @@ impl Tool {
     /// Fails with all that is wrong: one line each, beginning with the argument's name in
     /// backticks.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
-        let lines = match &self.0 {
+        let lines = match &self.body {
             Body::Declared { def, .. } => def.check(arguments),
             Body::Made(_) => Vec::new(),
         };
@@ -176,7 +186,7 @@ impl Tool {
                 )]));
             }
         };
-        match &self.0 {
+        match &self.body {
             Body::Declared { def, receiver } => {
                 let call = Call::new(context.clone(), arguments, def.params, receiver.clone());
                 (def.run)(call).await

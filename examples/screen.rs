@@ -1,0 +1,89 @@
+//! Shows a run in a terminal as it happens: words as they stream, each call and each result on a
+//! line of its own. The examples share it; it is no part of the library.
+
+use std::io::{self, Write};
+
+use harness::{Event, Usage};
+
+/// Characters of a result that are shown.
+const SHOWN: usize = 200;
+
+/// A terminal on which a run is shown.
+pub(crate) struct Screen<W> {
+    out: W,
+    /// Whether the cursor stands behind words, so that a line of its own must begin anew.
+    in_words: bool,
+}
+
+impl Screen<io::Stdout> {
+    pub(crate) fn stdout() -> Self {
+        Self::new(io::stdout())
+    }
+}
+
+impl<W: Write> Screen<W> {
+    pub(crate) fn new(out: W) -> Self {
+        Self { out, in_words: false }
+    }
+
+    /// Shows one event. A screen that cannot be written to is no reason to stop the run.
+    pub(crate) fn show(&mut self, event: Event<'_>) {
+        let _ = self.try_show(event);
+    }
+
+    fn try_show(&mut self, event: Event<'_>) -> io::Result<()> {
+        match event {
+            Event::Text(text) => {
+                write!(self.out, "{text}")?;
+                self.in_words = !text.ends_with('\n');
+            }
+            Event::ToolCall(call) => {
+                self.line(&format!("⚙ {}({})", call.name(), call.arguments()))?;
+            }
+            Event::ToolProgress { message, .. } => self.line(&format!("… {message}"))?,
+            Event::ToolDenied { call, reason } => {
+                self.line(&format!("✗ {}: {}", call.name(), short(reason)))?;
+            }
+            Event::ToolResult { result, .. } => {
+                let mark = if result.is_error() { '✗' } else { '→' };
+                let text = short(&result.to_text());
+                self.line(&if text.is_empty() {
+                    format!("{mark} done")
+                } else {
+                    format!("{mark} {text}")
+                })?;
+            }
+            Event::TurnEnded { .. } | Event::RunEnded { .. } => self.end_words()?,
+            _ => {}
+        }
+        self.out.flush()
+    }
+
+    /// Shows a line of its own.
+    pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
+        self.end_words()?;
+        writeln!(self.out, "{line}")
+    }
+
+    fn end_words(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.in_words) {
+            writeln!(self.out)?;
+        }
+        Ok(())
+    }
+}
+
+/// A text as one line, cut where it grows long.
+fn short(text: &str) -> String {
+    let line = text.trim_end().replace('\n', " ⏎ ");
+    match line.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{} …", line.get(..end).unwrap_or(&line)),
+        None => line,
+    }
+}
+
+/// Tokens, as far as they are known.
+pub(crate) fn tokens(usage: Usage) -> String {
+    let count = |tokens: Option<u64>| tokens.map_or("?".to_owned(), |tokens| tokens.to_string());
+    format!("{} tokens in, {} out", count(usage.input), count(usage.output))
+}

@@ -1,0 +1,265 @@
+//! An agent: a provider, a system prompt and tools, ready to run.
+
+use std::{fmt, sync::Arc};
+
+use super::{Chat, Machine, Reply, Sending, Stopped};
+use crate::{
+    error::{Error, ErrorKind},
+    message::{Message, Transcript},
+    policy::{Approver, Permissions},
+    provider::Provider,
+    tool::{Tool, ToolContext, ToolLimits, ToolRegistry},
+};
+
+/// Turns of one run, unless the builder says otherwise.
+const TURN_LIMIT: u32 = 20;
+
+/// A provider, a system prompt and tools, ready to run. A clone is one pointer; any number of
+/// conversations can run at the same time.
+///
+/// ```
+/// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
+///
+/// /// Adds two numbers.
+/// #[tool(side_effects = "none")]
+/// fn add(/** First */ a: i64, /** Second */ b: i64) -> i64 {
+///     a + b
+/// }
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let model = ScriptedProvider::new([
+///     reply().call("add", serde_json::json!({"a": 17, "b": 23})),
+///     reply().text("It is 40."),
+/// ]);
+/// let agent = Agent::builder(model).system("Be concise.").tools(tools![add]).build()?;
+/// let reply = agent.run("What is 17 + 23?").await?;
+/// assert_eq!(reply.text(), "It is 40.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Agent(Arc<Inner>);
+
+struct Inner {
+    provider: Arc<dyn Provider>,
+    system: Option<String>,
+    tools: ToolRegistry,
+    context: ToolContext,
+    permissions: Permissions,
+    approver: Option<Arc<dyn Approver>>,
+    starts_early: bool,
+    turn_limit: u32,
+}
+
+impl Agent {
+    /// Begins an agent that asks this provider.
+    pub fn builder(provider: impl Provider + 'static) -> AgentBuilder {
+        AgentBuilder {
+            provider: Arc::new(provider),
+            system: None,
+            tools: Vec::new(),
+            tool_limits: ToolLimits::default(),
+            context: ToolContext::new(""),
+            permissions: Permissions::default(),
+            approver: None,
+            starts_early: true,
+            turn_limit: TURN_LIMIT,
+        }
+    }
+
+    /// Runs one task to its end, in a conversation of its own. Nothing happens before the result
+    /// is awaited.
+    pub fn run(&self, message: impl Into<Message>) -> Sending<'static> {
+        Sending::owned(self.chat(), message.into())
+    }
+
+    /// Runs one task to its end and blocks this thread meanwhile: for scripts without a runtime.
+    ///
+    /// # Errors
+    /// Fails as [`run`](Self::run) does, and at once when called from inside a runtime, whose
+    /// thread it would block.
+    pub fn run_blocking(&self, message: impl Into<Message>) -> Result<Reply, Stopped> {
+        let failed = |error: Error| {
+            let nothing = Transcript::default();
+            Stopped::new(super::Outcome::Failed, Some(error), nothing, 0, Default::default(), 0)
+        };
+        if tokio::runtime::Handle::try_current().is_ok() {
+            return Err(failed(Error::new(
+                ErrorKind::Configuration,
+                "`run_blocking` was called inside a running runtime, whose thread it would block; \
+                 use `agent.run(..).await` there",
+            )));
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|err| {
+            failed(Error::new(ErrorKind::Configuration, "no runtime could be started").because(err))
+        })?;
+        runtime.block_on(async { self.run(message).await })
+    }
+
+    /// Begins a conversation that continues from one message to the next.
+    pub fn chat(&self) -> Chat {
+        Chat::new(self.clone(), Machine::new(self.0.turn_limit))
+    }
+
+    /// Begins a conversation that continues a given one. A call in it that has no result is
+    /// answered with *in doubt*, since its record is lost.
+    pub fn chat_from(&self, transcript: Transcript) -> Chat {
+        Chat::given(self.clone(), Machine::new(self.0.turn_limit), transcript)
+    }
+
+    /// The tools, in the order in which the model is told of them.
+    pub fn tools(&self) -> &ToolRegistry {
+        &self.0.tools
+    }
+
+    /// Who answers.
+    pub fn provider(&self) -> &dyn Provider {
+        &*self.0.provider
+    }
+
+    /// The system prompt.
+    pub fn system(&self) -> Option<&str> {
+        self.0.system.as_deref()
+    }
+
+    pub(super) fn permissions(&self) -> &Permissions {
+        &self.0.permissions
+    }
+
+    pub(super) fn approver(&self) -> Option<&dyn Approver> {
+        self.0.approver.as_deref()
+    }
+
+    pub(super) fn starts_early(&self) -> bool {
+        self.0.starts_early
+    }
+
+    pub(super) fn context(&self) -> &ToolContext {
+        &self.0.context
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.tools().tools().iter().map(Tool::name).collect();
+        f.debug_struct("Agent")
+            .field("provider", &self.provider().name())
+            .field("model", &self.provider().model())
+            .field("tools", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An agent in the making.
+#[must_use = "an agent is made by `build`"]
+pub struct AgentBuilder {
+    provider: Arc<dyn Provider>,
+    system: Option<String>,
+    tools: Vec<Tool>,
+    tool_limits: ToolLimits,
+    context: ToolContext,
+    permissions: Permissions,
+    approver: Option<Arc<dyn Approver>>,
+    starts_early: bool,
+    turn_limit: u32,
+}
+
+impl AgentBuilder {
+    /// Sets the system prompt. It stays the same for all conversations: models bind their
+    /// thinking to it, and vendors cache it.
+    pub fn system(mut self, system: impl Into<String>) -> Self {
+        self.system = Some(system.into());
+        self
+    }
+
+    /// Adds tools; the model is told of them in this order.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
+    /// Sets how long a call may take, how often it is tried, and how much it may say.
+    pub fn tool_limits(mut self, limits: ToolLimits) -> Self {
+        self.tool_limits = limits;
+        self
+    }
+
+    /// Shares a value with the tools, which take it as a parameter [`State<T>`](crate::State).
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.context = self.context.with(value);
+        self
+    }
+
+    /// Sets which calls may run. Unless set, the declared side effects decide: see
+    /// [`Permissions`].
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = permissions;
+        self
+    }
+
+    /// Sets who is asked before a call runs that a person must approve. Without one, such a call is
+    /// denied.
+    pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
+        self.approver = Some(Arc::new(approver));
+        self
+    }
+
+    /// Sets whether calls that only read may start while the model is still speaking; they do,
+    /// unless this says otherwise.
+    pub fn early_start(mut self, on: bool) -> Self {
+        self.starts_early = on;
+        self
+    }
+
+    /// Sets how many times the model may be asked in one run; 20 unless set.
+    pub fn turn_limit(mut self, turns: u32) -> Self {
+        self.turn_limit = turns;
+        self
+    }
+
+    /// Makes the agent.
+    ///
+    /// # Errors
+    /// Fails if two tools have one name, or if no turn is allowed.
+    pub fn build(self) -> Result<Agent, Error> {
+        let Self {
+            provider,
+            system,
+            tools,
+            tool_limits,
+            context,
+            permissions,
+            approver,
+            starts_early,
+            turn_limit,
+        } = self;
+        if turn_limit == 0 {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "`turn_limit(0)` lets the model say nothing; set at least 1",
+            ));
+        }
+        let tools = ToolRegistry::new(tools)?.with_limits(tool_limits);
+        Ok(Agent(Arc::new(Inner {
+            provider,
+            system,
+            tools,
+            context,
+            permissions,
+            approver,
+            starts_early,
+            turn_limit,
+        })))
+    }
+}
+
+impl fmt::Debug for AgentBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentBuilder")
+            .field("provider", &self.provider.name())
+            .field("tools", &self.tools)
+            .finish_non_exhaustive()
+    }
+}

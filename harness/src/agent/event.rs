@@ -1,0 +1,66 @@
+//! What a watcher of a run sees.
+
+use std::time::Duration;
+
+use super::Outcome;
+use crate::{
+    message::{ToolCall, ToolResult},
+    provider::{StopReason, Usage},
+};
+
+/// One thing that happens in a run, shown as it happens.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// The model is asked.
+    TurnStarted {
+        /// Counts from 1 in each run.
+        turn: u32,
+    },
+    /// The model says more.
+    Text(&'a str),
+    /// The model thinks aloud.
+    Reasoning(&'a str),
+    /// A call was denied: it does not run, and the model is told why.
+    ToolDenied {
+        /// The call.
+        call: &'a ToolCall,
+        /// Why, and what the program can do to allow it.
+        reason: &'a str,
+    },
+    /// A call begins: its name and its whole arguments.
+    ToolCall(&'a ToolCall),
+    /// A running tool says how far it has come.
+    ToolProgress {
+        /// The call's id.
+        call: &'a str,
+        /// Its words.
+        message: &'a str,
+    },
+    /// A call has its result. Results of calls that run together come in the order in which they
+    /// end.
+    ToolResult {
+        /// The call.
+        call: &'a ToolCall,
+        /// What became of it.
+        result: &'a ToolResult,
+        /// How long it ran.
+        elapsed: Duration,
+    },
+    /// The model's answer of this turn is complete.
+    TurnEnded {
+        /// Counts from 1 in each run.
+        turn: u32,
+        /// Why the model stopped.
+        stop: StopReason,
+        /// Tokens of this turn.
+        usage: &'a Usage,
+    },
+    /// The run is over.
+    RunEnded {
+        /// How.
+        outcome: Outcome,
+        /// Tokens of the whole run.
+        usage: &'a Usage,
+    },
+}

@@ -1,0 +1,25 @@
+//! The loop: a pure machine says what comes next, a thin driver does it and writes down what
+//! happened.
+
+#[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
+mod agent;
+mod calls;
+mod chat;
+mod early;
+mod event;
+mod machine;
+mod outcome;
+mod permit;
+mod run;
+mod schedule;
+mod sending;
+mod turn;
+
+pub use self::{
+    agent::{Agent, AgentBuilder},
+    chat::Chat,
+    event::Event,
+    machine::{Action, Machine},
+    outcome::{Outcome, Reply, Stopped},
+    sending::Sending,
+};

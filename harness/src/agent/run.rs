@@ -1,0 +1,206 @@
+//! The driver: does what the machine says and writes down what happened. However it ends, also by
+//! being dropped or by a panic, the conversation can be sent afterwards and tells the truth.
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    Action, Chat, Event, Outcome, Reply, Stopped,
+    calls::{Contexts, Report},
+    early::Early,
+    sending::{Stops, Watch},
+};
+use crate::{
+    error::Error,
+    journal::{Decision, Entry, InterruptCause},
+    message::Message,
+    provider::{Accumulator, Usage},
+};
+
+/// One run, from a message of the user to its end. `turn` asks the model, `calls` runs what it
+/// asks for.
+pub(super) struct Run<'a> {
+    pub(super) chat: &'a mut Chat,
+    pub(super) watch: Option<Box<Watch<'a>>>,
+    /// Cancelled by the program to stop the run.
+    pub(super) cancellation: CancellationToken,
+    /// Cancelled by the program to stop the run when the turn is over.
+    after_turn: CancellationToken,
+    /// Cancelled when the run is over, for tools on threads of their own hear of it only so.
+    pub(super) over: DropGuard,
+    /// What has arrived of the answer that is being given.
+    pub(super) answer: Option<Accumulator>,
+    /// Calls of that answer which have started already.
+    pub(super) early: Early,
+    pub(super) contexts: Contexts,
+    /// What running tools say of how far they have come.
+    pub(super) reports: (UnboundedSender<Report>, UnboundedReceiver<Report>),
+    /// The first thing that failed.
+    error: Option<Error>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(chat: &'a mut Chat, watch: Option<Box<Watch<'a>>>, stops: Stops) -> Self {
+        let Stops { now: cancellation, after_turn } = stops;
+        let over = cancellation.child_token().drop_guard();
+        Self {
+            chat,
+            watch,
+            cancellation,
+            after_turn,
+            over,
+            answer: None,
+            early: Early::default(),
+            contexts: Contexts::default(),
+            reports: unbounded_channel(),
+            error: None,
+        }
+    }
+
+    pub(super) async fn drive(mut self, message: Message) -> Result<Reply, Stopped> {
+        let outcome = match self.chat.record(&Entry::UserSaid { message }) {
+            Ok(()) => self.go().await,
+            Err(error) => self.fail(error),
+        };
+        let usage = self.chat.machine.usage();
+        self.emit(Event::RunEnded { outcome, usage: &usage });
+        self.result(outcome)
+    }
+
+    async fn go(&mut self) -> Outcome {
+        loop {
+            let done = match self.chat.machine.next() {
+                Action::CallProvider if self.enough() => self.interrupt(None),
+                Action::CallProvider => self.ask().await,
+                Action::Decide(calls) => self.decide(&calls).await,
+                Action::RunCalls(calls) => self.call(&calls).await,
+                Action::Settle(_) => self.settle(),
+                Action::Finish(outcome) => return outcome,
+                // Not met: a run begins with a message, and a batch is awaited to its end.
+                Action::AwaitUser | Action::AwaitResults => self.interrupt(None),
+            };
+            if let Err(error) = done {
+                return self.fail(error);
+            }
+        }
+    }
+
+    /// Whether the program wants no further turn.
+    fn enough(&self) -> bool {
+        self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
+    }
+
+    /// Writes down that the run was stopped, by a failure or by the program.
+    pub(super) fn interrupt(&mut self, failure: Option<Error>) -> Result<(), Error> {
+        let cause = match &failure {
+            Some(error) => InterruptCause::Failure { error: error.to_string() },
+            None => InterruptCause::Program,
+        };
+        if self.error.is_none() {
+            self.error = failure;
+        }
+        self.interrupted(cause)
+    }
+
+    pub(super) fn interrupted(&mut self, cause: InterruptCause) -> Result<(), Error> {
+        let (message, usage) = match self.answer.take() {
+            Some(answer) => {
+                let usage = answer.usage();
+                (answer.into_partial(), usage)
+            }
+            None => (None, Usage::default()),
+        };
+        self.chat.record(&Entry::Interrupted { message, usage, cause })
+    }
+
+    /// Writes down the truth about every call that has no result.
+    fn settle(&mut self) -> Result<(), Error> {
+        let Self { chat, early, contexts, .. } = self;
+        for (call, result) in early.drain() {
+            let Some(tool) = chat.agent.tools().get(call.name()) else { continue };
+            let decision = Decision::Allow { side_effects: tool.side_effects() };
+            let call = call.id().to_owned();
+            // A call that was not kept, or has its result, needs no word.
+            if chat.record(&Entry::CallDecided { call: call.clone(), decision }).is_err() {
+                continue;
+            }
+            chat.record(&Entry::CallStarted { call })?;
+            if let Some(result) = result {
+                chat.record(&Entry::CallFinished { result })?;
+            }
+        }
+        let facts: Vec<Entry> = chat.machine.settlement().collect();
+        for fact in facts {
+            let fact = match fact {
+                Entry::CallFinished { result } => {
+                    let result = contexts.with_output_so_far(&chat.agent, result);
+                    Entry::CallFinished { result }
+                }
+                other => other,
+            };
+            chat.record(&fact)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the run because something failed.
+    fn fail(&mut self, error: Error) -> Outcome {
+        if self.error.is_none() {
+            self.error = Some(error);
+        }
+        self.close();
+        Outcome::Failed
+    }
+
+    /// Leaves a conversation that can be sent, whatever was going on. Failures to write it down
+    /// are passed over: the first error is already on its way, or nobody waits for one.
+    fn close(&mut self) {
+        let going = match self.chat.machine.next() {
+            Action::AwaitUser | Action::Finish(_) | Action::Settle(_) => false,
+            Action::CallProvider
+            | Action::Decide(_)
+            | Action::RunCalls(_)
+            | Action::AwaitResults => true,
+        };
+        if going {
+            let error = self.error.take();
+            let _ = self.interrupt(error);
+        }
+        let _ = self.settle();
+    }
+
+    fn result(&mut self, outcome: Outcome) -> Result<Reply, Stopped> {
+        let machine = &self.chat.machine;
+        let (transcript, begun_at) = (machine.transcript().clone(), machine.begun_at());
+        let (usage, turns) = (machine.usage(), machine.turns());
+        match outcome {
+            Outcome::Answered => Ok(Reply::new(transcript, begun_at, usage, turns)),
+            Outcome::TurnLimit
+            | Outcome::Truncated
+            | Outcome::Refused
+            | Outcome::Interrupted
+            | Outcome::Denied
+            | Outcome::Failed => {
+                let error = self.error.take();
+                Err(Stopped::new(outcome, error, transcript, begun_at, usage, turns))
+            }
+        }
+    }
+
+    pub(super) fn emit(&mut self, event: Event<'_>) {
+        tell(&mut self.watch, event);
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Shows an event to the watcher, if there is one.
+pub(super) fn tell(watch: &mut Option<Box<Watch<'_>>>, event: Event<'_>) {
+    if let Some(watch) = watch {
+        watch(event);
+    }
+}

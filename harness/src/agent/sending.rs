@@ -1,0 +1,118 @@
+//! A run in the making: who watches it and what may stop it.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Chat, Event, Reply, Stopped, run::Run};
+use crate::message::Message;
+
+/// Reads each event of a run as it happens.
+pub(super) type Watch<'a> = dyn FnMut(Event<'_>) + Send + 'a;
+
+/// A message about to be sent: await it for the reply.
+///
+/// ```
+/// use harness::{Agent, agent::Event, testing::{ScriptedProvider, reply}};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+/// let mut shown = String::new();
+/// agent
+///     .run("Say hello.")
+///     .on_event(|event| {
+///         if let Event::Text(text) = event {
+///             shown.push_str(text);
+///         }
+///     })
+///     .await?;
+/// assert_eq!(shown, "Hello.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "nothing is sent before it is awaited"]
+pub struct Sending<'a> {
+    chat: Holder<'a>,
+    message: Message,
+    watch: Option<Box<Watch<'a>>>,
+    stops: Stops,
+}
+
+/// How the program stops a run.
+#[derive(Clone, Default)]
+pub(super) struct Stops {
+    /// At once.
+    pub(super) now: CancellationToken,
+    /// When the model's turn and its calls are over.
+    pub(super) after_turn: CancellationToken,
+}
+
+enum Holder<'a> {
+    Borrowed(&'a mut Chat),
+    Owned(Box<Chat>),
+}
+
+impl Sending<'static> {
+    pub(super) fn owned(chat: Chat, message: Message) -> Self {
+        Self::new(Holder::Owned(Box::new(chat)), message)
+    }
+}
+
+impl<'a> Sending<'a> {
+    pub(super) fn borrowed(chat: &'a mut Chat, message: Message) -> Self {
+        Self::new(Holder::Borrowed(chat), message)
+    }
+
+    fn new(chat: Holder<'a>, message: Message) -> Self {
+        Self { chat, message, watch: None, stops: Stops::default() }
+    }
+
+    /// Shows every event to `watch` as it happens.
+    pub fn on_event<'b>(self, watch: impl FnMut(Event<'_>) + Send + 'b) -> Sending<'b>
+    where
+        'a: 'b,
+    {
+        let Self { chat, message, watch: _, stops } = self;
+        Sending { chat, message, watch: Some(Box::new(watch)), stops }
+    }
+
+    /// Stops the run when this token is cancelled: it then ends as
+    /// [`Outcome::Interrupted`](super::Outcome::Interrupted) with what there is so far.
+    pub fn cancel_with(mut self, token: CancellationToken) -> Self {
+        self.stops.now = token;
+        self
+    }
+
+    /// Stops the run when this token is cancelled, but not before the current turn is over: the
+    /// model finishes its answer, its calls run to their ends, and it is not asked again.
+    pub fn stop_after_turn(mut self, token: CancellationToken) -> Self {
+        self.stops.after_turn = token;
+        self
+    }
+}
+
+impl<'a> IntoFuture for Sending<'a> {
+    type Output = Result<Reply, Stopped>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { chat, message, watch, stops } = self;
+        Box::pin(async move {
+            match chat {
+                Holder::Borrowed(chat) => Run::new(chat, watch, stops).drive(message).await,
+                Holder::Owned(mut chat) => Run::new(&mut chat, watch, stops).drive(message).await,
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Sending<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sending").field("message", &self.message).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,133 @@
+//! One answer of the model: asked for, shown as it arrives, written down.
+
+use futures_util::StreamExt as _;
+
+use super::{
+    Event,
+    calls::AT_ONCE,
+    early::begin,
+    run::{Run, tell},
+};
+use crate::{
+    error::Error,
+    journal::Entry,
+    message::ToolCall,
+    policy::Verdict,
+    provider::{Accumulator, ProviderResponse, Request, StreamEvent, cut_off},
+};
+
+/// How the stream of an answer ended.
+enum Heard {
+    /// It came to its end, which may be too early.
+    Out,
+    /// The program wants the run to stop.
+    Stop,
+    /// It failed.
+    Failed(Error),
+}
+
+impl Run<'_> {
+    /// Asks the provider for one answer.
+    pub(super) async fn ask(&mut self) -> Result<(), Error> {
+        self.early.clear();
+        self.contexts.clear();
+        let turn = self.chat.machine.turns().saturating_add(1);
+        self.emit(Event::TurnStarted { turn });
+        match self.hear().await? {
+            Heard::Out => self.replied(turn),
+            Heard::Stop => self.interrupt(None),
+            Heard::Failed(error) => self.interrupt(Some(error)),
+        }
+    }
+
+    /// Reads the stream to its end, and starts the calls that may start while it goes on. The
+    /// connection is closed when this returns.
+    async fn hear(&mut self) -> Result<Heard, Error> {
+        let Self { chat, watch, cancellation, over, answer, early, contexts, reports, .. } = self;
+        let agent = chat.agent.clone();
+        let request = Request::new(chat.machine.transcript())?
+            .with_system(agent.system())
+            .with_tools(agent.tools().schemas());
+        let answer = answer.insert(Accumulator::default());
+        let mut stream = agent.provider().stream(request);
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = cancellation.cancelled() => return Ok(Heard::Stop),
+                Some((call, message)) = reports.1.recv() => {
+                    tell(watch, Event::ToolProgress { call: &call, message: &message });
+                    continue;
+                }
+                event = stream.next() => event,
+                () = early.drive() => None,
+            };
+            let event = match event {
+                Some(Ok(event)) => event,
+                Some(Err(error)) => return Ok(Heard::Failed(error)),
+                None => return Ok(Heard::Out),
+            };
+            if let Err(error) = answer.push(&event) {
+                return Ok(Heard::Failed(error));
+            }
+            let written = match &event {
+                StreamEvent::TextDelta { text, .. } => {
+                    tell(watch, Event::Text(text));
+                    None
+                }
+                StreamEvent::ReasoningDelta { text, .. } => {
+                    tell(watch, Event::Reasoning(text));
+                    None
+                }
+                StreamEvent::ToolCallDelta { block, json } if json.trim_end().ends_with('}') => {
+                    answer.written_call(*block)
+                }
+                StreamEvent::ToolCallEnd { block } => answer.written_call(*block),
+                StreamEvent::Started { .. }
+                | StreamEvent::ToolCallStart { .. }
+                | StreamEvent::ToolCallDelta { .. }
+                | StreamEvent::Vendor { .. }
+                | StreamEvent::UsageSoFar(_)
+                | StreamEvent::Completed { .. } => None,
+            };
+            let Some(call) = written else { continue };
+            if !agent.starts_early() || early.len() >= AT_ONCE || early.has(call.id()) {
+                continue;
+            }
+            let may_start = |call: &ToolCall| {
+                agent.tools().get(call.name()).is_some_and(|tool| {
+                    let effects = tool.side_effects();
+                    effects.is_read_only()
+                        && (chat.always.contains(call.name())
+                            || agent.permissions().decide(call, effects) == Verdict::Allow)
+                })
+            };
+            // What is read after a write must be read after it, so a call starts early only if
+            // all calls before it could.
+            if answer.calls_up_to(&call).iter().all(may_start) && agent.tools().accepts(&call) {
+                tell(watch, Event::ToolCall(&call));
+                let (transcript, stop) = (chat.machine.transcript(), over.token());
+                let context = contexts.make(&agent, transcript, &call, stop, &reports.0);
+                early.push(begin(&agent, &call, context), call);
+            }
+        }
+    }
+
+    /// Writes down the answer, if it came to its end.
+    fn replied(&mut self, turn: u32) -> Result<(), Error> {
+        let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
+            return self.interrupt(Some(cut_off()));
+        };
+        let ProviderResponse { message, stop, usage, id: _, model } = answer.finish()?;
+        let provider = self.chat.agent.provider();
+        let entry = Entry::ModelReplied {
+            message,
+            stop,
+            usage,
+            provider: provider.name().to_owned(),
+            model: model.unwrap_or_else(|| provider.model().to_owned()),
+        };
+        self.chat.record(&entry)?;
+        self.emit(Event::TurnEnded { turn, stop, usage: &usage });
+        Ok(())
+    }
+}

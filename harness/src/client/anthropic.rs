@@ -1,0 +1,148 @@
+//! Anthropic's models, and servers that speak its protocol too.
+
+use std::fmt;
+
+use bytes::Bytes;
+use reqwest::header::{HeaderMap, HeaderValue};
+
+use super::{
+    address, credentials,
+    setup::{Setup, setters},
+    transport::{self, Question, Transport},
+};
+use crate::{
+    error::Error,
+    provider::{EventStream, Limits, Provider, Request},
+    wire::anthropic,
+};
+
+const BASE_URL: &str = "https://api.anthropic.com";
+
+/// The version of the protocol. The newer `2026-10-21` refuses sampling parameters for all
+/// models; this one still takes them where the model does.
+const VERSION: &str = "2023-06-01";
+
+/// Anthropic's models over the Messages API.
+///
+/// ```no_run
+/// use harness::AnthropicProvider;
+///
+/// # fn main() -> Result<(), harness::Error> {
+/// let provider = AnthropicProvider::from_env()?;
+/// let other = AnthropicProvider::builder().api_key("..").model("claude-opus-5-5").build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct AnthropicProvider {
+    transport: Transport,
+    url: String,
+    headers: HeaderMap,
+    options: anthropic::Options,
+    limits: Limits,
+}
+
+impl AnthropicProvider {
+    /// The model that is asked unless another is named.
+    pub const DEFAULT_MODEL: &'static str = "claude-sonnet-5";
+
+    /// A provider with the key in `ANTHROPIC_API_KEY` and, if they are set, the address in
+    /// `ANTHROPIC_BASE_URL` and the model in `ANTHROPIC_MODEL`.
+    ///
+    /// # Errors
+    /// Fails if the key is missing.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// A provider to be set up. What is not set is read from the environment, as by
+    /// [`from_env`](Self::from_env).
+    pub fn builder() -> AnthropicBuilder {
+        AnthropicBuilder::default()
+    }
+}
+
+impl fmt::Debug for AnthropicProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnthropicProvider")
+            .field("model", &self.options.model)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Provider for AnthropicProvider {
+    fn name(&self) -> &str {
+        "anthropic"
+    }
+
+    fn model(&self) -> &str {
+        &self.options.model
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let body = match request.settings() {
+            None => anthropic::encode(&request, &self.options),
+            Some(own) => {
+                let settings = own.over(&self.options.settings);
+                anthropic::encode(
+                    &request,
+                    &anthropic::Options { settings, ..self.options.clone() },
+                )
+            }
+        };
+        let question = body.map(|body| Question {
+            url: self.url.clone(),
+            headers: self.headers.clone(),
+            body: Bytes::from(body),
+        });
+        self.transport.ask(question, anthropic::decoder(self.limits))
+    }
+}
+
+/// Sets up an [`AnthropicProvider`].
+#[derive(Clone, Debug, Default)]
+pub struct AnthropicBuilder {
+    setup: Setup,
+    no_cache: bool,
+}
+
+impl AnthropicBuilder {
+    setters!();
+
+    /// Whether the vendor keeps the beginning of the conversation in its prompt cache. Default
+    /// yes.
+    #[must_use]
+    pub fn prompt_cache(mut self, cache: bool) -> Self {
+        self.no_cache = !cache;
+        self
+    }
+
+    /// The provider.
+    ///
+    /// # Errors
+    /// Fails if there is no key, or if a header cannot be sent.
+    pub fn build(self) -> Result<AnthropicProvider, Error> {
+        let Self { setup, no_cache } = self;
+        let Setup { key, base_url, model, headers: own, settings, clocks, limits, .. } = setup;
+        let key = match key {
+            Some(key) => key,
+            None => credentials::key("ANTHROPIC_API_KEY")?,
+        };
+        let base = base_url.or_else(|| credentials::variable("ANTHROPIC_BASE_URL"));
+        let model = model
+            .or_else(|| credentials::variable("ANTHROPIC_MODEL"))
+            .unwrap_or_else(|| AnthropicProvider::DEFAULT_MODEL.to_owned());
+        let mut headers = transport::json_headers();
+        headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
+        headers.insert("x-api-key", transport::secret_header("", &key)?);
+        headers.extend(transport::headers(&own)?);
+        Ok(AnthropicProvider {
+            transport: Transport::build(clocks)?,
+            url: address::endpoint(base.as_deref().unwrap_or(BASE_URL), "", "/v1/messages"),
+            headers,
+            options: anthropic::Options { model, settings, cache: !no_cache },
+            limits,
+        })
+    }
+}

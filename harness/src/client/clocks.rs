@@ -1,0 +1,28 @@
+//! How long a provider may keep us waiting.
+
+use std::time::Duration;
+
+/// How long a provider may keep us waiting, at each of the three points where it can.
+///
+/// There is no clock over a whole answer: a long answer that keeps coming is a good one.
+/// Comments and pings do not count as events, for a server that has lost its model still sends
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// To reach the server. Default 10 s.
+    pub connect: Duration,
+    /// From the question to the first event; a long prompt takes its time. Default 5 min.
+    pub first_event: Duration,
+    /// From one event to the next. Default 2 min.
+    pub between_events: Duration,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_event: Duration::from_secs(300),
+            between_events: Duration::from_secs(120),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The facts that a run is made of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    message::{Message, ToolResult, Transcript},
+    provider::{StopReason, Usage},
+    tool::SideEffects,
+};
+
+/// One fact. A conversation is the list of its facts; all else follows from it.
+///
+/// As JSON each is an object whose `fact` names it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Entry {
+    /// The conversation continues one that was kept elsewhere. Only the first fact can be this.
+    Given {
+        /// What was said before.
+        transcript: Transcript,
+    },
+    /// The user said something; a run begins.
+    UserSaid {
+        /// What was said.
+        message: Message,
+    },
+    /// The model answered to the end.
+    ModelReplied {
+        /// What it said; `None` if there is nothing to keep.
+        message: Option<Message>,
+        /// Why it stopped.
+        stop: StopReason,
+        /// Tokens counted.
+        usage: Usage,
+        /// Who answered, such as `anthropic`.
+        provider: String,
+        /// The model that answered, as the vendor names it.
+        model: String,
+    },
+    /// The run was stopped, or what it needed failed.
+    Interrupted {
+        /// What had arrived of an answer and can be kept.
+        message: Option<Message>,
+        /// Tokens counted until then: a lower bound.
+        usage: Usage,
+        /// What stopped it.
+        cause: InterruptCause,
+    },
+    /// It was decided whether a call may run.
+    CallDecided {
+        /// The call's id.
+        call: String,
+        /// The decision.
+        decision: Decision,
+    },
+    /// A call is about to start: written before it does.
+    CallStarted {
+        /// The call's id.
+        call: String,
+    },
+    /// A call has its result.
+    CallFinished {
+        /// The result; it names the call.
+        result: ToolResult,
+    },
+}
+
+/// Whether a call may run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Decision {
+    /// It may.
+    Allow {
+        /// What its tool declared at that time, from which order and truth follow.
+        side_effects: SideEffects,
+    },
+    /// It may not.
+    Deny {
+        /// Why, in words for the model.
+        reason: String,
+    },
+}
+
+/// What stopped a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum InterruptCause {
+    /// The program cancelled it or let go of it.
+    Program,
+    /// A call was denied, and a denial ends the run.
+    Denial {
+        /// The call's id.
+        call: String,
+    },
+    /// Something that it needed failed.
+    Failure {
+        /// What, in words for a person.
+        error: String,
+    },
+}

@@ -1,0 +1,28 @@
+//! How large an answer may become.
+
+/// How large an answer may become, in bytes. What passes a limit fails with
+/// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), so that a broken or hostile server cannot
+/// fill the memory.
+///
+/// ```
+/// use harness::provider::Limits;
+///
+/// let limits = Limits { arguments: 64 * 1024, ..Limits::default() };
+/// assert_eq!(limits.event, 16 * 1024 * 1024);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// One event of the stream. Default 16 MiB.
+    pub event: usize,
+    /// The arguments of one call. Default 4 MiB.
+    pub arguments: usize,
+    /// All that is kept of one answer. Default 64 MiB.
+    pub response: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const MIB: usize = 1024 * 1024;
+        Self { event: 16 * MIB, arguments: 4 * MIB, response: 64 * MIB }
+    }
+}

@@ -1,0 +1,102 @@
+//! How a provider shall answer: the settings that every vendor has a word for.
+
+use serde_json::{Map, Value};
+
+/// How hard the model thinks. Each wire says it in its vendor's words; a level that a model does
+/// not know is refused by the vendor, who names the levels that it does know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Effort {
+    /// Not at all, or as little as the model allows.
+    Off,
+    /// Hardly.
+    Minimal,
+    /// A little.
+    Low,
+    /// Moderately.
+    Medium,
+    /// Hard.
+    High,
+    /// Harder.
+    XHigh,
+    /// As hard as it can.
+    Max,
+}
+
+/// Whether the model may, must or must not call a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum ToolChoice {
+    /// As it sees fit.
+    #[default]
+    Auto,
+    /// It must call one.
+    Required,
+    /// It must not call any. The tools are still described, so that a prompt cache stays warm.
+    Forbidden,
+    /// It must call the tool of this name.
+    Tool(String),
+}
+
+/// How a provider shall answer. What is `None` is left to the vendor.
+///
+/// ```
+/// use harness::provider::{Effort, Settings};
+///
+/// let settings = Settings { effort: Some(Effort::High), ..Settings::default() };
+/// assert_eq!(settings.max_tokens, None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// The most tokens of an answer, thinking included.
+    pub max_tokens: Option<u32>,
+    /// Chance in the choice of words. Newer models refuse it.
+    pub temperature: Option<f64>,
+    /// The share of likely words that is chosen from. Newer models refuse it.
+    pub top_p: Option<f64>,
+    /// Texts at which the answer stops.
+    pub stop: Vec<String>,
+    /// How hard the model thinks.
+    pub effort: Option<Effort>,
+    /// Whether it may, must or must not call a tool. Newer models refuse to be forced.
+    pub tool_choice: Option<ToolChoice>,
+    /// Whether it may call several tools at once.
+    pub parallel_calls: Option<bool>,
+    /// A name for the end user that says nothing about them, for the vendor's abuse checks.
+    pub user: Option<String>,
+    /// Members of the request's body in the vendor's own words. Each replaces what would stand
+    /// there, and `null` leaves it out; `tools` are added to those of the request; `messages`,
+    /// `input` and `stream` cannot be replaced.
+    pub extra: Map<String, Value>,
+}
+
+impl Settings {
+    /// These settings, with what they leave open taken from `base`.
+    #[must_use]
+    pub fn over(&self, base: &Self) -> Self {
+        let Self {
+            max_tokens,
+            temperature,
+            top_p,
+            stop,
+            effort,
+            tool_choice,
+            parallel_calls,
+            user,
+            extra,
+        } = self;
+        let mut both = base.extra.clone();
+        both.extend(extra.iter().map(|(name, value)| (name.clone(), value.clone())));
+        Self {
+            max_tokens: max_tokens.or(base.max_tokens),
+            temperature: temperature.or(base.temperature),
+            top_p: top_p.or(base.top_p),
+            stop: if stop.is_empty() { base.stop.clone() } else { stop.clone() },
+            effort: effort.or(base.effort),
+            tool_choice: tool_choice.clone().or_else(|| base.tool_choice.clone()),
+            parallel_calls: parallel_calls.or(base.parallel_calls),
+            user: user.clone().or_else(|| base.user.clone()),
+            extra: both,
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Bodies as Anthropic's Messages API sends them, for the loopback server and for decoders.
+//! Made from the vendor's documentation of streaming messages and of errors.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::{
+    Answer,
+    events::{kind, set, write_named},
+    pieces,
+};
+
+/// Begins the stream of one answer: add what the model says, in order.
+///
+/// ```
+/// use harness::testing::anthropic;
+/// use serde_json::json;
+///
+/// let body = anthropic::body()
+///     .text("Let me see.")
+///     .call("toolu_1", "weather", json!({"city": "Oslo"}))
+///     .usage(120, 40);
+/// assert!(body.to_string().starts_with("event: message_start\n"));
+/// assert!(body.to_string().contains(r#""stop_reason":"tool_use""#));
+/// ```
+pub fn body() -> Body {
+    Body {
+        id: "msg_01".to_owned(),
+        model: "claude-opus-5-5".to_owned(),
+        blocks: Vec::new(),
+        stop: None,
+        stop_details: None,
+        usage: Usage { input: 25, output: 15, ..Usage::default() },
+        ping: true,
+        end: End::Whole,
+    }
+}
+
+/// The answer to a request that failed: its status and the vendor's error object. `kind` is the
+/// vendor's word for it, such as `rate_limit_error`.
+///
+/// ```
+/// use harness::testing::anthropic;
+///
+/// let busy = anthropic::error(429, "rate_limit_error", "Slow down").header("retry-after", "2");
+/// # let _ = busy;
+/// ```
+pub fn error(status: u16, kind: &str, message: &str) -> Answer {
+    let error = json!({"type": kind, "message": message});
+    let body = json!({"type": "error", "error": error, "request_id": "req_01"});
+    Answer::json(status, &body).header("request-id", "req_01")
+}
+
+/// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
+/// [`LoopbackServer`](super::LoopbackServer) takes it as it is.
+///
+/// Words, thinking and arguments come in several deltas, a `ping` follows the first
+/// `content_block_start`, and why the model stopped follows from what it says, unless it is told
+/// otherwise.
+#[derive(Clone, Debug)]
+pub struct Body {
+    id: String,
+    model: String,
+    blocks: Vec<Block>,
+    stop: Option<String>,
+    stop_details: Option<Value>,
+    usage: Usage,
+    ping: bool,
+    end: End,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    input: u64,
+    output: u64,
+    cache_write: u64,
+    cache_read: u64,
+    thinking: Option<u64>,
+}
+
+/// One content block: how it starts, and the deltas between its start and its stop.
+#[derive(Clone, Debug)]
+struct Block {
+    start: Value,
+    deltas: Vec<Value>,
+}
+
+#[derive(Clone, Debug)]
+enum End {
+    Whole,
+    Error(Value),
+    Cut { in_block: bool },
+}
+
+impl Body {
+    /// Words.
+    #[must_use]
+    pub fn text(self, text: impl AsRef<str>) -> Self {
+        let deltas = pieces::of_words(text.as_ref());
+        self.with(
+            json!({"type": "text", "text": ""}),
+            deltas.iter().map(|text| json!({"type": "text_delta", "text": text})),
+        )
+    }
+
+    /// Thinking with its signature. `text` may be empty, as it is when thinking is not shown.
+    #[must_use]
+    pub fn thinking(self, text: impl AsRef<str>, signature: &str) -> Self {
+        let deltas = pieces::of_words(text.as_ref());
+        let signed = json!({"type": "signature_delta", "signature": signature});
+        self.with(
+            json!({"type": "thinking", "thinking": "", "signature": ""}),
+            deltas
+                .iter()
+                .map(|text| json!({"type": "thinking_delta", "thinking": text}))
+                .chain([signed]),
+        )
+    }
+
+    /// Thinking that only the vendor can read.
+    #[must_use]
+    pub fn redacted_thinking(self, data: &str) -> Self {
+        self.block(json!({"type": "redacted_thinking", "data": data}))
+    }
+
+    /// A call of one of the client's tools.
+    #[must_use]
+    pub fn call(self, id: &str, name: &str, arguments: Value) -> Self {
+        let empty = arguments.as_object().is_some_and(serde_json::Map::is_empty);
+        // The service says nothing more of a call without arguments.
+        let text = if empty { String::new() } else { arguments.to_string() };
+        self.call_text(id, name, text)
+    }
+
+    /// A call whose arguments are this text, right or wrong.
+    #[must_use]
+    pub fn call_text(self, id: &str, name: &str, arguments: impl AsRef<str>) -> Self {
+        let deltas = pieces::of_json(arguments.as_ref());
+        // The first delta is empty.
+        let deltas = std::iter::once(String::new()).chain(deltas);
+        self.with(
+            json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
+            deltas.map(|text| json!({"type": "input_json_delta", "partial_json": text})),
+        )
+    }
+
+    /// A block that comes whole in its `content_block_start`, such as the result of a tool that
+    /// the vendor runs itself.
+    #[must_use]
+    pub fn block(self, block: Value) -> Self {
+        self.with(block, [])
+    }
+
+    /// Sets why the model stopped, such as `max_tokens`. Without it, it is `tool_use` if there is
+    /// a call, and `end_turn` if not.
+    #[must_use]
+    pub fn stop(mut self, reason: &str) -> Self {
+        self.stop = Some(reason.to_owned());
+        self
+    }
+
+    /// Stops because the model refuses, for a reason of this category, such as `cyber`.
+    #[must_use]
+    pub fn refusal(mut self, category: &str, explanation: &str) -> Self {
+        let details = json!({"type": "refusal", "category": category, "explanation": explanation});
+        self.stop_details = Some(details);
+        self.stop("refusal")
+    }
+
+    /// Sets the tokens, as this vendor counts them: `input` without what a cache gave or took.
+    #[must_use]
+    pub fn usage(mut self, input: u64, output: u64) -> Self {
+        self.usage.input = input;
+        self.usage.output = output;
+        self
+    }
+
+    /// Sets the tokens written to and read from the prompt cache.
+    #[must_use]
+    pub fn cache(mut self, written: u64, read: u64) -> Self {
+        self.usage.cache_write = written;
+        self.usage.cache_read = read;
+        self
+    }
+
+    /// Sets how many of the output tokens were thinking.
+    #[must_use]
+    pub fn thinking_tokens(mut self, tokens: u64) -> Self {
+        self.usage.thinking = Some(tokens);
+        self
+    }
+
+    /// Sets the id of the message.
+    #[must_use]
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = id.to_owned();
+        self
+    }
+
+    /// Sets the model that answers.
+    #[must_use]
+    pub fn model(mut self, model: &str) -> Self {
+        self.model = model.to_owned();
+        self
+    }
+
+    /// Leaves out the ping.
+    #[must_use]
+    pub fn without_ping(mut self) -> Self {
+        self.ping = false;
+        self
+    }
+
+    /// Ends with an error inside the stream, after what was said so far.
+    #[must_use]
+    pub fn error(mut self, kind: &str, message: &str) -> Self {
+        self.end = End::Error(json!({"type": kind, "message": message}));
+        self
+    }
+
+    /// Ends after what was said so far, without saying why.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        self.end = End::Cut { in_block: false };
+        self
+    }
+
+    /// Ends inside the last block, before its `content_block_stop`.
+    #[must_use]
+    pub fn cut_in_block(mut self) -> Self {
+        self.end = End::Cut { in_block: true };
+        self
+    }
+
+    fn with(mut self, start: Value, deltas: impl IntoIterator<Item = Value>) -> Self {
+        self.blocks.push(Block { start, deltas: deltas.into_iter().collect() });
+        self
+    }
+
+    /// The events, each the JSON of its `data`; its `type` is the name of the event.
+    pub fn events(&self) -> Vec<Value> {
+        let mut events = vec![self.message_start()];
+        for (index, block) in self.blocks.iter().enumerate() {
+            let last = index + 1 == self.blocks.len();
+            let start = &block.start;
+            events.push(
+                json!({"type": "content_block_start", "index": index, "content_block": start}),
+            );
+            if self.ping && index == 0 {
+                events.push(json!({"type": "ping"}));
+            }
+            for delta in &block.deltas {
+                events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+            }
+            if !(last && matches!(self.end, End::Cut { in_block: true })) {
+                events.push(json!({"type": "content_block_stop", "index": index}));
+            }
+        }
+        match &self.end {
+            End::Whole => {
+                events.push(self.message_delta());
+                events.push(json!({"type": "message_stop"}));
+            }
+            End::Error(error) => {
+                events.push(json!({"type": "error", "error": error, "request_id": "req_01"}));
+            }
+            End::Cut { .. } => {}
+        }
+        events
+    }
+
+    /// The answer of a server: a stream of server-sent events with status 200.
+    pub fn answer(&self) -> Answer {
+        Answer::sse(self.to_string()).header("request-id", "req_01")
+    }
+
+    fn message_start(&self) -> Value {
+        // What is counted here is provisional; `message_delta` replaces it.
+        let mut usage = self.counted(1);
+        set(&mut usage, "service_tier", "standard");
+        json!({"type": "message_start", "message": {
+            "model": self.model,
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "content": [],
+            "stop_reason": null,
+            "stop_sequence": null,
+            "usage": usage,
+        }})
+    }
+
+    fn message_delta(&self) -> Value {
+        let calls = self.blocks.iter().any(|block| kind(&block.start) == "tool_use");
+        let stop = self.stop.as_deref().unwrap_or(if calls { "tool_use" } else { "end_turn" });
+        let mut delta = json!({"stop_reason": stop, "stop_sequence": null});
+        if let Some(details) = &self.stop_details {
+            set(&mut delta, "stop_details", details.clone());
+        }
+        let mut usage = self.counted(self.usage.output);
+        if let Some(tokens) = self.usage.thinking {
+            let details = json!({"thinking_tokens": tokens});
+            set(&mut usage, "output_tokens_details", details);
+        }
+        json!({"type": "message_delta", "delta": delta, "usage": usage})
+    }
+
+    fn counted(&self, output: u64) -> Value {
+        json!({
+            "input_tokens": self.usage.input,
+            "cache_creation_input_tokens": self.usage.cache_write,
+            "cache_read_input_tokens": self.usage.cache_read,
+            "output_tokens": output,
+        })
+    }
+}
+
+/// The bytes of the stream: each event with its name and its data.
+impl fmt::Display for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_named(f, &self.events())
+    }
+}
+
+impl From<Body> for Answer {
+    fn from(body: Body) -> Self {
+        body.answer()
+    }
+}
+
+impl From<Body> for Vec<u8> {
+    fn from(body: Body) -> Self {
+        body.to_string().into_bytes()
+    }
+}

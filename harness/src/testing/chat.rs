@@ -1,0 +1,295 @@
+//! Bodies as OpenAI's Chat Completions API sends them, for the loopback server and for decoders.
+//! Made from the vendor's documentation of chat completion chunks. The many servers that speak
+//! this wire each bend it; [`Body::delta`] makes what they make of it.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::{Answer, events::set, pieces};
+
+pub use super::responses::error;
+
+/// Begins the stream of one answer: add what the model says, in order.
+///
+/// ```
+/// use harness::testing::chat;
+/// use serde_json::json;
+///
+/// let body = chat::body()
+///     .text("Let me see.")
+///     .call("call_1", "weather", json!({"city": "Oslo"}))
+///     .call("call_2", "weather", json!({"city": "Rome"}))
+///     .usage(120, 40);
+/// assert!(body.to_string().contains(r#""finish_reason":"tool_calls""#));
+/// assert!(body.to_string().ends_with("data: [DONE]\n\n"));
+/// ```
+pub fn body() -> Body {
+    Body {
+        id: "chatcmpl-01".to_owned(),
+        model: "gpt-6.2".to_owned(),
+        deltas: Vec::new(),
+        calls: 0,
+        stop: None,
+        usage: Some(Usage { prompt: 25, completion: 15, cached: 0, reasoning: 0 }),
+        end: End::Whole,
+        done: true,
+    }
+}
+
+/// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
+/// [`LoopbackServer`](super::LoopbackServer) takes it as it is.
+///
+/// Words and arguments come in several deltas, calls are numbered, the tokens come in a chunk of
+/// their own behind the last choice, and `[DONE]` is the end, unless it is told otherwise.
+#[derive(Clone, Debug)]
+pub struct Body {
+    id: String,
+    model: String,
+    deltas: Vec<Value>,
+    calls: usize,
+    stop: Option<String>,
+    usage: Option<Usage>,
+    end: End,
+    done: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    prompt: u64,
+    completion: u64,
+    cached: u64,
+    reasoning: u64,
+}
+
+#[derive(Clone, Debug)]
+enum End {
+    Whole,
+    Error(Value),
+    Cut,
+}
+
+impl Body {
+    /// Words.
+    #[must_use]
+    pub fn text(self, text: impl AsRef<str>) -> Self {
+        self.words("content", text.as_ref())
+    }
+
+    /// Words that refuse.
+    #[must_use]
+    pub fn refusal(self, text: impl AsRef<str>) -> Self {
+        self.words("refusal", text.as_ref())
+    }
+
+    /// Thinking, in this field: `reasoning_content` or `reasoning`, as the server has it.
+    #[must_use]
+    pub fn reasoning(self, field: &str, text: impl AsRef<str>) -> Self {
+        self.words(field, text.as_ref())
+    }
+
+    /// A call of one of the client's tools.
+    #[must_use]
+    pub fn call(self, id: &str, name: &str, arguments: Value) -> Self {
+        self.call_text(id, name, arguments.to_string())
+    }
+
+    /// A call whose arguments are this text, right or wrong.
+    #[must_use]
+    pub fn call_text(mut self, id: &str, name: &str, arguments: impl AsRef<str>) -> Self {
+        let index = self.calls;
+        self.calls += 1;
+        let start = json!({
+            "index": index,
+            "id": id,
+            "type": "function",
+            "function": {"name": name, "arguments": ""},
+        });
+        let more = pieces::of_json(arguments.as_ref())
+            .into_iter()
+            .map(|text| json!({"index": index, "function": {"arguments": text}}));
+        let deltas = std::iter::once(start).chain(more);
+        self.deltas.extend(deltas.map(|call| json!({"tool_calls": [call]})));
+        self
+    }
+
+    /// Any delta, exactly as it is: a call without an index, two calls at once, a field of one
+    /// vendor.
+    #[must_use]
+    pub fn delta(mut self, delta: Value) -> Self {
+        if delta.get("tool_calls").is_some() {
+            self.calls += 1;
+        }
+        self.deltas.push(delta);
+        self
+    }
+
+    /// Sets why the model stopped, such as `length`. Without it, it is `tool_calls` if there is a
+    /// call, and `stop` if not.
+    #[must_use]
+    pub fn stop(mut self, reason: &str) -> Self {
+        self.stop = Some(reason.to_owned());
+        self
+    }
+
+    /// Sets the tokens, as this vendor counts them: `prompt` with what a cache gave, `completion`
+    /// with thinking.
+    #[must_use]
+    pub fn usage(mut self, prompt: u64, completion: u64) -> Self {
+        self.usage = Some(Usage { prompt, completion, ..self.usage.unwrap_or_default() });
+        self
+    }
+
+    /// Sets how many of the prompt's tokens came from the prompt cache.
+    #[must_use]
+    pub fn cached(mut self, tokens: u64) -> Self {
+        self.usage = Some(Usage { cached: tokens, ..self.usage.unwrap_or_default() });
+        self
+    }
+
+    /// Sets how many of the completion's tokens were thinking.
+    #[must_use]
+    pub fn reasoning_tokens(mut self, tokens: u64) -> Self {
+        self.usage = Some(Usage { reasoning: tokens, ..self.usage.unwrap_or_default() });
+        self
+    }
+
+    /// Leaves out the tokens, as when they were not asked for.
+    #[must_use]
+    pub fn without_usage(mut self) -> Self {
+        self.usage = None;
+        self
+    }
+
+    /// Leaves out `[DONE]`, as some servers do.
+    #[must_use]
+    pub fn without_done(mut self) -> Self {
+        self.done = false;
+        self
+    }
+
+    /// Sets the id of the completion.
+    #[must_use]
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = id.to_owned();
+        self
+    }
+
+    /// Sets the model that answers.
+    #[must_use]
+    pub fn model(mut self, model: &str) -> Self {
+        self.model = model.to_owned();
+        self
+    }
+
+    /// Ends with an error object in the place of a chunk, after what was said so far.
+    #[must_use]
+    pub fn error(mut self, code: &str, message: &str) -> Self {
+        let error =
+            json!({"message": message, "type": "server_error", "param": null, "code": code});
+        self.end = End::Error(json!({"error": error}));
+        self
+    }
+
+    /// Ends after what was said so far, without a finish reason and without `[DONE]`.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        self.end = End::Cut;
+        self
+    }
+
+    fn words(mut self, field: &str, text: &str) -> Self {
+        for piece in pieces::of_words(text) {
+            let mut delta = json!({});
+            set(&mut delta, field, piece);
+            self.deltas.push(delta);
+        }
+        self
+    }
+
+    /// The chunks, without the `[DONE]` behind them.
+    pub fn events(&self) -> Vec<Value> {
+        let silent = self.deltas.first().is_none_or(|delta| delta.get("content").is_none());
+        let content = if silent { Value::Null } else { "".into() };
+        let role = json!({"role": "assistant", "content": content, "refusal": null});
+        let mut chunks = vec![self.choice(&role, None)];
+        chunks.extend(self.deltas.iter().map(|delta| self.choice(delta, None)));
+        match &self.end {
+            End::Whole => {
+                let by_itself = if self.calls > 0 { "tool_calls" } else { "stop" };
+                let stop = self.stop.as_deref().unwrap_or(by_itself);
+                chunks.push(self.choice(&json!({}), Some(stop)));
+                chunks.extend(self.usage.map(|usage| self.chunk(&[], &counted(usage))));
+            }
+            End::Error(error) => chunks.push(error.clone()),
+            End::Cut => {}
+        }
+        chunks
+    }
+
+    /// The answer of a server: a stream of server-sent events with status 200.
+    pub fn answer(&self) -> Answer {
+        Answer::sse(self.to_string()).header("x-request-id", "req_01")
+    }
+
+    fn choice(&self, delta: &Value, stop: Option<&str>) -> Value {
+        let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": stop});
+        self.chunk(&[choice], &Value::Null)
+    }
+
+    fn chunk(&self, choices: &[Value], usage: &Value) -> Value {
+        let mut chunk = json!({
+            "id": self.id,
+            "object": "chat.completion.chunk",
+            "created": 1_790_000_000,
+            "model": self.model,
+            "service_tier": "default",
+            "system_fingerprint": "fp_01",
+            "choices": choices,
+            "obfuscation": "x7Qp2Lm",
+        });
+        // The field is there, and null, in every chunk once the tokens were asked for.
+        if self.usage.is_some() {
+            set(&mut chunk, "usage", usage.clone());
+        }
+        chunk
+    }
+}
+
+fn counted(Usage { prompt, completion, cached, reasoning }: Usage) -> Value {
+    json!({
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": reasoning,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    })
+}
+
+/// The bytes of the stream: each chunk as the data of an event without a name, and `[DONE]`.
+impl fmt::Display for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.events().iter().try_for_each(|chunk| write!(f, "data: {chunk}\n\n"))?;
+        if self.done && matches!(self.end, End::Whole) {
+            f.write_str("data: [DONE]\n\n")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Body> for Answer {
+    fn from(body: Body) -> Self {
+        body.answer()
+    }
+}
+
+impl From<Body> for Vec<u8> {
+    fn from(body: Body) -> Self {
+        body.to_string().into_bytes()
+    }
+}

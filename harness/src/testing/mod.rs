@@ -1,0 +1,114 @@
+//! How to fake it: a provider that speaks a script, and a server on the loopback that speaks like
+//! a vendor and fails like a network. For your own tests as well as ours; nothing here is used
+//! by the rest of the library.
+//!
+//! Most tests want [`ScriptedProvider`]: no socket, no clock, one line a turn.
+//!
+//! ```
+//! use harness::{
+//!     Message, Transcript,
+//!     provider::{Provider, Request, accumulate},
+//!     testing::{ScriptedProvider, reply},
+//! };
+//! use serde_json::json;
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let model = ScriptedProvider::new([
+//!     reply().text("Let me see. ").call("weather", json!({"city": "Oslo"})),
+//!     reply().text("Cold."),
+//! ]);
+//!
+//! let mut transcript = Transcript::default();
+//! transcript.push(Message::user("How is the weather in Oslo?"))?;
+//! let said = accumulate(model.stream(Request::new(&transcript)?)).await?.message.unwrap();
+//!
+//! assert_eq!(said.text(), "Let me see. ");
+//! assert_eq!(said.calls().next().unwrap().arguments(), r#"{"city":"Oslo"}"#);
+//! assert_eq!(model.requests()[0].last_text(), "How is the weather in Oslo?");
+//! # Ok::<(), harness::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Order is controlled with a [`Gate`], never with a sleep. Here a run is dropped in the middle of
+//! a word, and the conversation stays whole:
+//!
+//! ```
+//! use harness::{
+//!     Agent,
+//!     testing::{Gate, ScriptedProvider, outline, reply},
+//! };
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let gate = Gate::new();
+//! let model = ScriptedProvider::new([
+//!     reply().text("It is c").wait_for(&gate).text("old."),
+//!     reply().text("Cold, as I said."),
+//! ]);
+//! let agent = Agent::builder(model.clone()).build()?;
+//! let mut chat = agent.chat();
+//! tokio::select! {
+//!     _ = chat.send("Oslo?") => unreachable!("the gate is closed"),
+//!     () = gate.reached() => {}
+//! }
+//! assert_eq!(model.open_streams(), 0);
+//!
+//! chat.send("Pardon?").await?;
+//! assert!(outline(chat.transcript().messages()).contains("assistant: It is c"));
+//! model.assert_finished();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Tests of what goes over a socket want [`LoopbackServer`], with a body of the vendor's own shape
+//! from [`anthropic`], [`responses`] or [`chat`], and with the faults of [`Answer`]:
+//!
+//! ```
+//! use harness::{
+//!     Agent, AnthropicProvider,
+//!     testing::{ClosedBy, LoopbackServer, anthropic},
+//! };
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let server = LoopbackServer::start([
+//!     anthropic::body().text("Cold.").answer(),
+//!     anthropic::body().text("Never heard.").answer().cut_at(400),
+//!     anthropic::error(401, "authentication_error", "invalid x-api-key"),
+//! ])
+//! .await?;
+//! let provider = AnthropicProvider::builder().api_key("key").base_url(server.url()).build()?;
+//! let agent = Agent::builder(provider).build()?;
+//!
+//! assert_eq!(agent.run("Oslo?").await?.text(), "Cold.");
+//! assert!(agent.run("Oslo?").await.is_err());
+//! let stopped = agent.run("Oslo?").await.unwrap_err();
+//! assert_eq!(stopped.error().unwrap().status(), Some(401));
+//!
+//! assert_eq!(server.requests()[0].header("x-api-key"), Some("key"));
+//! assert_eq!(server.requests()[0].json()["messages"][0]["content"][0]["text"], "Oslo?");
+//! assert_eq!(server.closed(0).await, ClosedBy::Server);
+//! server.assert_finished();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod anthropic;
+pub mod chat;
+mod events;
+mod gate;
+mod outline;
+mod pieces;
+mod reply;
+pub mod responses;
+mod scripted;
+mod server;
+
+pub use self::{
+    gate::Gate,
+    outline::outline,
+    reply::{ScriptedReply, reply, reply_to},
+    scripted::{RecordedRequest, ScriptedProvider},
+    server::{Answer, ClosedBy, LoopbackServer, Point, ReceivedRequest},
+};

@@ -1,0 +1,75 @@
+//! A conversation as lines that a test can compare as one value.
+
+use crate::message::{Block, CallOutcome, Image, Message, Role};
+
+/// The conversation as text, one line a block, so that a test compares it whole. Ids and times
+/// are left out, because they differ from run to run.
+///
+/// ```
+/// use harness::{Block, CallOutcome, Message, Role, ToolCall, ToolResult, testing::outline};
+///
+/// let said = [
+///     Message::user("Oslo?"),
+///     Message::assistant([
+///         Block::text("Let me see."),
+///         Block::ToolCall(ToolCall::new("call_1", "weather", r#"{"city":"Oslo"}"#)),
+///     ]),
+///     Message::new(
+///         Role::Tool,
+///         [Block::ToolResult(ToolResult::new("call_1", CallOutcome::Succeeded, ["4 °C".into()]))],
+///     ),
+/// ];
+/// let expected = r#"
+/// user: Oslo?
+/// assistant: Let me see.
+/// assistant: call weather {"city":"Oslo"}
+/// tool: succeeded: 4 °C
+/// "#;
+/// assert_eq!(outline(&said), expected.trim_start());
+/// ```
+pub fn outline(messages: &[Message]) -> String {
+    let mut lines = String::new();
+    for message in messages {
+        for block in message.blocks() {
+            lines.push_str(speaker(message.role()));
+            lines.push_str(": ");
+            lines.push_str(&line(block));
+            lines.push('\n');
+        }
+    }
+    lines
+}
+
+fn speaker(role: Role) -> &'static str {
+    match role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    }
+}
+
+fn line(block: &Block) -> String {
+    match block {
+        Block::Text(text) => text.text().to_owned(),
+        Block::Image(Image::Data { mime, .. }) => format!("image {mime}"),
+        Block::Image(Image::Url { url }) => format!("image {url}"),
+        Block::ToolCall(call) if call.arguments().is_empty() => format!("call {}", call.name()),
+        Block::ToolCall(call) => format!("call {} {}", call.name(), call.arguments()),
+        Block::ToolResult(result) => {
+            format!("{}: {}", outcome(result.outcome()), result.to_text())
+        }
+        Block::Reasoning(thought) => format!("thinks {}", thought.text()),
+        Block::Vendor(data) => format!("{} data {}", data.wire(), data.json()),
+    }
+}
+
+fn outcome(outcome: CallOutcome) -> &'static str {
+    match outcome {
+        CallOutcome::Succeeded => "succeeded",
+        CallOutcome::Failed => "failed",
+        CallOutcome::Denied => "denied",
+        CallOutcome::NotStarted => "not started",
+        CallOutcome::StoppedReading => "stopped reading",
+        CallOutcome::InDoubt => "in doubt",
+    }
+}

@@ -1,0 +1,421 @@
+//! One line of a script: what the model says in one turn, and what goes wrong with it.
+//! It says nothing itself; see `scripted`.
+
+use std::{collections::VecDeque, fmt, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{Gate, RecordedRequest, pieces};
+use crate::{
+    error::{Error, ErrorKind},
+    message::VendorData,
+    provider::{StopReason, StreamEvent, Usage, VendorPart},
+};
+
+/// Begins a reply: add what it says, in order.
+///
+/// ```
+/// use harness::testing::reply;
+/// use serde_json::json;
+///
+/// let both = reply()
+///     .reasoning("Two cities, two calls.")
+///     .text("Let me look at both.")
+///     .call("weather", json!({"city": "Oslo"}))
+///     .call("weather", json!({"city": "Rome"}))
+///     .tokens(120, 40);
+/// # let _ = both;
+/// ```
+pub fn reply() -> ScriptedReply {
+    ScriptedReply { steps: Vec::new(), stop: None, usage: None }
+}
+
+/// A reply that is decided when the request is there.
+///
+/// ```
+/// use harness::testing::{ScriptedProvider, reply, reply_to};
+///
+/// let echo = ScriptedProvider::new([
+///     reply_to(|request| reply().text(request.last_text().to_uppercase())),
+/// ]);
+/// # let _ = echo;
+/// ```
+pub fn reply_to(
+    decide: impl FnOnce(&RecordedRequest) -> ScriptedReply + Send + 'static,
+) -> ScriptedReply {
+    let mut reply = reply();
+    reply.steps.push(Step::Decide(Box::new(decide)));
+    reply
+}
+
+/// What the model says in one turn, and what goes wrong with it. [`reply`] begins one.
+///
+/// Unless it is told otherwise it comes to its end in order: with [`StopReason::ToolCalls`] if it
+/// makes a call, with [`StopReason::Complete`] if not, and with unknown usage. Words, thinking
+/// and arguments come in several deltas. What follows an [`error`](Self::error), a
+/// [`cut`](Self::cut) or a [`stall`](Self::stall) is never said.
+pub struct ScriptedReply {
+    steps: Vec<Step>,
+    stop: Option<StopReason>,
+    usage: Option<Usage>,
+}
+
+enum Step {
+    Started,
+    Text(String),
+    Reasoning(String),
+    Signature(String),
+    CallStart { id: Option<String>, name: String },
+    Arguments(String),
+    CallEnd,
+    Event(StreamEvent),
+    Decide(Box<dyn FnOnce(&RecordedRequest) -> ScriptedReply + Send>),
+    Pause(Duration),
+    Wait(Gate),
+    Error(Error),
+    Cut,
+    Stall,
+}
+
+impl ScriptedReply {
+    /// Words, in several deltas. Words that follow words belong to the same block.
+    #[must_use]
+    pub fn text(self, text: impl AsRef<str>) -> Self {
+        self.text_in(pieces::of_words(text.as_ref()))
+    }
+
+    /// Words, in exactly these deltas.
+    #[must_use]
+    pub fn text_in(self, deltas: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.with(deltas.into_iter().map(|delta| Step::Text(delta.into())))
+    }
+
+    /// Thinking, in several deltas, without a proof.
+    #[must_use]
+    pub fn reasoning(self, text: impl AsRef<str>) -> Self {
+        self.with(pieces::of_words(text.as_ref()).into_iter().map(Step::Reasoning))
+    }
+
+    /// Thinking with a proof that goes back with it, as vendors sign it. `text` may be empty:
+    /// vendors hide thinking and still sign it.
+    ///
+    /// The proof is vendor data of the wire `scripted`: `{"signature": ..}`.
+    #[must_use]
+    pub fn signed_reasoning(self, text: impl AsRef<str>, signature: impl Into<String>) -> Self {
+        self.reasoning(text).with([Step::Signature(signature.into())])
+    }
+
+    /// A call. Its id is generated: `call_1`, `call_2` .. over the whole script.
+    #[must_use]
+    pub fn call(self, name: impl Into<String>, arguments: Value) -> Self {
+        self.call_text(name, arguments.to_string())
+    }
+
+    /// A call with this id.
+    #[must_use]
+    pub fn call_with_id(
+        self,
+        id: impl Into<String>,
+        name: impl Into<String>,
+        arguments: Value,
+    ) -> Self {
+        self.begin_call(id, name).arguments(arguments.to_string()).end_call()
+    }
+
+    /// A call whose arguments are this text, right or wrong, under a generated id.
+    #[must_use]
+    pub fn call_text(self, name: impl Into<String>, arguments: impl AsRef<str>) -> Self {
+        self.with([Step::CallStart { id: None, name: name.into() }]).arguments(arguments).end_call()
+    }
+
+    /// The beginning of a call, for one that comes slowly or never ends: add
+    /// [`arguments`](Self::arguments), pauses and gates, and [`end_call`](Self::end_call).
+    /// An empty id is one that the vendor did not give.
+    #[must_use]
+    pub fn begin_call(self, id: impl Into<String>, name: impl Into<String>) -> Self {
+        self.with([Step::CallStart { id: Some(id.into()), name: name.into() }])
+    }
+
+    /// More of the arguments' text of the call that was begun last, in several deltas.
+    #[must_use]
+    pub fn arguments(self, text: impl AsRef<str>) -> Self {
+        self.with(pieces::of_json(text.as_ref()).into_iter().map(Step::Arguments))
+    }
+
+    /// The end of the call that was begun last.
+    #[must_use]
+    pub fn end_call(self) -> Self {
+        self.with([Step::CallEnd])
+    }
+
+    /// Any event, exactly as it is, for what has no word of its own here.
+    #[must_use]
+    pub fn event(self, event: StreamEvent) -> Self {
+        self.with([Step::Event(event)])
+    }
+
+    /// Announces the answer here. Without it, the announcement comes with the first thing said.
+    #[must_use]
+    pub fn started(self) -> Self {
+        self.with([Step::Started])
+    }
+
+    /// Sets why the model stops.
+    #[must_use]
+    pub fn stop(mut self, stop: StopReason) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+
+    /// Sets the tokens that are reported at the end.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
+    /// Sets the tokens that are reported at the end, for the plain case.
+    #[must_use]
+    pub fn tokens(self, input: u64, output: u64) -> Self {
+        self.usage(Usage { input: Some(input), output: Some(output), ..Usage::default() })
+    }
+
+    /// Waits for this long, on the runtime's clock: with paused time it takes none.
+    #[must_use]
+    pub fn pause(self, time: Duration) -> Self {
+        self.with([Step::Pause(time)])
+    }
+
+    /// Waits until the test opens the gate.
+    #[must_use]
+    pub fn wait_for(self, gate: &Gate) -> Self {
+        self.with([Step::Wait(gate.clone())])
+    }
+
+    /// Fails here: before the first event if nothing was said yet, in the middle if it was.
+    #[must_use]
+    pub fn error(self, error: Error) -> Self {
+        self.with([Step::Error(error)])
+    }
+
+    /// Fails here as an overloaded service does: status 529, worth another try.
+    #[must_use]
+    pub fn overloaded(self) -> Self {
+        self.error(
+            Error::new(ErrorKind::Api, "Overloaded").with_status(529).with_code("overloaded_error"),
+        )
+    }
+
+    /// Ends here without having come to its end, as if the connection had been closed.
+    #[must_use]
+    pub fn cut(self) -> Self {
+        self.with([Step::Cut])
+    }
+
+    /// Says nothing more, for ever, without ending: for what cancels, drops or times out.
+    #[must_use]
+    pub fn stall(self) -> Self {
+        self.with([Step::Stall])
+    }
+
+    fn with(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
+        self.steps.extend(steps);
+        self
+    }
+
+    /// What happens, in order, now that the request is known.
+    pub(super) fn into_acts(self, cast: &mut Cast<'_>) -> VecDeque<Act> {
+        let (steps, stop, usage) = self.decided(cast.request);
+        let mut acts = Acts::default();
+        let mut called = false;
+        for step in steps {
+            match step {
+                Step::Started => acts.start(cast),
+                Step::Text(text) => {
+                    let block = acts.block(Kind::Text);
+                    acts.say(cast, StreamEvent::TextDelta { block, text });
+                }
+                Step::Reasoning(text) => {
+                    let block = acts.block(Kind::Reasoning);
+                    acts.say(cast, StreamEvent::ReasoningDelta { block, text });
+                }
+                Step::Signature(signature) => {
+                    let block = acts.block(Kind::Reasoning);
+                    let json = json!({"signature": signature}).to_string();
+                    match VendorData::new("scripted", json) {
+                        Ok(data) => {
+                            let part = VendorPart::Reasoning;
+                            acts.say(cast, StreamEvent::Vendor { block, part, data });
+                        }
+                        Err(err) => {
+                            acts.queue.push_back(Act::Fail(err));
+                            return acts.queue;
+                        }
+                    }
+                    // Thinking that follows is a block with a proof of its own.
+                    acts.last = None;
+                }
+                Step::CallStart { id, name } => {
+                    called = true;
+                    let id = id.unwrap_or_else(|| (cast.new_id)());
+                    let block = acts.block(Kind::Call);
+                    acts.say(cast, StreamEvent::ToolCallStart { block, id, name });
+                }
+                Step::Arguments(json) => {
+                    let block = acts.next.saturating_sub(1);
+                    acts.say(cast, StreamEvent::ToolCallDelta { block, json });
+                }
+                Step::CallEnd => {
+                    let block = acts.next.saturating_sub(1);
+                    acts.say(cast, StreamEvent::ToolCallEnd { block });
+                }
+                Step::Event(event) => {
+                    called |= matches!(event, StreamEvent::ToolCallStart { .. });
+                    acts.started |= matches!(event, StreamEvent::Started { .. });
+                    acts.say(cast, event);
+                }
+                // All decisions were made above.
+                Step::Decide(_) => {}
+                Step::Pause(time) => acts.queue.push_back(Act::Pause(time)),
+                Step::Wait(gate) => acts.queue.push_back(Act::Wait(gate)),
+                Step::Error(err) => {
+                    acts.queue.push_back(Act::Fail(err));
+                    return acts.queue;
+                }
+                Step::Cut => return acts.queue,
+                Step::Stall => {
+                    acts.queue.push_back(Act::Stall);
+                    return acts.queue;
+                }
+            }
+        }
+        let by_itself = if called { StopReason::ToolCalls } else { StopReason::Complete };
+        let stop = stop.unwrap_or(by_itself);
+        acts.say(cast, StreamEvent::Completed { stop, usage: usage.unwrap_or_default() });
+        acts.queue
+    }
+
+    /// The steps with every decision made. What the decided reply sets wins.
+    fn decided(self, request: &RecordedRequest) -> (Vec<Step>, Option<StopReason>, Option<Usage>) {
+        let Self { steps: written, mut stop, mut usage } = self;
+        let mut steps = Vec::with_capacity(written.len());
+        for step in written {
+            if let Step::Decide(decide) = step {
+                let (more, its_stop, its_usage) = decide(request).decided(request);
+                steps.extend(more);
+                stop = its_stop.or(stop);
+                usage = its_usage.or(usage);
+            } else {
+                steps.push(step);
+            }
+        }
+        (steps, stop, usage)
+    }
+}
+
+/// What a reply needs to know of the play that it is part of.
+pub(super) struct Cast<'a> {
+    pub(super) request: &'a RecordedRequest,
+    pub(super) answer_id: String,
+    pub(super) model: &'a str,
+    pub(super) new_id: &'a mut dyn FnMut() -> String,
+}
+
+/// One thing that happens while a reply is given.
+pub(super) enum Act {
+    Say(StreamEvent),
+    Pause(Duration),
+    Wait(Gate),
+    Fail(Error),
+    Stall,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Text,
+    Reasoning,
+    Call,
+}
+
+#[derive(Default)]
+struct Acts {
+    queue: VecDeque<Act>,
+    started: bool,
+    /// The number of the next block.
+    next: u32,
+    /// What the block before it is.
+    last: Option<Kind>,
+}
+
+impl Acts {
+    fn start(&mut self, cast: &Cast<'_>) {
+        if !self.started {
+            self.started = true;
+            let (id, model) = (Some(cast.answer_id.clone()), Some(cast.model.to_owned()));
+            self.queue.push_back(Act::Say(StreamEvent::Started { id, model }));
+        }
+    }
+
+    fn say(&mut self, cast: &Cast<'_>, event: StreamEvent) {
+        self.start(cast);
+        self.queue.push_back(Act::Say(event));
+    }
+
+    /// The number of the block that this belongs to: the open one, or a new one.
+    fn block(&mut self, kind: Kind) -> u32 {
+        if kind == Kind::Call || self.last != Some(kind) {
+            self.last = Some(kind);
+            self.next += 1;
+        }
+        self.next.saturating_sub(1)
+    }
+}
+
+/// As a person would tell it: `text "Let me see.", call weather {"city":"Oslo"}`.
+impl fmt::Debug for ScriptedReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told: Vec<(String, String)> = Vec::new();
+        for step in &self.steps {
+            let (what, words) = match step {
+                Step::Text(text) => ("text".to_owned(), text.as_str()),
+                Step::Reasoning(text) => ("reasoning".to_owned(), text.as_str()),
+                Step::Signature(_) => ("signature".to_owned(), ""),
+                Step::CallStart { name, .. } => (format!("call {name}"), ""),
+                Step::Arguments(json) => match told.last_mut() {
+                    Some((what, all)) if what.starts_with("call ") => {
+                        all.push_str(json);
+                        continue;
+                    }
+                    _ => ("arguments".to_owned(), json.as_str()),
+                },
+                Step::CallEnd => continue,
+                Step::Started => ("started".to_owned(), ""),
+                Step::Event(event) => (format!("{event:?}"), ""),
+                Step::Decide(_) => ("what it decides from the request".to_owned(), ""),
+                Step::Pause(time) => (format!("pause {time:?}"), ""),
+                Step::Wait(_) => ("wait for a gate".to_owned(), ""),
+                Step::Error(err) => (format!("error \"{err}\""), ""),
+                Step::Cut => ("cut".to_owned(), ""),
+                Step::Stall => ("stall".to_owned(), ""),
+            };
+            match told.last_mut() {
+                Some((last, all)) if !words.is_empty() && *last == what => all.push_str(words),
+                _ => told.push((what, words.to_owned())),
+            }
+        }
+        if let Some(stop) = self.stop {
+            told.push((format!("stop {stop:?}"), String::new()));
+        }
+        for (at, (what, words)) in told.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            if words.is_empty() {
+                write!(f, "{comma}{what}")?;
+            } else if what.starts_with("call ") {
+                write!(f, "{comma}{what} {words}")?;
+            } else {
+                write!(f, "{comma}{what} {words:?}")?;
+            }
+        }
+        if told.is_empty() { f.write_str("nothing") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,309 @@
+//! The stream of one answer, from `response.created` to the event that ends it.
+//! What each item says is in `item`.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::item::{Item, Status};
+use crate::testing::{
+    Answer,
+    events::{set, write_named},
+};
+
+/// Begins the stream of one answer: add what the model says, in order.
+///
+/// ```
+/// use harness::testing::responses;
+/// use serde_json::json;
+///
+/// let body = responses::body()
+///     .reasoning(&["The user wants the weather."], "gAAAAB")
+///     .call("call_1", "weather", json!({"city": "Oslo"}))
+///     .usage(120, 40);
+/// assert!(body.to_string().starts_with("event: response.created\n"));
+/// assert!(body.to_string().contains("event: response.completed\n"));
+/// ```
+pub fn body() -> Body {
+    Body {
+        id: "resp_01".to_owned(),
+        model: "gpt-6.2".to_owned(),
+        items: Vec::new(),
+        usage: Usage { input: 25, output: 15, cached: 0, reasoning: 0 },
+        end: End::Completed,
+    }
+}
+
+/// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
+/// [`LoopbackServer`](crate::testing::LoopbackServer) takes it as it is.
+///
+/// Words, summaries and arguments come in several deltas, and everything that is said whole at an
+/// item's end is said there too. An item's id is made from its place: `msg_0`, `fc_1`, `rs_2`.
+#[derive(Clone, Debug)]
+pub struct Body {
+    id: String,
+    model: String,
+    items: Vec<Item>,
+    usage: Usage,
+    end: End,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Usage {
+    input: u64,
+    output: u64,
+    cached: u64,
+    reasoning: u64,
+}
+
+#[derive(Clone, Debug)]
+enum End {
+    Completed,
+    Incomplete(String),
+    Failed { announced: bool, code: String, message: String },
+    Cut { in_item: bool },
+}
+
+impl Body {
+    /// Words.
+    #[must_use]
+    pub fn text(self, text: impl Into<String>) -> Self {
+        self.with(Item::Text(text.into()))
+    }
+
+    /// Words that refuse.
+    #[must_use]
+    pub fn refusal(self, text: impl Into<String>) -> Self {
+        self.with(Item::Refusal(text.into()))
+    }
+
+    /// Thinking: the parts of its summary, which may be none, and the encrypted rest. When the
+    /// item is added only the beginning of the encrypted text is there, as with the service.
+    #[must_use]
+    pub fn reasoning(self, summary: &[&str], encrypted: &str) -> Self {
+        let summary = summary.iter().copied().map(str::to_owned).collect();
+        self.with(Item::Reasoning { summary, encrypted: encrypted.to_owned() })
+    }
+
+    /// A call of one of the client's tools.
+    #[must_use]
+    pub fn call(self, call_id: &str, name: &str, arguments: Value) -> Self {
+        self.call_text(call_id, name, arguments.to_string())
+    }
+
+    /// A call whose arguments are this text, right or wrong.
+    #[must_use]
+    pub fn call_text(self, call_id: &str, name: &str, arguments: impl Into<String>) -> Self {
+        self.with(Item::Call {
+            call_id: call_id.to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.into(),
+        })
+    }
+
+    /// An item that is added and done without deltas, such as a search that the vendor ran.
+    #[must_use]
+    pub fn item(self, item: Value) -> Self {
+        self.with(Item::Whole(item))
+    }
+
+    /// Stops before the end, for this reason: `max_output_tokens` or `content_filter`. The last
+    /// item is left incomplete.
+    #[must_use]
+    pub fn incomplete(mut self, reason: &str) -> Self {
+        self.end = End::Incomplete(reason.to_owned());
+        self
+    }
+
+    /// Fails after what was said so far, with `response.failed`.
+    #[must_use]
+    pub fn failed(mut self, code: &str, message: &str) -> Self {
+        let (code, message) = (code.to_owned(), message.to_owned());
+        self.end = End::Failed { announced: false, code, message };
+        self
+    }
+
+    /// Fails after what was said so far, with an `error` event and then `response.failed`.
+    #[must_use]
+    pub fn error(mut self, code: &str, message: &str) -> Self {
+        let (code, message) = (code.to_owned(), message.to_owned());
+        self.end = End::Failed { announced: true, code, message };
+        self
+    }
+
+    /// Ends after what was said so far, without saying why.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        self.end = End::Cut { in_item: false };
+        self
+    }
+
+    /// Ends inside the last item, after its deltas.
+    #[must_use]
+    pub fn cut_in_item(mut self) -> Self {
+        self.end = End::Cut { in_item: true };
+        self
+    }
+
+    /// Sets the tokens, as this vendor counts them: `input` with what a cache gave, `output` with
+    /// thinking.
+    #[must_use]
+    pub fn usage(mut self, input: u64, output: u64) -> Self {
+        self.usage = Usage { input, output, ..self.usage };
+        self
+    }
+
+    /// Sets how many of the input tokens came from the prompt cache.
+    #[must_use]
+    pub fn cached(mut self, tokens: u64) -> Self {
+        self.usage.cached = tokens;
+        self
+    }
+
+    /// Sets how many of the output tokens were thinking.
+    #[must_use]
+    pub fn reasoning_tokens(mut self, tokens: u64) -> Self {
+        self.usage.reasoning = tokens;
+        self
+    }
+
+    /// Sets the id of the response.
+    #[must_use]
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = id.to_owned();
+        self
+    }
+
+    /// Sets the model that answers.
+    #[must_use]
+    pub fn model(mut self, model: &str) -> Self {
+        self.model = model.to_owned();
+        self
+    }
+
+    fn with(mut self, item: Item) -> Self {
+        self.items.push(item);
+        self
+    }
+
+    /// The events, each the JSON of its `data`; its `type` is the name of the event.
+    pub fn events(&self) -> Vec<Value> {
+        let begun = self.response("in_progress", Vec::new());
+        let mut events = vec![
+            json!({"type": "response.created", "response": begun}),
+            json!({"type": "response.in_progress", "response": begun}),
+        ];
+        let mut output = Vec::new();
+        for (index, item) in self.items.iter().enumerate() {
+            let last = index + 1 == self.items.len();
+            let status = match &self.end {
+                End::Incomplete(_) if last => Status::Incomplete,
+                End::Cut { in_item: true } if last => Status::InProgress,
+                _ => Status::Completed,
+            };
+            events.extend(item.events(index, status));
+            output.push(item.at(index, status));
+        }
+        events.extend(self.ending(output));
+        for (number, event) in events.iter_mut().enumerate() {
+            set(event, "sequence_number", number);
+        }
+        events
+    }
+
+    /// The answer of a server: a stream of server-sent events with status 200.
+    pub fn answer(&self) -> Answer {
+        Answer::sse(self.to_string()).header("x-request-id", "req_01")
+    }
+
+    fn ending(&self, output: Vec<Value>) -> Vec<Value> {
+        match &self.end {
+            End::Completed => {
+                let mut response = self.response("completed", output);
+                set(&mut response, "usage", self.counted());
+                vec![json!({"type": "response.completed", "response": response})]
+            }
+            End::Incomplete(reason) => {
+                let mut response = self.response("incomplete", output);
+                set(&mut response, "incomplete_details", json!({"reason": reason}));
+                set(&mut response, "usage", self.counted());
+                vec![json!({"type": "response.incomplete", "response": response})]
+            }
+            End::Failed { announced, code, message } => {
+                let mut response = self.response("failed", output);
+                set(&mut response, "error", json!({"code": code, "message": message}));
+                let failed = json!({"type": "response.failed", "response": response});
+                if !announced {
+                    return vec![failed];
+                }
+                let error = json!({"type": code, "code": code, "message": message, "param": null});
+                vec![json!({"type": "error", "error": error}), failed]
+            }
+            End::Cut { .. } => Vec::new(),
+        }
+    }
+
+    fn response(&self, status: &str, output: Vec<Value>) -> Value {
+        json!({
+            "id": self.id,
+            "object": "response",
+            "created_at": 1_790_000_000,
+            "status": status,
+            "background": false,
+            "error": null,
+            "incomplete_details": null,
+            "instructions": null,
+            "max_output_tokens": null,
+            "max_tool_calls": null,
+            "metadata": {},
+            "model": self.model,
+            "output": output,
+            "parallel_tool_calls": true,
+            "previous_response_id": null,
+            "prompt_cache_key": null,
+            "reasoning": {"effort": "medium", "summary": null},
+            "safety_identifier": null,
+            "service_tier": "default",
+            "store": false,
+            "temperature": 1.0,
+            "text": {"format": {"type": "text"}, "verbosity": "medium"},
+            "tool_choice": "auto",
+            "tools": [],
+            "top_logprobs": 0,
+            "top_p": 1.0,
+            "truncation": "disabled",
+            "usage": null,
+            "user": null,
+        })
+    }
+
+    fn counted(&self) -> Value {
+        let Usage { input, output, cached, reasoning } = self.usage;
+        json!({
+            "input_tokens": input,
+            "input_tokens_details": {"cached_tokens": cached},
+            "output_tokens": output,
+            "output_tokens_details": {"reasoning_tokens": reasoning},
+            "total_tokens": input + output,
+        })
+    }
+}
+
+/// The bytes of the stream: each event with its name and its data.
+impl fmt::Display for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_named(f, &self.events())
+    }
+}
+
+impl From<Body> for Answer {
+    fn from(body: Body) -> Self {
+        body.answer()
+    }
+}
+
+impl From<Body> for Vec<u8> {
+    fn from(body: Body) -> Self {
+        body.to_string().into_bytes()
+    }
+}

@@ -1,0 +1,337 @@
+//! A provider that speaks a script and remembers what it was asked.
+//! What one turn of the script can be is in `reply`.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures_util::{StreamExt as _, stream};
+
+use super::{
+    ScriptedReply, outline,
+    reply::{Act, Cast},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    message::{Block, Message, ToolResult},
+    provider::{EventStream, Provider, Request, Settings, StreamEvent},
+    tool::ToolSchema,
+};
+
+/// A provider that speaks a script, one reply a request, and records every request.
+///
+/// A clone shares the script and the records, so that a test can keep one while the agent has
+/// the other. The script is consumed in the order in which its streams are first polled.
+///
+/// ```
+/// use harness::testing::{ScriptedProvider, reply, reply_to};
+/// use serde_json::json;
+///
+/// let model = ScriptedProvider::new([
+///     reply().overloaded(),
+///     reply().text("Let me see. ").call("weather", json!({"city": "Oslo"})),
+///     reply_to(|request| {
+///         let weather = request.results().map(|result| result.to_text()).collect::<String>();
+///         reply().text(format!("In Oslo: {weather}"))
+///     }),
+/// ]);
+/// // agent(model.clone()).run("Oslo?").await ..
+/// assert_eq!(model.requests().len(), 0);
+/// ```
+#[derive(Clone)]
+pub struct ScriptedProvider {
+    name: String,
+    model: String,
+    play: Arc<Mutex<Play>>,
+}
+
+type Decide = dyn Fn(&RecordedRequest) -> ScriptedReply + Send + Sync;
+
+#[derive(Default)]
+struct Play {
+    left: VecDeque<ScriptedReply>,
+    /// How many replies were written.
+    written: usize,
+    /// Answers when nothing is left.
+    always: Option<Arc<Decide>>,
+    asked: Vec<RecordedRequest>,
+    /// The requests that found the script at its end.
+    beyond: usize,
+    calls: u64,
+    open: usize,
+}
+
+impl ScriptedProvider {
+    /// A provider that says these replies, one a request.
+    pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
+        let left = VecDeque::from_iter(replies);
+        Self::of(Play { written: left.len(), left, ..Play::default() })
+    }
+
+    /// A provider without a script: each reply is decided from its request.
+    ///
+    /// ```
+    /// use harness::testing::{ScriptedProvider, reply};
+    ///
+    /// let parrot = ScriptedProvider::answering(|request| reply().text(request.last_text()));
+    /// # let _ = parrot;
+    /// ```
+    pub fn answering(
+        decide: impl Fn(&RecordedRequest) -> ScriptedReply + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(Play { always: Some(Arc::new(decide)), ..Play::default() })
+    }
+
+    fn of(play: Play) -> Self {
+        let play = Arc::new(Mutex::new(play));
+        Self { name: "scripted".to_owned(), model: "scripted".to_owned(), play }
+    }
+
+    /// Sets the provider's name, for tests with several.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the model's name.
+    #[must_use]
+    pub fn with_model(mut self, model: impl Into<String>) -> Self {
+        self.model = model.into();
+        self
+    }
+
+    /// What it was asked so far, in order.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.play().asked.clone()
+    }
+
+    /// How many of its streams have begun and are neither at their end nor dropped.
+    pub fn open_streams(&self) -> usize {
+        self.play().open
+    }
+
+    /// Checks that the whole script was asked for, and no more.
+    ///
+    /// # Panics
+    /// Panics if replies are left, and tells which, or if it was asked for more than it has.
+    #[track_caller]
+    #[expect(clippy::panic, reason = "an assertion fails by panicking")]
+    pub fn assert_finished(&self) {
+        if let Some(fault) = self.play().fault() {
+            panic!("{fault}");
+        }
+    }
+
+    fn play(&self) -> MutexGuard<'_, Play> {
+        self.play.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records the request and takes the reply from the script.
+    fn begin(&self, request: Request<'_>) -> Speech {
+        let request = RecordedRequest::of(request);
+        let (reply, number) = {
+            let mut play = self.play();
+            play.asked.push(request.clone());
+            let reply = play.take();
+            if reply.is_err() {
+                play.beyond += 1;
+            }
+            play.open += 1;
+            (reply, play.asked.len())
+        };
+        // From here on, `open` is counted down when the speech is dropped.
+        let mut speech = Speech { acts: VecDeque::new(), play: Arc::clone(&self.play) };
+        // The lock is free again: what decides may look at the provider itself.
+        let reply = match reply {
+            Ok(Turn::Written(reply)) => reply,
+            Ok(Turn::Decided(decide)) => decide(&request),
+            Err(err) => {
+                speech.acts.push_back(Act::Fail(err));
+                return speech;
+            }
+        };
+        let mut cast = Cast {
+            request: &request,
+            answer_id: format!("scripted_{number}"),
+            model: &self.model,
+            new_id: &mut || {
+                let mut play = self.play();
+                play.calls += 1;
+                format!("call_{}", play.calls)
+            },
+        };
+        speech.acts = reply.into_acts(&mut cast);
+        speech
+    }
+}
+
+impl Provider for ScriptedProvider {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let speech = async move { stream::unfold(self.begin(request), Speech::next) };
+        Box::pin(stream::once(speech).flatten())
+    }
+}
+
+impl fmt::Debug for ScriptedProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let play = self.play();
+        f.debug_struct("ScriptedProvider")
+            .field("name", &self.name)
+            .field("model", &self.model)
+            .field("asked", &play.asked.len())
+            .field("left", &play.left)
+            .finish_non_exhaustive()
+    }
+}
+
+enum Turn {
+    Written(ScriptedReply),
+    Decided(Arc<Decide>),
+}
+
+impl Play {
+    fn take(&mut self) -> Result<Turn, Error> {
+        if let Some(reply) = self.left.pop_front() {
+            return Ok(Turn::Written(reply));
+        }
+        if let Some(decide) = &self.always {
+            return Ok(Turn::Decided(Arc::clone(decide)));
+        }
+        let message = format!(
+            "the script of the provider has {}, and this is request {}; add a reply, or find out \
+             why it was asked again",
+            counted(self.written),
+            self.asked.len()
+        );
+        Err(Error::new(ErrorKind::Configuration, message))
+    }
+
+    fn fault(&self) -> Option<String> {
+        if self.beyond > 0 {
+            let asked = self.asked.len();
+            let last = self.asked.last().map(|request| outline(request.messages()));
+            return Some(format!(
+                "the script of the provider has {}, but it was asked {asked} times. The last \
+                 request:\n{}",
+                counted(self.written),
+                last.unwrap_or_default()
+            ));
+        }
+        if self.left.is_empty() {
+            return None;
+        }
+        let mut fault = format!(
+            "the script of the provider has {}, but it was asked {} times. Never said:",
+            counted(self.written),
+            self.asked.len()
+        );
+        for (reply, number) in self.left.iter().zip(self.written - self.left.len() + 1..) {
+            fault.push_str(&format!("\n  reply {number}: {reply:?}"));
+        }
+        Some(fault)
+    }
+}
+
+fn counted(replies: usize) -> String {
+    format!("{replies} {}", if replies == 1 { "reply" } else { "replies" })
+}
+
+/// A reply that is being given. It counts as open until it is dropped.
+struct Speech {
+    acts: VecDeque<Act>,
+    play: Arc<Mutex<Play>>,
+}
+
+impl Speech {
+    async fn next(mut self) -> Option<(Result<StreamEvent, Error>, Self)> {
+        loop {
+            match self.acts.pop_front()? {
+                Act::Say(event) => return Some((Ok(event), self)),
+                Act::Pause(time) => tokio::time::sleep(time).await,
+                Act::Wait(gate) => gate.pass().await,
+                Act::Stall => std::future::pending().await,
+                // It is the last act.
+                Act::Fail(err) => return Some((Err(err), self)),
+            }
+        }
+    }
+}
+
+impl Drop for Speech {
+    fn drop(&mut self) {
+        self.play.lock().unwrap_or_else(PoisonError::into_inner).open -= 1;
+    }
+}
+
+/// A request that a [`ScriptedProvider`] was sent, kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedRequest {
+    system: Option<String>,
+    messages: Vec<Message>,
+    tools: Vec<ToolSchema>,
+    settings: Option<Settings>,
+}
+
+impl RecordedRequest {
+    fn of(request: Request<'_>) -> Self {
+        Self {
+            system: request.system().map(str::to_owned),
+            messages: request.messages().to_vec(),
+            tools: request.tools().to_vec(),
+            settings: request.settings().cloned(),
+        }
+    }
+
+    /// The system prompt.
+    pub fn system(&self) -> Option<&str> {
+        self.system.as_deref()
+    }
+
+    /// The messages; [`outline`](super::outline()) makes one comparable text of them.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The tools, in the order in which the model was told of them.
+    pub fn tools(&self) -> &[ToolSchema] {
+        &self.tools
+    }
+
+    /// Settings for this question alone.
+    pub fn settings(&self) -> Option<&Settings> {
+        self.settings.as_ref()
+    }
+
+    /// The names of the tools.
+    pub fn tool_names(&self) -> Vec<&str> {
+        self.tools.iter().map(|tool| tool.name.as_str()).collect()
+    }
+
+    /// All that can be read of the last message: what the person said, or what the tools
+    /// answered, one line a block.
+    pub fn last_text(&self) -> String {
+        let blocks = self.messages.last().map(Message::blocks).unwrap_or_default();
+        let lines = blocks.iter().filter_map(|block| match block {
+            Block::Text(text) => Some(text.text().to_owned()),
+            Block::ToolResult(result) => Some(result.to_text()),
+            Block::Image(_) | Block::ToolCall(_) | Block::Reasoning(_) | Block::Vendor(_) => None,
+        });
+        lines.collect::<Vec<String>>().join("\n")
+    }
+
+    /// The results in the last message, in call order; none if a person spoke last.
+    pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.messages.last().into_iter().flat_map(Message::results)
+    }
+}

@@ -1,0 +1,185 @@
+//! Serves one connection: reads requests, speaks answers, and notices when the client is gone.
+
+use std::{cmp::min, io, sync::Arc};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{
+        TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    answer::{Answer, Framing, Mark, Point},
+    head::{self, Parsed},
+    shared::{ClosedBy, Shared},
+};
+
+/// Why an answer stopped before its end.
+enum Stopped {
+    Cut,
+    Reset,
+    /// The server is shutting down, and the answer would not have moved by itself.
+    Shutdown,
+    /// The client is gone.
+    Gone,
+}
+
+impl From<io::Error> for Stopped {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+/// Counts the connection as closed by the server if nobody else closed it first, however the
+/// task ends.
+struct Open {
+    shared: Arc<Shared>,
+    number: usize,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.shared.closed(self.number, ClosedBy::Server);
+    }
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
+    let open = Open { number: shared.opened(), shared: Arc::clone(&shared) };
+    // Each piece is to be a packet of its own. Without it, only the timing is less exact.
+    let _ = stream.set_nodelay(true);
+    let mut came = Vec::new();
+    loop {
+        let (mut read, mut write) = stream.split();
+        let Parsed { request, used, keep } = tokio::select! {
+            next = next_request(&mut read, &mut came, open.number) => match next {
+                Ok(Some(parsed)) => parsed,
+                Ok(None) => return shared.closed(open.number, ClosedBy::Client),
+                Err(fault) => return shared.fault(fault),
+            },
+            () = stop.cancelled() => return,
+        };
+        came.drain(..used);
+        let answer = shared.answer(request);
+        let keep = keep && answer.framing != Framing::UntilClosed;
+        let spoken = tokio::select! {
+            // First of all: what was read while speaking belongs to the next request.
+            biased;
+            () = client_gone(&mut read, &mut came) => Err(Stopped::Gone),
+            spoken = speak(&mut write, &answer, keep, &stop) => spoken,
+        };
+        match spoken {
+            Ok(()) if keep => {}
+            Ok(()) | Err(Stopped::Cut | Stopped::Shutdown) => return,
+            Err(Stopped::Gone) => return shared.closed(open.number, ClosedBy::Client),
+            Err(Stopped::Reset) => {
+                // A socket that does not linger is reset when it is closed.
+                if let Err(err) = stream.set_zero_linger() {
+                    shared.fault(format!("the connection could not be reset: {err}"));
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// The next request, or `None` if the client closes first.
+async fn next_request(
+    read: &mut ReadHalf<'_>,
+    came: &mut Vec<u8>,
+    number: usize,
+) -> Result<Option<Parsed>, String> {
+    loop {
+        if let Some(parsed) = head::parse(came, number)? {
+            return Ok(Some(parsed));
+        }
+        match read.read_buf(came).await {
+            Ok(0) | Err(_) => return Ok(None),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Ends when the client has closed the connection; what it sends before that is kept.
+async fn client_gone(read: &mut ReadHalf<'_>, came: &mut Vec<u8>) {
+    while read.read_buf(came).await.is_ok_and(|bytes| bytes > 0) {}
+}
+
+/// Speaks an answer: head and body, with all that is to happen on the way.
+async fn speak(
+    write: &mut WriteHalf<'_>,
+    answer: &Answer,
+    keep: bool,
+    stop: &CancellationToken,
+) -> Result<(), Stopped> {
+    let mut marks = answer.marks.iter().peekable();
+    while let Some((_, mark)) = marks.next_if(|(place, _)| *place == Point::BeforeHead) {
+        happen(mark, stop).await?;
+    }
+    write.write_all(&head::write(answer, keep)).await?;
+    let end = answer.body.len();
+    let mut at = 0;
+    loop {
+        while let Some((_, mark)) = marks.next_if(|(place, _)| *place <= Point::Byte(at)) {
+            happen(mark, stop).await?;
+        }
+        if at == end {
+            break;
+        }
+        let piece = answer.piece.map_or(end, |(bytes, _)| (at / bytes + 1).saturating_mul(bytes));
+        let mark = match marks.peek() {
+            Some((Point::Byte(place), _)) => *place,
+            Some((Point::BeforeHead, _)) | None => end,
+        };
+        let next = min(end, min(piece, mark));
+        send(write, answer.framing, answer.body.get(at..next).unwrap_or_default()).await?;
+        at = next;
+        if let Some((bytes, pause)) = answer.piece
+            && at < end
+            && at.is_multiple_of(bytes)
+        {
+            tokio::time::sleep(pause).await;
+        }
+    }
+    // What was to happen behind the end happens at the end.
+    for (_, mark) in marks {
+        happen(mark, stop).await?;
+    }
+    if answer.framing == Framing::Chunked {
+        write.write_all(b"0\r\n\r\n").await?;
+    }
+    Ok(())
+}
+
+async fn send(write: &mut WriteHalf<'_>, framing: Framing, piece: &[u8]) -> io::Result<()> {
+    match framing {
+        Framing::Length | Framing::UntilClosed => write.write_all(piece).await,
+        Framing::Chunked => {
+            // In one write, so that a chunk is one packet.
+            let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
+            chunk.extend_from_slice(piece);
+            chunk.extend_from_slice(b"\r\n");
+            write.write_all(&chunk).await
+        }
+    }
+}
+
+async fn happen(mark: &Mark, stop: &CancellationToken) -> Result<(), Stopped> {
+    match mark {
+        Mark::Pause(time) => tokio::time::sleep(*time).await,
+        Mark::Wait(gate) => tokio::select! {
+            () = gate.pass() => {}
+            () = stop.cancelled() => return Err(Stopped::Shutdown),
+        },
+        Mark::Stall => {
+            stop.cancelled().await;
+            return Err(Stopped::Shutdown);
+        }
+        Mark::Cut => return Err(Stopped::Cut),
+        Mark::Reset => return Err(Stopped::Reset),
+    }
+    Ok(())
+}

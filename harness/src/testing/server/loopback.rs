@@ -1,0 +1,228 @@
+//! The server itself: where it listens, what it has seen, and how it stops.
+
+use std::{
+    fmt, io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    net::TcpListener,
+    task::{JoinHandle, JoinSet},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    answer::Answer,
+    connection,
+    received::ReceivedRequest,
+    shared::{ClosedBy, Script, Seen, Shared},
+};
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server on the loopback that answers a script over real HTTP/1.1, records what it receives,
+/// and fails on demand as a network fails.
+///
+/// It keeps connections open between requests. Dropping it stops it: its tasks are aborted, and
+/// gone as soon as the runtime has run again.
+///
+/// ```
+/// use harness::testing::{Answer, LoopbackServer, anthropic};
+/// use serde_json::json;
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let server = LoopbackServer::start([
+///     anthropic::error(529, "overloaded_error", "Overloaded"),
+///     anthropic::body().text("Hello").into(),
+/// ])
+/// .await?;
+/// println!("point the client at {}", server.url());
+/// // .. let it ask ..
+/// assert_eq!(server.requests().len(), 0);
+/// server.shutdown().await;
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// A test with real sockets does not want `tokio::time::pause`: a paused clock jumps to the next
+/// timer whenever the runtime is idle, and waiting for a socket is idle.
+pub struct LoopbackServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl LoopbackServer {
+    /// Starts a server that gives these answers, one a request, in the order in which the
+    /// requests arrive. A request beyond them is answered with status 400, and
+    /// [`assert_finished`](Self::assert_finished) tells of it.
+    ///
+    /// # Errors
+    /// Fails if the system gives no port.
+    pub async fn start(answers: impl IntoIterator<Item = impl Into<Answer>>) -> io::Result<Self> {
+        Self::listen(Script::Written(answers.into_iter().map(Into::into).collect())).await
+    }
+
+    /// Starts a server that decides each answer from its request. Requests are decided one after
+    /// the other. A panic in `decide` is answered with status 400, and
+    /// [`assert_finished`](Self::assert_finished) tells of it.
+    ///
+    /// ```
+    /// use harness::testing::{Answer, LoopbackServer};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let mut served = 0;
+    /// let server = LoopbackServer::answering(move |request| {
+    ///     served += 1;
+    ///     Answer::bytes(200, "text/plain", format!("{} was request {served}", request.path()))
+    /// })
+    /// .await?;
+    /// # drop(server);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the system gives no port.
+    pub async fn answering<A: Into<Answer>>(
+        mut decide: impl FnMut(&ReceivedRequest) -> A + Send + 'static,
+    ) -> io::Result<Self> {
+        Self::listen(Script::Decided(Box::new(move |request| decide(request).into()))).await
+    }
+
+    async fn listen(script: Script) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared::new(script));
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(accept(listener, Arc::clone(&shared), stop.clone()));
+        Ok(Self { address, shared, stop, task })
+    }
+
+    /// Where it listens, such as `http://127.0.0.1:40213`, without a slash at the end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The requests received so far, in order of arrival.
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        self.shared.seen.borrow().requests.clone()
+    }
+
+    /// Waits for the request of this number; the first one is 0.
+    ///
+    /// # Panics
+    /// Panics if it has not come after half a minute.
+    pub async fn received(&self, request: usize) -> ReceivedRequest {
+        let what = format!("request {request} to come");
+        self.wait_for(&what, |seen| seen.requests.get(request).cloned()).await
+    }
+
+    /// How many connections were accepted so far.
+    pub fn connections(&self) -> usize {
+        self.shared.seen.borrow().connections.len()
+    }
+
+    /// How many connections are open now.
+    pub fn open_connections(&self) -> usize {
+        self.shared.seen.borrow().connections.iter().filter(|closed| closed.is_none()).count()
+    }
+
+    /// Waits until the connection of this number is closed, and tells who closed it; the first
+    /// one is 0. A client that closes while an answer is being spoken, or stalls, is noticed.
+    ///
+    /// # Panics
+    /// Panics if it is still open after half a minute.
+    pub async fn closed(&self, connection: usize) -> ClosedBy {
+        let what = format!("connection {connection} to be closed");
+        self.wait_for(&what, |seen| seen.connections.get(connection).copied().flatten()).await
+    }
+
+    /// A test that waits for what never comes is to fail with a reason, not to hang.
+    #[expect(clippy::panic, reason = "an assertion fails by panicking")]
+    async fn wait_for<T>(&self, what: &str, look: impl Fn(&Seen) -> Option<T>) -> T {
+        let mut seen = self.shared.seen.subscribe();
+        // Real time: the runtime's clock may be paused, and then hours pass in no time.
+        let begun = Instant::now();
+        loop {
+            if let Some(found) = look(&seen.borrow_and_update()) {
+                return found;
+            }
+            if begun.elapsed() > PATIENCE {
+                panic!("waited {PATIENCE:?} for {what}; {self:?}");
+            }
+            // Whether something has changed or not: the next thing is to look.
+            let _ = tokio::time::timeout(Duration::from_secs(1), seen.changed()).await;
+        }
+    }
+
+    /// Checks that the whole script was asked for, and no more, and that nothing went wrong that
+    /// the script did not ask for.
+    ///
+    /// # Panics
+    /// Panics if answers are left, if there were more requests than answers, if something came
+    /// that is no HTTP, or if what decides the answers panicked; and tells which.
+    #[track_caller]
+    #[expect(clippy::panic, reason = "an assertion fails by panicking")]
+    pub fn assert_finished(&self) {
+        if let Some(fault) = self.shared.final_fault() {
+            panic!("{fault}");
+        }
+    }
+
+    /// Stops: listens no more, closes the connections that are idle, stalled or waiting for a
+    /// gate, speaks the other answers to their end, and returns when its tasks are gone.
+    pub async fn shutdown(mut self) {
+        self.stop.cancel();
+        if let Err(err) = (&mut self.task).await
+            && let Ok(panic) = err.try_into_panic()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+impl Drop for LoopbackServer {
+    fn drop(&mut self) {
+        // The task owns the listener and the tasks of all connections.
+        self.task.abort();
+    }
+}
+
+impl fmt::Debug for LoopbackServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoopbackServer")
+            .field("url", &self.url())
+            .field("requests", &self.shared.seen.borrow().requests.len())
+            .field("connections", &self.connections())
+            .field("open_connections", &self.open_connections())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Accepts connections until it is told to stop; then waits for those that there are.
+async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
+    let mut serving = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    serving.spawn(connection::serve(stream, Arc::clone(&shared), stop.clone()));
+                }
+                // The client was gone before it was accepted, or there are too many files.
+                Err(err) => shared.fault(format!("a connection could not be accepted: {err}")),
+            },
+            // Tasks that have ended are let go.
+            Some(_) = serving.join_next() => {}
+            () = stop.cancelled() => break,
+        }
+    }
+    drop(listener);
+    while serving.join_next().await.is_some() {}
+}

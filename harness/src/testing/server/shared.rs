@@ -1,0 +1,128 @@
+//! What the server, its connections and the test look at together: the script, the requests, and
+//! which connections are open.
+
+use std::{
+    any::Any,
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Mutex, PoisonError},
+};
+
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::{answer::Answer, received::ReceivedRequest};
+
+/// Who closed a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClosedBy {
+    /// The client: it has its answer, or gave up waiting for it.
+    Client,
+    /// The server: because the script says so, or because it stopped.
+    Server,
+}
+
+type Decide = dyn FnMut(&ReceivedRequest) -> Answer + Send;
+
+pub(super) enum Script {
+    Written(VecDeque<Answer>),
+    Decided(Box<Decide>),
+}
+
+/// What a test can wait for.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) requests: Vec<ReceivedRequest>,
+    /// One each, in the order in which they were accepted.
+    pub(super) connections: Vec<Option<ClosedBy>>,
+    /// What went wrong that the script did not ask for.
+    pub(super) faults: Vec<String>,
+}
+
+pub(super) struct Shared {
+    script: Mutex<Script>,
+    pub(super) seen: watch::Sender<Seen>,
+}
+
+impl Shared {
+    pub(super) fn new(script: Script) -> Self {
+        Self { script: Mutex::new(script), seen: watch::Sender::default() }
+    }
+
+    /// Counts a new connection and gives it its number.
+    pub(super) fn opened(&self) -> usize {
+        let mut number = 0;
+        self.seen.send_modify(|seen| {
+            number = seen.connections.len();
+            seen.connections.push(None);
+        });
+        number
+    }
+
+    /// Notes who closed a connection first.
+    pub(super) fn closed(&self, connection: usize, by: ClosedBy) {
+        self.seen.send_modify(|seen| {
+            if let Some(closed @ None) = seen.connections.get_mut(connection) {
+                *closed = Some(by);
+            }
+        });
+    }
+
+    pub(super) fn fault(&self, fault: String) {
+        self.seen.send_modify(|seen| seen.faults.push(fault));
+    }
+
+    /// Records the request and takes its answer from the script.
+    pub(super) fn answer(&self, request: ReceivedRequest) -> Answer {
+        let answer = {
+            let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+            match &mut *script {
+                Script::Written(left) => left.pop_front().ok_or_else(|| {
+                    format!("nothing is left in the script for {} {}", request.method, request.path)
+                }),
+                // An assertion in the test's closure: the test is told when it asks.
+                Script::Decided(decide) => {
+                    catch_unwind(AssertUnwindSafe(|| decide(&request))).map_err(words_of)
+                }
+            }
+        };
+        self.seen.send_modify(|seen| seen.requests.push(request));
+        answer.unwrap_or_else(|fault| {
+            // In the shape that every vendor's error has, and no client tries a 400 again.
+            let error = json!({"type": "script", "message": fault.clone()});
+            self.fault(fault);
+            Answer::json(400, &json!({"type": "error", "error": error}))
+        })
+    }
+
+    /// What is wrong at the end of a test, if anything is.
+    pub(super) fn final_fault(&self) -> Option<String> {
+        let faults = self.seen.borrow().faults.clone();
+        if !faults.is_empty() {
+            return Some(faults.join("\n"));
+        }
+        match &*self.script.lock().unwrap_or_else(PoisonError::into_inner) {
+            Script::Written(left) if !left.is_empty() => {
+                let asked = self.seen.borrow().requests.len();
+                let mut fault =
+                    format!("the loopback server was asked {asked} times. Never answered:");
+                for (answer, number) in left.iter().zip(asked + 1..) {
+                    fault.push_str(&format!("\n  answer {number}: {answer:?}"));
+                }
+                Some(fault)
+            }
+            Script::Written(_) | Script::Decided(_) => None,
+        }
+    }
+}
+
+/// The message of a panic, if it has one.
+fn words_of(panic: Box<dyn Any + Send>) -> String {
+    let words = match panic.downcast::<String>() {
+        Ok(words) => *words,
+        Err(panic) => {
+            panic.downcast::<&str>().map_or_else(|_| "no message".into(), |s| s.to_string())
+        }
+    };
+    format!("what decides the answers panicked: {words}")
+}

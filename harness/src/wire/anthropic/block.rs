@@ -1,0 +1,199 @@
+//! One block of an answer while it arrives, and what is kept of it for the way back.
+
+use super::{WIRE, decode::Delta};
+use crate::{
+    error::Error,
+    provider::VendorPart,
+    wire::{
+        decoder::Outlet,
+        tolerant::{Members, elements, join, text_of},
+    },
+};
+
+/// One block of an answer while it arrives.
+#[derive(Debug)]
+pub(super) struct OpenBlock {
+    /// The number by which the stream names it.
+    index: u64,
+    /// The number by which the events name it.
+    pub(super) number: u32,
+    closed: bool,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Text {
+        citations: Vec<String>,
+    },
+    Thinking {
+        signature: String,
+    },
+    /// A call that is ours to run.
+    Call {
+        input: String,
+        deltas: bool,
+        extra: Option<String>,
+    },
+    /// Everything that only the vendor understands, kept whole: calls that its servers run,
+    /// their results, hidden thinking, and kinds that are not known yet.
+    Opaque {
+        json: String,
+        input: String,
+        changed: Vec<(&'static str, String)>,
+        part: VendorPart,
+    },
+}
+
+impl OpenBlock {
+    pub(super) fn open(
+        index: u64,
+        number: u32,
+        json: &str,
+        out: &mut Outlet,
+    ) -> Result<Self, Error> {
+        let members = Members::of(json);
+        let text = |name: &str| text_of(members.get(name));
+        let kind = match text("type").as_str() {
+            "text" => {
+                out.text(number, &text("text"))?;
+                let citations = elements(members.get("citations").unwrap_or_default());
+                let citations = citations.into_iter().map(str::to_owned).collect();
+                Kind::Text { citations }
+            }
+            "thinking" => {
+                out.reasoning(number, &text("thinking"))?;
+                Kind::Thinking { signature: text("signature") }
+            }
+            "tool_use" => {
+                out.call_start(number, &text("id"), &text("name"))?;
+                let input = members.get("input").unwrap_or_default();
+                let empty = matches!(input, "" | "null") || Members::of(input).0.is_empty();
+                let input =
+                    if empty && !is_scalar(input) { String::new() } else { input.to_owned() };
+                let extra = join(members.0.iter().filter_map(|(name, value)| {
+                    let known = matches!(&**name, "type" | "id" | "name" | "input");
+                    (!known).then(|| (&**name, value.get()))
+                }));
+                Kind::Call { input, deltas: false, extra }
+            }
+            kind => {
+                let part = match kind {
+                    "redacted_thinking" => VendorPart::Reasoning,
+                    _ => VendorPart::Opaque,
+                };
+                let json = json.trim().to_owned();
+                Kind::Opaque { json, input: String::new(), changed: Vec::new(), part }
+            }
+        };
+        Ok(Self { index, number, closed: false, kind })
+    }
+
+    pub(super) fn is_call(&self) -> bool {
+        matches!(self.kind, Kind::Call { .. })
+    }
+
+    /// Whether a delta of this number is meant for it.
+    pub(super) fn is(&self, index: crate::wire::tolerant::Count) -> bool {
+        index.0.is_none_or(|index| index == self.index)
+    }
+
+    pub(super) fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
+        match (&mut self.kind, &*delta.kind) {
+            (Kind::Text { .. }, "text_delta") => out.text(self.number, &delta.text)?,
+            (Kind::Text { citations }, "citations_delta") => {
+                citations.extend(delta.citation.map(|citation| citation.get().to_owned()));
+            }
+            (Kind::Thinking { .. }, "thinking_delta") => {
+                out.reasoning(self.number, &delta.thinking)?;
+            }
+            // It is set, not added to.
+            (Kind::Thinking { signature }, "signature_delta") => {
+                delta.signature.0.as_ref().clone_into(signature);
+            }
+            (Kind::Call { deltas, .. }, "input_json_delta") => {
+                *deltas |= !delta.partial_json.is_empty();
+                out.call_delta(self.number, &delta.partial_json)?;
+            }
+            (Kind::Opaque { input, .. }, "input_json_delta") => {
+                input.push_str(&delta.partial_json);
+            }
+            (Kind::Opaque { changed, .. }, "compaction_delta") => {
+                for (name, value) in
+                    [("content", delta.content), ("encrypted_content", delta.encrypted_content)]
+                {
+                    if let Some(value) = value {
+                        changed.push((name, value.get().to_owned()));
+                    }
+                }
+            }
+            // A delta that does not fit its block, or of a kind that is not known yet.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The block is whole.
+    pub(super) fn close(&mut self, out: &mut Outlet) -> Result<(), Error> {
+        if std::mem::replace(&mut self.closed, true) {
+            return Ok(());
+        }
+        let number = self.number;
+        match &mut self.kind {
+            Kind::Text { citations } if citations.is_empty() => {}
+            Kind::Text { citations } => {
+                let json = format!(r#"{{"citations":[{}]}}"#, citations.join(","));
+                out.vendor(number, VendorPart::Text, WIRE, json)?;
+            }
+            // Thinking without its proof must not go back.
+            Kind::Thinking { signature } if signature.is_empty() => {}
+            Kind::Thinking { signature } => {
+                let json = serde_json::json!({ "signature": signature }).to_string();
+                out.vendor(number, VendorPart::Reasoning, WIRE, json)?;
+            }
+            Kind::Call { input, deltas, extra } => {
+                if !*deltas {
+                    out.call_delta(number, input)?;
+                }
+                if let Some(extra) = extra.take() {
+                    out.vendor(number, VendorPart::ToolCall, WIRE, extra)?;
+                }
+                out.call_end(number);
+            }
+            Kind::Opaque { json, input, changed, part } => {
+                let json = whole(std::mem::take(json), input, changed);
+                out.vendor(number, *part, WIRE, json)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The block as if it had come in one piece.
+fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> String {
+    let input = Some(input).filter(|input| {
+        !input.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(input).is_ok()
+    });
+    if input.is_none() && changed.is_empty() {
+        return json;
+    }
+    let changed = |name: &str| match (name, input) {
+        ("input", Some(input)) => Some(input),
+        _ => changed.iter().rev().find(|(of, _)| *of == name).map(|(_, value)| value.as_str()),
+    };
+    let members = Members::of(&json);
+    let kept = members.0.iter().map(|(name, value)| {
+        let value = changed(name).unwrap_or(value.get());
+        (&**name, value)
+    });
+    let added = ["input", "content", "encrypted_content"]
+        .into_iter()
+        .filter(|name| members.get(name).is_none())
+        .filter_map(|name| changed(name).map(|value| (name, value)));
+    join(kept.chain(added)).unwrap_or(json)
+}
+
+/// A value that is no object is kept as it is, so that its fault can be told.
+fn is_scalar(json: &str) -> bool {
+    !matches!(json, "" | "null") && !json.starts_with('{')
+}

@@ -1,0 +1,304 @@
+//! Makes events of the Messages stream. What each kind of block keeps for the way back is in
+//! `block`.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::block::OpenBlock;
+use crate::{
+    error::{Error, ErrorKind},
+    provider::{Limits, StopReason, Usage},
+    wire::{
+        decoder::{Decoder, Dialect, Outlet, not_understood},
+        fault,
+        tolerant::{Count, List, Obj, Text},
+    },
+};
+
+/// A decoder for one answer.
+pub fn decoder(limits: Limits) -> Decoder<Answer> {
+    Decoder::with(Answer::default(), limits)
+}
+
+/// The answer so far.
+#[derive(Debug, Default)]
+pub struct Answer {
+    id: Option<String>,
+    started: bool,
+    blocks: Vec<OpenBlock>,
+    usage: WireUsage,
+    stop: Option<String>,
+    calls: bool,
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Text<'a>,
+    #[serde(default)]
+    index: Count,
+    #[serde(borrow, default)]
+    delta: Obj<Delta<'a>>,
+    #[serde(borrow, default)]
+    content_block: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+    #[serde(default)]
+    usage: Obj<WireUsage>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+/// The members of all kinds of delta.
+#[derive(Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) text: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) partial_json: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) thinking: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) signature: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) citation: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) encrypted_content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    stop_reason: Text<'a>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    id: Text<'a>,
+    #[serde(borrow, default)]
+    model: Text<'a>,
+    #[serde(borrow, default)]
+    content: List<&'a RawValue>,
+    #[serde(borrow, default)]
+    stop_reason: Text<'a>,
+    #[serde(default)]
+    usage: Obj<WireUsage>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct WireUsage {
+    #[serde(default)]
+    input_tokens: Count,
+    #[serde(default)]
+    cache_creation_input_tokens: Count,
+    #[serde(default)]
+    cache_read_input_tokens: Count,
+    #[serde(default)]
+    output_tokens: Count,
+    #[serde(default)]
+    output_tokens_details: Obj<OutputDetails>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct OutputDetails {
+    #[serde(default)]
+    thinking_tokens: Count,
+    #[serde(default)]
+    reasoning_tokens: Count,
+}
+
+impl Copy for Obj<OutputDetails> {}
+
+impl Dialect for Answer {
+    fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
+        let parsed = match serde_json::from_str::<Event<'_>>(data) {
+            Ok(parsed) => parsed,
+            Err(_) if data.trim() == "[DONE]" => return Ok(false),
+            Err(err) if event == "error" => {
+                return Err(Error::new(ErrorKind::Api, data.trim()).because(err));
+            }
+            Err(err) => return Err(not_understood(data, err)),
+        };
+        let kind = parsed.kind.some().unwrap_or(event);
+        match kind {
+            "ping" => return Ok(false),
+            "message_start" => self.start(parsed.message, out)?,
+            "content_block_start" => {
+                if let Some(block) = parsed.content_block {
+                    self.open(parsed.index, block.get(), out)?;
+                }
+            }
+            "content_block_delta" => {
+                if let Some(delta) = parsed.delta.0 {
+                    self.delta(parsed.index, &delta, out)?;
+                }
+            }
+            "content_block_stop" => self.close(parsed.index, out)?,
+            "message_delta" => {
+                if let Some(usage) = parsed.usage.0 {
+                    self.usage.replace(&usage);
+                }
+                if let Some(stop) = parsed.delta.0.and_then(|delta| delta.stop_reason.owned()) {
+                    self.stop = Some(stop);
+                }
+            }
+            "message_stop" => self.complete(out)?,
+            // An answer in one piece.
+            "message" => {
+                self.start(serde_json::from_str(data).ok(), out)?;
+                self.complete(out)?;
+            }
+            _ if kind == "error" || parsed.error.is_some() => {
+                return Err(
+                    fault::in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, data.trim()))
+                );
+            }
+            // Events of a kind that is not known yet are none of an answer's business.
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Answer {
+    fn start(&mut self, message: Option<&RawValue>, out: &mut Outlet) -> Result<(), Error> {
+        let message = message.map(|json| serde_json::from_str::<Message<'_>>(json.get()));
+        let Some(Ok(message)) = message else {
+            return Ok(());
+        };
+        let id = message.id.owned();
+        if self.started {
+            // Gateways repeat the start; the start of another answer is another matter.
+            return match id == self.id {
+                true => Ok(()),
+                false => Err(Error::new(
+                    ErrorKind::Protocol,
+                    format!(
+                        "a second answer (`{}`) began inside the answer `{}`: a gateway on the \
+                         way has mixed two streams",
+                        id.as_deref().unwrap_or("without id"),
+                        self.id.as_deref().unwrap_or("without id"),
+                    ),
+                )),
+            };
+        }
+        self.started = true;
+        self.id.clone_from(&id);
+        out.started(id, message.model.owned());
+        if let Some(usage) = message.usage.0 {
+            self.usage.replace(&usage);
+            out.usage(self.usage.known());
+        }
+        self.stop = message.stop_reason.owned();
+        // Blocks that are here already are whole: no event follows for them.
+        for (index, block) in (0_u64..).zip(message.content.0) {
+            self.open(Count(Some(index)), block.get(), out)?;
+            self.close(Count(Some(index)), out)?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, index: Count, json: &str, out: &mut Outlet) -> Result<(), Error> {
+        // A server that gives every block the same number, or none, still gives them one by one.
+        let next = self.blocks.iter().map(|block| block.number.saturating_add(1)).max();
+        let next = next.unwrap_or(0);
+        let index = index.0.unwrap_or(u64::from(next));
+        let number = match u32::try_from(index) {
+            Ok(number) if self.blocks.iter().all(|block| block.number != number) => number,
+            _ => next,
+        };
+        let block = OpenBlock::open(index, number, json, out)?;
+        self.calls |= block.is_call();
+        self.blocks.push(block);
+        Ok(())
+    }
+
+    fn delta(&mut self, index: Count, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
+        if !self.blocks.iter().any(|block| block.is(index)) {
+            // Some servers begin without a start.
+            let json = match &*delta.kind {
+                "text_delta" => r#"{"type":"text"}"#,
+                "thinking_delta" | "signature_delta" => r#"{"type":"thinking"}"#,
+                "input_json_delta" => {
+                    return Err(Error::new(
+                        ErrorKind::Protocol,
+                        "arguments came for a call that never began",
+                    ));
+                }
+                _ => return Ok(()),
+            };
+            self.open(index, json, out)?;
+        }
+        match self.blocks.iter_mut().rev().find(|block| block.is(index)) {
+            Some(block) => block.delta(delta, out),
+            None => Ok(()),
+        }
+    }
+
+    fn close(&mut self, index: Count, out: &mut Outlet) -> Result<(), Error> {
+        match self.blocks.iter_mut().rev().find(|block| block.is(index)) {
+            Some(block) => block.close(out),
+            None => Ok(()),
+        }
+    }
+
+    fn complete(&mut self, out: &mut Outlet) -> Result<(), Error> {
+        let stop = self.stop_reason();
+        for block in &mut self.blocks {
+            // Whether the last call of a truncated answer is whole, nobody has said.
+            if stop == StopReason::Truncated && block.is_call() {
+                continue;
+            }
+            block.close(out)?;
+        }
+        out.completed(stop, self.usage.known());
+        Ok(())
+    }
+
+    fn stop_reason(&self) -> StopReason {
+        match self.stop.as_deref() {
+            Some("max_tokens" | "model_context_window_exceeded") => StopReason::Truncated,
+            Some("pause_turn" | "compaction") => StopReason::Paused,
+            Some("refusal") => StopReason::Refused,
+            // Whether calls wait for results is seen by the calls: reasons that are new say
+            // nothing about it.
+            _ if self.calls => StopReason::ToolCalls,
+            _ => StopReason::Complete,
+        }
+    }
+}
+
+impl WireUsage {
+    /// What is given replaces what was known; what is left out stays.
+    fn replace(&mut self, by: &Self) {
+        fn set(field: &mut Count, by: Count) {
+            if by.0.is_some() {
+                *field = by;
+            }
+        }
+        set(&mut self.input_tokens, by.input_tokens);
+        set(&mut self.cache_creation_input_tokens, by.cache_creation_input_tokens);
+        set(&mut self.cache_read_input_tokens, by.cache_read_input_tokens);
+        set(&mut self.output_tokens, by.output_tokens);
+        if by.output_tokens_details.0.is_some() {
+            self.output_tokens_details = by.output_tokens_details;
+        }
+    }
+
+    /// The same meaning as everywhere: the vendor leaves cached tokens out of the input.
+    fn known(&self) -> Usage {
+        let cache_read = self.cache_read_input_tokens.0;
+        let cache_write = self.cache_creation_input_tokens.0;
+        let input = self.input_tokens.0.map(|input| {
+            input.saturating_add(cache_read.unwrap_or(0)).saturating_add(cache_write.unwrap_or(0))
+        });
+        let details = self.output_tokens_details.0.unwrap_or_default();
+        let reasoning = details.thinking_tokens.0.or(details.reasoning_tokens.0);
+        Usage { input, cache_read, cache_write, output: self.output_tokens.0, reasoning }
+    }
+}

@@ -1,0 +1,298 @@
+//! Makes the body of a request of the transcript.
+//!
+//! The bytes of a message depend on that message alone, so what was sent once is a prefix of
+//! what is sent next: that keeps the vendor's cache warm and its bound thinking valid.
+
+use super::{WIRE, thinking::thinking};
+use crate::{
+    error::{Error, ErrorKind},
+    message::{
+        Block, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent, ToolResult,
+        VendorData,
+    },
+    provider::{Request, Settings, ToolChoice},
+    wire::{
+        json::{Body, comma, inner, key, member, object, put, raw},
+        names,
+    },
+};
+
+/// How requests are made on this wire.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The model that is asked.
+    pub model: String,
+    /// The settings.
+    pub settings: Settings,
+    /// Whether the vendor shall keep the beginning of the conversation in its prompt cache.
+    pub cache: bool,
+}
+
+/// The protocol demands a limit, so there is one.
+const MAX_TOKENS: u32 = 16_384;
+
+/// Vendors take ids of at most this many bytes.
+const ID_LIMIT: usize = 64;
+
+/// The body of a request.
+///
+/// # Errors
+/// Fails if there is nothing to send, or if `extra` names what is made of the conversation.
+pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
+    let Options { model, settings, cache } = options;
+    let Settings {
+        max_tokens,
+        temperature,
+        top_p,
+        stop,
+        effort,
+        tool_choice,
+        parallel_calls,
+        user,
+        extra,
+    } = settings;
+    let mut body = Body::new(extra, &["messages", "stream"])?;
+    body.value("model", model);
+    let max_tokens = max_tokens.unwrap_or(MAX_TOKENS);
+    body.value("max_tokens", &max_tokens);
+    body.value("stream", &true);
+    body.maybe("temperature", temperature.as_ref());
+    body.maybe("top_p", top_p.as_ref());
+    if !stop.is_empty() {
+        body.value("stop_sequences", stop);
+    }
+    if let Some(effort) = effort {
+        let said = thinking(model, *effort, max_tokens);
+        if let Some(config) = said.config {
+            body.member("thinking", |out| raw(out, &config));
+        }
+        if let Some(effort) = said.effort {
+            body.value("output_config", &serde_json::json!({ "effort": effort }));
+        }
+    }
+    if let Some(user) = user {
+        body.value("metadata", &serde_json::json!({ "user_id": user }));
+    }
+    if *cache {
+        // The vendor puts it on the last block, so that earlier messages keep their bytes.
+        body.member("cache_control", |out| raw(out, EPHEMERAL));
+    }
+    if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
+        body.member("system", |out| {
+            raw(out, r#"[{"type":"text""#);
+            member(out, "text", system);
+            breakpoint(out, *cache);
+            raw(out, "}]");
+        });
+    }
+    body.tools(|out| tools(out, request, *cache));
+    if !request.tools().is_empty() {
+        if let Some(choice) = choice(tool_choice.as_ref(), *parallel_calls) {
+            body.value("tool_choice", &choice);
+        }
+    }
+    let mut said = false;
+    body.member("messages", |out| {
+        out.push(b'[');
+        for message in request.messages() {
+            said |= encode_message(out, message);
+        }
+        out.push(b']');
+    });
+    if !said {
+        return Err(Error::new(
+            ErrorKind::Transcript,
+            "there is nothing to send: no message has a word in it",
+        ));
+    }
+    Ok(body.finish())
+}
+
+const EPHEMERAL: &str = r#"{"type":"ephemeral"}"#;
+
+fn breakpoint(out: &mut Vec<u8>, cache: bool) {
+    if cache {
+        key(out, "cache_control");
+        raw(out, EPHEMERAL);
+    }
+}
+
+fn tools(out: &mut Vec<u8>, request: &Request<'_>, cache: bool) {
+    let last = request.tools().len().saturating_sub(1);
+    for (at, tool) in request.tools().iter().enumerate() {
+        comma(out);
+        out.push(b'{');
+        member(out, "name", &tool.name);
+        member(out, "description", &tool.description);
+        key(out, "input_schema");
+        put(out, &tool.input_schema);
+        breakpoint(out, cache && at == last);
+        out.push(b'}');
+    }
+}
+
+fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_json::Value> {
+    let mut said = match choice {
+        None if parallel == Some(false) => serde_json::json!({ "type": "auto" }),
+        None => return None,
+        Some(ToolChoice::Auto) => serde_json::json!({ "type": "auto" }),
+        Some(ToolChoice::Required) => serde_json::json!({ "type": "any" }),
+        Some(ToolChoice::Forbidden) => return Some(serde_json::json!({ "type": "none" })),
+        Some(ToolChoice::Tool(name)) => serde_json::json!({ "type": "tool", "name": name }),
+    };
+    if let (Some(parallel), Some(said)) = (parallel, said.as_object_mut()) {
+        said.insert("disable_parallel_tool_use".to_owned(), (!parallel).into());
+    }
+    Some(said)
+}
+
+/// Writes one message, unless nothing of it can be sent. Says whether it was written.
+fn encode_message(out: &mut Vec<u8>, message: &Message) -> bool {
+    let start = out.len();
+    comma(out);
+    raw(out, r#"{"role":"#);
+    raw(
+        out,
+        match message.role() {
+            Role::User | Role::Tool => r#""user""#,
+            Role::Assistant => r#""assistant""#,
+        },
+    );
+    raw(out, r#","content":["#);
+    let first = out.len();
+    // Anything after a call makes the vendor look for its result there, so calls come last.
+    for block in message.blocks().iter().filter(|block| !matches!(block, Block::ToolCall(_))) {
+        encode_block(out, block);
+    }
+    for call in message.calls() {
+        encode_call(out, call);
+    }
+    if out.len() == first {
+        out.truncate(start);
+        return false;
+    }
+    raw(out, "]}");
+    true
+}
+
+fn encode_block(out: &mut Vec<u8>, block: &Block) {
+    match block {
+        Block::Text(text) => encode_text(out, text),
+        Block::Image(image) => encode_image(out, image),
+        Block::ToolCall(call) => encode_call(out, call),
+        Block::ToolResult(result) => encode_result(out, result),
+        Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
+        Block::Vendor(data) => {
+            if let Some(json) = ours(Some(data)) {
+                comma(out);
+                raw(out, json);
+            }
+        }
+    }
+}
+
+/// White space alone is refused.
+fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
+    if text.text().trim().is_empty() {
+        return;
+    }
+    comma(out);
+    raw(out, r#"{"type":"text""#);
+    member(out, "text", text.text());
+    members(out, ours(text.vendor()));
+    out.push(b'}');
+}
+
+/// Only what is signed goes back, byte for byte; other models' thinking means nothing here.
+fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
+    let Some(json) = ours(reasoning.vendor()) else { return };
+    comma(out);
+    if json.contains(r#""type""#) && crate::wire::tolerant::Members::of(json).get("type").is_some()
+    {
+        raw(out, json);
+        return;
+    }
+    raw(out, r#"{"type":"thinking""#);
+    member(out, "thinking", reasoning.text());
+    members(out, Some(json));
+    out.push(b'}');
+}
+
+fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
+    comma(out);
+    raw(out, r#"{"type":"tool_use""#);
+    member(out, "id", &names::id(call.id(), ID_LIMIT));
+    member(out, "name", &names::tool(call.name()));
+    key(out, "input");
+    raw(out, object(call.arguments()));
+    members(out, ours(call.vendor()));
+    out.push(b'}');
+}
+
+fn encode_result(out: &mut Vec<u8>, result: &ToolResult) {
+    comma(out);
+    raw(out, r#"{"type":"tool_result""#);
+    member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
+    raw(out, r#","content":["#);
+    let first = out.len();
+    for part in result.content() {
+        match part {
+            // Of a call that went wrong only words are taken.
+            ToolContent::Image { .. } if result.is_error() => {}
+            ToolContent::Image { mime, data } => {
+                encode_image(out, &Image::from_bytes(mime, data));
+            }
+            ToolContent::Text(text) => encode_words(out, text),
+            ToolContent::Json(value) => encode_words(out, &value.to_string()),
+        }
+    }
+    if out.len() == first {
+        // An empty list is refused.
+        encode_words(out, "(no output)");
+    }
+    out.push(b']');
+    if result.is_error() {
+        raw(out, r#","is_error":true"#);
+    }
+    out.push(b'}');
+}
+
+fn encode_words(out: &mut Vec<u8>, text: &str) {
+    if !text.trim().is_empty() {
+        comma(out);
+        raw(out, r#"{"type":"text""#);
+        member(out, "text", text);
+        out.push(b'}');
+    }
+}
+
+fn encode_image(out: &mut Vec<u8>, image: &Image) {
+    comma(out);
+    raw(out, r#"{"type":"image","source":{"type":"#);
+    match image {
+        Image::Data { mime, data } => {
+            raw(out, r#""base64""#);
+            member(out, "media_type", mime);
+            member(out, "data", data);
+        }
+        Image::Url { url } => {
+            raw(out, r#""url""#);
+            member(out, "url", url);
+        }
+    }
+    raw(out, "}}");
+}
+
+/// Vendor data, if it is of this wire.
+fn ours(data: Option<&VendorData>) -> Option<&str> {
+    data.filter(|data| data.wire() == WIRE).map(VendorData::json)
+}
+
+/// Writes the members of an object into the object that is being written.
+fn members(out: &mut Vec<u8>, json: Option<&str>) {
+    let inner = inner(json.unwrap_or_default());
+    if !inner.is_empty() {
+        comma(out);
+        raw(out, inner);
+    }
+}

@@ -1,0 +1,16 @@
+//! The Messages protocol of Anthropic, and of the servers that speak it too.
+//!
+//! See the vendor's documentation of the Messages API and of its streaming.
+
+mod block;
+mod decode;
+mod encode;
+mod thinking;
+
+pub use self::{
+    decode::{Answer, decoder},
+    encode::{Options, encode},
+};
+
+/// The name under which vendor data of this wire is kept.
+pub const WIRE: &str = "anthropic";

@@ -1,0 +1,163 @@
+//! The errors that vendors report, in the shapes they have been seen in: one reader for the body
+//! of an answer that is no success and for an error inside a stream.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::tolerant::{Members, Obj, Text};
+use crate::error::{Error, ErrorKind};
+
+/// What an error body says.
+#[derive(Debug, Default)]
+struct Said {
+    message: Option<String>,
+    code: Option<String>,
+    /// A code that is a number: often the HTTP status once more.
+    number: Option<u16>,
+    kind: Option<String>,
+    request_id: Option<String>,
+}
+
+/// The error that `body` tells of, or `None` if it tells of none.
+///
+/// Known shapes: `{"error": {"message", "type", "code"}}` with the code as text, number or null,
+/// `{"error": "text"}`, `{"code", "error": "text"}`, `{"detail": "text"}`,
+/// `{"message", "type", "code"}`.
+pub(super) fn in_json(body: &str) -> Option<Error> {
+    let members = serde_json::from_str::<Obj<Members<'_>>>(body).ok()?.0?;
+    let mut said = Said::default();
+    for name in ["error", "detail", "errors", "error_message"] {
+        let Some(json) = members.get(name) else { continue };
+        if json.starts_with('{') {
+            said.read(&Members::of(json));
+            if said.message.is_none() {
+                said.message = Some(json.to_owned());
+            }
+        } else if json.starts_with('[') {
+            said.message = Some(json.to_owned());
+        } else if let Some(text) = text(Some(json)) {
+            said.message = Some(text);
+        } else {
+            continue;
+        }
+        break;
+    }
+    let said_inside = said.message.is_some();
+    said.read(&members);
+    // Only a body that names an error may be read as one by its other members.
+    if !said_inside && said.message.is_none() {
+        return None;
+    }
+    Some(said.into_error())
+}
+
+impl Said {
+    /// Reads the members that are not known yet.
+    fn read(&mut self, members: &Members<'_>) {
+        set(&mut self.message, text(members.get("message")));
+        let kind = text(members.get("type")).filter(|kind| kind != "error");
+        set(&mut self.kind, kind);
+        set(&mut self.request_id, text(members.get("request_id")));
+        if let Some(json) = members.get("details").filter(|json| json.starts_with('{')) {
+            set(&mut self.code, text(Members::of(json).get("error_code")));
+        }
+        for name in ["code", "status_code", "raw_status_code", "status"] {
+            let Some(code) = text(members.get(name)) else { continue };
+            match code.parse::<u16>() {
+                Ok(number) => self.number = self.number.or(Some(number)),
+                Err(_) if name == "code" => set(&mut self.code, Some(code)),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn into_error(self) -> Error {
+        let Self { message, code, number, kind, request_id } = self;
+        let message = message.unwrap_or_else(|| "the vendor gives no reason".to_owned());
+        let wait = retry_in(&message);
+        let mut err = Error::new(ErrorKind::Api, message);
+        if let Some(wait) = wait {
+            err = err.with_retry_after(wait);
+        }
+        if let Some(number) = number.filter(|number| (400..600).contains(number)) {
+            err = err.with_status(number);
+        }
+        if let Some(code) = code.or(kind).or_else(|| number.map(|number| number.to_string())) {
+            err = err.with_code(code);
+        }
+        if let Some(id) = request_id {
+            err = err.with_request_id(id);
+        }
+        err
+    }
+}
+
+/// The error of an answer whose status is no success, whatever its body is.
+pub(crate) fn of_body(status: u16, body: &[u8]) -> Error {
+    let body = String::from_utf8_lossy(body);
+    let body = body.trim_start_matches('\u{feff}').trim();
+    // A proxy may send an error as an event stream.
+    let data = body.lines().find_map(|line| line.strip_prefix("data:")).map(str::trim);
+    let found = in_json(body).or_else(|| data.and_then(in_json));
+    found.unwrap_or_else(|| Error::new(ErrorKind::Api, plain(status, body))).with_status(status)
+}
+
+/// The error in the body of a success that is no stream, if there is one.
+pub(crate) fn in_success(body: &[u8]) -> Option<Error> {
+    let body = String::from_utf8_lossy(body);
+    let members = serde_json::from_str::<Obj<Members<'_>>>(&body).ok()?.0?;
+    let named = ["error", "detail"].iter().find_map(|name| members.get(name));
+    named.filter(|json| *json != "null").and_then(|_| in_json(&body))
+}
+
+/// What can be said of a body that is no error object: its beginning, without markup.
+fn plain(status: u16, body: &str) -> String {
+    let mut words = String::new();
+    let mut inside_tag = false;
+    for part in body.chars().take(4096) {
+        match part {
+            '<' => inside_tag = true,
+            '>' if inside_tag => {
+                inside_tag = false;
+                words.push(' ');
+            }
+            _ if inside_tag => {}
+            part => words.push(part),
+        }
+    }
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let words: String = words.join(" ").chars().take(300).collect();
+    match words.is_empty() {
+        true => format!("the server answered with status {status} and no words"),
+        false => words,
+    }
+}
+
+/// Inside a stream there are no headers, and the time to wait stands in the words: "Please try
+/// again in 1.3s".
+fn retry_in(message: &str) -> Option<Duration> {
+    let (_, rest) = message.split_once("try again in ")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let (number, unit) = rest.split_at(end);
+    let number: f64 = number.trim_end_matches('.').parse().ok()?;
+    let unit = unit.trim_start();
+    let seconds = match unit {
+        unit if unit.starts_with("ms") => number / 1000.0,
+        unit if unit.starts_with('m') => number * 60.0,
+        unit if unit.starts_with('s') => number,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn set(field: &mut Option<String>, value: Option<String>) {
+    if field.is_none() {
+        *field = value;
+    }
+}
+
+fn text(json: Option<&str>) -> Option<String> {
+    let text = Text::deserialize(&mut serde_json::Deserializer::from_str(json?)).ok()?;
+    text.owned()
+}

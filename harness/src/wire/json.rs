@@ -1,0 +1,144 @@
+//! Writes the JSON of a request straight into its bytes, so that nothing is copied on the way.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    error::{Error, ErrorKind},
+    message::Image,
+};
+
+/// The body of a request: members that are written one by one. A member that the user's own
+/// words replace is not written.
+pub(super) struct Body<'a> {
+    out: Vec<u8>,
+    extra: &'a Map<String, Value>,
+}
+
+impl<'a> Body<'a> {
+    /// A body with the user's own members.
+    ///
+    /// # Errors
+    /// Fails if one of them is of what a provider must say itself.
+    pub(super) fn new(extra: &'a Map<String, Value>, reserved: &[&str]) -> Result<Self, Error> {
+        if let Some(name) = reserved.iter().find(|name| extra.contains_key(**name)) {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                format!("`extra` cannot replace `{name}`: it is made of the conversation"),
+            ));
+        }
+        Ok(Self { out: vec![b'{'], extra })
+    }
+
+    /// Writes a member, unless the user's own words replace it.
+    pub(super) fn member(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+        if !self.extra.contains_key(name) {
+            key(&mut self.out, name);
+            write(&mut self.out);
+        }
+    }
+
+    /// Writes a member of which the value is at hand.
+    pub(super) fn value(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
+        self.member(name, |out| put(out, value));
+    }
+
+    /// Writes a member, if there is a value.
+    pub(super) fn maybe(&mut self, name: &str, value: Option<&(impl Serialize + ?Sized)>) {
+        if let Some(value) = value {
+            self.value(name, value);
+        }
+    }
+
+    /// Writes the tools: `own` first, then those among the user's own members, such as tools that
+    /// the vendor runs itself.
+    pub(super) fn tools(&mut self, own: impl FnOnce(&mut Vec<u8>)) {
+        let more = self.extra.get("tools").and_then(Value::as_array);
+        let before = self.out.len();
+        key(&mut self.out, "tools");
+        self.out.push(b'[');
+        let start = self.out.len();
+        own(&mut self.out);
+        for tool in more.into_iter().flatten() {
+            comma(&mut self.out);
+            put(&mut self.out, tool);
+        }
+        if self.out.len() == start {
+            // An empty list is refused.
+            self.out.truncate(before);
+        } else {
+            self.out.push(b']');
+        }
+    }
+
+    /// The whole body.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        for (name, value) in self.extra {
+            // With `null` a member that is written by default is left out.
+            if !value.is_null() && name != "tools" {
+                key(&mut self.out, name);
+                put(&mut self.out, value);
+            }
+        }
+        self.out.push(b'}');
+        self.out
+    }
+}
+
+/// Writes the name of the next member of the object that is being written.
+pub(super) fn key(out: &mut Vec<u8>, name: &str) {
+    comma(out);
+    put(out, name);
+    out.push(b':');
+}
+
+/// Separates from what was written before, if anything was.
+pub(super) fn comma(out: &mut Vec<u8>) {
+    if !matches!(out.last(), None | Some(b'{' | b'[' | b':' | b',')) {
+        out.push(b',');
+    }
+}
+
+/// Writes a value.
+pub(super) fn put(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    let at = out.len();
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        // Only a map whose keys are no text cannot be written, and there is none.
+        out.truncate(at);
+        raw(out, "null");
+    }
+}
+
+/// Writes what is JSON already.
+pub(super) fn raw(out: &mut Vec<u8>, json: &str) {
+    out.extend_from_slice(json.as_bytes());
+}
+
+/// Writes a member that is text into the object that is being written.
+pub(super) fn member(out: &mut Vec<u8>, name: &str, text: &str) {
+    key(out, name);
+    put(out, text);
+}
+
+/// Writes a picture's address: where it is, or itself as a `data` address.
+pub(super) fn image_url(out: &mut Vec<u8>, image: &Image) {
+    match image {
+        Image::Url { url } => put(out, url),
+        Image::Data { mime, data } => put(out, &format_args!("data:{mime};base64,{data}")),
+    }
+}
+
+/// The members of an object's JSON, without the braces.
+pub(super) fn inner(json: &str) -> &str {
+    let json = json.trim();
+    json.strip_prefix('{').and_then(|json| json.strip_suffix('}')).unwrap_or_default().trim()
+}
+
+/// Arguments as an object: what is no JSON object is sent as an empty one, for the model is told
+/// what it wrote by the result.
+pub(super) fn object(arguments: &str) -> &str {
+    let arguments = arguments.trim();
+    let whole = arguments.starts_with('{')
+        && serde_json::from_str::<&serde_json::value::RawValue>(arguments).is_ok();
+    if whole { arguments } else { "{}" }
+}

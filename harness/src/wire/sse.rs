@@ -1,0 +1,195 @@
+//! Splits a byte stream into server-sent events.
+//! It knows no JSON and no vendor; the wires say what the events mean.
+
+use memchr::memchr2;
+
+use crate::error::{Error, ErrorKind};
+
+/// One event: its name, if it has one, and its data. Lines of data are joined by a line feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The value of the `event` field; empty if there is none.
+    pub event: &'a [u8],
+    /// The value of the `data` fields.
+    pub data: &'a [u8],
+}
+
+/// Splits bytes into records, wherever the bytes are cut.
+///
+/// Lines may end in LF, CR or CRLF, a byte order mark may lead, comments are skipped, and the
+/// blank line after the last event may be missing. Data that arrives in one piece is not copied.
+///
+/// Some old servers report a failure on a line `error: ..` that is no data field; it is handed
+/// over as a record named `error`.
+///
+/// ```
+/// use harness::wire::SseParser;
+///
+/// let mut seen = Vec::new();
+/// let mut parser = SseParser::new(1024);
+/// for piece in [&b"data: on"[..], b"e\r", b"\n\r\n: a comment\ndata: two\n\n"] {
+///     parser.push(piece, |record| Ok(seen.push(record.data.to_vec())))?;
+/// }
+/// assert_eq!(seen, [b"one", b"two"]);
+/// # Ok::<(), harness::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SseParser {
+    /// The start of a line whose end has not come.
+    line: Vec<u8>,
+    event: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    /// The last byte was a carriage return, so a line feed would belong to it.
+    after_cr: bool,
+    /// Nothing but the byte order mark may still be dropped.
+    at_start: bool,
+    limit: usize,
+}
+
+impl SseParser {
+    /// A parser that takes events of at most `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            line: Vec::new(),
+            event: Vec::new(),
+            data: Vec::new(),
+            has_data: false,
+            after_cr: false,
+            at_start: true,
+            limit,
+        }
+    }
+
+    /// Takes the next bytes and hands over each record that they complete.
+    ///
+    /// # Errors
+    /// Fails with the error of `each`, or as too large if an event passes the limit. After an
+    /// error the parser is not used again.
+    pub fn push(
+        &mut self,
+        bytes: &[u8],
+        mut each: impl FnMut(Record<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut bytes = bytes;
+        if self.after_cr && !bytes.is_empty() {
+            self.after_cr = false;
+            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
+        }
+        while let Some(at) = memchr2(b'\r', b'\n', bytes) {
+            let (part, rest) = bytes.split_at(at);
+            bytes = self.skip_line_end(rest);
+            if self.line.is_empty() {
+                self.check(part.len())?;
+                bytes = self.take_line(part, bytes, &mut each)?;
+            } else {
+                self.line.extend_from_slice(part);
+                self.check(self.line.len())?;
+                let mut line = std::mem::take(&mut self.line);
+                bytes = self.take_line(&line, bytes, &mut each)?;
+                line.clear();
+                self.line = line;
+            }
+        }
+        self.line.extend_from_slice(bytes);
+        self.check(self.line.len())
+    }
+
+    /// Hands over an event at the end of the stream that no blank line follows.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn finish(
+        &mut self,
+        mut each: impl FnMut(Record<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.take_line(&line, b"", &mut each)?;
+        }
+        self.take_line(b"", b"", &mut each)?;
+        Ok(())
+    }
+
+    /// Takes one whole line and returns the bytes after it. The blank line that follows a single
+    /// line of data is taken with it, so that the data need not be kept.
+    fn take_line<'a>(
+        &mut self,
+        line: &[u8],
+        rest: &'a [u8],
+        each: &mut impl FnMut(Record<'_>) -> Result<(), Error>,
+    ) -> Result<&'a [u8], Error> {
+        let line = match std::mem::take(&mut self.at_start) {
+            true => line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line),
+            false => line,
+        };
+        if line.is_empty() {
+            if self.has_data {
+                each(Record { event: &self.event, data: &self.data })?;
+            }
+            self.data.clear();
+            self.has_data = false;
+            self.event.clear();
+            return Ok(rest);
+        }
+        let (name, value) = match memchr::memchr(b':', line) {
+            Some(at) => {
+                let (name, value) = line.split_at(at);
+                let value = value.get(1..).unwrap_or_default();
+                (name, value.strip_prefix(b" ").unwrap_or(value))
+            }
+            None => (line, &b""[..]),
+        };
+        match name {
+            b"data"
+                if !self.has_data && rest.first().is_some_and(|b| matches!(b, b'\r' | b'\n')) =>
+            {
+                each(Record { event: &self.event, data: value })?;
+                self.event.clear();
+                return Ok(self.skip_line_end(rest));
+            }
+            b"data" => {
+                if self.has_data {
+                    self.data.push(b'\n');
+                }
+                self.check(self.data.len().saturating_add(value.len()))?;
+                self.data.extend_from_slice(value);
+                self.has_data = true;
+            }
+            b"event" => {
+                self.event.clear();
+                self.event.extend_from_slice(value);
+            }
+            b"error" => each(Record { event: b"error", data: value })?,
+            _ => {}
+        }
+        Ok(rest)
+    }
+
+    /// Drops one line end, of which the line feed may still be on its way.
+    fn skip_line_end<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        match bytes {
+            [b'\r', b'\n', rest @ ..] | [b'\n', rest @ ..] => rest,
+            [b'\r'] => {
+                self.after_cr = true;
+                b""
+            }
+            [b'\r', rest @ ..] => rest,
+            rest => rest,
+        }
+    }
+
+    fn check(&self, size: usize) -> Result<(), Error> {
+        if size <= self.limit {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "one event of the answer is larger than {} bytes; raise `Limits::event` if that \
+                 is meant to be",
+                self.limit
+            ),
+        ))
+    }
+}

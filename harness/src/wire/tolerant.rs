@@ -1,0 +1,358 @@
+//! Values read out of a vendor's JSON without ever failing on their type: servers send `null`,
+//! numbers as text and text as numbers where the specification says otherwise.
+
+use std::{borrow::Cow, fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+};
+use serde_json::value::RawValue;
+
+/// Text; a number counts as its digits, and anything else as no text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl Text<'_> {
+    /// The text, unless there is none.
+    pub(super) fn some(&self) -> Option<&str> {
+        (!self.0.is_empty()).then_some(&*self.0)
+    }
+
+    /// The text as an own string, unless there is none.
+    pub(super) fn owned(&self) -> Option<String> {
+        self.some().map(str::to_owned)
+    }
+}
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Text, or a list of parts of which some are text; anything else counts as neither.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TextOrList<'a> {
+    pub(super) text: Text<'a>,
+    pub(super) list: Vec<&'a RawValue>,
+}
+
+/// A count; text that holds digits counts as the number, and anything else as unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count(pub(super) Option<u64>);
+
+/// An object; anything else counts as none.
+#[derive(Clone, Debug)]
+pub(super) struct Obj<T>(pub(super) Option<T>);
+
+impl<T> Default for Obj<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+/// A list; anything else counts as empty.
+#[derive(Clone, Debug)]
+pub(super) struct List<T>(pub(super) Vec<T>);
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+/// The members of an object in their order, each byte for byte.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Members<'a> {
+    /// The members of `json`; none if it is no object.
+    pub(super) fn of(json: &'a str) -> Self {
+        serde_json::from_str::<Obj<Self>>(json).ok().and_then(|found| found.0).unwrap_or_default()
+    }
+
+    /// The JSON of the member of this name.
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().find(|(member, _)| member == name).map(|(_, value)| value.get())
+    }
+}
+
+/// The text that this JSON is; see [`Text`].
+pub(super) fn text_of(json: Option<&str>) -> String {
+    let text = json.and_then(|json| serde_json::from_str::<Text<'_>>(json).ok());
+    text.unwrap_or_default().0.into_owned()
+}
+
+/// The elements of a list, each byte for byte; none if it is no list.
+pub(super) fn elements(json: &str) -> Vec<&str> {
+    let list = serde_json::from_str::<List<&RawValue>>(json).unwrap_or_default();
+    list.0.into_iter().map(RawValue::get).collect()
+}
+
+/// An object of these members, or nothing if there are none.
+pub(super) fn join<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
+    let members: Vec<String> =
+        members.map(|(name, value)| format!("{}:{value}", serde_json::json!(name))).collect();
+    (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
+}
+
+/// Answers every kind of value; a kind that is not overridden counts as nothing.
+macro_rules! ignoring {
+    ($($rest:item)*) => {
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("any value")
+        }
+        $($rest)*
+    };
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    ignoring! {
+        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+            Ok(Text(Cow::Borrowed(text)))
+        }
+        fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
+            Ok(Text(Cow::Owned(text.to_owned())))
+        }
+        fn visit_string<E: Error>(self, text: String) -> Result<Text<'de>, E> {
+            Ok(Text(Cow::Owned(text)))
+        }
+        fn visit_u64<E: Error>(self, number: u64) -> Result<Text<'de>, E> {
+            Ok(Text(Cow::Owned(number.to_string())))
+        }
+        fn visit_i64<E: Error>(self, number: i64) -> Result<Text<'de>, E> {
+            Ok(Text(Cow::Owned(number.to_string())))
+        }
+        fn visit_f64<E: Error>(self, number: f64) -> Result<Text<'de>, E> {
+            Ok(Text(Cow::Owned(number.to_string())))
+        }
+        fn visit_bool<E: Error>(self, _: bool) -> Result<Text<'de>, E> {
+            Ok(Text::default())
+        }
+        fn visit_unit<E: Error>(self) -> Result<Text<'de>, E> {
+            Ok(Text::default())
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Text<'de>, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(Text::default())
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok(Text::default())
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextOrListVisitor;
+
+impl<'de> Visitor<'de> for TextOrListVisitor {
+    type Value = TextOrList<'de>;
+
+    ignoring! {
+        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList { text: Text(Cow::Borrowed(text)), list: Vec::new() })
+        }
+        fn visit_str<E: Error>(self, text: &str) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList { text: Text(Cow::Owned(text.to_owned())), list: Vec::new() })
+        }
+        fn visit_u64<E: Error>(self, _: u64) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList::default())
+        }
+        fn visit_i64<E: Error>(self, _: i64) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList::default())
+        }
+        fn visit_f64<E: Error>(self, _: f64) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList::default())
+        }
+        fn visit_bool<E: Error>(self, _: bool) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList::default())
+        }
+        fn visit_unit<E: Error>(self) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList::default())
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TextOrList<'de>, A::Error> {
+            let mut list = Vec::new();
+            while let Some(value) = seq.next_element()? {
+                list.push(value);
+            }
+            Ok(TextOrList { text: Text::default(), list })
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextOrList<'de>, A::Error> {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok(TextOrList::default())
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for TextOrList<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(TextOrListVisitor)
+    }
+}
+
+struct CountVisitor;
+
+impl<'de> Visitor<'de> for CountVisitor {
+    type Value = Count;
+
+    ignoring! {
+        fn visit_u64<E: Error>(self, number: u64) -> Result<Count, E> {
+            Ok(Count(Some(number)))
+        }
+        fn visit_i64<E: Error>(self, number: i64) -> Result<Count, E> {
+            Ok(Count(u64::try_from(number).ok()))
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range is checked"
+        )]
+        fn visit_f64<E: Error>(self, number: f64) -> Result<Count, E> {
+            Ok(Count((0.0..9.0e15).contains(&number).then_some(number as u64)))
+        }
+        fn visit_str<E: Error>(self, text: &str) -> Result<Count, E> {
+            Ok(Count(text.trim().parse().ok()))
+        }
+        fn visit_bool<E: Error>(self, _: bool) -> Result<Count, E> {
+            Ok(Count(None))
+        }
+        fn visit_unit<E: Error>(self) -> Result<Count, E> {
+            Ok(Count(None))
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Count, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(Count(None))
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Count, A::Error> {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok(Count(None))
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(CountVisitor)
+    }
+}
+
+struct ObjVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjVisitor<T> {
+    type Value = Obj<T>;
+
+    ignoring! {
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Obj<T>, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map)).map(|value| Obj(Some(value)))
+        }
+        fn visit_str<E: Error>(self, _: &str) -> Result<Obj<T>, E> {
+            Ok(Obj(None))
+        }
+        fn visit_u64<E: Error>(self, _: u64) -> Result<Obj<T>, E> {
+            Ok(Obj(None))
+        }
+        fn visit_i64<E: Error>(self, _: i64) -> Result<Obj<T>, E> {
+            Ok(Obj(None))
+        }
+        fn visit_f64<E: Error>(self, _: f64) -> Result<Obj<T>, E> {
+            Ok(Obj(None))
+        }
+        fn visit_bool<E: Error>(self, _: bool) -> Result<Obj<T>, E> {
+            Ok(Obj(None))
+        }
+        fn visit_unit<E: Error>(self) -> Result<Obj<T>, E> {
+            Ok(Obj(None))
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Obj<T>, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(Obj(None))
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Obj<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ObjVisitor(PhantomData))
+    }
+}
+
+struct ListVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+    type Value = List<T>;
+
+    ignoring! {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(value) = seq.next_element()? {
+                all.push(value);
+            }
+            Ok(List(all))
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<List<T>, A::Error> {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok(List(Vec::new()))
+        }
+        fn visit_str<E: Error>(self, _: &str) -> Result<List<T>, E> {
+            Ok(List(Vec::new()))
+        }
+        fn visit_u64<E: Error>(self, _: u64) -> Result<List<T>, E> {
+            Ok(List(Vec::new()))
+        }
+        fn visit_i64<E: Error>(self, _: i64) -> Result<List<T>, E> {
+            Ok(List(Vec::new()))
+        }
+        fn visit_f64<E: Error>(self, _: f64) -> Result<List<T>, E> {
+            Ok(List(Vec::new()))
+        }
+        fn visit_bool<E: Error>(self, _: bool) -> Result<List<T>, E> {
+            Ok(List(Vec::new()))
+        }
+        fn visit_unit<E: Error>(self) -> Result<List<T>, E> {
+            Ok(List(Vec::new()))
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ListVisitor(PhantomData))
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+        let mut all = Vec::new();
+        while let Some((name, value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+            all.push((name.0, value));
+        }
+        Ok(Members(all))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(MembersVisitor)
+    }
+}

@@ -1,0 +1,162 @@
+//! Calls that only read start while the model still speaks; nothing else does.
+
+use harness::{
+    Agent, CallOutcome, Outcome, Permissions, StopReason,
+    testing::{Gate, ScriptedProvider, ScriptedReply, outline, reply},
+};
+use serde_json::json;
+
+use crate::probe::{Log, READ, WRITE, Work, tool};
+
+/// The model makes calls, is held at a gate in the middle of its turn, and goes on with words.
+/// Gives what the tools had done when the model was held, and at the end.
+async fn run(
+    said: ScriptedReply,
+    hold: &Gate,
+    build: impl Fn(harness::agent::AgentBuilder) -> harness::agent::AgentBuilder,
+) -> (Vec<String>, Vec<String>, String) {
+    let log = Log::default();
+    let model = ScriptedProvider::new([said, reply().text("Done.")]);
+    let tools =
+        [tool("look", READ, &log, Work::Steps(1)), tool("write", WRITE, &log, Work::Steps(1))];
+    let agent = build(Agent::builder(model).tools(tools)).build().expect("an agent");
+    let mut chat = agent.chat();
+    let watched = log.clone();
+    let test = async {
+        hold.reached().await;
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        let held = watched.lines();
+        hold.open();
+        held
+    };
+    let (_, held) = tokio::join!(chat.send("Go.").into_future(), test);
+    (held, log.lines(), outline(chat.transcript().messages()))
+}
+
+#[tokio::test]
+async fn a_read_runs_while_the_model_speaks_and_its_result_is_used() {
+    let hold = Gate::new();
+    let said = reply().call("look", json!({})).wait_for(&hold).text("And so on.");
+    let (held, all, told) = run(said, &hold, |agent| agent).await;
+    assert_eq!(held, ["begin look", "end look"]);
+    assert_eq!(all, held, "it is not run again");
+    assert!(told.contains("tool: succeeded: look is done"), "{told}");
+}
+
+#[tokio::test]
+async fn it_starts_as_soon_as_its_arguments_are_whole_without_an_end_mark() {
+    let hold = Gate::new();
+    let said =
+        reply().begin_call("a", "look").arguments("{").arguments("}").wait_for(&hold).end_call();
+    let (held, all, _) = run(said, &hold, |agent| agent).await;
+    assert_eq!(held, ["begin look", "end look"]);
+    assert_eq!(all, held);
+}
+
+#[tokio::test]
+async fn what_does_not_only_read_waits_for_the_end_of_the_turn() {
+    let hold = Gate::new();
+    let said = reply().call("write", json!({})).wait_for(&hold).text("Well.");
+    let (held, all, _) = run(said, &hold, |agent| agent).await;
+    assert_eq!(held, [""; 0]);
+    assert_eq!(all, ["begin write", "end write"]);
+}
+
+#[tokio::test]
+async fn a_read_after_a_write_waits_for_the_write() {
+    let hold = Gate::new();
+    let said =
+        reply().call("write", json!({})).call("look", json!({})).wait_for(&hold).text("Well.");
+    let (held, all, _) = run(said, &hold, |agent| agent).await;
+    assert_eq!(held, [""; 0]);
+    assert_eq!(all, ["begin write", "end write", "begin look", "end look"]);
+}
+
+#[tokio::test]
+async fn what_needs_approval_or_is_denied_waits() {
+    for permissions in
+        [Permissions::default().ask("look"), Permissions::default().deny("look", "no")]
+    {
+        let hold = Gate::new();
+        let said = reply().call("look", json!({})).wait_for(&hold).text("Well.");
+        let (held, all, _) = run(said, &hold, |agent| agent.permissions(permissions.clone())).await;
+        assert_eq!((held.len(), all.len()), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn it_can_be_switched_off() {
+    let hold = Gate::new();
+    let said = reply().call("look", json!({})).wait_for(&hold).text("Well.");
+    let (held, all, _) = run(said, &hold, |agent| agent.early_start(false)).await;
+    assert_eq!(held, [""; 0]);
+    assert_eq!(all, ["begin look", "end look"]);
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_start_nothing() {
+    let hold = Gate::new();
+    let said = reply().call_text("look", "[1]").wait_for(&hold).text("Well.");
+    let (held, all, told) = run(said, &hold, |agent| agent).await;
+    assert_eq!((held.len(), all.len()), (0, 0));
+    assert!(told.contains("must be a JSON object"), "{told}");
+}
+
+#[tokio::test]
+async fn arguments_that_go_on_after_a_whole_value_are_run_as_sealed() {
+    let hold = Gate::new();
+    // `{}` looks whole, and then more comes: the first start is thrown away.
+    let said = reply()
+        .begin_call("a", "look")
+        .arguments("{}")
+        .wait_for(&hold)
+        .arguments("garbage")
+        .end_call();
+    let (held, all, told) = run(said, &hold, |agent| agent).await;
+    assert_eq!(held, ["begin look", "end look"]);
+    assert_eq!(all, held);
+    assert!(told.contains("failed: the arguments are not valid JSON"), "{told}");
+}
+
+#[tokio::test]
+async fn of_a_turn_that_may_not_run_only_the_truth_is_kept() {
+    let refused = |hold: &Gate| {
+        reply().call("look", json!({})).wait_for(hold).text("No.").stop(StopReason::Refused)
+    };
+    let truncated = |hold: &Gate| {
+        reply().call("look", json!({})).wait_for(hold).text("So f").stop(StopReason::Truncated)
+    };
+    let failed = |hold: &Gate| reply().call("look", json!({})).wait_for(hold).overloaded();
+    for (name, said, kept) in [
+        ("refused", &refused as &dyn Fn(&Gate) -> ScriptedReply, false),
+        ("truncated", &truncated, true),
+        ("failed", &failed, true),
+    ] {
+        let hold = Gate::new();
+        let (held, all, told) = run(said(&hold), &hold, |agent| agent).await;
+        assert_eq!(held, ["begin look", "end look"], "{name}");
+        assert_eq!(all, held, "{name}: nothing runs after it");
+        assert_eq!(told.contains("tool: succeeded: look is done"), kept, "{name}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_was_stopped_is_told_so() {
+    let (log, hold) = (Log::default(), Gate::new());
+    let never = Gate::new();
+    let model =
+        ScriptedProvider::new([reply().call("look", json!({})).wait_for(&hold).overloaded()]);
+    let look = tool("look", READ, &log, Work::Gate(never.clone()));
+    let mut chat = Agent::builder(model).tools([look]).build().expect("an agent").chat();
+    let test = async {
+        never.reached().await;
+        hold.open();
+    };
+    let (stopped, ()) = tokio::join!(chat.send("Go.").into_future(), test);
+    assert_eq!(stopped.expect_err("no answer").outcome(), Outcome::Failed);
+    let last = chat.transcript().messages().last().expect("results");
+    let result = last.results().next().expect("a result");
+    assert_eq!(result.outcome(), CallOutcome::StoppedReading);
+}

@@ -1,0 +1,261 @@
+//! The loop as a table: these facts have happened, so this comes next.
+
+use harness::{
+    Block, CallOutcome, Message, SideEffect, SideEffects, StopReason, ToolCall, ToolResult, Usage,
+    agent::{Action, Machine},
+    journal::{Decision, Entry, InterruptCause},
+};
+
+const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
+const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
+
+fn user() -> Entry {
+    Entry::UserSaid { message: Message::user("go") }
+}
+
+/// The model says these words, if any, and makes these calls.
+fn reply(stop: StopReason, text: &str, calls: &[&str]) -> Entry {
+    let message = message(text, calls);
+    let (provider, model) = ("scripted".to_owned(), "none".to_owned());
+    Entry::ModelReplied { message, stop, usage: Usage::default(), provider, model }
+}
+
+fn message(text: &str, calls: &[&str]) -> Option<Message> {
+    let text = (!text.is_empty()).then(|| Block::text(text));
+    let calls = calls.iter().map(|id| Block::ToolCall(ToolCall::new(*id, "tool", "{}")));
+    let blocks: Vec<Block> = text.into_iter().chain(calls).collect();
+    (!blocks.is_empty()).then(|| Message::assistant(blocks))
+}
+
+fn interrupted(text: &str, calls: &[&str]) -> Entry {
+    let cause = InterruptCause::Program;
+    Entry::Interrupted { message: message(text, calls), usage: Usage::default(), cause }
+}
+
+fn allowed(call: &str, side_effects: SideEffects) -> Entry {
+    Entry::CallDecided { call: call.into(), decision: Decision::Allow { side_effects } }
+}
+
+fn denied(call: &str) -> Entry {
+    Entry::CallDecided { call: call.into(), decision: Decision::Deny { reason: "no".into() } }
+}
+
+fn started(call: &str) -> Entry {
+    Entry::CallStarted { call: call.into() }
+}
+
+fn finished(call: &str) -> Entry {
+    let result = ToolResult::new(call, CallOutcome::Succeeded, ["done".into()]);
+    Entry::CallFinished { result }
+}
+
+fn after(facts: &[Entry]) -> Machine {
+    let mut machine = Machine::new(2);
+    for fact in facts {
+        machine.apply(fact).unwrap_or_else(|err| panic!("{fact:?}: {err}"));
+    }
+    machine
+}
+
+/// What comes next, in a few words.
+fn next(facts: &[Entry]) -> String {
+    let ids = |calls: &[ToolCall]| {
+        calls.iter().map(|call| call.id().to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    match after(facts).next() {
+        Action::AwaitUser => "await".into(),
+        Action::CallProvider => "ask".into(),
+        Action::Decide(calls) => format!("decide {}", ids(&calls)),
+        Action::RunCalls(calls) => format!("run {}", ids(&calls)),
+        Action::AwaitResults => "wait".into(),
+        Action::Settle(facts) => {
+            let told = facts.iter().map(|fact| match fact {
+                Entry::CallFinished { result } => {
+                    format!("{} {:?}", result.call_id(), result.outcome())
+                }
+                other => panic!("settled by {other:?}"),
+            });
+            format!("settle {}", told.collect::<Vec<_>>().join(", "))
+        }
+        Action::Finish(outcome) => format!("{outcome:?}"),
+    }
+}
+
+#[test]
+fn facts_lead_to_actions() {
+    use StopReason::{Complete, Paused, Refused, ToolCalls, Truncated};
+    let turn = || [user(), reply(ToolCalls, "", &["a", "b", "c", "d"])];
+    let decided = || {
+        let effects =
+            [allowed("a", READ), allowed("b", READ), allowed("c", WRITE), allowed("d", READ)];
+        [turn().to_vec(), effects.to_vec()].concat()
+    };
+    let with = |before: Vec<Entry>, more: &[Entry]| [before, more.to_vec()].concat();
+    let table: Vec<(&str, Vec<Entry>, &str)> = vec![
+        ("nothing was said", vec![], "await"),
+        ("the user spoke", vec![user()], "ask"),
+        ("an answer", vec![user(), reply(Complete, "hi", &[])], "Answered"),
+        ("an empty answer", vec![user(), reply(Complete, "", &[])], "Answered"),
+        ("a call under `complete`", vec![user(), reply(Complete, "", &["a"])], "decide a"),
+        ("paused", vec![user(), reply(Paused, "so far", &[])], "ask"),
+        ("refused", vec![user(), reply(Refused, "no", &[])], "Refused"),
+        ("cut off", vec![user(), reply(Truncated, "so f", &[])], "Truncated"),
+        (
+            "a call in an answer that was cut off",
+            vec![user(), reply(Truncated, "", &["a"])],
+            "settle a NotStarted",
+        ),
+        (
+            "and once settled",
+            vec![user(), reply(Truncated, "", &["a"]), finished("a")],
+            "Truncated",
+        ),
+        ("calls", turn().to_vec(), "decide a b c d"),
+        ("half decided", with(turn().to_vec(), &[allowed("b", READ), denied("c")]), "decide a d"),
+        ("decided", decided(), "run a b"),
+        (
+            "one of the batch ended",
+            with(decided(), &[started("a"), started("b"), finished("b")]),
+            "wait",
+        ),
+        (
+            "the batch ended",
+            with(decided(), &[started("a"), started("b"), finished("b"), finished("a")]),
+            "run c",
+        ),
+        (
+            "the write ended",
+            with(
+                decided(),
+                &[
+                    started("a"),
+                    finished("a"),
+                    started("b"),
+                    finished("b"),
+                    started("c"),
+                    finished("c"),
+                ],
+            ),
+            "run d",
+        ),
+        (
+            "all ended",
+            with(decided(), &[finished("a"), finished("b"), finished("c"), finished("d")]),
+            "ask",
+        ),
+        ("all denied", vec![user(), reply(ToolCalls, "", &["a"]), denied("a")], "ask"),
+        ("stopped while the model spoke", vec![user(), interrupted("so f", &[])], "Interrupted"),
+        ("stopped before it spoke", vec![user(), interrupted("", &[])], "Interrupted"),
+        (
+            "stopped after a whole call",
+            vec![user(), interrupted("", &["a"])],
+            "settle a NotStarted",
+        ),
+        (
+            "stopped while calls ran",
+            with(
+                decided(),
+                &[started("a"), started("b"), finished("b"), started("c"), interrupted("", &[])],
+            ),
+            "settle a StoppedReading, c InDoubt, d NotStarted",
+        ),
+        (
+            "two turns and the model wants a third",
+            vec![
+                user(),
+                reply(ToolCalls, "", &["a"]),
+                allowed("a", READ),
+                finished("a"),
+                reply(ToolCalls, "", &["b"]),
+                allowed("b", READ),
+                finished("b"),
+            ],
+            "TurnLimit",
+        ),
+        (
+            "and the user goes on",
+            vec![
+                user(),
+                reply(ToolCalls, "", &["a"]),
+                allowed("a", READ),
+                finished("a"),
+                reply(ToolCalls, "", &["b"]),
+                allowed("b", READ),
+                finished("b"),
+                user(),
+            ],
+            "ask",
+        ),
+    ];
+    for (name, facts, expected) in table {
+        assert_eq!(next(&facts), expected, "{name}");
+    }
+}
+
+#[test]
+fn facts_that_cannot_follow_are_refused_and_change_nothing() {
+    let call = || vec![user(), reply(StopReason::ToolCalls, "", &["a"])];
+    let table: Vec<(&str, Vec<Entry>, Entry)> = vec![
+        ("a reply to nothing", vec![], reply(StopReason::Complete, "hi", &[])),
+        ("the user speaks while a call waits", call(), user()),
+        ("a reply while a call waits", call(), reply(StopReason::Complete, "hi", &[])),
+        ("a decision about a call that was not made", call(), denied("z")),
+        ("a second decision", [call(), vec![allowed("a", READ)]].concat(), denied("a")),
+        ("a start without a decision", call(), started("a")),
+        ("a result for a call that was not made", call(), finished("z")),
+        ("an interrupt of nothing", vec![], interrupted("", &[])),
+        (
+            "a given transcript in the middle",
+            call(),
+            Entry::Given { transcript: Default::default() },
+        ),
+    ];
+    for (name, facts, fact) in table {
+        let mut machine = after(&facts);
+        let before = (machine.transcript().clone(), machine.next());
+        assert!(machine.apply(&fact).is_err(), "{name}");
+        assert_eq!((machine.transcript().clone(), machine.next()), before, "{name}");
+    }
+}
+
+#[test]
+fn results_join_the_transcript_in_call_order() {
+    let facts = [
+        user(),
+        reply(StopReason::ToolCalls, "", &["a", "b"]),
+        allowed("a", READ),
+        allowed("b", READ),
+        finished("b"),
+        finished("a"),
+    ];
+    let machine = after(&facts);
+    let last = machine.transcript().messages().last().expect("a message");
+    let ids: Vec<&str> = last.results().map(ToolResult::call_id).collect();
+    assert_eq!(ids, ["a", "b"]);
+    assert_eq!(machine.transcript(), after(&facts).transcript(), "the same facts, the same fold");
+}
+
+#[test]
+fn each_truth_has_words_of_its_own() {
+    let facts = [
+        user(),
+        reply(StopReason::ToolCalls, "", &["a", "b", "c"]),
+        allowed("a", READ),
+        allowed("b", WRITE),
+        allowed("c", WRITE),
+        started("a"),
+        started("b"),
+        interrupted("", &[]),
+    ];
+    let told: Vec<String> = after(&facts)
+        .settlement()
+        .map(|fact| match fact {
+            Entry::CallFinished { result } => result.to_text(),
+            other => panic!("settled by {other:?}"),
+        })
+        .collect();
+    let [reading, in_doubt, not_started] = told.as_slice() else { panic!("{told:?}") };
+    assert!(reading.contains("only reads") && reading.contains("nothing has changed"), "{reading}");
+    assert!(in_doubt.contains("may have partly run"), "{in_doubt}");
+    assert!(not_started.contains("was not started"), "{not_started}");
+}

@@ -1,0 +1,65 @@
+//! Tools that write down what they really do, so that a test can compare it with what is told.
+
+use std::sync::{Arc, Mutex};
+
+use harness::{SideEffect, SideEffects, Tool, ToolContext, ToolError, ToolOutput, testing::Gate};
+use serde_json::{Map, Value, json};
+
+pub(crate) const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
+pub(crate) const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
+pub(crate) const MUTATE: SideEffects = SideEffects::of(&[SideEffect::Mutate]);
+
+/// What tools did, in order: `begin NAME`, `end NAME`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().expect("no test panics while it writes").clone()
+    }
+
+    pub(crate) fn has(&self, line: &str) -> bool {
+        self.lines().iter().any(|written| written == line)
+    }
+
+    pub(crate) fn note(&self, line: String) {
+        self.0.lock().expect("no test panics while it writes").push(line);
+    }
+}
+
+/// What a tool does between its beginning and its end.
+#[derive(Clone)]
+pub(crate) enum Work {
+    /// Gives way to others so many times.
+    Steps(usize),
+    /// Waits at a gate.
+    Gate(Gate),
+    Fails,
+    Panics,
+}
+
+/// A tool that writes down its beginning and its end and says `NAME is done`.
+pub(crate) fn tool(name: &'static str, effects: SideEffects, log: &Log, work: Work) -> Tool {
+    let log = log.clone();
+    let run = move |_: ToolContext, _: Map<String, Value>| {
+        let (log, work) = (log.clone(), work.clone());
+        let future = async move {
+            log.note(format!("begin {name}"));
+            match work {
+                Work::Steps(steps) => {
+                    for _ in 0..steps {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                Work::Gate(gate) => gate.pass().await,
+                Work::Fails => return Err(ToolError::new(format!("{name} cannot"))),
+                Work::Panics => panic!("{name} fell"),
+            }
+            log.note(format!("end {name}"));
+            Ok(ToolOutput::from(format!("{name} is done")))
+        };
+        Box::pin(future) as harness::tool::ToolFuture
+    };
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    Tool::new(name, "Does its work.", schema, effects, run)
+}

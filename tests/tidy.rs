@@ -1,0 +1,205 @@
+//! The house rules, as code: who may import whom, how large a file may be, how it begins.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Which modules of the library each module may import.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("error", &[]),
+    ("message", &["error"]),
+    ("tool", &["error", "message"]),
+    ("toolbox", &["tool", "error"]),
+    ("provider", &["error", "message", "tool"]),
+    ("wire", &["error", "message", "provider"]),
+    ("client", &["error", "message", "provider", "wire"]),
+    ("policy", &["error", "message", "provider", "tool"]),
+    ("journal", &["error", "message", "provider", "tool"]),
+    ("agent", &["error", "message", "tool", "provider", "policy", "journal"]),
+    (
+        "testing",
+        &["error", "message", "tool", "provider", "wire", "client", "policy", "journal", "agent"],
+    ),
+    ("__private", &["error", "message", "tool"]),
+];
+
+/// Lines of one file, at most; and of the median file.
+const LONGEST: usize = 800;
+const MEDIAN: usize = 250;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Every Rust file below a folder, with its path from there.
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).expect("a folder of the project") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                if path.file_name().is_some_and(|name| name != "target") {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(folder).expect("below").display().to_string();
+                found.insert(name, fs::read_to_string(&path).expect("a text file"));
+            }
+        }
+    }
+    found
+}
+
+/// The module of the library that a file belongs to.
+fn module(file: &str) -> &str {
+    file.split('/').next().unwrap_or(file).trim_end_matches(".rs")
+}
+
+/// What a file imports of the library: each path after `crate::`, up to a brace list's members.
+fn imports(text: &str) -> BTreeSet<String> {
+    let code: String = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let word = |text: &str| {
+        text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
+    };
+    let mut found = BTreeSet::new();
+    for rest in code.split("crate::").skip(1) {
+        let Some(list) = rest.strip_prefix('{') else {
+            found.insert(word(rest));
+            continue;
+        };
+        // The first word of each member at the list's own depth.
+        let (mut depth, mut member) = (0_i32, true);
+        for (at, c) in list.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => member = true,
+                c if member && !c.is_whitespace() => {
+                    found.insert(word(&list[at..]));
+                    member = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn modules_import_only_what_the_table_allows() {
+    let library = files(&root().join("harness/src"));
+    let table: BTreeMap<&str, &[&str]> = MAY_IMPORT.iter().copied().collect();
+    let modules: BTreeSet<&str> = library.keys().map(|file| module(file)).collect();
+    let mut wrong = Vec::new();
+    for (file, text) in &library {
+        let from = module(file);
+        if from == "lib" {
+            continue;
+        }
+        let Some(allowed) = table.get(from) else {
+            wrong.push(format!("{file}: module `{from}` is not in the table"));
+            continue;
+        };
+        for to in imports(text) {
+            if to == from || allowed.contains(&to.as_str()) {
+                continue;
+            }
+            if modules.contains(to.as_str()) {
+                wrong.push(format!("{file}: `{from}` may not import `{to}`"));
+            } else {
+                wrong.push(format!("{file}: write `crate::module::{to}`, not `crate::{to}`"));
+            }
+        }
+        if from == "wire" {
+            wrong.extend(wires_apart(file, text));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Wires never import each other, and `sse` knows only errors.
+fn wires_apart(file: &str, text: &str) -> Vec<String> {
+    let wires = ["anthropic", "responses", "chat"];
+    let own = file.split('/').nth(1).unwrap_or_default().trim_end_matches(".rs");
+    let mut wrong = Vec::new();
+    for other in wires.iter().filter(|wire| **wire != own && own != "mod") {
+        if text.contains(&format!("wire::{other}")) || text.contains(&format!("super::{other}")) {
+            wrong.push(format!("{file}: the wire `{own}` may not know the wire `{other}`"));
+        }
+    }
+    if own == "sse" {
+        for to in imports(text).iter().filter(|to| *to != "error" && *to != "wire") {
+            wrong.push(format!("{file}: `sse` may not import `{to}`"));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn the_table_has_no_cycle() {
+    let table: BTreeMap<&str, &[&str]> = MAY_IMPORT.iter().copied().collect();
+    // A module is done when all that it may import is done.
+    let mut done: BTreeSet<&str> = BTreeSet::new();
+    loop {
+        let ready: Vec<&str> = table
+            .iter()
+            .filter(|(name, needs)| {
+                !done.contains(*name) && needs.iter().all(|need| done.contains(need))
+            })
+            .map(|(name, _)| *name)
+            .collect();
+        if ready.is_empty() {
+            break;
+        }
+        done.extend(ready);
+    }
+    let stuck: Vec<&&str> = table.keys().filter(|name| !done.contains(**name)).collect();
+    assert!(stuck.is_empty(), "these import each other: {stuck:?}");
+}
+
+#[test]
+fn every_file_says_what_it_is_for_and_none_is_too_long() {
+    let mut wrong = Vec::new();
+    for folder in ["harness/src", "harness-macros/src"] {
+        let files = files(&root().join(folder));
+        let mut sizes: Vec<usize> = files.values().map(|text| text.lines().count()).collect();
+        sizes.sort_unstable();
+        let median = sizes[sizes.len() / 2];
+        if median > MEDIAN {
+            wrong.push(format!("{folder}: the median file has {median} lines, over {MEDIAN}"));
+        }
+        for (file, text) in &files {
+            if !text.starts_with("//!") {
+                wrong.push(format!("{folder}/{file}: begin with `//!` and what the file is for"));
+            }
+            let lines = text.lines().count();
+            if lines > LONGEST {
+                wrong.push(format!("{folder}/{file}: {lines} lines, over {LONGEST}"));
+            }
+        }
+    }
+    for folder in ["examples", "tests", "ui-tests"] {
+        for (file, text) in files(&root().join(folder)) {
+            let lines = text.lines().count();
+            if lines > LONGEST {
+                wrong.push(format!("{folder}/{file}: {lines} lines, over {LONGEST}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_reader_of_imports_finds_them() {
+    let text = "use crate::error::Error;\n// crate::comment\nuse crate::{message::{a, b}, tool};\n";
+    let found: Vec<String> = imports(text).into_iter().collect();
+    assert_eq!(found, ["error", "message", "tool"]);
+}
