@@ -18,5 +18,6 @@ mod testing_scripted;
 mod testing_server;
 mod tidy;
 mod tool_macro;
+mod tool_schema;
 mod toolbox;
 mod transcript;
