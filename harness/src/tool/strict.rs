@@ -169,11 +169,8 @@ fn or_null(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let null = Value::String("null".to_owned());
     match map.get_mut("type") {
-        Some(Value::Array(kinds)) => {
-            if !kinds.contains(&null) {
-                kinds.push(null);
-            }
-        }
+        Some(Value::Array(kinds)) if kinds.contains(&null) => {}
+        Some(Value::Array(kinds)) => kinds.push(null),
         Some(kind) => *kind = json!([kind, "null"]),
         None => {}
     }
