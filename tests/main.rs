@@ -17,5 +17,6 @@ mod testing_bodies;
 mod testing_scripted;
 mod testing_server;
 mod tidy;
+mod tool_macro;
 mod toolbox;
 mod transcript;
