@@ -18,6 +18,10 @@ use crate::{
     tool::{CancellationToken, ToolError},
 };
 
+/// How many bytes one answer has at most, about: less than a run allows, so that nothing is cut
+/// behind the back of these tools.
+const MAX_TEXT: usize = 48 * 1024;
+
 /// Tools for the files inside one folder: `read_file`, `write_file`, `list_files`, `search_files`.
 ///
 /// ```
@@ -39,6 +43,10 @@ use crate::{
 ///
 /// The disk is never waited for on the async loop. Work that nobody waits for any more stops
 /// between its steps; a file is then written as a whole or not at all.
+///
+/// A file that is replaced keeps its mode and, where the system allows it, its owner; another hard
+/// link to it keeps the old text, and access lists are not copied. A program that is killed while it
+/// writes may leave a file `.<16 digits>.tmp` beside it.
 #[derive(Debug)]
 pub struct Files {
     root: Arc<Root>,
@@ -55,7 +63,7 @@ impl Files {
     }
 
     /// Reads a text file in UTF-8: whole, or a window of its lines. The first line of the answer
-    /// says which lines follow and how many there are; one call gives at most 64 KiB of text.
+    /// says which lines follow and how many there are; one call gives at most 48 KiB of text.
     ///
     /// # Errors
     /// Fails if there is no such file inside the folder, or if it is not text.

@@ -22,7 +22,8 @@ use crate::{
 
 /// How long a command may run if the call does not say, in seconds.
 const DEFAULT_SECONDS: u64 = 30;
-/// How long a command may run at most, in seconds.
+/// How long a command may run at most, in seconds. The `timeout` of the tools is longer, since this
+/// limit says more when it is reached.
 const MAX_SECONDS: u64 = 300;
 
 /// Runs a command with bash and answers with its exit status, its standard output and its
@@ -31,7 +32,7 @@ const MAX_SECONDS: u64 = 300;
 /// Each call is a new shell that begins in the current folder of the program. It is not interactive:
 /// standard input is closed. A command that takes too long is killed, and whatever a command
 /// leaves running in the background is killed when it ends. Of each output the first and the last
-/// 16 KiB are kept. A command can do anything: read, change and delete files, use the network.
+/// 12 KiB are kept. A command can do anything: read, change and delete files, use the network.
 ///
 /// # Errors
 /// Fails if the command cannot be started or was stopped before its end; then the text has the
@@ -58,7 +59,7 @@ const MAX_SECONDS: u64 = 300;
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[tool(side_effects = ["read", "write", "network", "mutate"])]
+#[tool(side_effects = ["read", "write", "network", "mutate"], timeout = "310s")]
 pub async fn bash(
     /// such as `cargo test 2>&1 | tail -n 20`
     command: &str,
@@ -113,12 +114,12 @@ impl Bash {
     /// Each call is a new shell that begins in the same folder. It is not interactive: standard
     /// input is closed. A command that takes too long is killed, and whatever a command
     /// leaves running in the background is killed when it ends. Of each output the first and the last
-    /// 16 KiB are kept. A command can do anything: read, change and delete files, use the network.
+    /// 12 KiB are kept. A command can do anything: read, change and delete files, use the network.
     ///
     /// # Errors
     /// Fails if the command cannot be started or was stopped before its end; then the text has the
     /// output so far. A command that ends with another status than 0 is no error.
-    #[tool(side_effects = ["read", "write", "network", "mutate"])]
+    #[tool(side_effects = ["read", "write", "network", "mutate"], timeout = "310s")]
     pub async fn bash(
         &self,
         /// such as `cargo test 2>&1 | tail -n 20`
@@ -148,11 +149,33 @@ async fn answer(
         return Err(ToolError::new("the run was stopped before the command; nothing was run"));
     }
     let said = Said::default();
+    let dropped = WhenDropped { said: Some(&said), context };
     let limit = Duration::from_secs(seconds);
     let end = run(command, folder, limit, stop, &said)
         .await
-        .map_err(|err| not_started(command, folder, err))?;
-    report(&end, &said, seconds)
+        .map_err(|err| not_started(command, folder, err));
+    dropped.not_any_more();
+    report(&end?, &said, seconds)
+}
+
+/// Keeps what a command has said if nobody waits for its end any more.
+struct WhenDropped<'s> {
+    said: Option<&'s Said>,
+    context: &'s ToolContext,
+}
+
+impl WhenDropped<'_> {
+    fn not_any_more(mut self) {
+        self.said = None;
+    }
+}
+
+impl Drop for WhenDropped<'_> {
+    fn drop(&mut self) {
+        if let Some(said) = self.said {
+            self.context.keep_output(&said.to_text(" so far"));
+        }
+    }
 }
 
 /// What the model reads of a command that was started.
@@ -167,7 +190,7 @@ fn report(end: &End, said: &Said, seconds: u64) -> Result<String, ToolError> {
             said.to_text(" so far")
         ))),
         End::Stopped => Err(ToolError::new(format!(
-            "the command was stopped because the run was; {DOUBT}\n{}",
+            "the command was stopped before its end; {DOUBT}\n{}",
             said.to_text(" so far")
         ))),
     }
