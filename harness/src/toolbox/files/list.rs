@@ -5,9 +5,9 @@ use std::{ops::ControlFlow, path::Path};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::{
-    MAX_TEXT,
     off_loop::Stop,
     root::{Root, fault},
+    tools::MAX_TEXT,
     walk::{Entry, MAX_ENTRIES, Walk, entries},
 };
 use crate::tool::ToolError;

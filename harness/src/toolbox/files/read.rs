@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    MAX_TEXT,
     off_loop::Stop,
     root::{Root, fault},
+    tools::MAX_TEXT,
 };
 use crate::tool::ToolError;
 

@@ -11,10 +11,10 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 
 use super::{
-    MAX_TEXT,
     list::{Glob, shown},
     off_loop::Stop,
     root::{Root, fault},
+    tools::MAX_TEXT,
     walk::Walk,
 };
 use crate::tool::ToolError;
