@@ -5,7 +5,9 @@ mod group;
 #[cfg(target_os = "linux")]
 mod mark;
 mod run;
+mod tools;
 
+<<<<<<< HEAD
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -201,3 +203,6 @@ fn not_started(command: &str, folder: Option<&Path>, err: std::io::Error) -> Too
     };
     ToolError::new(format!("the command was not started: {reason}")).because(err)
 }
+=======
+pub use self::tools::{Bash, bash};
+>>>>>>> toolbox
