@@ -79,7 +79,7 @@ pub use harness_macros::{tool, tools, toolset};
 
 pub use crate::{
     agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
-    client::AnthropicProvider,
+    client::{AnthropicProvider, LocalProvider, OpenAIProvider, provider_from_env},
     error::{Error, ErrorKind},
     message::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
