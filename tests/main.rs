@@ -11,6 +11,7 @@ mod machine;
 mod offline;
 mod order;
 mod probe;
+mod quickstart;
 mod side_effects;
 mod testing_bodies;
 mod testing_scripted;
