@@ -38,9 +38,18 @@ pub(super) type Watch<'a> = dyn FnMut(Event<'_>) + Send + 'a;
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Sending<'a> {
     chat: Holder<'a>,
-    message: Message,
+    opening: Opening,
     watch: Option<Box<Watch<'a>>>,
     cancellation: CancellationToken,
+}
+
+/// What a run begins with.
+#[derive(Debug)]
+pub(super) enum Opening {
+    /// The user says something.
+    Say(Message),
+    /// A run that had stopped goes on.
+    Resume,
 }
 
 enum Holder<'a> {
@@ -50,17 +59,21 @@ enum Holder<'a> {
 
 impl Sending<'static> {
     pub(super) fn owned(chat: Chat, message: Message) -> Self {
-        Self::new(Holder::Owned(Box::new(chat)), message)
+        Self::new(Holder::Owned(Box::new(chat)), Opening::Say(message))
     }
 }
 
 impl<'a> Sending<'a> {
     pub(super) fn borrowed(chat: &'a mut Chat, message: Message) -> Self {
-        Self::new(Holder::Borrowed(chat), message)
+        Self::new(Holder::Borrowed(chat), Opening::Say(message))
     }
 
-    fn new(chat: Holder<'a>, message: Message) -> Self {
-        Self { chat, message, watch: None, cancellation: CancellationToken::new() }
+    pub(super) fn resuming(chat: &'a mut Chat) -> Self {
+        Self::new(Holder::Borrowed(chat), Opening::Resume)
+    }
+
+    fn new(chat: Holder<'a>, opening: Opening) -> Self {
+        Self { chat, opening, watch: None, cancellation: CancellationToken::new() }
     }
 
     /// Shows every event to `watch` as it happens.
@@ -68,8 +81,8 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, message, watch: _, cancellation } = self;
-        Sending { chat, message, watch: Some(Box::new(watch)), cancellation }
+        let Self { chat, opening, watch: _, cancellation } = self;
+        Sending { chat, opening, watch: Some(Box::new(watch)), cancellation }
     }
 
     /// Stops the run when this token is cancelled: it then ends as
@@ -85,12 +98,12 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chat, message, watch, cancellation } = self;
+        let Self { chat, opening, watch, cancellation } = self;
         Box::pin(async move {
             match chat {
-                Holder::Borrowed(chat) => Run::new(chat, watch, cancellation).drive(message).await,
+                Holder::Borrowed(chat) => Run::new(chat, watch, cancellation).drive(opening).await,
                 Holder::Owned(mut chat) => {
-                    Run::new(&mut chat, watch, cancellation).drive(message).await
+                    Run::new(&mut chat, watch, cancellation).drive(opening).await
                 }
             }
         })
@@ -99,6 +112,6 @@ impl<'a> IntoFuture for Sending<'a> {
 
 impl fmt::Debug for Sending<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sending").field("message", &self.message).finish_non_exhaustive()
+        f.debug_struct("Sending").field("opening", &self.opening).finish_non_exhaustive()
     }
 }
