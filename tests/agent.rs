@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use harness::{
-    Agent, Error, ErrorKind, Event, Message, Outcome, Permissions, Role, SideEffects, StopReason,
-    Tool,
+    Agent, CancellationToken, Error, ErrorKind, Event, Message, Outcome, Permissions, Role,
+    SideEffects, StopReason, Tool,
     policy::{Approval, ApprovalQuestion, Verdict},
     testing::{Gate, ScriptedProvider, outline, reply},
 };
@@ -183,10 +183,7 @@ async fn a_failure_says_which_it_was() {
     let stopped = agent(&model, []).run("Go.").await.expect_err("no answer");
     let error = stopped.error().expect("a cause");
     assert_eq!((error.status(), error.is_retryable()), (Some(529), true));
-    assert_eq!(
-        stopped.to_string(),
-        "the run failed (after 1 turn): 529 overloaded_error: Overloaded"
-    );
+    assert_eq!(stopped.to_string(), "the run failed: 529 overloaded_error: Overloaded");
 }
 
 #[tokio::test]
@@ -406,6 +403,29 @@ async fn a_denial_can_stop_the_run() {
     );
     assert!(outlined.contains("not started: another call was denied first"), "{outlined}");
     chat.send("And now?").await.expect("the chat goes on");
+}
+
+#[tokio::test]
+async fn a_run_can_be_stopped_after_the_current_turn() {
+    let log = Log::default();
+    let model = ScriptedProvider::new([
+        reply().text("First.").call("write", json!({})),
+        reply().text("Second."),
+    ]);
+    let mut chat = agent(&model, [tool("write", WRITE, &log, Work::Steps(2))]).chat();
+    let enough = CancellationToken::new();
+    let stop = enough.clone();
+    let run = chat.send("Go.").stop_after_turn(enough).on_event(move |event| {
+        if let Event::Text(_) = event {
+            stop.cancel();
+        }
+    });
+    let stopped = run.await.expect_err("no answer");
+    assert_eq!((stopped.outcome(), stopped.turns()), (Outcome::Interrupted, 1));
+    assert_eq!(log.lines(), ["begin write", "end write"], "the turn is finished, tools and all");
+    assert_eq!(model.requests().len(), 1);
+    let reply = chat.send("Go on.").await.expect("an answer");
+    assert_eq!(reply.text(), "Second.");
 }
 
 #[test]

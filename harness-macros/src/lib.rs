@@ -1,1 +1,35 @@
 //! The attribute macros of `harness`; see there for what they accept.
+//! They read tokens and write tokens; what a type can do is left to traits in `harness`.
+
+mod args;
+mod check;
+mod diagnostics;
+mod docs;
+mod expand;
+mod model;
+mod signature;
+mod tool;
+mod tools;
+mod toolset;
+mod types;
+mod values;
+
+use proc_macro::TokenStream;
+
+/// Makes a tool of a function. See `harness::tool`.
+#[proc_macro_attribute]
+pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    tool::expand(attribute.into(), item.into()).into()
+}
+
+/// Makes tools of the methods of an `impl` block. See `harness::toolset`.
+#[proc_macro_attribute]
+pub fn toolset(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    toolset::expand(attribute.into(), item.into()).into()
+}
+
+/// A list of tools. See `harness::tools`.
+#[proc_macro]
+pub fn tools(list: TokenStream) -> TokenStream {
+    tools::expand(list.into()).into()
+}

@@ -39,7 +39,7 @@
 //!
 //! # Modules, in reading order
 //!
-//! [`message`] what is said · [`tool`] what can be done · [`provider`] who answers · [`policy`] what
+//! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`policy`] what
 //! is refused · [`journal`] what survives · [`agent`] the loop · [`error`] what goes wrong
 //!
 //! # What it is not
@@ -59,6 +59,8 @@ extern crate self as harness;
 #[doc = include_str!("../../README.md")]
 mod readme {}
 
+#[doc(hidden)]
+pub mod __private;
 pub mod agent;
 pub mod client;
 pub mod error;
@@ -69,11 +71,15 @@ pub mod provider;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tool;
+#[cfg(feature = "toolbox")]
+pub mod toolbox;
 pub mod wire;
+
+pub use harness_macros::{tool, tools, toolset};
 
 pub use crate::{
     agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
-    client::AnthropicProvider,
+    client::{AnthropicProvider, LocalProvider, OpenAIProvider, provider_from_env},
     error::{Error, ErrorKind},
     message::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
@@ -82,7 +88,28 @@ pub use crate::{
     policy::Permissions,
     provider::{Provider, StopReason, StreamEvent, Usage},
     tool::{
-        CancellationToken, Progress, SideEffect, SideEffects, State, Tool, ToolContext, ToolError,
-        ToolLimits, ToolOutput, ToolRegistry,
+        CancellationToken, Progress, SideEffect, SideEffects, State, Tool, ToolContext, ToolDef,
+        ToolError, ToolLimits, ToolOutput, ToolRegistry,
     },
 };
+
+/// Its name is the message: it is part of what rustc says when `#[tool]` stands on a function of
+/// an `impl` block that has no `#[toolset]`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! methods_need_toolset_on_the_impl_block {
+    ($about:literal $visibility:vis $name:ident $(#[$allow:meta])? { $($items:tt)* }) => {
+        #[doc = $about]
+        $visibility enum $name {}
+        $(#[$allow])?
+        impl $name { $($items)* }
+        $crate::__collect! { $name }
+    };
+}
+
+/// Adds a tool to those of the program, if the feature `collect` is on.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __collect {
+    ($tool:ident) => {};
+}

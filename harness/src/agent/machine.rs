@@ -113,7 +113,7 @@ impl Machine {
         &self.transcript
     }
 
-    /// How many times the model was asked in this run.
+    /// How many answers of the model in this run came to their end.
     pub fn turns(&self) -> u32 {
         self.turns
     }
@@ -240,7 +240,6 @@ impl Machine {
                     }
                     Phase::Asking => {
                         self.said(message.as_ref(), Then::End(outcome), Then::End(outcome))?;
-                        self.turns = self.turns.saturating_add(1);
                     }
                     Phase::Calling(_) => {
                         return Err(cannot("a partial answer cannot come while calls wait"));

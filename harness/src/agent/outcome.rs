@@ -100,7 +100,7 @@ impl Reply {
         self.remains.usage
     }
 
-    /// How many times the model was asked.
+    /// How many answers of the model came to their end.
     pub fn turns(&self) -> u32 {
         self.remains.turns
     }
@@ -160,7 +160,7 @@ impl Stopped {
         self.0.remains.usage
     }
 
-    /// How many times the model was asked.
+    /// How many answers of the model came to their end.
     pub fn turns(&self) -> u32 {
         self.0.remains.turns
     }
@@ -173,9 +173,12 @@ impl Stopped {
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let turns = self.turns();
-        let s = if turns == 1 { "" } else { "s" };
-        write!(f, "{} (after {turns} turn{s})", self.0.outcome)?;
+        write!(f, "{}", self.0.outcome)?;
+        match self.turns() {
+            0 => {}
+            1 => write!(f, " (after 1 turn)")?,
+            turns => write!(f, " (after {turns} turns)")?,
+        }
         match &self.0.error {
             Some(error) => write!(f, ": {error}"),
             None => Ok(()),

@@ -8,7 +8,7 @@ use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
     calls::{Contexts, Report},
     early::Early,
-    sending::{Opening, Watch},
+    sending::{Opening, Stops, Watch},
 };
 use crate::{
     error::Error,
@@ -23,6 +23,8 @@ pub(super) struct Run<'a> {
     pub(super) watch: Option<Box<Watch<'a>>>,
     /// Cancelled by the program to stop the run.
     pub(super) cancellation: CancellationToken,
+    /// Cancelled by the program to stop the run when the turn is over.
+    after_turn: CancellationToken,
     /// Cancelled when the run is over, for tools on threads of their own hear of it only so.
     pub(super) over: DropGuard,
     /// What has arrived of the answer that is being given.
@@ -39,16 +41,14 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(
-        chat: &'a mut Chat,
-        watch: Option<Box<Watch<'a>>>,
-        cancellation: CancellationToken,
-    ) -> Self {
+    pub(super) fn new(chat: &'a mut Chat, watch: Option<Box<Watch<'a>>>, stops: Stops) -> Self {
+        let Stops { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
         Self {
             chat,
             watch,
             cancellation,
+            after_turn,
             over,
             answer: None,
             early: Early::default(),
@@ -76,6 +76,7 @@ impl<'a> Run<'a> {
     async fn go(&mut self) -> Outcome {
         loop {
             let done = match self.chat.machine.next() {
+                Action::CallProvider if self.enough() => self.interrupt(None),
                 Action::CallProvider => self.ask().await,
                 Action::Decide(calls) => self.decide(&calls).await,
                 Action::RunCalls(calls) => self.call(&calls).await,
@@ -88,6 +89,11 @@ impl<'a> Run<'a> {
                 return self.fail(error);
             }
         }
+    }
+
+    /// Whether the program wants no further turn.
+    fn enough(&self) -> bool {
+        self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 
     /// Writes down that the run was stopped, by a failure or by the program.
@@ -133,7 +139,7 @@ impl<'a> Run<'a> {
         for fact in facts {
             let fact = match fact {
                 Entry::CallFinished { result } => {
-                    let result = contexts.with_kept_output(&chat.agent, result);
+                    let result = contexts.with_output_so_far(&chat.agent, result);
                     Entry::CallFinished { result }
                 }
                 other => other,

@@ -40,7 +40,16 @@ pub struct Sending<'a> {
     chat: Holder<'a>,
     opening: Opening,
     watch: Option<Box<Watch<'a>>>,
-    cancellation: CancellationToken,
+    stops: Stops,
+}
+
+/// How the program stops a run.
+#[derive(Clone, Default)]
+pub(super) struct Stops {
+    /// At once.
+    pub(super) now: CancellationToken,
+    /// When the model's turn and its calls are over.
+    pub(super) after_turn: CancellationToken,
 }
 
 /// What a run begins with.
@@ -73,7 +82,7 @@ impl<'a> Sending<'a> {
     }
 
     fn new(chat: Holder<'a>, opening: Opening) -> Self {
-        Self { chat, opening, watch: None, cancellation: CancellationToken::new() }
+        Self { chat, opening, watch: None, stops: Stops::default() }
     }
 
     /// Shows every event to `watch` as it happens.
@@ -81,14 +90,21 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, opening, watch: _, cancellation } = self;
-        Sending { chat, opening, watch: Some(Box::new(watch)), cancellation }
+        let Self { chat, opening, watch: _, stops } = self;
+        Sending { chat, opening, watch: Some(Box::new(watch)), stops }
     }
 
     /// Stops the run when this token is cancelled: it then ends as
     /// [`Outcome::Interrupted`](super::Outcome::Interrupted) with what there is so far.
     pub fn cancel_with(mut self, token: CancellationToken) -> Self {
-        self.cancellation = token;
+        self.stops.now = token;
+        self
+    }
+
+    /// Stops the run when this token is cancelled, but not before the current turn is over: the
+    /// model finishes its answer, its calls run to their ends, and it is not asked again.
+    pub fn stop_after_turn(mut self, token: CancellationToken) -> Self {
+        self.stops.after_turn = token;
         self
     }
 }
@@ -98,13 +114,11 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chat, opening, watch, cancellation } = self;
+        let Self { chat, opening, watch, stops } = self;
         Box::pin(async move {
             match chat {
-                Holder::Borrowed(chat) => Run::new(chat, watch, cancellation).drive(opening).await,
-                Holder::Owned(mut chat) => {
-                    Run::new(&mut chat, watch, cancellation).drive(opening).await
-                }
+                Holder::Borrowed(chat) => Run::new(chat, watch, stops).drive(opening).await,
+                Holder::Owned(mut chat) => Run::new(&mut chat, watch, stops).drive(opening).await,
             }
         })
     }

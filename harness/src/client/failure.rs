@@ -55,12 +55,14 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use reqwest::header::HeaderValue;
+
     use super::*;
 
     fn wait(pairs: &[(&'static str, &'static str)]) -> Option<Duration> {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
-            headers.insert(*name, value.parse().expect("a header"));
+            headers.insert(*name, HeaderValue::from_static(value));
         }
         retry_after(&headers, SystemTime::UNIX_EPOCH)
     }

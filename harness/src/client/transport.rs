@@ -5,7 +5,7 @@ use std::{fmt, sync::Once, time::Duration};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, stream};
 use reqwest::{
-    Response, StatusCode,
+    Response,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use secrecy::{ExposeSecret as _, SecretString};
@@ -20,6 +20,9 @@ use crate::{
 
 /// An error's body is read up to this many bytes.
 const ERROR_BODY: usize = 256 * 1024;
+
+/// An answer in one piece is read up to this many bytes.
+const WHOLE_BODY: usize = 64 * 1024 * 1024;
 
 /// What follows a complete answer is read up to this many bytes and this long, so that the
 /// connection can be used again.
@@ -78,10 +81,12 @@ impl Transport {
     ) -> Option<(Result<StreamEvent, Error>, State<D>)> {
         loop {
             state = match state {
-                State::Ask(question, decoder) => match self.send(*question).await {
-                    Ok(reading) => State::Read(Box::new(reading), decoder),
-                    Err(err) => State::Fail(err),
-                },
+                State::Ask(question, mut decoder) => {
+                    match self.send(*question, &mut decoder).await {
+                        Ok(reading) => State::Read(Box::new(reading), decoder),
+                        Err(err) => State::Fail(err),
+                    }
+                }
                 State::Read(mut reading, mut decoder) => {
                     if let Some(event) = decoder.next_event() {
                         if matches!(event, StreamEvent::Completed { .. }) {
@@ -108,7 +113,11 @@ impl Transport {
         }
     }
 
-    async fn send(&self, question: Result<Question, Error>) -> Result<Reading, Error> {
+    async fn send<D: Dialect>(
+        &self,
+        question: Result<Question, Error>,
+        decoder: &mut Decoder<D>,
+    ) -> Result<Reading, Error> {
         let Question { url, headers, body } = question?;
         let until = Instant::now() + self.clocks.first_event;
         let request = self.client.post(&url).headers(headers).body(body);
@@ -123,14 +132,20 @@ impl Transport {
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
             .is_some_and(|value| value.to_ascii_lowercase().contains("json"));
-        if status == StatusCode::OK && !is_json {
-            let headers = response.headers().clone();
+        let headers = response.headers().clone();
+        if status.is_success() && !is_json {
             return Ok(Reading { response: Some(response), headers, until, failed: None, rest: 0 });
         }
-        let headers = response.headers().clone();
-        let body = error_body(response, until).await;
+        let body = whole_body(response, until).await?;
         if status.is_success() {
-            return Err(failure::with_headers(unstreamed(status.as_u16(), &body), &headers));
+            if let Some(err) = fault::in_success(&body) {
+                return Err(failure::with_headers(err, &headers));
+            }
+            decoder.push_whole(&body).map_err(|err| match err.kind() {
+                ErrorKind::Interrupted => unstreamed().because(err),
+                _ => err,
+            })?;
+            return Ok(Reading { response: None, headers, until, failed: None, rest: 0 });
         }
         let mut err = failure::of_answer(status.as_u16(), &headers, &body);
         if status.is_redirection() {
@@ -279,27 +294,30 @@ impl Reading {
     }
 }
 
-async fn error_body(mut response: Response, until: Instant) -> Vec<u8> {
+/// The body of an answer that is no stream. What does not come any more is left out: the status
+/// says what matters.
+async fn whole_body(mut response: Response, until: Instant) -> Result<Vec<u8>, Error> {
+    let limit = if response.status().is_success() { WHOLE_BODY } else { ERROR_BODY };
     let mut body = Vec::new();
-    while body.len() < ERROR_BODY {
-        match timeout_at(until, response.chunk()).await {
-            Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
-            _ => break,
+    while let Ok(Ok(Some(bytes))) = timeout_at(until, response.chunk()).await {
+        body.extend_from_slice(&bytes);
+        if body.len() > limit && !response.status().is_success() {
+            break;
+        }
+        if body.len() > limit {
+            return Err(Error::new(ErrorKind::TooLarge, "the answer in one piece is too large"));
         }
     }
-    body
+    Ok(body)
 }
 
-/// A success that is no stream: an error in disguise, or an answer in one piece.
-fn unstreamed(status: u16, body: &[u8]) -> Error {
-    fault::in_success(body).unwrap_or_else(|| {
-        Error::new(
-            ErrorKind::Protocol,
-            "the server answered in one piece although a stream was asked for: does the address \
-             lead to a server that streams?",
-        )
-        .with_status(status)
-    })
+/// A success that is neither a stream nor an answer in one piece.
+fn unstreamed() -> Error {
+    Error::new(
+        ErrorKind::Protocol,
+        "the server answered with JSON that is no answer: does the address lead to a server that \
+         speaks this protocol?",
+    )
 }
 
 /// The TLS provider must be there before the first client is made.
@@ -309,6 +327,13 @@ fn install_tls() {
         // Failing means that the program has chosen one already, which is its right.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
+}
+
+/// What every request says of its body.
+pub(super) fn json_headers() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers
 }
 
 /// A header whose value is secret and does not print.

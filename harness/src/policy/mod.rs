@@ -8,8 +8,12 @@ mod permissions;
 mod relay;
 mod retry;
 mod retry_provider;
+#[cfg(all(unix, feature = "terminal"))]
+mod terminal;
 mod throttle;
 
+#[cfg(all(unix, feature = "terminal"))]
+pub use self::terminal::TerminalApprover;
 pub use self::{
     approver::{Approval, ApprovalQuestion, Approver},
     fallback::FallbackProvider,

@@ -198,8 +198,9 @@ impl Accumulator {
         let Self { parts, id, model, provider, .. } = self;
         let blocks = parts.into_iter().filter(|part| match (stop, &part.said) {
             (StopReason::Refused, said) => matches!(said, Said::Text(_)),
+            // Arguments that had not begun are not arguments that are empty.
             (StopReason::Truncated, Said::Call { arguments, ended, .. }) => {
-                *ended && is_whole(arguments)
+                *ended && !arguments.trim().is_empty() && is_whole(arguments)
             }
             _ => true,
         });

@@ -1,13 +1,20 @@
 //! What can be done: tools, what they declare, what they are given, what they hand over, and the
 //! registry that calls them.
 
+pub(crate) mod call;
 mod cap;
 mod context;
+pub(crate) mod def;
 mod dispatch;
 mod error;
+pub(crate) mod json;
 mod limits;
+mod nearest;
 mod output;
+pub(crate) mod param;
+pub(crate) mod range;
 mod registry;
+pub(crate) mod returned;
 mod schema;
 mod side_effects;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
@@ -18,6 +25,7 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use self::{
     context::{Progress, State, ToolContext},
+    def::ToolDef,
     error::{ToolError, ToolFailure},
     limits::ToolLimits,
     output::ToolOutput,

@@ -1,5 +1,7 @@
 //! All tools of an agent, by name.
 
+use std::sync::OnceLock;
+
 use super::{Tool, ToolLimits, ToolSchema};
 use crate::error::{Error, ErrorKind};
 
@@ -7,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 #[derive(Clone, Debug, Default)]
 pub struct ToolRegistry {
     tools: Vec<Tool>,
-    schemas: Vec<ToolSchema>,
+    schemas: OnceLock<Vec<ToolSchema>>,
     limits: ToolLimits,
 }
 
@@ -53,7 +55,11 @@ impl ToolRegistry {
                 ),
             ));
         }
-        self.schemas.push(tool.schema().clone());
+        if let Some(problem) = tool.problem() {
+            return Err(Error::new(ErrorKind::Configuration, problem));
+        }
+        // The schemas are made when somebody first asks for them.
+        self.schemas.take();
         self.tools.push(tool);
         Ok(())
     }
@@ -70,7 +76,7 @@ impl ToolRegistry {
 
     /// What the model is told of them, in the same order.
     pub fn schemas(&self) -> &[ToolSchema] {
-        &self.schemas
+        self.schemas.get_or_init(|| self.tools.iter().map(|tool| tool.schema().clone()).collect())
     }
 }
 

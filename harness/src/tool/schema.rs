@@ -1,6 +1,9 @@
-//! What the model is told of a tool.
+//! What the model is told of a tool: its schema, made of the schemas of its parameters.
 
-use serde_json::Value;
+use schemars::{SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use super::def::ParamDef;
 
 /// What the model is told of a tool.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,4 +14,187 @@ pub struct ToolSchema {
     pub description: String,
     /// JSON Schema (draft 2020-12) of the arguments: always an object.
     pub input_schema: Value,
+}
+
+/// The formats that vendors take; others only say what a type is in Rust.
+const FORMATS: [&str; 11] = [
+    "date-time",
+    "time",
+    "date",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "uuid",
+    "uri",
+    "regex",
+];
+
+fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .into_generator()
+}
+
+/// The schema of these parameters, in their order.
+pub(super) fn schema_of(params: &[ParamDef]) -> Value {
+    let mut generator = generator();
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for param in params {
+        let Some(schema) = property(param, &mut generator) else { continue };
+        properties.insert(param.name.to_owned(), Value::Object(schema));
+        if !param.is_optional() {
+            required.push(param.name);
+        }
+    }
+    let mut schema = json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    });
+    let mut definitions = generator.take_definitions(true);
+    if let (Some(schema), false) = (schema.as_object_mut(), definitions.is_empty()) {
+        definitions.values_mut().for_each(tidy);
+        schema.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    schema
+}
+
+/// The schema of one parameter, or nothing if the host supplies it.
+fn property(param: &ParamDef, generator: &mut SchemaGenerator) -> Option<Map<String, Value>> {
+    let mut value = (param.schema?)(generator).to_value();
+    tidy(&mut value);
+    let Value::Object(mut schema) = value else { return None };
+    let description = param.description.trim();
+    let description = match schema.get("description").and_then(Value::as_str) {
+        // The words about each name of an enum are worth keeping; those about the type are not.
+        Some(about) if about.starts_with(NAMES) => format!("{description}\n{about}"),
+        Some(about) => match about.split_once(&format!("\n{NAMES}")) {
+            Some((_, names)) => format!("{description}\n{NAMES}{names}"),
+            None => description.to_owned(),
+        },
+        None => description.to_owned(),
+    };
+    schema.insert("description".to_owned(), Value::String(description));
+    if let Some(range) = param.range {
+        range().describe(&mut schema);
+    }
+    if let Some(default) = param.default.and_then(|default| default()) {
+        schema.insert("default".to_owned(), default);
+    }
+    Some(schema)
+}
+
+/// How the list of an enum's names begins.
+const NAMES: &str = "- `";
+
+/// What the model is to write for a parameter, such as `an integer`.
+pub(super) fn kind_of(param: &ParamDef) -> Option<String> {
+    let mut value = (param.schema?)(&mut generator()).to_value();
+    tidy(&mut value);
+    if let Some(names) = value.get("enum").and_then(Value::as_array) {
+        let names: Vec<String> = names.iter().map(Value::to_string).collect();
+        return Some(format!("one of {}", names.join(", ")));
+    }
+    let kind = match value.get("type")?.as_str()? {
+        "string" => "a string",
+        "integer" => "an integer",
+        "number" => "a number",
+        "boolean" => "a boolean",
+        "array" => "an array",
+        "object" => "an object",
+        _ => return None,
+    };
+    let format = value.get("format").and_then(Value::as_str);
+    Some(format.map_or_else(|| kind.to_owned(), |format| format!("{kind} ({format})")))
+}
+
+/// Makes a schema what models and vendors can use: no `true`, no titles, names of an enum as
+/// `enum`, no formats that only Rust knows.
+fn tidy(schema: &mut Value) {
+    match schema {
+        // `true` takes anything, and a description cannot be put into it.
+        Value::Bool(true) => *schema = Value::Object(Map::new()),
+        Value::Object(map) => {
+            tidy_object(map);
+        }
+        Value::Null
+        | Value::Bool(false)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_) => {}
+    }
+}
+
+fn tidy_object(schema: &mut Map<String, Value>) {
+    schema.shift_remove("title");
+    schema.shift_remove("$schema");
+    let known = |format: &Value| format.as_str().is_some_and(|format| FORMATS.contains(&format));
+    if schema.get("format").is_some_and(|format| !known(format)) {
+        schema.shift_remove("format");
+    }
+    names_as_enum(schema);
+    for key in ["properties", "patternProperties", "$defs", "dependentSchemas"] {
+        if let Some(Value::Object(children)) = schema.get_mut(key) {
+            children.values_mut().for_each(tidy);
+        }
+    }
+    for key in ["items", "contains", "not", "if", "then", "else", "propertyNames"] {
+        if let Some(child) = schema.get_mut(key) {
+            tidy(child);
+        }
+    }
+    // `additionalProperties: true` says nothing; `false` and a schema say something.
+    match schema.get_mut("additionalProperties") {
+        Some(Value::Bool(true)) => {
+            schema.shift_remove("additionalProperties");
+        }
+        Some(child) => tidy(child),
+        None => {}
+    }
+    for key in ["oneOf", "anyOf", "allOf", "prefixItems"] {
+        if let Some(Value::Array(children)) = schema.get_mut(key) {
+            children.iter_mut().for_each(tidy);
+        }
+    }
+}
+
+/// `oneOf` of constant strings, which is what a documented enum becomes, as one `enum`; the words
+/// about each name go into the description.
+fn names_as_enum(schema: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
+    let mut names = Vec::new();
+    let mut words = Vec::new();
+    for choice in choices {
+        let Some(choice) = choice.as_object() else { return };
+        let listed = choice.get("enum").and_then(Value::as_array).cloned();
+        let here = match (choice.get("const"), listed) {
+            (Some(name @ Value::String(_)), _) => vec![name.clone()],
+            (None, Some(listed)) if listed.iter().all(Value::is_string) => listed,
+            _ => return,
+        };
+        if let Some(about) = choice.get("description").and_then(Value::as_str) {
+            words.extend(here.iter().filter_map(Value::as_str).map(|name| {
+                format!(
+                    "{NAMES}{name}`: {}",
+                    about.split_whitespace().collect::<Vec<_>>().join(" ")
+                )
+            }));
+        }
+        names.extend(here);
+    }
+    schema.shift_remove("oneOf");
+    schema.insert("type".to_owned(), json!("string"));
+    schema.insert("enum".to_owned(), Value::Array(names));
+    if !words.is_empty() {
+        let about = schema.get("description").and_then(Value::as_str);
+        let words = about.into_iter().map(str::to_owned).chain(words).collect::<Vec<_>>();
+        schema.insert("description".to_owned(), Value::String(words.join("\n")));
+    }
 }

@@ -4,7 +4,10 @@ use std::{borrow::Cow, fmt, pin::Pin, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-use super::{SideEffects, ToolContext, ToolError, ToolOutput, ToolSchema};
+use super::{
+    SideEffects, ToolContext, ToolDef, ToolError, ToolOutput, ToolSchema,
+    call::{Call, Receiver},
+};
 
 /// A call that runs.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
@@ -35,14 +38,25 @@ type Run = dyn Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Tool(Arc<Inner>);
-
-struct Inner {
-    schema: ToolSchema,
-    side_effects: SideEffects,
+pub struct Tool {
+    body: Body,
     idempotent: bool,
     time_limit: Option<Duration>,
-    run: Box<Run>,
+}
+
+#[derive(Clone)]
+enum Body {
+    /// Made by `#[tool]`; a method has its value beside it.
+    Declared { def: &'static ToolDef, receiver: Option<Receiver> },
+    /// Made by hand.
+    Made(Arc<Made>),
+}
+
+#[derive(Clone)]
+struct Made {
+    schema: ToolSchema,
+    side_effects: SideEffects,
+    run: Arc<Run>,
 }
 
 impl Tool {
@@ -55,52 +69,103 @@ impl Tool {
         side_effects: SideEffects,
         run: impl Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(Inner {
+        let body = Body::Made(Arc::new(Made {
             schema: ToolSchema {
                 name: name.into().into_owned(),
                 description: description.into().into_owned(),
                 input_schema,
             },
             side_effects,
-            idempotent: false,
-            time_limit: None,
-            run: Box::new(run),
-        }))
+            run: Arc::new(run),
+        }));
+        Self { body, idempotent: false, time_limit: None }
+    }
+
+    pub(super) fn declared(def: &'static ToolDef, receiver: Option<Receiver>) -> Self {
+        let (idempotent, time_limit) = (def.idempotent, def.time_limit);
+        Self { body: Body::Declared { def, receiver }, idempotent, time_limit }
+    }
+
+    /// Declares that a call may be repeated with the same arguments without further effect.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
+    }
+
+    /// Sets how long a call may take, in place of what the tool itself or the agent says.
+    #[must_use]
+    pub fn with_time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = Some(limit);
+        self
     }
 
     /// The name by which the model calls it.
     pub fn name(&self) -> &str {
-        &self.0.schema.name
+        match &self.body {
+            Body::Declared { def, .. } => def.name,
+            Body::Made(made) => &made.schema.name,
+        }
     }
 
     /// What the model is told of it.
     pub fn description(&self) -> &str {
-        &self.0.schema.description
+        match &self.body {
+            Body::Declared { def, .. } => def.description.trim(),
+            Body::Made(made) => &made.schema.description,
+        }
     }
 
     /// The JSON Schema of its arguments.
     pub fn input_schema(&self) -> &Value {
-        &self.0.schema.input_schema
+        &self.schema().input_schema
     }
 
     /// All that the model is told.
     pub fn schema(&self) -> &ToolSchema {
-        &self.0.schema
+        match &self.body {
+            Body::Declared { def, .. } => def.schema(),
+            Body::Made(made) => &made.schema,
+        }
     }
 
     /// What it does to the world.
     pub fn side_effects(&self) -> SideEffects {
-        self.0.side_effects
+        match &self.body {
+            Body::Declared { def, .. } => def.side_effects,
+            Body::Made(made) => made.side_effects,
+        }
     }
 
     /// Whether it may be repeated with the same arguments without further effect.
     pub fn is_idempotent(&self) -> bool {
-        self.0.idempotent
+        self.idempotent
     }
 
     /// How long a call may take, if the tool itself says so.
     pub fn time_limit(&self) -> Option<Duration> {
-        self.0.time_limit
+        self.time_limit
+    }
+
+    /// What is wrong with the tool itself, for the registry to say.
+    pub(super) fn problem(&self) -> Option<String> {
+        match &self.body {
+            Body::Declared { def, .. } => def.problem(),
+            Body::Made(_) => None,
+        }
+    }
+
+    /// Checks the arguments and runs nothing.
+    ///
+    /// # Errors
+    /// Fails with all that is wrong: one line each, beginning with the argument's name in
+    /// backticks.
+    pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
+        let lines = match &self.body {
+            Body::Declared { def, .. } => def.check(arguments),
+            Body::Made(_) => Vec::new(),
+        };
+        if lines.is_empty() { Ok(()) } else { Err(lines) }
     }
 
     /// Calls it. Nothing happens before the future is polled; dropping it stops the tool.
@@ -121,7 +186,13 @@ impl Tool {
                 )]));
             }
         };
-        (self.0.run)(context.clone(), arguments).await
+        match &self.body {
+            Body::Declared { def, receiver } => {
+                let call = Call::new(context.clone(), arguments, def.params, receiver.clone());
+                (def.run)(call).await
+            }
+            Body::Made(made) => (made.run)(context.clone(), arguments).await,
+        }
     }
 }
 

@@ -83,6 +83,18 @@ impl<D: Dialect> Decoder<D> {
         result
     }
 
+    /// Takes an answer that came in one piece although a stream was asked for.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push) and [`finish`](Self::finish).
+    pub fn push_whole(&mut self, body: &[u8]) -> Result<(), Error> {
+        let record = Record { event: b"", data: body };
+        let result = read(record, &mut self.dialect, &mut self.out, &mut self.heard);
+        self.failed = result.is_err();
+        result?;
+        self.finish()
+    }
+
     /// The next event that has been read.
     pub fn next_event(&mut self) -> Option<StreamEvent> {
         self.out.events.pop_front()

@@ -9,8 +9,20 @@ mod sse;
 mod tolerant;
 
 pub mod anthropic;
+pub mod chat;
+pub mod responses;
 
 pub(crate) use self::decoder::Dialect;
+/// The error of an answer with a status that is no success, whatever the shape of its body.
+///
+/// ```
+/// let err = harness::wire::error_of(429, br#"{"error": {"message": "slow down", "code": 429}}"#);
+/// assert_eq!((err.status(), err.message()), (Some(429), "slow down"));
+/// ```
+pub fn error_of(status: u16, body: &[u8]) -> crate::error::Error {
+    fault::of_body(status, body)
+}
+
 pub use self::{
     decoder::Decoder,
     sse::{Record, SseParser},

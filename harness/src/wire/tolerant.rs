@@ -33,6 +33,13 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
+/// Text, or a list of parts of which some are text; anything else counts as neither.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TextOrList<'a> {
+    pub(super) text: Text<'a>,
+    pub(super) list: Vec<&'a RawValue>,
+}
+
 /// A count; text that holds digits counts as the number, and anything else as unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count(pub(super) Option<u64>);
@@ -71,6 +78,25 @@ impl<'a> Members<'a> {
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().find(|(member, _)| member == name).map(|(_, value)| value.get())
     }
+}
+
+/// The text that this JSON is; see [`Text`].
+pub(super) fn text_of(json: Option<&str>) -> String {
+    let text = json.and_then(|json| serde_json::from_str::<Text<'_>>(json).ok());
+    text.unwrap_or_default().0.into_owned()
+}
+
+/// The elements of a list, each byte for byte; none if it is no list.
+pub(super) fn elements(json: &str) -> Vec<&str> {
+    let list = serde_json::from_str::<List<&RawValue>>(json).unwrap_or_default();
+    list.0.into_iter().map(RawValue::get).collect()
+}
+
+/// An object of these members, or nothing if there are none.
+pub(super) fn join<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
+    let members: Vec<String> =
+        members.map(|(name, value)| format!("{}:{value}", serde_json::json!(name))).collect();
+    (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
 }
 
 /// Answers every kind of value; a kind that is not overridden counts as nothing.
@@ -127,6 +153,53 @@ impl<'de> Visitor<'de> for TextVisitor {
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextOrListVisitor;
+
+impl<'de> Visitor<'de> for TextOrListVisitor {
+    type Value = TextOrList<'de>;
+
+    ignoring! {
+        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList { text: Text(Cow::Borrowed(text)), list: Vec::new() })
+        }
+        fn visit_str<E: Error>(self, text: &str) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList { text: Text(Cow::Owned(text.to_owned())), list: Vec::new() })
+        }
+        fn visit_u64<E: Error>(self, _: u64) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList::default())
+        }
+        fn visit_i64<E: Error>(self, _: i64) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList::default())
+        }
+        fn visit_f64<E: Error>(self, _: f64) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList::default())
+        }
+        fn visit_bool<E: Error>(self, _: bool) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList::default())
+        }
+        fn visit_unit<E: Error>(self) -> Result<TextOrList<'de>, E> {
+            Ok(TextOrList::default())
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TextOrList<'de>, A::Error> {
+            let mut list = Vec::new();
+            while let Some(value) = seq.next_element()? {
+                list.push(value);
+            }
+            Ok(TextOrList { text: Text::default(), list })
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextOrList<'de>, A::Error> {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok(TextOrList::default())
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for TextOrList<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(TextOrListVisitor)
     }
 }
 

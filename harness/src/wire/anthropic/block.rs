@@ -6,7 +6,7 @@ use crate::{
     provider::VendorPart,
     wire::{
         decoder::Outlet,
-        tolerant::{Members, Text},
+        tolerant::{Members, elements, join, text_of},
     },
 };
 
@@ -57,7 +57,8 @@ impl OpenBlock {
         let kind = match text("type").as_str() {
             "text" => {
                 out.text(number, &text("text"))?;
-                let citations = members.get("citations").map(elements).unwrap_or_default();
+                let citations = elements(members.get("citations").unwrap_or_default());
+                let citations = citations.into_iter().map(str::to_owned).collect();
                 Kind::Text { citations }
             }
             "thinking" => {
@@ -190,24 +191,6 @@ fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> Strin
         .filter(|name| members.get(name).is_none())
         .filter_map(|name| changed(name).map(|value| (name, value)));
     join(kept.chain(added)).unwrap_or(json)
-}
-
-/// An object of these members, or nothing if there are none.
-fn join<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
-    let members: Vec<String> =
-        members.map(|(name, value)| format!("{}:{value}", serde_json::json!(name))).collect();
-    (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
-}
-
-fn elements(json: &str) -> Vec<String> {
-    use crate::wire::tolerant::List;
-    let list = serde_json::from_str::<List<&serde_json::value::RawValue>>(json);
-    list.map(|list| list.0.iter().map(|one| one.get().to_owned()).collect()).unwrap_or_default()
-}
-
-fn text_of(json: Option<&str>) -> String {
-    let text = json.and_then(|json| serde_json::from_str::<Text<'_>>(json).ok());
-    text.unwrap_or_default().0.into_owned()
 }
 
 /// A value that is no object is kept as it is, so that its fault can be told.

@@ -144,6 +144,11 @@ impl Dialect for Answer {
                 }
             }
             "message_stop" => self.complete(out)?,
+            // An answer in one piece.
+            "message" => {
+                self.start(serde_json::from_str(data).ok(), out)?;
+                self.complete(out)?;
+            }
             _ if kind == "error" || parsed.error.is_some() => {
                 return Err(
                     fault::in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, data.trim()))

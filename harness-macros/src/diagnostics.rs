@@ -1,0 +1,91 @@
+//! Errors are collected and reported together, each at the narrowest tokens that are wrong.
+//! The first line says the fact, a second one, `help:`, the way out.
+
+use std::fmt::Display;
+
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use strsim::osa_distance;
+
+/// All that is wrong, in the order in which it was found.
+#[derive(Default)]
+pub(crate) struct Errors {
+    found: Vec<syn::Error>,
+    silent: bool,
+    /// The attribute itself, where it is not what called the macro.
+    attribute: Option<TokenStream>,
+}
+
+impl Errors {
+    /// Errors about an attribute that another macro reads.
+    pub(crate) fn at(attribute: impl ToTokens) -> Self {
+        Self { attribute: Some(attribute.into_token_stream()), ..Self::default() }
+    }
+
+    /// Notes an error about the attribute as a whole.
+    pub(crate) fn push_attribute(&mut self, message: impl Display) {
+        match &self.attribute {
+            Some(attribute) => self.found.push(syn::Error::new_spanned(attribute, message)),
+            None => self.push_at(Span::call_site(), message),
+        }
+    }
+
+    /// Adds what was found elsewhere.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.found.extend(other.found);
+        self.silent |= other.silent;
+    }
+
+    /// Notes an error that underlines all of these tokens.
+    pub(crate) fn push(&mut self, at: impl ToTokens, message: impl Display) {
+        self.found.push(syn::Error::new_spanned(at, message));
+    }
+
+    /// Notes an error at a place that has no tokens of its own.
+    pub(crate) fn push_at(&mut self, at: Span, message: impl Display) {
+        self.found.push(syn::Error::new(at, message));
+    }
+
+    /// Notes what darling or syn found.
+    pub(crate) fn handle<T, E: Into<syn::Error>>(&mut self, result: Result<T, E>) -> Option<T> {
+        result.map_err(|err| self.found.push(err.into())).ok()
+    }
+
+    /// Says that rustc reports a mistake by itself, so that nothing is to be built on it.
+    pub(crate) fn leave_to_rustc(&mut self) {
+        self.silent = true;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty() && !self.silent
+    }
+}
+
+impl ToTokens for Errors {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        tokens.extend(self.found.iter().map(syn::Error::to_compile_error));
+    }
+}
+
+/// The candidate that was probably meant: at most a third of its letters are wrong, or one of the
+/// two begins with the other.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    let ranked = candidates.into_iter().filter_map(|candidate| {
+        let lower = candidate.to_lowercase();
+        let distance = osa_distance(&word, &lower);
+        let near = distance <= word.chars().count().max(lower.chars().count()) / 3;
+        let begins = word.len().min(lower.len()) >= 2
+            && (lower.starts_with(&word) || word.starts_with(&lower));
+        (near || begins).then_some((distance, candidate))
+    });
+    ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
+}
+
+/// `; did you mean ..?`, or nothing.
+pub(crate) fn did_you_mean(near: Option<&str>, quote: char) -> String {
+    near.map(|near| format!("; did you mean {quote}{near}{quote}?")).unwrap_or_default()
+}

@@ -1,0 +1,241 @@
+//! Reads doc comments: the part for the model, and the descriptions of the parameters.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{Attribute, Expr, ExprLit, Lit, Meta, spanned::Spanned as _};
+
+use crate::values::ungroup;
+
+/// What the doc comment of a function says.
+#[derive(Default)]
+pub(crate) struct Docs {
+    /// What it says of the tool, up to the first section for readers of the code.
+    pub(crate) description: Option<Text>,
+    /// What it says of the parameters.
+    pub(crate) arguments: Vec<Argument>,
+    /// Whether there is a section for the parameters.
+    pub(crate) has_arguments: bool,
+}
+
+/// Words, known now or to rustc only.
+#[derive(Clone)]
+pub(crate) enum Text {
+    Known(String),
+    /// A constant expression, such as `include_str!(..)`.
+    Constant(TokenStream),
+}
+
+impl ToTokens for Text {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Known(text) => text.to_tokens(tokens),
+            Self::Constant(expr) => expr.to_tokens(tokens),
+        }
+    }
+}
+
+/// An entry of the list of arguments.
+pub(crate) struct Argument {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) span: Span,
+}
+
+/// Whether the attribute is a doc comment with words in it.
+pub(crate) fn is_doc(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("doc") && matches!(attribute.meta, Meta::NameValue(_))
+}
+
+/// Reads the doc comment of a function.
+pub(crate) fn read(attributes: &[Attribute]) -> Docs {
+    match lines(attributes) {
+        None => {
+            let constant = constant(attributes);
+            Docs { description: Some(Text::Constant(constant)), ..Docs::default() }
+        }
+        Some(lines) => sections(&lines),
+    }
+}
+
+/// Reads the doc comment of a parameter: all of it is the description.
+pub(crate) fn read_param(attributes: &[Attribute]) -> Option<Text> {
+    match lines(attributes) {
+        None => Some(Text::Constant(constant(attributes))),
+        Some(lines) => {
+            let text = join(lines.iter().map(|line| line.text.as_str()));
+            (!text.is_empty()).then_some(Text::Known(text))
+        }
+    }
+}
+
+struct Line {
+    text: String,
+    span: Span,
+}
+
+/// All lines, without their common indentation; nothing if one of them is known to rustc only.
+fn lines(attributes: &[Attribute]) -> Option<Vec<Line>> {
+    let mut lines = Vec::new();
+    for attribute in attributes.iter().filter(|attribute| is_doc(attribute)) {
+        let Meta::NameValue(doc) = &attribute.meta else { continue };
+        let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = ungroup(&doc.value) else {
+            return None;
+        };
+        let span = attribute.pound_token.span();
+        let value = text.value();
+        let stars = value.contains('\n')
+            && value.lines().skip(1).all(|line| {
+                let line = line.trim_start();
+                line.is_empty() || line.starts_with('*')
+            });
+        if value.is_empty() {
+            lines.push(Line { text: String::new(), span });
+        }
+        lines.extend(value.lines().enumerate().map(|(number, line)| {
+            let undecorated = line.trim_start().strip_prefix('*').filter(|_| stars && number > 0);
+            Line { text: undecorated.unwrap_or(line).trim_end().to_owned(), span }
+        }));
+    }
+    let indent = |line: &&Line| line.text.len() - line.text.trim_start().len();
+    let written = || lines.iter().filter(|line| !line.text.is_empty());
+    let common = written().map(|line| indent(&line)).min().unwrap_or(0);
+    for line in &mut lines {
+        line.text = line.text.get(common..).unwrap_or_default().to_owned();
+    }
+    Some(lines)
+}
+
+/// All lines as one constant expression.
+fn constant(attributes: &[Attribute]) -> TokenStream {
+    let parts = attributes.iter().filter(|attribute| is_doc(attribute)).filter_map(|attribute| {
+        let Meta::NameValue(doc) = &attribute.meta else { return None };
+        Some(match ungroup(&doc.value) {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+                let value = text.value();
+                value.strip_prefix(' ').unwrap_or(&value).to_token_stream()
+            }
+            value => value.to_token_stream(),
+        })
+    });
+    let parts: Vec<TokenStream> = parts.collect();
+    match parts.as_slice() {
+        [one] => one.clone(),
+        parts => quote!(::core::concat!(#(#parts, "\n"),*)),
+    }
+}
+
+/// Sections that are for readers of the code.
+const SECTIONS: [&str; 9] = [
+    "arguments",
+    "args",
+    "parameters",
+    "params",
+    "returns",
+    "errors",
+    "panics",
+    "safety",
+    "examples",
+];
+
+/// Which of them are about the parameters.
+const ARGUMENTS: [&str; 4] = ["arguments", "args", "parameters", "params"];
+
+fn sections(lines: &[Line]) -> Docs {
+    let mut docs = Docs::default();
+    let mut description: Vec<&str> = Vec::new();
+    let mut in_description = true;
+    let mut in_arguments = false;
+    let mut fence: Option<&str> = None;
+    for line in lines {
+        let trimmed = line.text.trim_start();
+        let mark = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark));
+        let was_fenced = fence.is_some();
+        match (fence, mark) {
+            (None, Some(mark)) => fence = Some(mark),
+            (Some(open), Some(mark)) if open == mark => fence = None,
+            _ => {}
+        }
+        let heading = if was_fenced || fence.is_some() { None } else { heading(&line.text) };
+        if let Some(heading) = heading {
+            let known = SECTIONS.contains(&heading.as_str()) || heading == "example";
+            in_description &= !known;
+            in_arguments = ARGUMENTS.contains(&heading.as_str());
+            docs.has_arguments |= in_arguments;
+            if !in_description {
+                continue;
+            }
+        }
+        if in_description {
+            description.push(&line.text);
+        } else if in_arguments {
+            read_bullet(line, &mut docs.arguments);
+        }
+    }
+    let text = join(description.into_iter());
+    docs.description = (!text.is_empty()).then_some(Text::Known(text));
+    docs
+}
+
+/// The words of a heading, in small letters.
+fn heading(line: &str) -> Option<String> {
+    let line = line.strip_prefix("   ").or(line.strip_prefix("  ")).unwrap_or(line).trim_start();
+    let words = line.trim_start_matches('#');
+    let depth = line.len() - words.len();
+    ((1..=6).contains(&depth) && words.starts_with(' '))
+        .then(|| words.trim().trim_end_matches(['#', ':']).trim().to_lowercase())
+}
+
+/// Reads a bullet, or the rest of the one before.
+fn read_bullet(line: &Line, arguments: &mut Vec<Argument>) {
+    let trimmed = line.text.trim_start();
+    let indent = line.text.len() - trimmed.len();
+    let bullet = ["- ", "* ", "+ "].into_iter().find_map(|mark| trimmed.strip_prefix(mark));
+    if let Some((name, text)) = bullet.filter(|_| indent < 2).and_then(name_and_text) {
+        arguments.push(Argument { name, text, span: line.span });
+        return;
+    }
+    if let Some(last) = arguments.last_mut().filter(|_| !trimmed.is_empty()) {
+        last.text.push(if bullet.is_some() { '\n' } else { ' ' });
+        last.text.push_str(trimmed);
+    }
+}
+
+/// Takes `` `name`: text `` apart; `name - text` and `**name**: text` will do.
+fn name_and_text(bullet: &str) -> Option<(String, String)> {
+    let bullet = bullet.trim_start();
+    let quotes = ["`", "**`", "**", ""];
+    let ends = ["`", "`**", "**", ""];
+    quotes.into_iter().zip(ends).find_map(|(quote, end)| {
+        let rest = bullet.strip_prefix(quote)?;
+        let until = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '#')?;
+        let (name, rest) = rest.split_at(until);
+        let rest = rest.strip_prefix(end)?.trim_start();
+        let marks = [":", "--", "-", "–", "—"];
+        let text = marks.into_iter().find_map(|mark| rest.strip_prefix(mark));
+        let text = text.or_else(|| (!quote.is_empty()).then_some(rest))?;
+        let name = name.strip_prefix("r#").unwrap_or(name);
+        (!name.is_empty()).then(|| (name.to_owned(), text.trim().to_owned()))
+    })
+}
+
+/// The lines as one text, without blank ones at its ends.
+fn join<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    let text = lines.collect::<Vec<_>>().join("\n");
+    text.trim_matches('\n').trim_end().to_owned()
+}
+
+/// The list of arguments for rustdoc, where comments on parameters vanish.
+pub(crate) fn arguments_section<'a>(
+    arguments: impl Iterator<Item = (&'a str, &'a Text)>,
+) -> Option<TokenStream> {
+    let lines: Vec<String> = arguments
+        .filter_map(|(name, text)| match text {
+            Text::Known(text) => Some(format!(" - `{name}`: {}", text.replace('\n', "\n   "))),
+            Text::Constant(_) => None,
+        })
+        .collect();
+    (!lines.is_empty()).then(|| {
+        let text = format!("\n # Arguments\n\n{}", lines.join("\n"));
+        quote!(#[doc = #text])
+    })
+}

@@ -1,0 +1,304 @@
+//! Writes the tokens: constants only, names that no user has, and `__private` paths only.
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::{Path, Visibility, ext::IdentExt as _};
+
+use crate::{
+    docs::Text,
+    model::{Assertion, Default, Output, Param, Passed, Tool},
+    types::{at, replace_self},
+};
+
+/// The path of `harness` as the user's package knows it, or what is wrong.
+pub(crate) fn crate_path(written: Option<&Path>, attribute: &str) -> Result<TokenStream, String> {
+    use proc_macro_crate::{FoundCrate, crate_name};
+    if let Some(path) = written {
+        return Ok(quote!(#path));
+    }
+    match crate_name("harness") {
+        Ok(FoundCrate::Itself) => Ok(quote!(::harness)),
+        Ok(FoundCrate::Name(name)) => {
+            let ident = Ident::new(&name, Span::call_site());
+            Ok(quote!(::#ident))
+        }
+        Err(_) => Err(format!(
+            "the package does not depend on `harness` by itself\nhelp: add it, or name the way to \
+             it: `#[{attribute}(crate = path::to::harness)]`"
+        )),
+    }
+}
+
+/// A name of ours that keeps out of the user's way: a local variable by its hygiene.
+fn local(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+/// The type that stands beside the function, with the tool in it.
+pub(crate) fn companion(
+    handle: &Ident,
+    visibility: &Visibility,
+    tool: &Tool,
+    deprecated: bool,
+    krate: &TokenStream,
+) -> TokenStream {
+    let definition = definition(tool, None, krate);
+    let allow = deprecated.then(|| quote!(#[allow(deprecated)]));
+    wrap(handle, visibility, &definition, allow.as_ref(), krate)
+}
+
+/// The companion of a function with a mistake: it keeps lists and callers from failing as well.
+pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream) -> TokenStream {
+    let private = quote!(#krate::__private);
+    let name = handle.unraw().to_string();
+    let definition = quote!(&#private::ToolDef::new(#name, "", #private::SideEffects::NONE, &[], || {
+        static SCHEMA: #private::SchemaCell = #private::SchemaCell::new();
+        &SCHEMA
+    }, #private::Call::refusal));
+    wrap(handle, visibility, &definition, None, krate)
+}
+
+fn wrap(
+    handle: &Ident,
+    visibility: &Visibility,
+    definition: &TokenStream,
+    allow: Option<&TokenStream>,
+    krate: &TokenStream,
+) -> TokenStream {
+    let private = quote!(#krate::__private);
+    // The place is the user's, so that an editor finds it; the lints are ours.
+    let ident = if handle.to_string().starts_with("r#") {
+        Ident::new_raw(&handle.unraw().to_string(), Span::call_site().located_at(handle.span()))
+    } else {
+        Ident::new(&handle.to_string(), Span::call_site().located_at(handle.span()))
+    };
+    let about = format!("The tool `{}`.", handle.unraw());
+    quote! {
+        #krate::methods_need_toolset_on_the_impl_block! {
+            #about #visibility #ident #allow {
+                /// What is declared, known in `const` context.
+                pub const TOOL: &'static #private::ToolDef = #definition;
+                /// The tool itself.
+                pub fn tool() -> #private::Tool {
+                    Self::TOOL.tool()
+                }
+            }
+        }
+    }
+}
+
+/// The definition of a tool: a constant expression.
+pub(crate) fn definition(
+    tool: &Tool,
+    self_type: Option<&TokenStream>,
+    krate: &TokenStream,
+) -> TokenStream {
+    let private = quote!(#krate::__private);
+    let owned = |tokens: &TokenStream| match self_type {
+        Some(self_type) => replace_self(tokens.clone(), self_type),
+        None => tokens.clone(),
+    };
+    let consts: Vec<Ident> = (0..tool.params.len()).map(|i| format_ident!("__P{i}")).collect();
+    let params = tool.params.iter().zip(&consts).map(|(param, constant)| {
+        parameter(param, constant, &owned(&param.owned), self_type, krate)
+    });
+    let (blank, description) = description(tool, krate);
+    let name = &tool.name;
+    let side_effects = side_effects(&tool.side_effects, krate);
+    let idempotent = tool.idempotent.then(|| quote!(.idempotent()));
+    let timeout = tool.timeout.map(|ms| quote!(.within(#private::Duration::from_millis(#ms))));
+    let run = run(tool, &consts, self_type, krate);
+    quote! {
+        &{
+            #blank
+            #(#params)*
+            #private::ToolDef::new(#name, #description, #side_effects, &[#(#consts.def),*], || {
+                static SCHEMA: #private::SchemaCell = #private::SchemaCell::new();
+                &SCHEMA
+            }, #run)#idempotent #timeout
+        }
+    }
+}
+
+/// The description, and a rule that it is not empty where only rustc knows it.
+fn description(tool: &Tool, krate: &TokenStream) -> (Option<TokenStream>, TokenStream) {
+    match &tool.description.text {
+        Text::Known(text) => (None, quote!(#text)),
+        Text::Constant(expr) => {
+            let message = format!(
+                "tool `{}` has no description\nhelp: the model chooses tools by their description, \
+                 and this one is empty",
+                tool.name
+            );
+            let span = tool.description.span;
+            let rule = quote!(#krate::__private::rule(!#krate::__private::is_blank(__DESCRIPTION), #message));
+            let assertion = at(span, quote!(const _: () = #rule;));
+            let constant = quote! {
+                const __DESCRIPTION: &str = #expr;
+                #assertion
+            };
+            (Some(constant), quote!(__DESCRIPTION))
+        }
+    }
+}
+
+fn side_effects(words: &[&str], krate: &TokenStream) -> TokenStream {
+    let private = quote!(#krate::__private);
+    if words.is_empty() {
+        return quote!(#private::SideEffects::NONE);
+    }
+    let variants = words.iter().map(|word| match *word {
+        "read" => quote!(Read),
+        "write" => quote!(Write),
+        "network" => quote!(Network),
+        _ => quote!(Mutate),
+    });
+    quote!(#private::SideEffects::of(&[#(#private::SideEffect::#variants),*]))
+}
+
+/// The constant of one parameter. It names the bound on its type, and is the only one to do so:
+/// a bound that is named twice fails twice.
+fn parameter(
+    param: &Param,
+    constant: &Ident,
+    owned: &TokenStream,
+    self_type: Option<&TokenStream>,
+    krate: &TokenStream,
+) -> TokenStream {
+    let private = quote!(#krate::__private);
+    let Param { name, description, default, range, asserted, .. } = param;
+    let make = format_ident!("__default{}", &constant.to_string()[3..]);
+    let (function, default) = match default {
+        None => (None, None),
+        Some(Default::Json(json)) => {
+            let function = quote!(use #private::Value as __Value;);
+            let function = quote!({ #function #json });
+            (None, Some(quote!(.or_json(|| #private::Option::Some(#function)))))
+        }
+        Some(Default::Typed(expr)) => {
+            let expr = match self_type {
+                Some(self_type) => replace_self(expr.clone(), self_type),
+                None => expr.clone(),
+            };
+            let (returns, expr) = match &param.passed {
+                // `&str` has a default of its own type.
+                Passed::Lent(elem) if elem.to_string() == "str" => {
+                    (quote!(&'static #elem), quote!(#expr))
+                }
+                _ => (owned.clone(), expr),
+            };
+            let function = quote!(fn #make() -> #returns { #expr });
+            let value = match &param.passed {
+                Passed::Lent(elem) if elem.to_string() == "str" => {
+                    quote!(|| #private::ToOwned::to_owned(#make()))
+                }
+                _ => quote!(#make),
+            };
+            let json = quote! {|| {
+                #[allow(unused_imports)]
+                use #private::NoJson as _;
+                #private::JsonOf(&#make()).json()
+            }};
+            (Some(function), Some(quote!(.or(#value, #json))))
+        }
+    };
+    let range = range.as_ref().map(|range| match self_type {
+        Some(self_type) => replace_self(range.clone(), self_type),
+        None => range.clone(),
+    });
+    let range = range.map(|range| quote!(.within(#range)));
+    let assertions = asserted.iter().map(|Assertion { span, injected, message }| {
+        let not = (!injected).then(|| quote!(!));
+        // All at the user's place, and the rule itself is track_caller: the error stands there.
+        at(*span, quote! { const _: () = #krate::__private::rule(#not #constant.def.is_injected(), #message); })
+    });
+    let place = owned.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
+    let make = at(place, quote!(#private::param));
+    let arguments = at(place, quote!((#name, #description)));
+    quote! {
+        #function
+        const #constant: #private::Param<#owned> =
+            #make::<#owned, _>#arguments #default #range;
+        #(#assertions)*
+    }
+}
+
+/// The closure that answers a call.
+fn run(
+    tool: &Tool,
+    consts: &[Ident],
+    self_type: Option<&TokenStream>,
+    krate: &TokenStream,
+) -> TokenStream {
+    let private = quote!(#krate::__private);
+    let (call, this, out) = (local("call"), local("this"), local("out"));
+    let locals: Vec<Ident> = (0..consts.len()).map(|i| local(&format!("a{i}"))).collect();
+    let ident = &tool.ident;
+    let passed = tool.params.iter().zip(&locals).map(|(param, local)| match &param.passed {
+        Passed::Owned => quote!(#local),
+        Passed::Lent(elem) => quote!(<#elem as #private::Lent>::lend(&#local)),
+        Passed::LentOption(elem) => {
+            quote!(#private::Option::as_ref(&#local).map(<#elem as #private::Lent>::lend))
+        }
+    });
+    let passed: Vec<TokenStream> = passed.collect();
+    // The call stands where the function's name stands: so does the error about its future.
+    let receiver = tool.is_method.then(|| quote!(let #this = #call.receiver();));
+    let function = match self_type {
+        Some(ty) => at(ident.span(), quote!(<#ty>::#ident)),
+        None => quote!(#ident),
+    };
+    let held = self_type.filter(|_| tool.is_method).map(|ty| quote!(#this.get::<#ty>(),));
+    let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#held #(#passed),*));
+    arguments.set_span(ident.span());
+    let invoked = quote!(#function #arguments);
+    let invoked = if tool.is_async {
+        // The error about a future that is not `Send` stands where this path stands.
+        let is_send = at(ident.span(), quote!(#krate::__private::is_send));
+        quote!(#is_send(#invoked).await)
+    } else {
+        invoked
+    };
+    let self_replaced = |tokens: &TokenStream| match self_type {
+        Some(ty) => replace_self(tokens.clone(), ty),
+        None => tokens.clone(),
+    };
+    let answer = match &tool.output {
+        Output::Plain(ty) => {
+            let ty = self_replaced(ty);
+            quote!(#private::Plain.answer::<#ty, _>(#invoked))
+        }
+        Output::Result(ok, err) => {
+            let (ok, err) = (self_replaced(ok), self_replaced(err));
+            quote! {
+                #[allow(unused_imports)]
+                use #private::{WithCauses as _, WithOwnForm as _, WithWords as _};
+                let #out = #invoked;
+                (&&&#private::Failing::<#err>::NEW).form().answer_result::<#ok, #err, _>(#out)
+            }
+        }
+        Output::Asked(ty) => {
+            let ty = self_replaced(ty);
+            quote! {
+                #[allow(unused_imports)]
+                use #private::{Otherwise as _, WithCauses as _, WithOwnForm as _, WithWords as _};
+                let #out = #invoked;
+                (&&&#private::Kind::of(&#out).failing()).form().answer::<#ty, _>(#out)
+            }
+        }
+    };
+    let how = if tool.is_async {
+        quote!(#call.run(async move { #answer }))
+    } else {
+        quote!(#call.block(move || { #answer }))
+    };
+    quote! {
+        |mut #call| {
+            let (#(#private::Option::Some(#locals),)* true) = (#(#call.take(&#consts),)* #call.fits()) else {
+                return #call.refusal();
+            };
+            #receiver
+            #how
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What is true of a tool once everything was checked: what `check` makes and `expand` writes.
+
+use proc_macro2::{Ident, Span, TokenStream};
+
+use crate::docs::Text;
+
+/// A tool.
+pub(crate) struct Tool {
+    /// The function.
+    pub(crate) ident: Ident,
+    pub(crate) name: String,
+    pub(crate) description: Description,
+    pub(crate) side_effects: Vec<&'static str>,
+    pub(crate) idempotent: bool,
+    /// In milliseconds.
+    pub(crate) timeout: Option<u64>,
+    pub(crate) params: Vec<Param>,
+    pub(crate) output: Output,
+    pub(crate) is_async: bool,
+    pub(crate) is_method: bool,
+}
+
+/// What the model is told, and where to say that it is nothing.
+pub(crate) struct Description {
+    pub(crate) text: Text,
+    pub(crate) span: Span,
+}
+
+/// A parameter.
+pub(crate) struct Param {
+    pub(crate) name: String,
+    /// The type as it is read and kept.
+    pub(crate) owned: TokenStream,
+    pub(crate) passed: Passed,
+    pub(crate) description: Text,
+    pub(crate) default: Option<Default>,
+    pub(crate) range: Option<TokenStream>,
+    /// What only the type can say: whether the host supplies it.
+    pub(crate) asserted: Vec<Assertion>,
+}
+
+/// How the function gets what was read.
+pub(crate) enum Passed {
+    /// Moved.
+    Owned,
+    /// Lent, as this type.
+    Lent(TokenStream),
+    /// Lent, if it is there.
+    LentOption(TokenStream),
+}
+
+/// What is taken for an argument that is left out.
+pub(crate) enum Default {
+    /// A literal, as an expression that makes it JSON.
+    Json(TokenStream),
+    /// An expression of the parameter's type.
+    Typed(TokenStream),
+}
+
+/// A rule that rustc checks once the type is known.
+pub(crate) struct Assertion {
+    pub(crate) span: Span,
+    /// Whether the parameter must be one that the host supplies, or must not.
+    pub(crate) injected: bool,
+    pub(crate) message: String,
+}
+
+/// What the function returns.
+pub(crate) enum Output {
+    /// A type that is no `Result` by its name.
+    Plain(TokenStream),
+    /// `Result<T, E>`, spelled out.
+    Result(TokenStream, TokenStream),
+    /// A type that must be asked.
+    Asked(TokenStream),
+}

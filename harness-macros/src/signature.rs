@@ -1,0 +1,162 @@
+//! Reads the item under the attribute: a function with its body unread, so that a half-typed body
+//! keeps its function; or something else, of which only the kind is told.
+
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::{
+    Attribute, Signature, Token, Visibility,
+    parse::{ParseStream, Parser as _},
+};
+
+/// A function; its body is never parsed.
+pub(crate) struct Function {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) visibility: Visibility,
+    pub(crate) defaultness: Option<Token![default]>,
+    pub(crate) signature: Signature,
+    pub(crate) body: TokenStream,
+}
+
+impl Function {
+    /// Reads a function: all of the input.
+    pub(crate) fn read(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut function = Self::read_head(input)?;
+        function.body = input.parse()?;
+        Ok(function)
+    }
+
+    /// Reads a function up to its body.
+    pub(crate) fn read_head(input: ParseStream<'_>) -> syn::Result<Self> {
+        Ok(Self {
+            attributes: input.call(Attribute::parse_outer)?,
+            visibility: input.parse()?,
+            defaultness: input.parse()?,
+            signature: input.parse()?,
+            body: TokenStream::new(),
+        })
+    }
+
+    /// Whether there is a body, and not only a `;` as in a trait.
+    pub(crate) fn has_body(&self) -> bool {
+        let is_block = |token| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
+        self.body.clone().into_iter().any(is_block)
+    }
+}
+
+impl ToTokens for Function {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let Self { attributes, visibility, defaultness, signature, body } = self;
+        tokens.extend(quote!(#(#attributes)* #visibility #defaultness #signature #body));
+    }
+}
+
+/// What is under the attribute.
+pub(crate) enum Item {
+    Function(Box<Function>),
+    /// Something else: its kind with an article, and the token that says so.
+    Other(&'static str, Span),
+    /// A function that syn cannot read.
+    Unread(syn::Error),
+}
+
+/// Reads the item.
+pub(crate) fn read(item: &TokenStream) -> Item {
+    if let Some((kind, span)) = other_kind(item) {
+        return Item::Other(kind, span);
+    }
+    match Function::read.parse2(item.clone()) {
+        Ok(function) => Item::Function(Box::new(function)),
+        Err(err) => Item::Unread(err),
+    }
+}
+
+/// The kind of an item that is no function.
+fn other_kind(item: &TokenStream) -> Option<(&'static str, Span)> {
+    let mut tokens = item.clone().into_iter().peekable();
+    let mut first = None;
+    while let Some(token) = tokens.next() {
+        let next = tokens.peek().cloned();
+        match &token {
+            // An attribute: `#` and a group; `#!` belongs to a file.
+            TokenTree::Punct(punct) if punct.as_char() == '#' => {
+                tokens.next();
+                continue;
+            }
+            TokenTree::Group(group) if group.delimiter() == Delimiter::None && first.is_none() => {
+                // A visibility or a whole item out of `macro_rules!`.
+                let inside = group.stream();
+                if inside.is_empty() || inside.to_string().starts_with("pub") {
+                    continue;
+                }
+                return other_kind(&inside);
+            }
+            TokenTree::Ident(ident) => {
+                let span = *first.get_or_insert(ident.span());
+                let word = ident.to_string();
+                let next_word = match &next {
+                    Some(TokenTree::Ident(next)) => next.to_string(),
+                    _ => String::new(),
+                };
+                let kind = match word.as_str() {
+                    "pub" => {
+                        first = None;
+                        if let Some(TokenTree::Group(_)) = &next {
+                            tokens.next();
+                        }
+                        continue;
+                    }
+                    "fn" => return None,
+                    "struct" => "a struct",
+                    "enum" => "an enum",
+                    "union" if !next_word.is_empty() => "a union",
+                    "trait" => "a trait",
+                    "impl" => "an `impl` block",
+                    "mod" => "a module",
+                    "use" => "a `use` declaration",
+                    "type" => "a type alias",
+                    "static" => "a static",
+                    "let" => "a `let` statement",
+                    "macro_rules" => "a macro",
+                    "const"
+                        if !matches!(next_word.as_str(), "fn" | "async" | "unsafe" | "extern") =>
+                    {
+                        "a constant"
+                    }
+                    "extern" if next_word == "crate" => "an `extern crate`",
+                    "extern" if is_extern_block(&mut tokens) => "an `extern` block",
+                    "const" | "extern" | "async" | "unsafe" | "safe" | "default" | "auto" => {
+                        continue;
+                    }
+                    _ if is_macro_call(next.as_ref(), &tokens) => "a macro call",
+                    _ => "an expression",
+                };
+                let at = if kind == "an `impl` block" { ident.span() } else { span };
+                return Some((kind, at));
+            }
+            TokenTree::Literal(_) if first.is_some() => {}
+            TokenTree::Literal(_) | TokenTree::Group(_) | TokenTree::Punct(_) => {
+                return Some(("an expression", token.span()));
+            }
+        }
+    }
+    Some(("this", Span::call_site()))
+}
+
+/// Whether `!` follows, behind the rest of a path.
+fn is_macro_call(
+    next: Option<&TokenTree>,
+    rest: &std::iter::Peekable<proc_macro2::token_stream::IntoIter>,
+) -> bool {
+    let is = |token: &TokenTree, mark| matches!(token, TokenTree::Punct(p) if p.as_char() == mark);
+    let is_path = |token: &TokenTree| is(token, ':') || matches!(token, TokenTree::Ident(_));
+    next.is_some_and(|next| is(next, '!') || is_path(next))
+        && rest.clone().find(|token| !is_path(token)).is_some_and(|token| is(&token, '!'))
+}
+
+/// Whether `extern "C" { .. }` follows; passes over the ABI.
+fn is_extern_block(tokens: &mut std::iter::Peekable<proc_macro2::token_stream::IntoIter>) -> bool {
+    if let Some(TokenTree::Literal(_)) = tokens.peek() {
+        tokens.next();
+    }
+    matches!(tokens.peek(), Some(TokenTree::Group(_)))
+}

@@ -1,0 +1,78 @@
+//! `#[tool]`: read, check, write. The function itself is written in every case.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens as _, quote};
+
+use crate::{
+    args,
+    check::{self, Place},
+    diagnostics::Errors,
+    expand,
+    signature::{self, Function, Item},
+};
+
+pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    match signature::read(&item) {
+        Item::Function(function) => expand_function(attribute, *function, errors),
+        // rustc refuses attributes on expressions by itself, and more tokens would only confuse it.
+        Item::Other("an expression", _) => item,
+        Item::Other(kind, span) => {
+            let help = match kind {
+                "an `impl` block" => {
+                    "\nhelp: put `#[toolset]` on the `impl` block and `#[tool(...)]` on each method"
+                }
+                "a trait" => "\nhelp: put it on the methods of an `impl` block with `#[toolset]`",
+                "a module" => "\nhelp: put it on each function in the module",
+                _ => "",
+            };
+            errors.push_at(span, format!("`#[tool]` goes on a function, not on {kind}{help}"));
+            quote!(#item #errors)
+        }
+        Item::Unread(err) => {
+            errors.handle::<(), _>(Err(err));
+            quote!(#item #errors)
+        }
+    }
+}
+
+fn expand_function(
+    attribute: TokenStream,
+    mut function: Function,
+    mut errors: Errors,
+) -> TokenStream {
+    let written = args::tool_args(attribute, &mut errors);
+    let handle = written.handle.clone().unwrap_or_else(|| function.signature.ident.clone());
+    let found = expand::crate_path(written.krate.as_ref(), "tool");
+    // A crate path that is wrong was reported; `::harness` is as good as any for what follows.
+    let krate = found.clone().unwrap_or_else(|_| quote!(::harness));
+    if !function.has_body() && function.signature.receiver().is_none() {
+        errors.push(
+            function.signature.fn_token,
+            "a tool needs a body: this is only a declaration\nhelp: put `#[tool]` on the function \
+             that has one",
+        );
+    }
+    let tool = check::check(written, &mut function, Place::Free, &krate, &mut errors);
+    let deprecated = function.attributes.iter().any(|a| a.path().is_ident("deprecated"));
+    let visibility = function.visibility.clone();
+    let has_receiver = function.signature.receiver().is_some();
+    let companion = match (tool, found) {
+        (_, Err(message)) => {
+            // Without the crate nothing else can be written.
+            errors.push_at(Span::call_site(), message);
+            TokenStream::new()
+        }
+        (Some(tool), Ok(krate)) => {
+            expand::companion(&handle, &visibility, &tool, deprecated, &krate)
+        }
+        // In an `impl` block or a trait, a type would be another error; and so it would be beside
+        // a type of its name.
+        (None, Ok(_)) if has_receiver || !function.has_body() || check::hides(&handle) => {
+            TokenStream::new()
+        }
+        (None, Ok(krate)) => expand::stub(&handle, &visibility, &krate),
+    };
+    let function = function.to_token_stream();
+    quote!(#function #errors #companion)
+}

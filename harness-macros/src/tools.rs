@@ -1,0 +1,138 @@
+//! `tools![a, module::b]`: a list of tools, no two of one name.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::quote;
+use syn::{
+    Attribute, Path,
+    parse::{ParseStream, Parser as _},
+    spanned::Spanned as _,
+};
+
+use crate::{diagnostics::Errors, expand};
+
+pub(crate) fn expand(list: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let entries = entries(list, &mut errors);
+    if entries.is_empty() {
+        // Only here is the path needed: what is listed knows its types by itself.
+        return match (errors.is_empty(), expand::crate_path(None, "tool")) {
+            (true, Ok(krate)) => quote!(#krate::__private::Vec::<#krate::__private::Tool>::new()),
+            (true, Err(_)) => quote!(::std::vec::Vec::new()),
+            (false, Ok(krate)) => {
+                quote!({ #errors #krate::__private::Vec::<#krate::__private::Tool>::new() })
+            }
+            (false, Err(_)) => quote!({ #errors ::std::vec::Vec::new() }),
+        };
+    }
+    let (attributes, paths): (Vec<_>, Vec<_>) =
+        entries.iter().map(|Entry { attributes, path }| (quote!(#(#attributes)*), path)).unzip();
+    // A type that is no tool is underlined, and not the whole list.
+    let made = paths.iter().map(|path| {
+        let method = crate::types::at(path.span(), quote!(tool));
+        quote!(<#path>::#method())
+    });
+    let unique = match paths.as_slice() {
+        [first, _, ..] if attributes.iter().all(TokenStream::is_empty) => {
+            // The rule hangs on a definition, so that no path of `harness` is needed.
+            quote!(const _: () = <#first>::TOOL.unique_in(&[#(<#paths>::TOOL),*]);)
+        }
+        _ => TokenStream::new(),
+    };
+    quote! {{
+        #errors
+        #unique
+        ::std::vec::Vec::from([#(#attributes #made),*])
+    }}
+}
+
+struct Entry {
+    attributes: Vec<Attribute>,
+    path: Path,
+}
+
+/// Takes the list apart; what is no path is reported and passed over.
+fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for tokens in split(list) {
+        let parse = |input: ParseStream<'_>| {
+            Ok(Entry {
+                attributes: input.call(Attribute::parse_outer)?,
+                path: Path::parse_mod_style(input)?,
+            })
+        };
+        match parse.parse2(tokens.clone()) {
+            Ok(entry) => {
+                let shown = crate::types::show(&entry.path);
+                for attribute in &entry.attributes {
+                    if !attribute.path().is_ident("cfg") {
+                        errors.push(
+                            attribute,
+                            "only `#[cfg(...)]` can stand before a tool in a list",
+                        );
+                    }
+                }
+                let twice = entry.attributes.is_empty()
+                    && entries.iter().any(|other| crate::types::show(&other.path) == shown);
+                if twice {
+                    errors.push(&entry.path, format!("`{shown}` is listed twice"));
+                } else {
+                    entries.push(entry);
+                }
+            }
+            Err(_) => errors.push(&tokens, explain(&tokens)),
+        }
+    }
+    entries
+}
+
+/// What is wrong with an entry that is no path.
+fn explain(tokens: &TokenStream) -> String {
+    let all: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    let help = "help: list each tool by the path of its function: `tools![calc, files::read]`";
+    match all.as_slice() {
+        [.., TokenTree::Group(group)]
+            if group.delimiter() == proc_macro2::Delimiter::Parenthesis =>
+        {
+            let path: TokenStream = all[..all.len() - 1].iter().cloned().collect();
+            format!(
+                "list the tool by its name, without a call\nhelp: `{}`",
+                crate::types::show(path)
+            )
+        }
+        [TokenTree::Literal(literal)] => {
+            let text = literal.to_string();
+            let name = text.trim_matches('"');
+            let name = if syn::parse_str::<syn::Ident>(name).is_ok() { name } else { "calc" };
+            format!("list the tool by its function, not by a string\nhelp: `{name}`")
+        }
+        [TokenTree::Punct(amp), rest @ ..] if amp.as_char() == '&' => {
+            let path: TokenStream = rest.iter().cloned().collect();
+            format!("list the tool by its name, without `&`\nhelp: `{}`", crate::types::show(path))
+        }
+        [TokenTree::Punct(comma)] if comma.as_char() == ',' => {
+            format!("expected a tool before the comma\n{help}")
+        }
+        _ => format!("expected the path of a tool\n{help}"),
+    }
+}
+
+/// Splits at commas. A comma with nothing before it stays as an entry of its own.
+fn split(list: TokenStream) -> Vec<TokenStream> {
+    let mut parts = Vec::new();
+    let mut part = TokenStream::new();
+    for token in list {
+        match token {
+            TokenTree::Punct(comma) if comma.as_char() == ',' => {
+                if part.is_empty() {
+                    part.extend([TokenTree::Punct(comma)]);
+                }
+                parts.push(std::mem::take(&mut part));
+            }
+            token => part.extend([token]),
+        }
+    }
+    if !part.is_empty() {
+        parts.push(part);
+    }
+    parts
+}

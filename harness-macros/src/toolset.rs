@@ -1,0 +1,301 @@
+//! `#[toolset]`: the methods of a value as tools. The block itself is written in every case.
+
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::{
+    Attribute, GenericParam, Generics, Meta, Token, Type,
+    ext::IdentExt as _,
+    parse::{ParseStream, Parser as _},
+};
+
+use crate::{
+    args,
+    check::{self, Place},
+    diagnostics::Errors,
+    expand, model,
+    signature::{self, Function, Item},
+};
+
+pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let written = args::toolset_args(attribute, &mut errors);
+    let mut block = match Block::read.parse2(item.clone()) {
+        Ok(block) => block,
+        Err(err) => {
+            not_a_block(&item, err, &mut errors);
+            return quote!(#item #errors);
+        }
+    };
+    let krate = match expand::crate_path(written.as_ref(), "toolset") {
+        Ok(krate) => krate,
+        Err(message) => {
+            errors.push_at(Span::call_site(), message);
+            quote!(::harness)
+        }
+    };
+    block.check(&mut errors);
+    let tools = block.take_tools(&krate, &mut errors);
+    let fits = errors.is_empty();
+    let Block { attributes, generics, self_type, members, .. } = &block;
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let trait_for = block.trait_for.as_ref().map(|(path, token)| quote!(#path #token));
+    let impl_token = &block.impl_token;
+    let unsafety = &block.unsafety;
+    let original = quote! {
+        #(#attributes)*
+        #unsafety #impl_token #impl_generics #trait_for #self_type #where_clause { #(#members)* }
+    };
+    if written.is_none() && expand::crate_path(None, "toolset").is_err() || trait_for.is_some() {
+        return quote!(#original #errors);
+    }
+    let self_tokens = self_type.to_token_stream();
+    let list = tools.iter().filter(|_| fits).map(|(cfgs, deprecated, tool)| {
+        let definition = expand::definition(tool, Some(&self_tokens), &krate);
+        let allow = deprecated.then(|| quote!(#[allow(deprecated)]));
+        quote! {
+            #(#cfgs)*
+            { #allow const __TOOL: &'static #krate::__private::ToolDef = #definition; __TOOL.bind(&__this) }
+        }
+    });
+    let this = if fits {
+        quote!(let __this = #krate::__private::share::<#self_type>(self);)
+    } else {
+        TokenStream::new()
+    };
+    let about = "The tools of this value, in the order of their methods.";
+    let rest = if block.defines_tools() {
+        TokenStream::new()
+    } else {
+        quote! {
+            impl #impl_generics #self_type #where_clause {
+                #[doc = #about]
+                #[must_use]
+                pub fn tools(self: &#krate::__private::Arc<Self>) -> #krate::__private::Vec<#krate::__private::Tool> {
+                    #this
+                    #krate::__private::Vec::from([#(#list),*])
+                }
+            }
+        }
+    };
+    quote!(#original #errors #rest)
+}
+
+/// Says what the item is in place of an `impl` block.
+fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
+    match signature::read(item) {
+        Item::Function(function) => errors.push(
+            function.signature.fn_token,
+            "`#[toolset]` goes on an `impl` block, not on a function\nhelp: put `#[tool(...)]` on \
+             the function",
+        ),
+        Item::Other("an `impl` block", _) | Item::Unread(_) => {
+            errors.handle::<(), _>(Err(err));
+        }
+        Item::Other(kind, span) => {
+            errors.push_at(span, format!("`#[toolset]` goes on an `impl` block, not on {kind}"));
+        }
+    }
+}
+
+/// An `impl` block; the bodies of its methods are never parsed.
+struct Block {
+    attributes: Vec<Attribute>,
+    unsafety: Option<Token![unsafe]>,
+    impl_token: Token![impl],
+    generics: Generics,
+    trait_for: Option<(TokenStream, Token![for])>,
+    self_type: Type,
+    members: Vec<Member>,
+}
+
+/// A member of the block.
+enum Member {
+    Function(Box<Function>),
+    /// A constant, a type or a macro call.
+    Other(TokenStream),
+}
+
+impl ToTokens for Member {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Function(function) => function.to_tokens(tokens),
+            Self::Other(other) => other.to_tokens(tokens),
+        }
+    }
+}
+
+impl Block {
+    fn read(input: ParseStream<'_>) -> syn::Result<Self> {
+        let attributes = input.call(Attribute::parse_outer)?;
+        let unsafety = input.parse()?;
+        let impl_token = input.parse()?;
+        let mut generics: Generics =
+            if input.peek(Token![<]) { input.parse()? } else { Generics::default() };
+        let first: Type = input.parse()?;
+        let (trait_for, self_type) = match input.parse::<Option<Token![for]>>()? {
+            Some(token) => (Some((first.to_token_stream(), token)), input.parse()?),
+            None => (None, first),
+        };
+        generics.where_clause = input.parse()?;
+        let content;
+        syn::braced!(content in input);
+        let mut members = Vec::new();
+        while !content.is_empty() {
+            members.push(read_member(&content)?);
+        }
+        Ok(Self { attributes, unsafety, impl_token, generics, trait_for, self_type, members })
+    }
+
+    /// Checks the head of the block.
+    fn check(&self, errors: &mut Errors) {
+        if let Some((path, _)) = &self.trait_for {
+            errors.push(
+                path,
+                "`#[toolset]` goes on the `impl` block of a type, not of a trait\nhelp: write the \
+                 tools as methods of the type, and let them call the trait's",
+            );
+        }
+        for param in &self.generics.params {
+            match param {
+                GenericParam::Lifetime(param) => errors.push(
+                    &param.lifetime,
+                    "a toolset cannot borrow: its tools live as long as the agent\nhelp: let the \
+                     type own its data, or share it through an `Arc`",
+                ),
+                GenericParam::Type(param) => errors.push(&param.ident, generic(&param.ident)),
+                GenericParam::Const(param) => errors.push(&param.ident, generic(&param.ident)),
+            }
+        }
+    }
+
+    fn defines_tools(&self) -> bool {
+        self.members.iter().any(|member| match member {
+            Member::Function(function) => function.signature.ident == "tools",
+            Member::Other(_) => false,
+        })
+    }
+
+    /// Takes `#[tool]` off the methods and checks each.
+    fn take_tools(
+        &mut self,
+        krate: &TokenStream,
+        errors: &mut Errors,
+    ) -> Vec<(Vec<Attribute>, bool, model::Tool)> {
+        let mut tools = Vec::new();
+        let mut names: Vec<(String, bool)> = Vec::new();
+        let mut marked = false;
+        for member in &mut self.members {
+            let Member::Function(function) = member else { continue };
+            let index = function.attributes.iter().position(check::is_tool);
+            let Some(index) = index else {
+                if function.signature.ident == "tools" {
+                    errors.push(
+                        &function.signature.ident,
+                        "`#[toolset]` adds a method `tools` by itself\nhelp: rename this one",
+                    );
+                }
+                continue;
+            };
+            marked = true;
+            let attribute = function.attributes.remove(index);
+            let tokens = match &attribute.meta {
+                Meta::List(list) => list.tokens.clone(),
+                Meta::Path(_) | Meta::NameValue(_) => TokenStream::new(),
+            };
+            let mut own = Errors::at(&attribute);
+            let written = args::tool_args(tokens, &mut own);
+            for (key, there) in
+                [("crate", written.krate.is_some()), ("handle", written.handle.is_some())]
+            {
+                if there {
+                    let help =
+                        if key == "crate" { "\nhelp: write it in `#[toolset(...)]`" } else { "" };
+                    own.push(&attribute, format!("`{key}` has no effect on a method{help}"));
+                }
+            }
+            let name_span = written.name.as_ref().map(|name| name.0.to_token_stream());
+            let cfgs: Vec<Attribute> =
+                function.attributes.iter().filter(|a| a.path().is_ident("cfg")).cloned().collect();
+            let deprecated = function.attributes.iter().any(|a| a.path().is_ident("deprecated"));
+            let tool = check::check(written, function, Place::Toolset, krate, &mut own);
+            if function.signature.ident == "tools" {
+                own.push(
+                    &function.signature.ident,
+                    "`#[toolset]` adds a method `tools` by itself\nhelp: rename this one and keep \
+                     the name with `#[tool(name = \"tools\")]`",
+                );
+            }
+            if let Some(tool) = tool {
+                let twin = names.iter().any(|(name, cfg)| *name == tool.name && !cfg);
+                if twin && cfgs.is_empty() {
+                    let at =
+                        name_span.unwrap_or_else(|| function.signature.ident.to_token_stream());
+                    own.push(
+                        at,
+                        format!(
+                            "two tools of this set are both named `{}`\nhelp: give one of them \
+                             `#[tool(name = \"...\")]`",
+                            tool.name
+                        ),
+                    );
+                }
+                names.push((tool.name.clone(), !cfgs.is_empty()));
+                tools.push((cfgs, deprecated, tool));
+            }
+            errors.append(own);
+        }
+        if !marked && self.trait_for.is_none() {
+            let has_macro = self.members.iter().any(|member| match member {
+                Member::Other(tokens) => tokens.to_string().contains('!'),
+                Member::Function(_) => false,
+            });
+            let hidden = if has_macro { "; what a macro writes here cannot be seen" } else { "" };
+            errors.push(
+                self.impl_token,
+                format!(
+                    "this toolset has no tool\nhelp: put `#[tool(side_effects = \"...\")]` on the \
+                     methods that the model may call{hidden}"
+                ),
+            );
+        }
+        tools
+    }
+}
+
+fn generic(ident: &syn::Ident) -> String {
+    format!(
+        "a toolset cannot be generic: `{}` is not known here\nhelp: write the block for one type, \
+         such as `impl Files<Disk>`",
+        ident.unraw()
+    )
+}
+
+/// Reads one member: a function up to its body, or the tokens of anything else.
+fn read_member(input: ParseStream<'_>) -> syn::Result<Member> {
+    let ahead = input.fork();
+    if let Ok(mut function) = Function::read_head(&ahead) {
+        use syn::parse::discouraged::Speculative as _;
+        input.advance_to(&ahead);
+        function.body = rest_of_member(input)?;
+        return Ok(Member::Function(Box::new(function)));
+    }
+    Ok(Member::Other(rest_of_member(input)?))
+}
+
+/// All tokens up to a `;` or a block.
+fn rest_of_member(input: ParseStream<'_>) -> syn::Result<TokenStream> {
+    let mut tokens = TokenStream::new();
+    while !input.is_empty() {
+        let token: TokenTree = input.parse()?;
+        let ends = match &token {
+            TokenTree::Punct(punct) => punct.as_char() == ';',
+            TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+            TokenTree::Ident(_) | TokenTree::Literal(_) => false,
+        };
+        tokens.extend([token]);
+        if ends {
+            break;
+        }
+    }
+    Ok(tokens)
+}

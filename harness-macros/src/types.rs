@@ -1,0 +1,419 @@
+//! What can be told of a type from its spelling alone: forms that no model can fill in, and plain
+//! spellings for which a better message is possible. What a type can do is for traits to judge.
+
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::{
+    GenericArgument, Path, PathArguments, ReturnType, Type, TypePath, TypeReference,
+    spanned::Spanned as _,
+};
+
+use crate::{
+    diagnostics::Errors,
+    model::{Output, Passed},
+};
+
+/// Looks through the invisible group that `macro_rules!` puts around a type, and parentheses.
+pub(crate) fn ungroup(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => ungroup(&group.elem),
+        Type::Paren(paren) => ungroup(&paren.elem),
+        other => other,
+    }
+}
+
+/// The type as one reads it, without the spaces between tokens.
+pub(crate) fn show(ty: impl ToTokens) -> String {
+    let text = ty.to_token_stream().to_string();
+    let text = text.replace(" :: ", "::").replace(" < ", "<").replace(" >", ">");
+    text.replace("< ", "<")
+        .replace(" ,", ",")
+        .replace("& ", "&")
+        .replace(" (", "(")
+        .replace(":: ", "::")
+}
+
+/// A plain spelling.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum PlainType {
+    Integer(i128, i128),
+    Float,
+    Text,
+    Char,
+    Bool,
+    /// A container: nothing is known of its default, but no host supplies it.
+    Other,
+}
+
+/// What the spelling says, for the names of the standard library; `Option` is looked through.
+pub(crate) fn plain(ty: &Type) -> Option<PlainType> {
+    Some(match ungroup(ty) {
+        Type::Reference(reference) => plain(&reference.elem)?,
+        Type::Tuple(_) | Type::Array(_) | Type::Slice(_) => PlainType::Other,
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            let last = path.segments.last()?;
+            match last.ident.to_string().as_str() {
+                "Option" => plain(only_argument(path)?)?,
+                "String" | "str" | "PathBuf" | "Path" => PlainType::Text,
+                "bool" => PlainType::Bool,
+                "char" => PlainType::Char,
+                "f32" | "f64" => PlainType::Float,
+                "i8" => PlainType::Integer(i8::MIN.into(), i8::MAX.into()),
+                "i16" => PlainType::Integer(i16::MIN.into(), i16::MAX.into()),
+                "i32" => PlainType::Integer(i32::MIN.into(), i32::MAX.into()),
+                "i64" | "isize" => PlainType::Integer(i64::MIN.into(), i64::MAX.into()),
+                "u8" => PlainType::Integer(0, u8::MAX.into()),
+                "u16" => PlainType::Integer(0, u16::MAX.into()),
+                "u32" => PlainType::Integer(0, u32::MAX.into()),
+                "u64" | "usize" => PlainType::Integer(0, u64::MAX.into()),
+                "Vec" | "VecDeque" | "HashMap" | "BTreeMap" | "HashSet" | "BTreeSet" => {
+                    PlainType::Other
+                }
+                _ => return None,
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn arguments(path: &Path) -> impl Iterator<Item = &Type> {
+    let last = path.segments.last().map(|segment| &segment.arguments);
+    let args = match last {
+        Some(PathArguments::AngleBracketed(args)) => Some(args.args.iter()),
+        _ => None,
+    };
+    args.into_iter().flatten().filter_map(|arg| match arg {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+fn only_argument(path: &Path) -> Option<&Type> {
+    let mut all = arguments(path);
+    let first = all.next()?;
+    all.next().is_none().then_some(first)
+}
+
+/// How a parameter of this type is read and passed, or `None` if no model can fill it in, which is
+/// then reported.
+pub(crate) fn parameter(
+    name: &str,
+    ty: &Type,
+    krate: &TokenStream,
+    errors: &mut Errors,
+) -> Option<(TokenStream, Passed)> {
+    match ungroup(ty) {
+        Type::Reference(reference) => {
+            let owned = lent(name, reference, krate, errors)?;
+            let elem = owned_lifetimes(&reference.elem);
+            Some((owned, Passed::Lent(elem)))
+        }
+        Type::Path(TypePath { qself: None, path, .. })
+            if is_option_of_reference(path).is_some() =>
+        {
+            let reference = is_option_of_reference(path)?;
+            let owned = lent(name, reference, krate, errors)?;
+            let elem = owned_lifetimes(&reference.elem);
+            let option = at(path.span(), quote!(#krate::__private::Option));
+            Some((quote!(#option<#owned>), Passed::LentOption(elem)))
+        }
+        Type::Path(TypePath { path, .. }) if path.is_ident("str") => {
+            // rustc says that a `str` has no size; more would be noise.
+            errors.leave_to_rustc();
+            None
+        }
+        Type::Slice(_) | Type::TraitObject(_) | Type::Infer(_) | Type::Never(_) => {
+            errors.leave_to_rustc();
+            None
+        }
+        other => check_inside(name, other, errors).then(|| (owned_lifetimes(ty), Passed::Owned)),
+    }
+}
+
+fn is_option_of_reference(path: &Path) -> Option<&TypeReference> {
+    let last = path.segments.last()?;
+    match only_argument(path).filter(|_| last.ident == "Option").map(ungroup)? {
+        Type::Reference(reference) => Some(reference),
+        _ => None,
+    }
+}
+
+/// The owned type behind a reference.
+fn lent(
+    name: &str,
+    reference: &TypeReference,
+    krate: &TokenStream,
+    errors: &mut Errors,
+) -> Option<TokenStream> {
+    if reference.mutability.is_some() {
+        errors.push(
+            reference,
+            format!(
+                "`{name}` cannot be `&mut`: what the tool writes there is lost after the call\n\
+                 help: return the new value, or share it through `State<T>`"
+            ),
+        );
+        return None;
+    }
+    if let Some(lifetime) =
+        reference.lifetime.as_ref().filter(|lifetime| lifetime.ident == "static")
+    {
+        let elem = &reference.elem;
+        errors.push(
+            reference,
+            format!(
+                "`{name}` cannot be `&{lifetime}`: an argument lives only as long as its call\n\
+                 help: take `&{}`, or own it",
+                show(elem)
+            ),
+        );
+        return None;
+    }
+    let elem = ungroup(&reference.elem);
+    let ok = match elem {
+        Type::Slice(slice) => check_inside(name, &slice.elem, errors),
+        other => check_inside(name, other, errors),
+    };
+    let elem = owned_lifetimes(elem);
+    // The whole of `&T` is underlined when `T` is not good: the first token has the span of `&`,
+    // the last that of the last token of `T`.
+    let first = reference.and_token.span();
+    let last = elem.clone().into_iter().last().map_or(first, |token| token.span());
+    let head = at(first, quote!(#krate::__private::Owned<));
+    let tail = quote::quote_spanned!(last=> >);
+    ok.then(|| quote!(#head #elem #tail))
+}
+
+/// The same tokens at another place.
+pub(crate) fn at(span: Span, tokens: TokenStream) -> TokenStream {
+    let place = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    tokens.into_iter().map(place).collect()
+}
+
+/// Containers of the standard library, whose arguments the model fills in as well. Of other
+/// generic types, such as `State<T>`, nothing is known.
+const CONTAINERS: [&str; 13] = [
+    "Option", "Vec", "Box", "Arc", "Rc", "Cow", "VecDeque", "HashSet", "BTreeSet", "HashMap",
+    "BTreeMap", "IndexMap", "IndexSet",
+];
+
+const MAPS: [&str; 3] = ["HashMap", "BTreeMap", "IndexMap"];
+
+/// Reports what no model can fill in.
+fn check_inside(name: &str, ty: &Type, errors: &mut Errors) -> bool {
+    let (what, way_out) = match ungroup(ty) {
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            return check_path(name, path, errors);
+        }
+        Type::Tuple(tuple) => {
+            let mut ok = true;
+            for elem in &tuple.elems {
+                ok &= check_inside(name, elem, errors);
+            }
+            return ok;
+        }
+        Type::Array(array) => return check_inside(name, &array.elem, errors),
+        Type::Slice(slice) => return check_inside(name, &slice.elem, errors),
+        Type::ImplTrait(_) => {
+            errors.push(
+                ty,
+                format!("the schema of `{name}` needs a concrete type; `impl Trait` has none"),
+            );
+            return false;
+        }
+        Type::TraitObject(_) => ("a trait object", "name the type itself, or an enum of the types"),
+        Type::FnPtr(_) => ("a function", "take a name, and choose the function in the body"),
+        Type::Ptr(_) => ("a raw pointer", "take the value itself"),
+        Type::Never(_) | Type::Infer(_) => {
+            errors.leave_to_rustc();
+            return false;
+        }
+        Type::Reference(reference) => {
+            let elem = &reference.elem;
+            let owned = match ungroup(elem) {
+                Type::Path(path) if path.path.is_ident("str") => "String".to_owned(),
+                Type::Slice(slice) => format!("Vec<{}>", show(&slice.elem)),
+                other => show(other),
+            };
+            errors.push(
+                ty,
+                format!(
+                    "the reference in `{name}` has nothing to borrow from\nhelp: own it: `{owned}` \
+                     in place of `{}`",
+                    show(ty)
+                ),
+            );
+            return false;
+        }
+        _ => return true,
+    };
+    errors.push(
+        ty,
+        format!("`{name}` cannot be {what}: a model writes JSON, nothing else\nhelp: {way_out}"),
+    );
+    false
+}
+
+fn check_path(name: &str, path: &Path, errors: &mut Errors) -> bool {
+    let Some(last) = path.segments.last() else { return true };
+    let word = last.ident.to_string();
+    if path.segments.len() == 1 && (word == "u128" || word == "i128") {
+        let shorter = word.replace("128", "64");
+        errors.push(
+            path,
+            format!(
+                "`{name}` cannot be `{word}`: JSON numbers are read as 64 bits\nhelp: take \
+                 `{shorter}`, or a `String` and parse it"
+            ),
+        );
+        return false;
+    }
+    if word == "Rc" && only_argument(path).is_some() {
+        errors.push(
+            path,
+            format!(
+                "`{name}` cannot be an `Rc`: a call may run on another thread\nhelp: take `Arc`, \
+                 or the value itself"
+            ),
+        );
+        return false;
+    }
+    if !CONTAINERS.contains(&word.as_str()) {
+        return true;
+    }
+    let mut inside = arguments(path);
+    let mut ok = true;
+    if MAPS.contains(&word.as_str())
+        && let Some(key) = inside.next()
+        && !can_be_key(key)
+    {
+        errors.push(
+            key,
+            format!(
+                "JSON object keys are strings, so `{}` cannot be the key of a map (parameter \
+                 `{name}`)\nhelp: take a list of entries: `Vec<({}, ..)>`",
+                show(key),
+                show(key)
+            ),
+        );
+        ok = false;
+    }
+    for arg in inside {
+        ok &= check_inside(name, arg, errors);
+    }
+    ok
+}
+
+/// Whether a JSON object can have such keys: strings, and numbers and names in strings.
+fn can_be_key(ty: &Type) -> bool {
+    match ungroup(ty) {
+        Type::Path(TypePath { path, .. }) => {
+            let last = path.segments.last().map(|segment| segment.ident.to_string());
+            let last = last.unwrap_or_default();
+            let wraps = ["Option", "Box", "Arc", "Rc", "Cow"].contains(&last.as_str());
+            let lists = CONTAINERS.contains(&last.as_str()) && !wraps;
+            let floats = path.is_ident("f32") || path.is_ident("f64");
+            !lists && !floats && (!wraps || arguments(path).all(can_be_key))
+        }
+        Type::Reference(_) | Type::Macro(_) | Type::Verbatim(_) => true,
+        _ => false,
+    }
+}
+
+/// The same type with `'static` for every lifetime: what is read owns its data.
+fn owned_lifetimes(ty: &Type) -> TokenStream {
+    replace_lifetimes(ty.to_token_stream(), "static")
+}
+
+/// The same tokens with one lifetime for all others but `'static`.
+fn replace_lifetimes(tokens: TokenStream, lifetime: &str) -> TokenStream {
+    let mut out = TokenStream::new();
+    let mut tokens = tokens.into_iter();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == '\'' => {
+                out.extend([TokenTree::Punct(punct)]);
+                if let Some(TokenTree::Ident(ident)) = tokens.next() {
+                    let word = if ident == "static" { "static" } else { lifetime };
+                    out.extend([TokenTree::Ident(Ident::new(word, ident.span()))]);
+                }
+            }
+            TokenTree::Group(group) => {
+                let inside = replace_lifetimes(group.stream(), lifetime);
+                let mut replaced = Group::new(group.delimiter(), inside);
+                replaced.set_span(group.span());
+                out.extend([TokenTree::Group(replaced)]);
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {
+                out.extend([token])
+            }
+        }
+    }
+    out
+}
+
+/// The same tokens with the type itself for `Self`, which constants inside a method cannot name.
+pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> TokenStream {
+    let replace = |token| match token {
+        TokenTree::Ident(ident) if ident == "Self" => quote!(<#self_type>),
+        TokenTree::Group(group) => {
+            let inside = replace_self(group.stream(), self_type);
+            let mut replaced = Group::new(group.delimiter(), inside);
+            replaced.set_span(group.span());
+            TokenTree::Group(replaced).into()
+        }
+        other => TokenStream::from(other),
+    };
+    tokens.into_iter().map(replace).collect()
+}
+
+/// What the return type says by its spelling.
+pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> Output {
+    let ReturnType::Type(_, ty) = ty else { return Output::Plain(quote!(())) };
+    match ungroup(ty) {
+        Type::Never(_) => {
+            errors.push(
+                ty,
+                "a tool must return: the model waits for its answer\nhelp: return `()` if there is \
+                 nothing to say",
+            );
+        }
+        Type::Infer(_) => errors.leave_to_rustc(),
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            let last = path.segments.last().map(|segment| segment.ident.to_string());
+            let args: Vec<&Type> = arguments(path).collect();
+            match (last.as_deref(), args.as_slice()) {
+                (Some("Result"), [ok, err]) => return Output::Result(named(ok), named(err)),
+                (Some("String" | "bool" | "Vec" | "Value"), _) => return Output::Plain(named(ty)),
+                _ if plain(ty).is_some() => return Output::Plain(named(ty)),
+                _ => {}
+            }
+        }
+        Type::Tuple(tuple) if tuple.elems.is_empty() => return Output::Plain(named(ty)),
+        Type::Reference(_) => return Output::Plain(named(ty)),
+        _ => {}
+    }
+    Output::Asked(named(ty))
+}
+
+/// The type as it can be named in a body, or `_` at the same place for one that has no name.
+fn named(ty: &Type) -> TokenStream {
+    let has_impl = |tokens: TokenStream| has_ident(tokens, "impl");
+    if has_impl(ty.to_token_stream()) {
+        let span =
+            ty.to_token_stream().into_iter().next().map_or_else(Span::call_site, |t| t.span());
+        return quote::quote_spanned!(span=> _);
+    }
+    replace_lifetimes(ty.to_token_stream(), "_")
+}
+
+fn has_ident(tokens: TokenStream, word: &str) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == word,
+        TokenTree::Group(group) => has_ident(group.stream(), word),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
+}

@@ -1,0 +1,375 @@
+//! The values of keys: what each may be, and what is wrong with what is written instead.
+//! Each is a `FromMeta`, so that darling does the reading and carries the places of the faults.
+
+use darling::{Error, FromMeta, Result};
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens as _;
+use syn::{Expr, ExprLit, ExprRange, Lit, LitStr, Meta, Path, RangeLimits, parse::Parser};
+
+use crate::{
+    args::Written,
+    diagnostics::{Errors, did_you_mean, nearest},
+};
+
+/// The words of `side_effects`.
+pub(crate) const SIDE_EFFECTS: [&str; 5] = ["none", "read", "write", "network", "mutate"];
+
+const ALL_SIDE_EFFECTS: &str = r#""none", "read", "write", "network", "mutate""#;
+
+/// Looks through the invisible group that `macro_rules!` puts around a fragment.
+pub(crate) fn ungroup(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Group(group) => ungroup(&group.expr),
+        Expr::Paren(paren) => ungroup(&paren.expr),
+        other => other,
+    }
+}
+
+fn string(expr: &Expr) -> Option<&LitStr> {
+    match ungroup(expr) {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text),
+        _ => None,
+    }
+}
+
+/// An error over the whole of an expression.
+fn wrong(at: &Expr, message: impl std::fmt::Display) -> Error {
+    syn::Error::new_spanned(at, message).into()
+}
+
+/// The side effects, none of which is given twice; `"none"` is the empty list.
+pub(crate) struct SideEffects(pub(crate) Vec<&'static str>);
+
+impl FromMeta for SideEffects {
+    fn from_expr(expr: &Expr) -> Result<Self> {
+        let Expr::Array(array) = ungroup(expr) else {
+            let word = side_effect(expr)?;
+            return Ok(Self(if word == "none" { Vec::new() } else { vec![word] }));
+        };
+        if array.elems.is_empty() {
+            return Err(wrong(
+                expr,
+                format!(
+                    "`side_effects` is an empty list: say \"none\" if the tool does nothing to \
+                     the world\nhelp: the side effects are {ALL_SIDE_EFFECTS}"
+                ),
+            ));
+        }
+        let mut errors = Error::accumulator();
+        let mut words = Vec::new();
+        for elem in &array.elems {
+            let Some(word) = errors.handle(side_effect(elem)) else { continue };
+            if words.contains(&word) {
+                errors.push(wrong(elem, format!("side effect \"{word}\" is given twice")));
+            } else if word == "none" && array.elems.len() > 1 {
+                errors.push(wrong(
+                    elem,
+                    "\"none\" cannot stand beside other side effects\nhelp: remove it, or remove \
+                     the others",
+                ));
+            } else {
+                words.push(word);
+            }
+        }
+        words.retain(|word| *word != "none");
+        errors.finish_with(Self(words))
+    }
+}
+
+fn side_effect(expr: &Expr) -> Result<&'static str> {
+    if let Some(text) = string(expr) {
+        let word = text.value();
+        if let Some(known) = SIDE_EFFECTS.iter().find(|known| **known == word) {
+            return Ok(known);
+        }
+        let parts: Vec<&str> = word.split([',', '|', '+', ' ']).filter(|p| !p.is_empty()).collect();
+        if parts.len() > 1 && parts.iter().all(|part| SIDE_EFFECTS.contains(part)) {
+            let list = format!("[\"{}\"]", parts.join("\", \""));
+            return Err(wrong(
+                expr,
+                format!(
+                    "one string is one side effect\nhelp: write a list: `side_effects = {list}`"
+                ),
+            ));
+        }
+        let near = did_you_mean(nearest(&word, SIDE_EFFECTS), '"');
+        return Err(wrong(
+            expr,
+            format!(
+                "unknown side effect \"{word}\"{near}\nhelp: the side effects are \
+                 {ALL_SIDE_EFFECTS}"
+            ),
+        ));
+    }
+    match ungroup(expr) {
+        Expr::Path(path) => {
+            let word = path.path.segments.last().map(|last| last.ident.to_string());
+            let word = word.unwrap_or_default();
+            let meant = nearest(&word, SIDE_EFFECTS).unwrap_or("read");
+            Err(wrong(
+                expr,
+                format!("a side effect is a string\nhelp: quote it: `side_effects = \"{meant}\"`"),
+            ))
+        }
+        _ => Err(wrong(
+            expr,
+            format!("`side_effects` must be one of {ALL_SIDE_EFFECTS}, or a list of them"),
+        )),
+    }
+}
+
+/// A name, and where it is written. Which names are good is for `check` to say.
+pub(crate) struct Name(pub(crate) LitStr);
+
+impl FromMeta for Name {
+    fn from_meta(meta: &Meta) -> Result<Self> {
+        let Meta::NameValue(written) = meta else {
+            return Err(Error::unsupported_format("word").with_span(meta));
+        };
+        let key = written.path.to_token_stream();
+        string(&written.value).cloned().map(Self).ok_or_else(|| {
+            wrong(&written.value, format!("`{key}` must be a string: `{key} = \"...\"`"))
+        })
+    }
+}
+
+/// Reads a description: a string, or an expression that rustc will find to be one.
+pub(crate) fn description(meta: &Meta, errors: &mut Errors) -> Option<Expr> {
+    let Meta::NameValue(written) = meta else { return None };
+    match ungroup(&written.value) {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+            if text.value().trim().is_empty() {
+                errors.push(
+                    text,
+                    "the description is empty\nhelp: say what the tool does and when to use it: \
+                     the model chooses tools by their description",
+                );
+                return None;
+            }
+            Some(written.value.clone())
+        }
+        Expr::Lit(_) | Expr::Array(_) | Expr::Tuple(_) | Expr::Closure(_) | Expr::Unary(_) => {
+            errors.push(
+                &written.value,
+                "`description` must be a string, or a constant expression that is one",
+            );
+            None
+        }
+        _ => Some(written.value.clone()),
+    }
+}
+
+/// A word that stands for itself; `= true` and `= false` are taken as well.
+pub(crate) struct Flag(pub(crate) bool);
+
+impl FromMeta for Flag {
+    fn from_meta(meta: &Meta) -> Result<Self> {
+        match meta {
+            Meta::Path(_) => Ok(Self(true)),
+            Meta::NameValue(written) => match ungroup(&written.value) {
+                Expr::Lit(ExprLit { lit: Lit::Bool(flag), .. }) => Ok(Self(flag.value)),
+                _ => {
+                    let key = written.path.to_token_stream();
+                    let message = format!("`{key}` takes no value\nhelp: write `{key}` alone");
+                    Err(wrong(&written.value, message))
+                }
+            },
+            Meta::List(list) => {
+                let key = list.path.to_token_stream();
+                let message = format!("`{key}` takes no value\nhelp: write `{key}` alone");
+                Err(syn::Error::new_spanned(meta, message).into())
+            }
+        }
+    }
+}
+
+/// A time limit, in milliseconds.
+pub(crate) struct Timeout(pub(crate) u64);
+
+impl FromMeta for Timeout {
+    fn from_expr(expr: &Expr) -> Result<Self> {
+        if let Some(text) = string(expr) {
+            return milliseconds(&text.value()).map(Self).map_err(|reason| wrong(expr, reason));
+        }
+        let written = match ungroup(expr) {
+            Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
+                format!("{}s", number.base10_digits())
+            }
+            _ => "30s".to_owned(),
+        };
+        Err(wrong(expr, format!("`timeout` is a string with a unit: `timeout = \"{written}\"`")))
+    }
+}
+
+/// Reads `30s`, `500ms`, `2m`, `1h`, and several of them in a row.
+fn milliseconds(text: &str) -> std::result::Result<u64, String> {
+    let help = "\nhelp: write a number with a unit, such as \"500ms\", \"30s\", \"2m\" or \"1h\"";
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(format!("the time limit is empty{help}"));
+    }
+    if text.starts_with('-') {
+        return Err(format!("the time limit \"{text}\" is negative{help}"));
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(format!("\"{text}\" is no time limit{help}"));
+    }
+    let mut total = 0.0_f64;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(number_end);
+        let after = after.trim_start();
+        let unit_end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let Ok(number) = number.parse::<f64>() else {
+            return Err(format!("\"{text}\" is no time limit{help}"));
+        };
+        let factor = match unit {
+            "ms" => 1.0,
+            "s" => 1_000.0,
+            "m" | "min" => 60_000.0,
+            "h" => 3_600_000.0,
+            "" => {
+                return Err(format!(
+                    "the time limit \"{text}\" has no unit; did you mean \"{text}s\"?{help}"
+                ));
+            }
+            other => {
+                return Err(format!(
+                    "the time limit \"{text}\" has an unknown unit `{other}`{help}"
+                ));
+            }
+        };
+        total += number * factor;
+        rest = after.trim_start();
+    }
+    if total < 1.0 {
+        return Err(format!("the time limit \"{text}\" is zero, so no call could ever end{help}"));
+    }
+    // A year is more than any call can take, and far from any overflow.
+    if total > 31_536_000_000.0 {
+        return Err(format!("the time limit \"{text}\" is longer than a year"));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within a year")]
+    Ok(total as u64)
+}
+
+/// Where `harness` is, behind a facade.
+pub(crate) struct CratePath(pub(crate) Path);
+
+impl FromMeta for CratePath {
+    fn from_expr(expr: &Expr) -> Result<Self> {
+        if let Some(text) = string(expr) {
+            let message = format!("a path is not quoted\nhelp: `crate = {}`", text.value());
+            return Err(wrong(expr, message));
+        }
+        match ungroup(expr) {
+            Expr::Path(path) if path.qself.is_none() => Ok(Self(path.path.clone())),
+            _ => Err(wrong(expr, "`crate` must be a path: `crate = path::to::harness`")),
+        }
+    }
+}
+
+/// The name of the companion, where the function's own would be in the way.
+pub(crate) struct Handle(pub(crate) Ident);
+
+impl FromMeta for Handle {
+    fn from_expr(expr: &Expr) -> Result<Self> {
+        if let Some(text) = string(expr) {
+            let message = format!("a type's name is not quoted\nhelp: `handle = {}`", text.value());
+            return Err(wrong(expr, message));
+        }
+        match ungroup(expr) {
+            Expr::Path(path) if path.path.get_ident().is_some() => {
+                path.path.get_ident().cloned().map(Self).ok_or_else(|| wrong(expr, "no name"))
+            }
+            _ => Err(wrong(expr, "`handle` must be one name: `handle = ReadFile`")),
+        }
+    }
+}
+
+/// The ends of a range, as written.
+pub(crate) struct Range {
+    pub(crate) low: Option<Expr>,
+    pub(crate) high: Option<Expr>,
+    pub(crate) inclusive: bool,
+    /// All of it, for messages.
+    pub(crate) written: TokenStream,
+}
+
+/// Reads `range(1..=100)`.
+pub(crate) fn range(key: &Ident, value: &Written, errors: &mut Errors) -> Option<Range> {
+    let help = "\nhelp: write the ends in parentheses: `range(1..=100)`";
+    let tokens = match value {
+        Written::List(list) => list.stream(),
+        Written::Value(_, value) => {
+            errors.push(value, format!("expected `range(...)`{help}"));
+            return None;
+        }
+        Written::Word => {
+            errors.push(key, format!("expected `range(...)`{help}"));
+            return None;
+        }
+        Written::Wrong => return None,
+    };
+    if tokens.is_empty() {
+        errors.push(key, format!("the range is empty{help}"));
+        return None;
+    }
+    let parsed =
+        Parser::parse2(|input: syn::parse::ParseStream<'_>| input.parse::<Expr>(), tokens.clone());
+    let parsed = parsed.as_ref().map(ungroup);
+    let Ok(Expr::Range(ExprRange { start, end, limits, .. })) = parsed else {
+        errors.push(&tokens, format!("expected a range{help}"));
+        return None;
+    };
+    if start.is_none() && end.is_none() {
+        errors.push(&tokens, format!("the range has no end, so it says nothing{help}"));
+        return None;
+    }
+    Some(Range {
+        low: start.as_deref().cloned(),
+        high: end.as_deref().cloned(),
+        inclusive: matches!(limits, RangeLimits::Closed(_)),
+        written: tokens,
+    })
+}
+
+/// A literal number, with its sign.
+pub(crate) enum Literal {
+    Integer(i128),
+    Float(f64),
+    Text,
+    Char,
+    Bool,
+    Other,
+}
+
+/// Reads an expression that is a literal.
+pub(crate) fn literal(expr: &Expr) -> Option<Literal> {
+    match ungroup(expr) {
+        Expr::Lit(ExprLit { lit, .. }) => Some(match lit {
+            Lit::Int(number) => match number.base10_parse::<i128>() {
+                // `1f64` is an integer to syn.
+                Ok(number_value) if !number.suffix().starts_with('f') => {
+                    Literal::Integer(number_value)
+                }
+                _ => Literal::Float(number.base10_digits().parse().unwrap_or(f64::MAX)),
+            },
+            Lit::Float(number) => Literal::Float(number.base10_parse().unwrap_or(f64::MAX)),
+            Lit::Str(_) => Literal::Text,
+            Lit::Char(_) => Literal::Char,
+            Lit::Bool(_) => Literal::Bool,
+            _ => Literal::Other,
+        }),
+        Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => {
+            match literal(&unary.expr)? {
+                Literal::Integer(number) => Some(Literal::Integer(-number)),
+                Literal::Float(number) => Some(Literal::Float(-number)),
+                Literal::Text | Literal::Char | Literal::Bool | Literal::Other => None,
+            }
+        }
+        _ => None,
+    }
+}

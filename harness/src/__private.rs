@@ -1,0 +1,16 @@
+//! What the expansions of `#[tool]`, `#[toolset]` and `tools![]` may name. No part of it is
+//! promised to anybody else.
+
+pub use std::{borrow::ToOwned, option::Option, sync::Arc, time::Duration, vec::Vec};
+
+pub use serde_json::Value;
+
+pub use crate::tool::{
+    SideEffect, SideEffects, Tool, ToolDef,
+    call::{Call, Shared, share},
+    def::{Param, ParamDef, SchemaCell, is_blank, param, rule},
+    json::{JsonOf, NoJson},
+    param::{Lent, Owned, ToolParam},
+    range::{Range, Ranged},
+    returned::{Failing, Kind, Otherwise, Plain, WithCauses, WithOwnForm, WithWords, is_send},
+};

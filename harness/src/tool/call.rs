@@ -1,0 +1,173 @@
+//! One call of a declared tool: takes the arguments apart, collects all that is wrong with them,
+//! and runs the function only if nothing is.
+
+use std::{any::Any, fmt, panic::resume_unwind, sync::Arc};
+
+use serde_json::{Map, Value};
+use tokio::{runtime::Handle, task::JoinHandle};
+
+use super::{
+    ToolContext, ToolError, ToolFuture, ToolOutput,
+    def::{Param, ParamDef},
+    nearest::nearest,
+    param::Origin,
+};
+
+/// The value whose method is a tool; it is given back to the method only.
+pub(super) type Receiver = Arc<dyn Any + Send + Sync>;
+
+/// One call of a declared tool.
+pub struct Call {
+    context: ToolContext,
+    arguments: Map<String, Value>,
+    params: &'static [ParamDef],
+    receiver: Option<Receiver>,
+    problems: Vec<String>,
+    broken: Option<String>,
+}
+
+impl Call {
+    pub(super) fn new(
+        context: ToolContext,
+        arguments: Map<String, Value>,
+        params: &'static [ParamDef],
+        receiver: Option<Receiver>,
+    ) -> Self {
+        Self { context, arguments, params, receiver, problems: Vec::new(), broken: None }
+    }
+
+    /// The value of a parameter, or nothing if there is a fault, which is then noted.
+    pub fn take<T>(&mut self, param: &Param<T>) -> Option<T> {
+        let def = &param.def;
+        let decode = match &param.origin {
+            Origin::Model { decode, .. } => *decode,
+            Origin::Host(supply) => {
+                return supply(&self.context).map_err(|reason| self.broken = Some(reason)).ok();
+            }
+        };
+        // `shift_remove` keeps the rest in the order in which the model wrote it.
+        let value = self.arguments.shift_remove(def.name);
+        let taken =
+            def.read(decode, value).and_then(|read| match (read, param.default, def.default) {
+                (Some(value), ..) => Ok(value),
+                (None, Some(default), _) => Ok(default()),
+                (None, None, default) => {
+                    decode(default.and_then(|default| default())).map_err(|reason| {
+                        format!("the default of the tool itself does not fit: {reason}")
+                    })
+                }
+            });
+        taken.map_err(|reason| self.problems.push(line(def.name, &reason))).ok()
+    }
+
+    /// Whether nothing is wrong. Every parameter was taken before.
+    pub fn fits(&mut self) -> bool {
+        for name in self.arguments.keys() {
+            self.problems.push(unknown(name, self.params));
+        }
+        self.problems.is_empty() && self.broken.is_none()
+    }
+
+    /// Answers with all that is wrong.
+    pub fn refusal(self) -> ToolFuture {
+        let err = match self.broken {
+            Some(reason) if self.problems.is_empty() => ToolError::new(reason),
+            Some(_) | None => ToolError::BadArguments(self.problems),
+        };
+        Box::pin(std::future::ready(Err(err)))
+    }
+
+    /// The value whose method is called.
+    pub fn receiver(&self) -> Shared {
+        Shared(self.receiver.clone())
+    }
+
+    /// Runs an asynchronous function.
+    pub fn run(
+        self,
+        run: impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    ) -> ToolFuture {
+        Box::pin(run)
+    }
+
+    /// Runs a function that may block: on the runtime's own threads for that, so that the loop
+    /// goes on; in place where there is no runtime.
+    pub fn block(
+        self,
+        run: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static,
+    ) -> ToolFuture {
+        Box::pin(async move {
+            let Ok(runtime) = Handle::try_current() else { return run() };
+            let mut task = OnDrop(runtime.spawn_blocking(run));
+            match (&mut task.0).await {
+                Ok(ended) => ended,
+                Err(err) => match err.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    Err(_) => Err(ToolError::new(
+                        "the program is shutting down, so the tool was not started",
+                    )),
+                },
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("arguments", &self.arguments).finish_non_exhaustive()
+    }
+}
+
+/// A function that has not begun when its call is dropped never begins.
+struct OnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for OnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The value whose method is called.
+#[derive(Debug)]
+pub struct Shared(Option<Receiver>);
+
+/// The value whose methods become tools. The one place where the macro names the bound.
+pub fn share<T: Send + Sync + 'static>(value: &Arc<T>) -> Shared {
+    let receiver: Receiver = Arc::<T>::clone(value);
+    Shared(Some(receiver))
+}
+
+impl Shared {
+    pub(super) fn receiver(&self) -> Option<Receiver> {
+        self.0.clone()
+    }
+
+    /// The value itself.
+    #[expect(clippy::expect_used, reason = "`#[toolset]` makes the value and the method together")]
+    pub fn get<T: 'static>(&self) -> &T {
+        let value = self.0.as_deref().and_then(|value| value.downcast_ref());
+        value.expect("a method is called with the value that it was made for")
+    }
+}
+
+/// One line of a refusal.
+pub(super) fn line(name: &str, reason: &str) -> String {
+    if reason.starts_with("is ") || reason.starts_with("at ") {
+        format!("`{name}` {reason}")
+    } else {
+        format!("`{name}`: {reason}")
+    }
+}
+
+/// The line about an argument that there is not.
+pub(super) fn unknown(name: &str, params: &[ParamDef]) -> String {
+    let names = || params.iter().filter(|param| !param.injected).map(|param| param.name);
+    let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+    match (nearest(name, names()), known.as_slice()) {
+        (Some(near), _) => format!("`{name}`: there is no such argument; did you mean `{near}`?"),
+        (None, []) => format!("`{name}`: there is no such argument; this tool takes none"),
+        (None, known) => {
+            format!("`{name}`: there is no such argument; the arguments are {}", known.join(", "))
+        }
+    }
+}

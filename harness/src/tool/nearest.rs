@@ -1,0 +1,21 @@
+//! Did you mean: the known word that is nearest to a misspelt one.
+
+use strsim::osa_distance;
+
+/// The candidate that was probably meant: at most a third of its letters are wrong, or one of the
+/// two begins with the other.
+pub(super) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    let ranked = candidates.into_iter().filter_map(|candidate| {
+        let lower = candidate.to_lowercase();
+        let distance = osa_distance(&word, &lower);
+        let near = distance <= word.chars().count().max(lower.chars().count()) / 3;
+        let begins = word.len().min(lower.len()) >= 2
+            && (lower.starts_with(&word) || word.starts_with(&lower));
+        (near || begins).then_some((distance, candidate))
+    });
+    ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,225 @@
+//! What a parameter of a tool can be: something that the model fills in, or something that the
+//! host supplies. One trait decides, so that an alias or a re-export is as good as the name.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{
+    Deserializer,
+    de::{DeserializeOwned, Error as _, Visitor, value::Error as Plain},
+    forward_to_deserialize_any,
+};
+use serde_json::Value;
+
+use super::{CancellationToken, Progress, State, ToolContext};
+
+/// A type that a function with `#[tool]` can take.
+///
+/// Nobody implements it by hand: a type that is `serde::Deserialize` and `schemars::JsonSchema`
+/// is filled in by the model; [`ToolContext`], [`State`], [`CancellationToken`] and [`Progress`]
+/// are supplied by the host. `Source` says which of the two it is and is inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a tool parameter",
+    label = "the model cannot fill this in",
+    note = "a parameter is read from JSON and described by a schema: put `#[derive(serde::Deserialize, schemars::JsonSchema)]` on the type (for `Vec<T>`, `Option<T>` or a map, on `T`); it must also be `Send` and own its data",
+    note = "what the host supplies is taken as `&ToolContext`, `State<T>`, `CancellationToken` or `Progress`"
+)]
+pub trait ToolParam<Source>: Sized {
+    /// Where the value comes from, and how to get it.
+    const ORIGIN: Origin<Self>;
+}
+
+/// Says that the model fills the parameter in.
+#[derive(Debug)]
+pub struct FromModel;
+
+/// Says that the host supplies the parameter.
+#[derive(Debug)]
+pub struct FromHost;
+
+/// Where the value of a parameter comes from.
+#[derive(Debug)]
+pub enum Origin<T> {
+    /// The model writes it, as JSON.
+    Model {
+        /// The schema of the type.
+        schema: fn(&mut SchemaGenerator) -> Schema,
+        /// Whether it may be left out.
+        optional: fn() -> bool,
+        /// Reads it; `None` is an argument that was left out.
+        decode: fn(Option<Value>) -> Result<T, String>,
+    },
+    /// The host has it.
+    Host(fn(&ToolContext) -> Result<T, String>),
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolParam<FromModel> for T {
+    const ORIGIN: Origin<Self> = Origin::Model {
+        schema: SchemaGenerator::subschema_for::<T>,
+        optional: || T::deserialize(Missing).is_ok(),
+        decode,
+    };
+}
+
+#[diagnostic::do_not_recommend]
+impl ToolParam<FromHost> for ToolContext {
+    const ORIGIN: Origin<Self> = Origin::Host(|context| Ok(context.clone()));
+}
+
+#[diagnostic::do_not_recommend]
+impl ToolParam<FromHost> for CancellationToken {
+    const ORIGIN: Origin<Self> = Origin::Host(|context| Ok(context.cancellation().clone()));
+}
+
+#[diagnostic::do_not_recommend]
+impl ToolParam<FromHost> for Progress {
+    const ORIGIN: Origin<Self> = Origin::Host(|context| Ok(context.progress().clone()));
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Send + Sync + 'static> ToolParam<FromHost> for State<T> {
+    const ORIGIN: Origin<Self> = Origin::Host(|context| {
+        context.state().ok_or_else(|| {
+            format!(
+                "the program has no `{}` to share; add one with `ToolContext::with`",
+                std::any::type_name::<T>()
+            )
+        })
+    });
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Send + Sync + 'static> ToolParam<FromHost> for Option<State<T>> {
+    const ORIGIN: Origin<Self> = Origin::Host(|context| Ok(context.state()));
+}
+
+/// Reads an argument. The message says where inside the argument the fault is.
+fn decode<T: DeserializeOwned>(value: Option<Value>) -> Result<T, String> {
+    let Some(value) = value else {
+        return T::deserialize(Missing).map_err(|err| err.to_string());
+    };
+    let first = match serde_path_to_error::deserialize(value.clone()) {
+        Ok(decoded) => return Ok(decoded),
+        Err(err) => err,
+    };
+    // JSON Schema counts 3.0 as an integer and models write it; serde does not take it.
+    match with_integers(value).map(T::deserialize) {
+        Some(Ok(decoded)) => Ok(decoded),
+        Some(Err(_)) | None => Err(explain(&first)),
+    }
+}
+
+/// Where the fault is, as a JSON pointer, and what it is.
+fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    use serde_path_to_error::Segment;
+    let mut pointer = String::new();
+    for segment in err.path().iter() {
+        let step = match segment {
+            Segment::Seq { index } => index.to_string(),
+            Segment::Map { key } => key.replace('~', "~0").replace('/', "~1"),
+            Segment::Enum { variant } => variant.clone(),
+            Segment::Unknown => break,
+        };
+        pointer.push('/');
+        pointer.push_str(&step);
+    }
+    let fault = err.inner();
+    if pointer.is_empty() { fault.to_string() } else { format!("at `{pointer}`: {fault}") }
+}
+
+/// The same value with every number such as `3.0` as `3`, or nothing if there is none.
+fn with_integers(mut value: Value) -> Option<Value> {
+    fn visit(value: &mut Value) -> bool {
+        match value {
+            Value::Number(number) => {
+                let whole = number.as_f64().filter(|float| {
+                    number.is_f64()
+                        && float.fract() == 0.0
+                        && float.abs() <= 9_007_199_254_740_992.0
+                });
+                #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
+                let whole = whole.map(|float| float as i64);
+                if let Some(whole) = whole {
+                    *number = whole.into();
+                }
+                whole.is_some()
+            }
+            Value::Array(items) => items.iter_mut().fold(false, |any, item| visit(item) || any),
+            Value::Object(map) => map.values_mut().fold(false, |any, item| visit(item) || any),
+            Value::Null | Value::Bool(_) | Value::String(_) => false,
+        }
+    }
+    visit(&mut value).then_some(value)
+}
+
+/// An argument that was left out: only a type that can do without one reads it.
+struct Missing;
+
+impl<'de> Deserializer<'de> for Missing {
+    type Error = Plain;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Plain> {
+        Err(Plain::custom("is missing"))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Plain> {
+        visitor.visit_none()
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Plain> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// How a type that is not owned is read and lent: `&str` as `String`, `&Path` as `PathBuf`,
+/// `&[T]` as `Vec<T>`, `&T` as `T`.
+pub trait Lent {
+    /// What is read and kept while the tool runs.
+    type Owned;
+
+    /// What the function gets.
+    fn lend(owned: &Self::Owned) -> &Self;
+}
+
+impl<T> Lent for T {
+    type Owned = T;
+
+    fn lend(owned: &T) -> &T {
+        owned
+    }
+}
+
+impl<T> Lent for [T] {
+    type Owned = Vec<T>;
+
+    fn lend(owned: &Vec<T>) -> &[T] {
+        owned
+    }
+}
+
+impl Lent for str {
+    type Owned = String;
+
+    fn lend(owned: &String) -> &str {
+        owned
+    }
+}
+
+impl Lent for std::path::Path {
+    type Owned = std::path::PathBuf;
+
+    fn lend(owned: &std::path::PathBuf) -> &std::path::Path {
+        owned
+    }
+}
+
+/// The owned form of a type that is lent.
+pub type Owned<T> = <T as Lent>::Owned;

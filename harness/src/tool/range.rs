@@ -1,0 +1,177 @@
+//! The numbers that a parameter takes: `#[param(range(1..=100))]`.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Number, Value};
+
+/// A type of which `#[param(range(..))]` can speak: a number, or an `Option` of one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no range",
+    label = "only numbers have a range",
+    note = "`#[param(range(..))]` is for integers and floats, and for `Option` of one"
+)]
+pub trait Ranged {
+    /// The number itself.
+    type Number;
+
+    /// The number as the end of a range.
+    fn edge(number: Self::Number) -> Edge;
+}
+
+macro_rules! ranged {
+    ($($number:ty => $edge:ident: $wide:ty),* $(,)?) => {$(
+        #[diagnostic::do_not_recommend]
+        impl Ranged for $number {
+            type Number = $number;
+
+            #[allow(
+                clippy::cast_lossless,
+                trivial_numeric_casts,
+                reason = "`i128::from` does not take every integer"
+            )]
+            fn edge(number: $number) -> Edge {
+                Edge::$edge(number as $wide)
+            }
+        }
+    )*};
+}
+ranged!(
+    u8 => Integer: i128, u16 => Integer: i128, u32 => Integer: i128, u64 => Integer: i128,
+    usize => Integer: i128, i8 => Integer: i128, i16 => Integer: i128, i32 => Integer: i128,
+    i64 => Integer: i128, isize => Integer: i128, f32 => Float: f64, f64 => Float: f64,
+);
+
+macro_rules! ranged_non_zero {
+    ($($number:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl Ranged for std::num::NonZero<$number> {
+            type Number = $number;
+
+            fn edge(number: $number) -> Edge {
+                <$number>::edge(number)
+            }
+        }
+    )*};
+}
+ranged_non_zero!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
+
+#[diagnostic::do_not_recommend]
+impl<T: Ranged> Ranged for Option<T> {
+    type Number = T::Number;
+
+    fn edge(number: T::Number) -> Edge {
+        T::edge(number)
+    }
+}
+
+/// Both ends of a range.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    low: Option<Edge>,
+    high: Option<Edge>,
+    /// Whether the high end itself is in.
+    inclusive: bool,
+}
+
+/// One end: exact for integers, a float for floats.
+#[derive(Clone, Copy, Debug)]
+pub enum Edge {
+    /// The end of a range of integers.
+    Integer(i128),
+    /// The end of a range of floats.
+    Float(f64),
+}
+
+impl Edge {
+    fn to_value(self) -> Option<Number> {
+        match self {
+            Self::Integer(integer) => Number::from_i128(integer),
+            Self::Float(float) => Number::from_f64(float),
+        }
+    }
+}
+
+impl Range {
+    /// A range of `T` between these ends; one that is not there is open.
+    pub fn of<T: Ranged<Number = N>, N>(low: Option<N>, high: Option<N>, inclusive: bool) -> Self {
+        let (low, high) = (low.map(T::edge), high.map(T::edge));
+        // `..10` of integers is `..=9`, which every reader of a schema understands.
+        match high {
+            Some(Edge::Integer(high)) if !inclusive => {
+                Self { low, high: Some(Edge::Integer(high - 1)), inclusive: true }
+            }
+            Some(_) | None => Self { low, high, inclusive },
+        }
+    }
+
+    /// Whether no number is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        match (self.low, self.high) {
+            (Some(Edge::Integer(low)), Some(Edge::Integer(high))) => low > high,
+            (Some(Edge::Float(low)), Some(Edge::Float(high))) => {
+                if self.inclusive {
+                    low > high
+                } else {
+                    low >= high
+                }
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the number is in it.
+    ///
+    /// # Errors
+    /// Says which numbers are in it, if it is not.
+    pub(super) fn check(&self, number: &Number) -> Result<(), String> {
+        let above = self.low.is_none_or(|low| compare(number, low).is_ge());
+        let below = self.high.is_none_or(|high| {
+            let order = compare(number, high);
+            if self.inclusive { order.is_le() } else { order.is_lt() }
+        });
+        if above && below {
+            return Ok(());
+        }
+        let show = |edge: Edge| edge.to_value().map_or_else(String::new, |end| end.to_string());
+        Err(match (self.low, self.high) {
+            (Some(low), Some(high)) if self.inclusive => {
+                format!("must be between {} and {}, not {number}", show(low), show(high))
+            }
+            (Some(low), Some(high)) => {
+                format!("must be at least {} and less than {}, not {number}", show(low), show(high))
+            }
+            (Some(low), None) => format!("must be at least {}, not {number}", show(low)),
+            (None, Some(high)) if self.inclusive => {
+                format!("must be at most {}, not {number}", show(high))
+            }
+            (None, high) => {
+                format!("must be less than {}, not {number}", high.map_or_else(String::new, show))
+            }
+        })
+    }
+
+    /// Writes it into the schema of a number.
+    pub(super) fn describe(&self, schema: &mut Map<String, Value>) {
+        if let Some(low) = self.low.and_then(Edge::to_value) {
+            schema.insert("minimum".to_owned(), Value::Number(low));
+        }
+        if let Some(high) = self.high.and_then(Edge::to_value) {
+            let key = if self.inclusive { "maximum" } else { "exclusiveMaximum" };
+            schema.insert(key.to_owned(), Value::Number(high));
+        }
+    }
+}
+
+fn compare(number: &Number, edge: Edge) -> Ordering {
+    let float = |edge: f64| {
+        let number = number.as_f64().unwrap_or(f64::NAN);
+        // JSON has no NaN, so the order is total; `total_cmp` would put -0.0 below 0.0.
+        number.partial_cmp(&edge).unwrap_or(Ordering::Equal)
+    };
+    match (number.as_i128(), edge) {
+        (Some(number), Edge::Integer(edge)) => number.cmp(&edge),
+        (_, Edge::Float(edge)) => float(edge),
+        #[expect(clippy::cast_precision_loss, reason = "a float against an integer is a float")]
+        (None, Edge::Integer(edge)) => float(edge as f64),
+    }
+}

@@ -1,0 +1,330 @@
+//! What a function with `#[tool]` may return, and how it reaches the model.
+
+use std::{error::Error, fmt::Display, marker::PhantomData};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{ToolError, ToolOutput};
+use crate::message::ToolContent;
+
+/// A type that a function with `#[tool]` can return, alone or in a `Result`.
+///
+/// Nobody implements it by hand: anything that is `serde::Serialize` is handed over as a value (a
+/// string as text, `()` and `None` as nothing); [`ToolContent`], several of them, and
+/// [`ToolOutput`] are handed over as they are. `Form` says which of the two and is inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be returned from a tool",
+    label = "not a tool result",
+    note = "return `()`, `String`, `ToolContent`, `Vec<ToolContent>`, any type with `#[derive(serde::Serialize)]`, or a `Result` of one of these"
+)]
+pub trait IntoToolOutput<Form> {
+    /// What the model gets.
+    fn into_output(self) -> Result<ToolOutput, ToolError>;
+}
+
+/// Says that the output is a value.
+#[derive(Debug)]
+pub struct AsValue;
+
+/// Says that the output is content already.
+#[derive(Debug)]
+pub struct AsContent;
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize> IntoToolOutput<AsValue> for T {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        match serde_json::to_value(self) {
+            Ok(Value::Null) => Ok(ToolOutput::nothing()),
+            Ok(Value::String(text)) => Ok(text.into()),
+            Ok(value) => Ok(ToolContent::Json(value).into()),
+            Err(err) => {
+                let text = "the tool ran to its end, but what it returned cannot be put as JSON";
+                Err(ToolError::new(format!("{text}: {err}")).because(err))
+            }
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl IntoToolOutput<AsContent> for ToolContent {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(self.into())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl IntoToolOutput<AsContent> for Vec<ToolContent> {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(self.into())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<const N: usize> IntoToolOutput<AsContent> for [ToolContent; N] {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(Vec::from(self).into())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl IntoToolOutput<AsContent> for Option<ToolContent> {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(self.into_iter().collect::<Vec<_>>().into())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl IntoToolOutput<AsContent> for ToolOutput {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(self)
+    }
+}
+
+/// A type that a function with `#[tool]` can return as its error.
+///
+/// Nobody implements it by hand: every error type will do, and everything that displays. `Form`
+/// says which and comes from [`Failing`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a tool",
+    label = "this error cannot be shown to the model",
+    note = "the error type must implement `std::error::Error + Send + Sync + 'static` (for example with `#[derive(thiserror::Error)]`), or at least `Display`; `anyhow::Error`, `String` and `ToolError` work too"
+)]
+pub trait IntoToolError<Form> {
+    /// What the model reads, and the cause for the host.
+    fn into_error(self) -> ToolError;
+}
+
+/// Says that the error has causes.
+#[derive(Debug)]
+pub struct AsError;
+
+/// Says that the error is `anyhow`'s.
+#[derive(Debug)]
+pub struct AsAnyhow;
+
+/// Says that the error has causes but stays in its thread.
+#[derive(Debug)]
+pub struct AsLocal;
+
+/// Says that the error has no more than words.
+#[derive(Debug)]
+pub struct AsWords;
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<Box<dyn Error + Send + Sync>>> IntoToolError<AsError> for E {
+    fn into_error(self) -> ToolError {
+        match self.into().downcast::<ToolError>() {
+            Ok(err) => *err,
+            Err(err) => ToolError::new(chain(&*err)).because(err),
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl IntoToolError<AsAnyhow> for anyhow::Error {
+    fn into_error(self) -> ToolError {
+        // With context on top, the context is for the model as well.
+        let text = chain(&*self);
+        match self.downcast::<ToolError>() {
+            Ok(err) if err.to_string() == text => err,
+            Ok(err) => ToolError::new(text).because(err),
+            Err(err) => ToolError::new(text).because(err),
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl IntoToolError<AsLocal> for Box<dyn Error> {
+    fn into_error(self) -> ToolError {
+        match self.downcast::<ToolError>() {
+            Ok(err) => *err,
+            Err(err) => ToolError::new(chain(&*err)),
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: Display> IntoToolError<AsWords> for E {
+    fn into_error(self) -> ToolError {
+        ToolError::new(self.to_string())
+    }
+}
+
+/// The error and its causes, as `a: b: c`. A cause that the text names already is not repeated,
+/// and what is behind a [`ToolError`] is not for the model.
+fn chain(err: &(dyn Error + 'static)) -> String {
+    let mut text = err.to_string();
+    let mut last = err;
+    while let Some(cause) = last.source().filter(|_| !last.is::<ToolError>()) {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        last = cause;
+    }
+    text
+}
+
+/// A `Result` that a function with `#[tool]` can return, by whatever name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be returned from a tool",
+    label = "not a tool result",
+    note = "in the `Result`, return `()`, `String`, `ToolContent`, `Vec<ToolContent>` or any type with `#[derive(serde::Serialize)]`",
+    note = "its error must implement `std::error::Error + Send + Sync + 'static` or at least `Display`"
+)]
+pub trait IntoAnswer<ErrorForm, Form> {
+    /// The answer to the call.
+    fn into_answer(self) -> Result<ToolOutput, ToolError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E, ErrorForm, Form> IntoAnswer<ErrorForm, Form> for Result<T, E>
+where
+    T: IntoToolOutput<Form>,
+    E: IntoToolError<ErrorForm>,
+{
+    fn into_answer(self) -> Result<ToolOutput, ToolError> {
+        self.map_err(IntoToolError::into_error)?.into_output()
+    }
+}
+
+/// Says that the function cannot fail.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl Plain {
+    /// The answer of a function that returns `T`.
+    ///
+    /// # Errors
+    /// Fails if the value cannot be put as JSON.
+    pub fn answer<T: IntoToolOutput<Form>, Form>(
+        self,
+        returned: T,
+    ) -> Result<ToolOutput, ToolError> {
+        returned.into_output()
+    }
+}
+
+/// Says that the function can fail, with an error of this form.
+#[derive(Clone, Copy, Debug)]
+pub struct Fallible<ErrorForm>(PhantomData<ErrorForm>);
+
+impl<ErrorForm> Fallible<ErrorForm> {
+    /// The answer of a function that returns some `Result`.
+    ///
+    /// # Errors
+    /// Fails if the function did.
+    pub fn answer<T: IntoAnswer<ErrorForm, Form>, Form>(
+        self,
+        returned: T,
+    ) -> Result<ToolOutput, ToolError> {
+        returned.into_answer()
+    }
+
+    /// The answer of a function that returns `Result<T, E>`, spelled out: the error about a type
+    /// names that type alone.
+    ///
+    /// # Errors
+    /// Fails if the function did.
+    pub fn answer_result<T: IntoToolOutput<Form>, E: IntoToolError<ErrorForm>, Form>(
+        self,
+        returned: Result<T, E>,
+    ) -> Result<ToolOutput, ToolError> {
+        returned.map_err(IntoToolError::into_error)?.into_output()
+    }
+}
+
+/// Asks a type whether it is a `Result`, so that an alias is as good as the name: the method of
+/// the type itself is found before the one of [`Otherwise`].
+#[derive(Debug)]
+pub struct Kind<T>(PhantomData<T>);
+
+impl<T> Kind<T> {
+    /// Asks the type of this value.
+    pub fn of(_: &T) -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T, E> Kind<Result<T, E>> {
+    /// It can fail; the error is asked next.
+    pub fn failing(&self) -> Failing<E> {
+        Failing(PhantomData)
+    }
+}
+
+/// What [`Kind`] says of everything that is no `Result`.
+pub trait Otherwise {
+    /// It cannot fail.
+    fn failing(&self) -> Never {
+        Never
+    }
+}
+
+impl<T> Otherwise for Kind<T> {}
+
+/// The answer to the question for the error of something that cannot fail.
+#[derive(Debug)]
+pub struct Never;
+
+impl Never {
+    /// There is none.
+    pub fn form(&self) -> Plain {
+        Plain
+    }
+}
+
+/// Asks an error type how it is handed over. The answers are methods of one name behind a
+/// different number of references, and the one with the most is found first.
+#[derive(Debug)]
+pub struct Failing<E>(PhantomData<E>);
+
+impl<E> Failing<E> {
+    /// Asks this type.
+    pub const NEW: Self = Self(PhantomData);
+}
+
+/// What [`Failing`] says of the types that have a form of their own.
+pub trait WithOwnForm {
+    /// The form.
+    type Form;
+
+    /// It has a form of its own.
+    fn form(&self) -> Fallible<Self::Form> {
+        Fallible(PhantomData)
+    }
+}
+
+impl WithOwnForm for &&Failing<anyhow::Error> {
+    type Form = AsAnyhow;
+}
+
+impl WithOwnForm for &&Failing<Box<dyn Error>> {
+    type Form = AsLocal;
+}
+
+/// What [`Failing`] says of an error type.
+pub trait WithCauses {
+    /// It has causes.
+    fn form(&self) -> Fallible<AsError> {
+        Fallible(PhantomData)
+    }
+}
+
+impl<E: Into<Box<dyn Error + Send + Sync>>> WithCauses for &Failing<E> {}
+
+/// What [`Failing`] says of a type that is no error type.
+pub trait WithWords {
+    /// It may have words; if not, the bound of `AsWords` says so.
+    fn form(&self) -> Fallible<AsWords> {
+        Fallible(PhantomData)
+    }
+}
+
+impl<E> WithWords for Failing<E> {}
+
+/// Stops the build at the name of a function whose future may not change its thread.
+pub fn is_send<F: Future + Send>(future: F) -> F {
+    future
+}

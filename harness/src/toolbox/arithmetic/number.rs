@@ -1,0 +1,181 @@
+//! The numbers of `calc`, and what the operators do with them.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::error::CalcError;
+
+/// A number: exact as long as it can be.
+///
+/// As JSON it is a number; an integer that JSON readers cannot hold (beyond 64 bits) is a string
+/// of its digits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// An exact integer.
+    Integer(i128),
+    /// A decimal of double precision; always finite.
+    Float(f64),
+}
+
+/// What stands between two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Power,
+}
+
+impl Operator {
+    pub(super) const fn symbol(self) -> char {
+        match self {
+            Self::Add => '+',
+            Self::Subtract => '-',
+            Self::Multiply => '*',
+            Self::Divide => '/',
+            Self::Remainder => '%',
+            Self::Power => '^',
+        }
+    }
+}
+
+impl Number {
+    /// The nearest double-precision float.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Self::Integer(integer) => integer as f64,
+            Self::Float(float) => float,
+        }
+    }
+
+    fn is_zero(self) -> bool {
+        self == Self::Integer(0) || self == Self::Float(0.0)
+    }
+
+    pub(super) fn negate(self, column: usize) -> Result<Self, CalcError> {
+        match self {
+            Self::Integer(integer) => match integer.checked_neg() {
+                Some(negated) => Ok(Self::Integer(negated)),
+                None => Err(too_large(Operator::Subtract, column)),
+            },
+            Self::Float(float) => Ok(Self::Float(0.0 - float)),
+        }
+    }
+
+    pub(super) fn apply(
+        self,
+        operator: Operator,
+        right: Self,
+        column: usize,
+    ) -> Result<Self, CalcError> {
+        let divides = matches!(operator, Operator::Divide | Operator::Remainder);
+        if divides && right.is_zero() {
+            return Err(CalcError::new(column, "division by zero; the right side must not be 0"));
+        }
+        match (self, right) {
+            (Self::Integer(left), Self::Integer(right)) => exact(operator, left, right, column),
+            (left, right) => rounded(operator, left.to_f64(), right.to_f64(), column),
+        }
+    }
+}
+
+fn exact(operator: Operator, left: i128, right: i128, column: usize) -> Result<Number, CalcError> {
+    let exact = match operator {
+        Operator::Add => left.checked_add(right),
+        Operator::Subtract => left.checked_sub(right),
+        Operator::Multiply => left.checked_mul(right),
+        // The smallest integer has the remainder 0 by -1, though the division overflows.
+        Operator::Remainder => Some(left.wrapping_rem(right)),
+        Operator::Divide if left.wrapping_rem(right) == 0 => left.checked_div(right),
+        Operator::Divide => {
+            return rounded(operator, left as f64, right as f64, column);
+        }
+        Operator::Power => return power(left, right, column),
+    };
+    exact.map(Number::Integer).ok_or_else(|| too_large(operator, column))
+}
+
+fn power(base: i128, exponent: i128, column: usize) -> Result<Number, CalcError> {
+    match base {
+        // However large the exponent is.
+        1 => return Ok(Number::Integer(1)),
+        -1 => return Ok(Number::Integer(if exponent % 2 == 0 { 1 } else { -1 })),
+        0 if exponent >= 0 => return Ok(Number::Integer(i128::from(exponent == 0))),
+        _ => {}
+    }
+    if exponent < 0 {
+        return rounded(Operator::Power, base as f64, exponent as f64, column);
+    }
+    u32::try_from(exponent)
+        .ok()
+        .and_then(|exponent| base.checked_pow(exponent))
+        .map(Number::Integer)
+        .ok_or_else(|| too_large(Operator::Power, column))
+}
+
+fn rounded(operator: Operator, left: f64, right: f64, column: usize) -> Result<Number, CalcError> {
+    if operator == Operator::Power && left == 0.0 && right < 0.0 {
+        return Err(CalcError::new(
+            column,
+            "division by zero; 0 has no negative power, so the exponent must be 0 or more",
+        ));
+    }
+    let float = match operator {
+        Operator::Add => left + right,
+        Operator::Subtract => left - right,
+        Operator::Multiply => left * right,
+        Operator::Divide => left / right,
+        Operator::Remainder => left % right,
+        Operator::Power => left.powf(right),
+    };
+    if float.is_nan() {
+        return Err(CalcError::new(
+            column,
+            "a negative number has no real power with a fractional exponent; write a whole exponent",
+        ));
+    }
+    if float.is_infinite() {
+        return Err(CalcError::new(
+            column,
+            format!("the result of `{}` is larger than any decimal (1.8e308)", operator.symbol()),
+        ));
+    }
+    // Zero has no sign here.
+    Ok(Number::Float(float + 0.0))
+}
+
+fn too_large(operator: Operator, column: usize) -> CalcError {
+    CalcError::new(
+        column,
+        format!(
+            "the result of `{}` does not fit into a 128-bit integer; write one of the numbers as a \
+             decimal, such as `2.0`, if about 16 digits are enough",
+            operator.symbol()
+        ),
+    )
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(integer) => write!(f, "{integer}"),
+            // As JSON writes it: the shortest digits that give the same number.
+            Self::Float(float) => write!(f, "{float:?}"),
+        }
+    }
+}
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Integer(integer) => match i64::try_from(integer) {
+                Ok(integer) => to.serialize_i64(integer),
+                Err(_) => to.collect_str(&integer),
+            },
+            Self::Float(float) => to.serialize_f64(float),
+        }
+    }
+}

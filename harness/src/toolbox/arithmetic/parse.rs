@@ -1,0 +1,269 @@
+//! Reads an expression into a tree. It computes nothing.
+
+use super::{
+    error::CalcError,
+    number::{Number, Operator},
+};
+
+/// How long an expression may be, in bytes.
+const MAX_LENGTH: usize = 1_000;
+/// How deep parentheses, signs and powers may nest.
+const MAX_DEPTH: usize = 64;
+/// How many characters one number may have.
+const MAX_DIGITS: usize = 64;
+
+/// An expression that can be computed. Columns are those of the operators.
+#[derive(Debug)]
+pub(super) enum Expr {
+    Number(Number),
+    Negate { operand: Box<Expr>, column: usize },
+    Apply { operator: Operator, left: Box<Expr>, right: Box<Expr>, column: usize },
+}
+
+/// Reads a whole expression.
+pub(super) fn expression(text: &str) -> Result<Expr, CalcError> {
+    if text.len() > MAX_LENGTH {
+        let length = text.len();
+        return Err(CalcError::new(
+            1,
+            format!(
+                "the expression has {length} bytes, more than {MAX_LENGTH}; compute it in parts"
+            ),
+        ));
+    }
+    let mut reader = Reader { rest: text, column: 1, depth: 0 };
+    let expr = reader.sum()?;
+    match reader.peek() {
+        None => Ok(expr),
+        Some(')') => {
+            Err(reader.fault("this `)` closes nothing; remove it or open it with `(` before"))
+        }
+        Some(_) => Err(reader.unexpected("an operator")),
+    }
+}
+
+struct Reader<'t> {
+    rest: &'t str,
+    column: usize,
+    depth: usize,
+}
+
+impl<'t> Reader<'t> {
+    /// `product (("+" | "-") product)*`
+    fn sum(&mut self) -> Result<Expr, CalcError> {
+        let mut left = self.product()?;
+        loop {
+            let operator = match self.peek() {
+                Some('+') => Operator::Add,
+                Some('-') => Operator::Subtract,
+                _ => return Ok(left),
+            };
+            left = self.apply(operator, left, Self::product)?;
+        }
+    }
+
+    /// `signed (("*" | "/" | "%") signed)*`
+    fn product(&mut self) -> Result<Expr, CalcError> {
+        let mut left = self.signed()?;
+        loop {
+            let operator = match self.peek() {
+                Some('*') => Operator::Multiply,
+                Some('/') => Operator::Divide,
+                Some('%') => Operator::Remainder,
+                _ => return Ok(left),
+            };
+            left = self.apply(operator, left, Self::signed)?;
+        }
+    }
+
+    /// `("-" | "+") signed | power`: a sign binds weaker than the power at its right, so that
+    /// `-2^2` is `-(2^2)`.
+    fn signed(&mut self) -> Result<Expr, CalcError> {
+        match self.peek() {
+            Some('-') => {
+                let column = self.column;
+                self.skip_one();
+                let operand = Box::new(self.deeper(Self::signed)?);
+                Ok(Expr::Negate { operand, column })
+            }
+            Some('+') => {
+                self.skip_one();
+                self.deeper(Self::signed)
+            }
+            _ => self.power(),
+        }
+    }
+
+    /// `atom ("^" signed)?`: to the right, and the exponent may have a sign.
+    fn power(&mut self) -> Result<Expr, CalcError> {
+        let base = self.atom()?;
+        match self.peek() {
+            Some('^') => self.apply(Operator::Power, base, |reader| reader.deeper(Self::signed)),
+            _ => Ok(base),
+        }
+    }
+
+    /// `number | "(" sum ")"`
+    fn atom(&mut self) -> Result<Expr, CalcError> {
+        match self.peek() {
+            Some('(') => {
+                let opened = self.column;
+                self.skip_one();
+                let inner = self.deeper(Self::sum)?;
+                match self.peek() {
+                    Some(')') => {
+                        self.skip_one();
+                        Ok(inner)
+                    }
+                    Some(_) => Err(self.unexpected("an operator or `)`")),
+                    None => Err(CalcError::new(
+                        opened,
+                        "this `(` is never closed; add a `)` at the end of it",
+                    )),
+                }
+            }
+            Some('0'..='9' | '.') => self.number(),
+            _ => Err(self.unexpected("a number or `(`")),
+        }
+    }
+
+    fn apply(
+        &mut self,
+        operator: Operator,
+        left: Expr,
+        right: impl FnOnce(&mut Self) -> Result<Expr, CalcError>,
+    ) -> Result<Expr, CalcError> {
+        let column = self.column;
+        self.skip_one();
+        match (operator, self.rest.chars().next()) {
+            (Operator::Multiply, Some('*')) => {
+                return Err(CalcError::new(column, "`**` is no operator; write the power as `^`"));
+            }
+            (Operator::Divide, Some('/')) => {
+                return Err(CalcError::new(column, "`//` is no operator; write `/`"));
+            }
+            _ => {}
+        }
+        let right = Box::new(right(self)?);
+        Ok(Expr::Apply { operator, left: Box::new(left), right, column })
+    }
+
+    /// Every way from a rule back to itself goes through here.
+    fn deeper(
+        &mut self,
+        rule: impl FnOnce(&mut Self) -> Result<Expr, CalcError>,
+    ) -> Result<Expr, CalcError> {
+        if self.depth == MAX_DEPTH {
+            return Err(self.fault(format!(
+                "more than {MAX_DEPTH} parentheses, signs and powers inside each other; compute it \
+                 in parts"
+            )));
+        }
+        self.depth += 1;
+        let expr = rule(self);
+        self.depth -= 1;
+        expr
+    }
+
+    /// Digits, then perhaps a point and digits, then perhaps `e` and a whole exponent.
+    fn number(&mut self) -> Result<Expr, CalcError> {
+        let (whole, column) = (self.rest, self.column);
+        self.digits();
+        let mut is_integer = true;
+        if self.rest.starts_with('.') {
+            is_integer = false;
+            self.skip_one();
+            self.some_digits("after the point")?;
+        }
+        if self.rest.starts_with(['e', 'E']) {
+            is_integer = false;
+            self.skip_one();
+            if self.rest.starts_with(['+', '-']) {
+                self.skip_one();
+            }
+            self.some_digits("in the exponent after the `e`")?;
+        }
+        let text = whole.strip_suffix(self.rest).unwrap_or(whole);
+        if text.len() > MAX_DIGITS {
+            return Err(CalcError::new(
+                column,
+                format!("this number has more than {MAX_DIGITS} characters; write it as `1.5e70`"),
+            ));
+        }
+        let number = if is_integer {
+            text.parse().map(Number::Integer).map_err(|_| {
+                "this number does not fit into a 128-bit integer; write it as a decimal, such as \
+                 `1.5e40`, if about 16 digits are enough"
+            })
+        } else {
+            match text.parse::<f64>() {
+                Ok(float) if float.is_finite() => Ok(Number::Float(float)),
+                _ => Err("this number is larger than any decimal (1.8e308); write a smaller one"),
+            }
+        };
+        number.map(Expr::Number).map_err(|fault| CalcError::new(column, fault))
+    }
+
+    fn some_digits(&mut self, place: &str) -> Result<(), CalcError> {
+        let before = self.rest.len();
+        self.digits();
+        if self.rest.len() == before {
+            return Err(self.fault(format!("a digit is missing {place}; write one, such as `0`")));
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) {
+        while self.rest.starts_with(|c: char| c.is_ascii_digit()) {
+            self.skip_one();
+        }
+    }
+
+    /// The next character that is no space.
+    fn peek(&mut self) -> Option<char> {
+        while self.rest.starts_with(char::is_whitespace) {
+            self.skip_one();
+        }
+        self.rest.chars().next()
+    }
+
+    fn skip_one(&mut self) {
+        let mut rest = self.rest.chars();
+        if rest.next().is_some() {
+            self.rest = rest.as_str();
+            self.column += 1;
+        }
+    }
+
+    fn fault(&self, fault: impl Into<String>) -> CalcError {
+        CalcError::new(self.column, fault)
+    }
+
+    /// What stands here cannot stand here: says what it is, and what to write in its place.
+    fn unexpected(&self, expected: &str) -> CalcError {
+        let Some(found) = self.rest.chars().next() else {
+            return self.fault(format!("the expression ends where {expected} is expected"));
+        };
+        if found.is_alphabetic() || found == '_' {
+            let name: String =
+                self.rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            return self.fault(format!(
+                "`{name}` is a name; there are no variables, functions or units here: write its \
+                 value (a square root is `^ 0.5`)"
+            ));
+        }
+        let way_out = match found {
+            '×' | '·' | '∙' | '⋅' => "write `*`",
+            '÷' | '∕' | ':' => "write `/`",
+            '−' | '–' => "write `-`",
+            '²' => "write `^2`",
+            '³' => "write `^3`",
+            '[' | ']' | '{' | '}' => "group with `(` and `)`",
+            ',' | '\'' | '_' => "write numbers without separators, and decimals with a point",
+            '=' | '<' | '>' | '!' | '&' | '|' | '~' => "this computes numbers and compares nothing",
+            '(' | '0'..='9' | '.' => "write `*` between two numbers that are multiplied",
+            _ => "remove it",
+        };
+        self.fault(format!("`{found}` cannot stand here, {expected} is expected; {way_out}"))
+    }
+}

@@ -1,0 +1,137 @@
+//! Lists what is in a folder, or the files below it that fit a glob.
+
+use std::{ops::ControlFlow, path::Path};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use super::{
+    off_loop::Stop,
+    root::{Root, fault},
+    walk::{Entry, Walk, entries},
+};
+use crate::tool::ToolError;
+
+/// How many paths one call hands over.
+const MAX_PATHS: usize = 1_000;
+/// How long a glob may be, in bytes: it is compiled, and long ones take their time.
+const MAX_GLOB: usize = 1_000;
+
+/// One path a line, sorted, and a last line that counts them.
+pub(super) fn list(
+    root: &Root,
+    given: &str,
+    glob: Option<&str>,
+    stop: &Stop,
+) -> Result<String, ToolError> {
+    let glob = glob.map(Glob::new).transpose()?;
+    let path = root.inside(given)?;
+    if !root.look_at(&path, given)?.is_dir() {
+        return Err(ToolError::new(format!(
+            "`{given}`: is not a folder; `read_file` reads a file"
+        )));
+    }
+    let folder = root.real(&path).map_err(|err| fault(given, err))?;
+    match glob {
+        None => direct(root, given, &folder, stop),
+        Some(glob) => below(root, given, &folder, &glob, stop),
+    }
+}
+
+fn direct(root: &Root, given: &str, folder: &Path, stop: &Stop) -> Result<String, ToolError> {
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let entries = entries(root, here, stop).map_err(|err| fault(given, err))?;
+    stop.check()?;
+    let mut listing = Listing::default();
+    for Entry { name, kind } in entries {
+        let path = folder.join(name);
+        let leads_to_folder =
+            || kind.is_symlink() && root.dir.metadata(&path).is_ok_and(|found| found.is_dir());
+        let is_folder = kind.is_dir() || leads_to_folder();
+        listing.push(&path, if is_folder { "/" } else { "" });
+    }
+    Ok(listing.to_text("files and folders", ""))
+}
+
+fn below(
+    root: &Root,
+    given: &str,
+    folder: &Path,
+    glob: &Glob,
+    stop: &Stop,
+) -> Result<String, ToolError> {
+    let mut listing = Listing::default();
+    let mut walk = Walk::new(root, stop);
+    walk.files(folder, &mut |path| {
+        if glob.fits(path.strip_prefix(folder).unwrap_or(path)) {
+            listing.push(path, "");
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(listing.to_text(&format!("files below `{given}` fit"), &walk.gaps()))
+}
+
+/// The first paths, and how many there are.
+#[derive(Default)]
+struct Listing {
+    lines: String,
+    total: usize,
+}
+
+impl Listing {
+    fn push(&mut self, path: &Path, mark: &str) {
+        self.total += 1;
+        if self.total <= MAX_PATHS {
+            self.lines.push_str(&shown(path));
+            self.lines.push_str(mark);
+            self.lines.push('\n');
+        }
+    }
+
+    fn to_text(&self, what: &str, gaps: &str) -> String {
+        let Self { lines, total } = self;
+        if *total <= MAX_PATHS {
+            return format!("{lines}[{total} {what}{gaps}]");
+        }
+        format!(
+            "{lines}[the first {MAX_PATHS} of {total} {what}{gaps}; name a folder or a narrower \
+             glob to see others]"
+        )
+    }
+}
+
+/// A glob on paths below a folder.
+pub(super) struct Glob(GlobSet);
+
+impl Glob {
+    pub(super) fn new(glob: &str) -> Result<Self, ToolError> {
+        if glob.len() > MAX_GLOB {
+            return Err(ToolError::BadArguments(vec![format!(
+                "`glob`: is longer than {MAX_GLOB} bytes; write a shorter one, such as `*.rs`"
+            )]));
+        }
+        let path = glob.strip_prefix("./").unwrap_or(glob);
+        let anywhere = if path.contains('/') { path.to_owned() } else { format!("**/{path}") };
+        GlobBuilder::new(&anywhere)
+            .literal_separator(true)
+            .build()
+            .and_then(|glob| GlobSetBuilder::new().add(glob).build())
+            .map(Self)
+            .map_err(|err| {
+                ToolError::BadArguments(vec![format!(
+                    "`glob`: {:?} is no glob: {}; write one such as `*.rs` or `src/**/*.{{c,h}}`",
+                    glob,
+                    err.kind()
+                )])
+            })
+    }
+
+    pub(super) fn fits(&self, path: &Path) -> bool {
+        self.0.is_match(path)
+    }
+}
+
+/// A path as the model reads it: on one line, whatever its name is.
+pub(super) fn shown(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if text.contains(char::is_control) { format!("{text:?}") } else { text.into_owned() }
+}

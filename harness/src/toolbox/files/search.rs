@@ -1,0 +1,189 @@
+//! Searches files for a regular expression, with the parts that ripgrep is made of.
+
+use std::{
+    io::{self, Read},
+    ops::ControlFlow,
+    path::Path,
+};
+
+use grep_matcher::Matcher as _;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+
+use super::{
+    list::{Glob, shown},
+    off_loop::Stop,
+    root::{Root, fault},
+    walk::Walk,
+};
+use crate::tool::ToolError;
+
+/// How many hits one call hands over.
+const MAX_HITS: usize = 200;
+/// How many bytes of a line are shown.
+const MAX_LINE: usize = 300;
+/// How many bytes before a hit are shown if the line is longer than that.
+const BEFORE_HIT: usize = 100;
+/// How long a line may be to be searched at all; a file with a longer one is passed over.
+const MAX_BUFFER: usize = 8 * 1024 * 1024;
+/// How much of one file is searched.
+const MAX_FILE: u64 = 1024 * 1024 * 1024;
+
+/// One hit a line as `path:line: text`, and a last line that says what was searched.
+pub(super) fn search(
+    root: &Root,
+    pattern: &str,
+    given: &str,
+    glob: Option<&str>,
+    stop: &Stop,
+) -> Result<String, ToolError> {
+    let matcher =
+        RegexMatcherBuilder::new().line_terminator(Some(b'\n')).build(pattern).map_err(|err| {
+            ToolError::BadArguments(vec![format!(
+                "`pattern`: is no regular expression for one line: {err}; write a backslash before \
+                 a character that is meant as itself, such as `\\(`"
+            )])
+        })?;
+    let glob = glob.map(Glob::new).transpose()?;
+    let path = root.inside(given)?;
+    let found = root.look_at(&path, given)?;
+    let real = root.real(&path).map_err(|err| fault(given, err))?;
+
+    let mut search = Search::new(&matcher, stop);
+    if !found.is_dir() {
+        let file = root.read(&real, given)?;
+        search.file(&real, file);
+        stop.check()?;
+        return Ok(search.to_text(""));
+    }
+    let mut walk = Walk::new(root, stop);
+    walk.files(&real, &mut |path| {
+        let from_there = path.strip_prefix(&real).unwrap_or(path);
+        if glob.as_ref().is_some_and(|glob| !glob.fits(from_there)) {
+            return ControlFlow::Continue(());
+        }
+        match root.read(path, "") {
+            Ok(file) => search.file(path, file),
+            Err(_) => search.unread += 1,
+        }
+        if search.hits.len() < MAX_HITS {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    })?;
+    Ok(search.to_text(&walk.gaps()))
+}
+
+struct Search<'s> {
+    matcher: &'s RegexMatcher,
+    searcher: Searcher,
+    stop: &'s Stop,
+    hits: Vec<String>,
+    searched: usize,
+    binary: usize,
+    unread: usize,
+}
+
+impl<'s> Search<'s> {
+    fn new(matcher: &'s RegexMatcher, stop: &'s Stop) -> Self {
+        let searcher = SearcherBuilder::new()
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(MAX_BUFFER))
+            .build();
+        Self { matcher, searcher, stop, hits: Vec::new(), searched: 0, binary: 0, unread: 0 }
+    }
+
+    fn file(&mut self, path: &Path, file: impl Read) {
+        let before = self.hits.len();
+        let path = shown(path);
+        let mut hits =
+            Hits { path: &path, matcher: self.matcher, hits: &mut self.hits, is_binary: false };
+        let reader = Stoppable { reader: file.take(MAX_FILE), stop: self.stop };
+        let done = self.searcher.search_reader(self.matcher, reader, &mut hits);
+        let is_binary = hits.is_binary;
+        if is_binary {
+            self.hits.truncate(before);
+        }
+        match done {
+            Ok(()) if is_binary => self.binary += 1,
+            Ok(()) => self.searched += 1,
+            Err(_) => self.unread += 1,
+        }
+    }
+
+    fn to_text(&self, gaps: &str) -> String {
+        let Self { hits, searched, binary, unread, .. } = self;
+        let mut lines = hits.concat();
+        if hits.len() < MAX_HITS {
+            lines += &format!("[{} hits in {searched} files searched", hits.len());
+        } else {
+            lines += &format!(
+                "[stopped after {MAX_HITS} hits; name a folder, a glob or a narrower pattern"
+            );
+        }
+        for (count, what) in [(binary, "binary files"), (unread, "files that cannot be read")] {
+            if *count > 0 {
+                lines += &format!("; passed over {count} {what}");
+            }
+        }
+        lines + gaps + "]"
+    }
+}
+
+/// Collects the hits of one file.
+struct Hits<'h> {
+    path: &'h str,
+    matcher: &'h RegexMatcher,
+    hits: &'h mut Vec<String>,
+    is_binary: bool,
+}
+
+impl Sink for Hits<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        let line = found.bytes();
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let hit = self.matcher.find(line).ok().flatten().map_or(0, |hit| hit.start());
+        let number = found.line_number().unwrap_or_default();
+        self.hits.push(format!("{}:{number}: {}\n", self.path, around(line, hit)));
+        Ok(self.hits.len() < MAX_HITS)
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
+        self.is_binary = true;
+        Ok(false)
+    }
+}
+
+/// The line, or the part of a long line around the hit.
+fn around(line: &[u8], hit: usize) -> String {
+    let text = String::from_utf8_lossy(line);
+    if text.len() <= MAX_LINE {
+        return text.into_owned();
+    }
+    let boundary = |at: usize| (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    // Replaced bytes are longer, which moves the hit a little.
+    let start = boundary(hit.saturating_sub(BEFORE_HIT));
+    let end = boundary(start + MAX_LINE);
+    let part = text.get(start..end).unwrap_or_default();
+    let before = if start > 0 { format!("[{start} bytes] ") } else { String::new() };
+    let after = text.len() - end;
+    let after = if after > 0 { format!(" [{after} bytes]") } else { String::new() };
+    format!("{before}{part}{after}")
+}
+
+/// Ends with an error once the work is to stop.
+struct Stoppable<'s, R> {
+    reader: R,
+    stop: &'s Stop,
+}
+
+impl<R: Read> Read for Stoppable<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stop.check().map_err(io::Error::other)?;
+        self.reader.read(buffer)
+    }
+}

@@ -1,0 +1,22 @@
+//! Ready tools: arithmetic, files inside one folder, and commands of a shell.
+//!
+//! | tool | declares | bounds |
+//! |---|---|---|
+//! | [`calc`](fn@calc) | nothing | 1,000 bytes, 64 levels |
+//! | `read_file` of [`Files`] | read | one folder, 64 KiB of text a call |
+//! | `write_file` of [`Files`] | write, idempotent | one folder, a file at once |
+//! | `list_files` of [`Files`] | read | one folder, 1,000 paths |
+//! | `search_files` of [`Files`] | read | one folder, 200 lines |
+//! | `bash`, also of `Bash` (Unix) | read, write, network, mutate | 300 s, 32 KiB of each output |
+
+mod arithmetic;
+mod files;
+#[cfg(unix)]
+mod shell;
+
+#[cfg(unix)]
+pub use self::shell::{Bash, bash};
+pub use self::{
+    arithmetic::{CalcError, Number, calc},
+    files::Files,
+};

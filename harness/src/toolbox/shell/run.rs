@@ -1,0 +1,142 @@
+//! Runs one command until it ends, is stopped, or has no time left, and keeps what it says.
+
+use std::{
+    io,
+    os::fd::AsFd,
+    path::Path,
+    process::{Command, ExitStatus, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    process::{ChildStderr, ChildStdout},
+};
+
+use super::{clipped::Clipped, group::Group};
+use crate::tool::CancellationToken;
+
+/// How much is read at once.
+const PIECE: usize = 16 * 1024;
+/// How much is still read from a pipe after the end: more than any pipe holds, and bounded, since
+/// a process that has left the group may write for ever.
+const LAST_WORDS: usize = 2 * 1024 * 1024;
+
+/// What a command has written, so far or in all.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    stdout: Mutex<Clipped>,
+    stderr: Mutex<Clipped>,
+}
+
+impl Said {
+    /// Both outputs, apart; `when` is said of each.
+    pub(super) fn to_text(&self, when: &str) -> String {
+        let outputs = [("stdout", &self.stdout), ("stderr", &self.stderr)];
+        let texts = outputs.map(|(name, heard)| match lock(heard).to_text() {
+            text if text.is_empty() => format!("{name}{when}: (nothing)"),
+            text => format!("{name}{when}:\n{}", text.trim_end_matches('\n')),
+        });
+        texts.join("\n")
+    }
+}
+
+fn lock(heard: &Mutex<Clipped>) -> MutexGuard<'_, Clipped> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a command ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// By itself; without a status if somebody else has taken it.
+    Exited(Option<ExitStatus>),
+    /// The time limit ran out.
+    TimedOut,
+    /// The token was cancelled.
+    Stopped,
+}
+
+/// Runs the command in `folder`, or in the program's own. When this returns or is dropped, the
+/// process group is dead.
+pub(super) async fn run(
+    command: &str,
+    folder: Option<&Path>,
+    limit: Duration,
+    stop: &CancellationToken,
+    said: &Said,
+) -> io::Result<End> {
+    let mut bash = Command::new("bash");
+    bash.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // What a command prints goes to the model and into the journal, and `env` prints everything.
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().ends_with(b"_API_KEY") {
+            bash.env_remove(name);
+        }
+    }
+    if let Some(folder) = folder {
+        bash.current_dir(folder);
+    }
+    let mut group = Group::spawn(&mut bash)?;
+    let leader = group.leader();
+    let (Some(stdout), Some(stderr)) = (leader.stdout.take(), leader.stderr.take()) else {
+        return Err(io::Error::other("the process has no pipes"));
+    };
+    let mut stdout = Listener { pipe: ChildStdout::from_std(stdout)?, heard: &said.stdout };
+    let mut stderr = Listener { pipe: ChildStderr::from_std(stderr)?, heard: &said.stderr };
+
+    let end: fn(Option<ExitStatus>) -> End = tokio::select! {
+        // The end comes first: a command that has ended in time was not stopped.
+        biased;
+        () = group.leader_ended() => End::Exited,
+        () = stop.cancelled() => |_| End::Stopped,
+        () = tokio::time::sleep(limit) => |_| End::TimedOut,
+        never = listen_to_both(&mut stdout, &mut stderr) => match never {},
+    };
+    let end = end(group.end());
+    stdout.last_words();
+    stderr.last_words();
+    Ok(end)
+}
+
+/// Reads as long as it is polled: closed pipes do not end a command.
+async fn listen_to_both(
+    stdout: &mut Listener<'_, ChildStdout>,
+    stderr: &mut Listener<'_, ChildStderr>,
+) -> std::convert::Infallible {
+    tokio::join!(stdout.listen(), stderr.listen());
+    std::future::pending().await
+}
+
+/// One pipe, and where what comes out of it is kept.
+struct Listener<'s, P> {
+    pipe: P,
+    heard: &'s Mutex<Clipped>,
+}
+
+impl<P: AsyncRead + AsFd + Unpin> Listener<'_, P> {
+    /// Reads until the pipe is closed. Nothing that was read is lost when this is dropped.
+    async fn listen(&mut self) {
+        let mut piece = vec![0; PIECE];
+        while let Ok(length @ 1..) = self.pipe.read(&mut piece).await {
+            lock(self.heard).push(piece.get(..length).unwrap_or_default());
+        }
+    }
+
+    /// Reads what is in the pipe already and waits for nothing: a process that has left the group
+    /// may keep the pipe open for ever.
+    fn last_words(self) {
+        let mut piece = vec![0; PIECE];
+        let mut left = LAST_WORDS;
+        while left > 0 {
+            match rustix::io::read(&self.pipe, &mut piece) {
+                Ok(length @ 1..) => {
+                    lock(self.heard).push(piece.get(..length).unwrap_or_default());
+                    left = left.saturating_sub(length);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(0) | Err(_) => break,
+            }
+        }
+    }
+}

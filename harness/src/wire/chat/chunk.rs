@@ -1,0 +1,147 @@
+//! The chunk of a stream: every member is optional, and none has a type that can be wrong.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    provider::Usage,
+    wire::tolerant::{Count, List, Obj, Text, TextOrList},
+};
+
+#[derive(Deserialize)]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) model: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) object: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) choices: List<Choice<'a>>,
+    #[serde(default)]
+    pub(super) usage: Obj<WireUsage>,
+    #[serde(default)]
+    pub(super) x_groq: Obj<Groq>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) detail: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Choice<'a> {
+    #[serde(default)]
+    pub(super) index: Count,
+    #[serde(borrow, default)]
+    pub(super) delta: Obj<Delta<'a>>,
+    /// All that was said so far, beside the delta or instead of it.
+    #[serde(borrow, default)]
+    pub(super) message: Obj<Delta<'a>>,
+    #[serde(borrow, default)]
+    pub(super) finish_reason: Text<'a>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, default)]
+    pub(super) content: TextOrList<'a>,
+    #[serde(borrow, default)]
+    pub(super) refusal: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) reasoning_content: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) reasoning: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) reasoning_text: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) thinking: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) reasoning_details: List<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) tool_calls: List<CallDelta<'a>>,
+    #[serde(borrow, default)]
+    pub(super) function_call: Obj<Function<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct CallDelta<'a> {
+    #[serde(default)]
+    pub(super) index: Count,
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) function: Obj<Function<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Function<'a> {
+    #[serde(borrow, default)]
+    pub(super) name: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Groq {
+    #[serde(default)]
+    pub(super) usage: Obj<WireUsage>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct WireUsage {
+    #[serde(default)]
+    prompt_tokens: Count,
+    #[serde(default)]
+    completion_tokens: Count,
+    #[serde(default)]
+    total_tokens: Count,
+    #[serde(default)]
+    reasoning_tokens: Count,
+    #[serde(default)]
+    prompt_cache_hit_tokens: Count,
+    #[serde(default)]
+    prompt_tokens_details: Obj<PromptDetails>,
+    #[serde(default)]
+    completion_tokens_details: Obj<CompletionDetails>,
+}
+
+#[derive(Default, Deserialize)]
+struct PromptDetails {
+    #[serde(default)]
+    cached_tokens: Count,
+    #[serde(default)]
+    cache_write_tokens: Count,
+}
+
+#[derive(Default, Deserialize)]
+struct CompletionDetails {
+    #[serde(default)]
+    reasoning_tokens: Count,
+}
+
+impl WireUsage {
+    /// The same meaning as everywhere: some vendors leave thinking out of the completion, and it
+    /// shows by the total.
+    pub(super) fn known(&self) -> Usage {
+        let prompt = self.prompt_tokens.0;
+        let completion = self.completion_tokens.0;
+        let details = self.completion_tokens_details.0.as_ref();
+        let reasoning =
+            details.and_then(|details| details.reasoning_tokens.0).or(self.reasoning_tokens.0);
+        let rest = self.total_tokens.0.and_then(|total| total.checked_sub(prompt?));
+        let output = match reasoning {
+            Some(1..) => completion.max(rest),
+            _ => completion,
+        };
+        let cache = self.prompt_tokens_details.0.as_ref();
+        Usage {
+            input: prompt,
+            cache_read: cache
+                .and_then(|cache| cache.cached_tokens.0)
+                .or(self.prompt_cache_hit_tokens.0),
+            cache_write: cache.and_then(|cache| cache.cache_write_tokens.0),
+            output,
+            reasoning,
+        }
+    }
+}

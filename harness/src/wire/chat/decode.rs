@@ -1,0 +1,219 @@
+//! Makes events of the stream of chunks. Which call a fragment belongs to is told in `calls`,
+//! where thinking is found in `thought`.
+
+use serde_json::value::RawValue;
+
+use super::{
+    ThinkTags,
+    calls::Calls,
+    chunk::{CallDelta, Choice, Chunk, Delta},
+    thought::{Splitter, Thought},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    provider::{Limits, StopReason, Usage},
+    wire::{
+        decoder::{Decoder, Dialect, Outlet, not_understood},
+        fault,
+        tolerant::{Count, Members, Obj, text_of},
+    },
+};
+
+/// How a server's answers are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Whether thinking stands among the words.
+    pub think_tags: ThinkTags,
+    /// Whether `[DONE]` is an end although no reason to stop was given. Most servers give one,
+    /// and then its absence means that the answer broke off.
+    pub done_is_enough: bool,
+}
+
+/// A decoder for one answer.
+pub fn decoder(limits: Limits, reading: Reading) -> Decoder<Answer> {
+    let Reading { think_tags, done_is_enough } = reading;
+    let splitter = Splitter::new(think_tags);
+    Decoder::with(Answer { splitter, done_is_enough, ..Answer::default() }, limits)
+}
+
+/// The number of the block that the words are; thinking comes before it, calls after it.
+const TEXT: u32 = 1;
+const FIRST_CALL: u32 = 2;
+
+/// The answer so far.
+#[derive(Debug, Default)]
+pub struct Answer {
+    started: bool,
+    splitter: Option<Splitter>,
+    done_is_enough: bool,
+    thought: Thought,
+    calls: Calls,
+    /// Bytes of words seen, for servers that send all of them each time.
+    said: usize,
+    refused: bool,
+    finish: Option<String>,
+    usage: Usage,
+}
+
+impl Dialect for Answer {
+    fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
+        if data.trim() == "[DONE]" {
+            if self.done_is_enough {
+                self.finish.get_or_insert_default();
+            }
+            return self.done(out).map(|()| true);
+        }
+        let chunk = match serde_json::from_str::<Chunk<'_>>(data) {
+            Ok(chunk) => chunk,
+            Err(err) if event == "error" => {
+                return Err(Error::new(ErrorKind::Api, data.trim()).because(err));
+            }
+            Err(err) => return Err(not_understood(data, err)),
+        };
+        if let Some(err) = failure(event, data, &chunk) {
+            return Err(err);
+        }
+        // The first chunk may hold nothing but the filter's verdict on the prompt.
+        let named = chunk.id.some().is_some() || chunk.model.some().is_some();
+        if !self.started && (named || !chunk.choices.0.is_empty()) {
+            self.started = true;
+            out.started(chunk.id.owned(), chunk.model.owned());
+        }
+        let usage = chunk.usage.0.or_else(|| chunk.x_groq.0.and_then(|groq| groq.usage.0));
+        if let Some(usage) = usage {
+            self.usage = usage.known();
+            out.usage(self.usage);
+        }
+        for choice in &chunk.choices.0 {
+            if choice.index.0.unwrap_or(0) == 0 {
+                self.choice(choice, data, out)?;
+            }
+        }
+        if &*chunk.object == "chat.completion" && self.finish.is_some() {
+            // An answer in one piece.
+            self.done(out)?;
+        }
+        Ok(true)
+    }
+
+    fn end(&mut self, out: &mut Outlet) -> Result<(), Error> {
+        // Some servers end without the last word; the reason to stop is proof enough.
+        self.done(out)
+    }
+}
+
+impl Answer {
+    fn choice(&mut self, choice: &Choice<'_>, data: &str, out: &mut Outlet) -> Result<(), Error> {
+        match (&choice.delta.0, &choice.message.0) {
+            (Some(delta), _) => self.delta(delta, out)?,
+            (None, Some(message)) => self.message(message, out)?,
+            (None, None) => {}
+        }
+        match choice.finish_reason.trim() {
+            "" => {}
+            reason @ ("error" | "insufficient_system_resource") => {
+                let words = format!("the server gave up in the middle: it says `{reason}`");
+                return Err(fault::in_json(data)
+                    .unwrap_or_else(|| Error::new(ErrorKind::Api, words).with_code(reason)));
+            }
+            reason => self.finish = Some(reason.to_owned()),
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
+        self.thought.push(delta, out)?;
+        self.words(&delta.content.text, out)?;
+        for part in &delta.content.list {
+            self.part(part, out)?;
+        }
+        if let Some(refusal) = delta.refusal.some() {
+            self.refused = true;
+            out.text(TEXT, refusal)?;
+        }
+        for call in &delta.tool_calls.0 {
+            self.calls.push(call, FIRST_CALL, out)?;
+        }
+        if let Some(function) = &delta.function_call.0 {
+            // What calls were before they had ids.
+            let arguments = function.arguments;
+            let name = function.name.clone();
+            let function = Obj(Some(super::chunk::Function { name, arguments }));
+            let call = CallDelta { index: Count(Some(0)), function, ..CallDelta::default() };
+            self.calls.push(&call, FIRST_CALL, out)?;
+        }
+        Ok(())
+    }
+
+    /// A message instead of a delta holds all that was said so far.
+    fn message(&mut self, message: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
+        if self.said == 0 && self.calls.is_empty() {
+            return self.delta(message, out);
+        }
+        let new = message.content.text.get(self.said..).unwrap_or_default();
+        self.words(new, out)
+    }
+
+    fn part(&mut self, part: &RawValue, out: &mut Outlet) -> Result<(), Error> {
+        let members = Members::of(part.get());
+        if self.thought.push_part(&members, out)? {
+            return Ok(());
+        }
+        self.words(&text_of(members.get("text")), out)
+    }
+
+    fn words(&mut self, text: &str, out: &mut Outlet) -> Result<(), Error> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.said = self.said.saturating_add(text.len());
+        let thought = &mut self.thought;
+        match &mut self.splitter {
+            None => out.text(TEXT, text),
+            Some(splitter) => splitter.push(text, |thinking, text| match thinking {
+                true => thought.push_text(text, out),
+                false => out.text(TEXT, text),
+            }),
+        }
+    }
+
+    /// The answer is over, if it said why it stopped.
+    fn done(&mut self, out: &mut Outlet) -> Result<(), Error> {
+        let Some(reason) = self.finish.take() else {
+            return Err(Error::new(
+                ErrorKind::Interrupted,
+                "the answer ended before it was complete: no reason to stop was given",
+            ));
+        };
+        if let Some(splitter) = &mut self.splitter {
+            let thought = &mut self.thought;
+            splitter.finish(|thinking, text| match thinking {
+                true => thought.push_text(text, out),
+                false => out.text(TEXT, text),
+            })?;
+        }
+        self.thought.finish(out)?;
+        let stop = match reason.as_str() {
+            "length" | "max_tokens" | "model_length" | "abort" => StopReason::Truncated,
+            "content_filter" => StopReason::Refused,
+            _ if self.refused => StopReason::Refused,
+            // Many servers say `stop` although calls wait, and some say otherwise although none
+            // does: the calls are there or they are not.
+            _ if self.calls.is_empty() => StopReason::Complete,
+            _ => StopReason::ToolCalls,
+        };
+        self.calls.finish(FIRST_CALL, stop == StopReason::Truncated, out)?;
+        out.completed(stop, self.usage);
+        Ok(())
+    }
+}
+
+/// The error that stands where a chunk should be, or in it beside the choices.
+fn failure(event: &str, data: &str, chunk: &Chunk<'_>) -> Option<Error> {
+    let names_one = chunk.error.is_some()
+        || event == "error"
+        || &*chunk.object == "error"
+        || (chunk.detail.is_some() && chunk.choices.0.is_empty());
+    names_one
+        .then(|| fault::in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, data.trim())))
+}

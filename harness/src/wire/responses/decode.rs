@@ -1,0 +1,318 @@
+//! Makes events of the Responses stream. What becomes of one item is in `item`.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::item::{Item, What};
+use crate::{
+    error::{Error, ErrorKind},
+    provider::{Limits, StopReason, Usage},
+    wire::{
+        decoder::{Decoder, Dialect, Outlet, not_understood},
+        fault,
+        tolerant::{Count, List, Members, Obj, Text, text_of},
+    },
+};
+
+/// A decoder for one answer.
+pub fn decoder(limits: Limits) -> Decoder<Answer> {
+    Decoder::with(Answer::default(), limits)
+}
+
+/// The answer so far.
+#[derive(Debug, Default)]
+pub struct Answer {
+    started: bool,
+    items: Vec<Item>,
+}
+
+/// The members of all events.
+#[derive(Deserialize)]
+pub(super) struct Event<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Text<'a>,
+    #[serde(default)]
+    output_index: Count,
+    #[serde(borrow, default)]
+    item_id: Text<'a>,
+    #[serde(default)]
+    pub(super) content_index: Count,
+    #[serde(default)]
+    pub(super) summary_index: Count,
+    #[serde(borrow, default)]
+    pub(super) delta: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) text: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) refusal: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    item: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    response: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    object: Text<'a>,
+}
+
+#[derive(Deserialize)]
+struct Response<'a> {
+    #[serde(borrow, default)]
+    id: Text<'a>,
+    #[serde(borrow, default)]
+    model: Text<'a>,
+    #[serde(borrow, default)]
+    status: Text<'a>,
+    #[serde(borrow, default)]
+    output: List<&'a RawValue>,
+    #[serde(borrow, default)]
+    incomplete_details: Obj<Details<'a>>,
+    #[serde(default)]
+    usage: Obj<WireUsage>,
+}
+
+#[derive(Deserialize)]
+struct Details<'a> {
+    #[serde(borrow, default)]
+    reason: Text<'a>,
+}
+
+#[derive(Deserialize)]
+struct WireUsage {
+    #[serde(default)]
+    input_tokens: Count,
+    #[serde(default)]
+    output_tokens: Count,
+    #[serde(default)]
+    input_tokens_details: Obj<InputDetails>,
+    #[serde(default)]
+    output_tokens_details: Obj<OutputDetails>,
+}
+
+#[derive(Default, Deserialize)]
+struct InputDetails {
+    #[serde(default)]
+    cached_tokens: Count,
+    #[serde(default)]
+    cache_write_tokens: Count,
+}
+
+#[derive(Default, Deserialize)]
+struct OutputDetails {
+    #[serde(default)]
+    reasoning_tokens: Count,
+}
+
+impl Dialect for Answer {
+    fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
+        let parsed = match serde_json::from_str::<Event<'_>>(data) {
+            Ok(parsed) => parsed,
+            // What ends an answer is said by an event; this may follow it, or an error.
+            Err(_) if data.trim() == "[DONE]" => return Ok(false),
+            Err(err) if event == "error" => {
+                return Err(Error::new(ErrorKind::Api, data.trim()).because(err));
+            }
+            Err(err) => return Err(not_understood(data, err)),
+        };
+        let kind = parsed.kind.some().unwrap_or(event);
+        match kind {
+            "keepalive" | "ping" => return Ok(false),
+            "response.created" | "response.in_progress" | "response.queued" => {
+                if let Some(response) = parsed.response.and_then(read_response) {
+                    self.start(&response, out);
+                }
+            }
+            "response.output_item.added" => {
+                if let Some(item) = parsed.item {
+                    self.add(parsed.output_index, item.get(), out)?;
+                }
+            }
+            "response.output_item.done" => {
+                if let Some(item) = parsed.item {
+                    self.done(parsed.output_index, item.get(), out)?;
+                }
+            }
+            "response.completed"
+            | "response.incomplete"
+            | "response.failed"
+            | "response.done"
+            | "response.cancelled" => self.end_of(kind, parsed.response, data, out)?,
+            _ if kind == "error" || (parsed.error.is_some() && parsed.response.is_none()) => {
+                return Err(
+                    fault::in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, data.trim()))
+                );
+            }
+            // An answer in one piece.
+            "" if &*parsed.object == "response" => {
+                let response: Option<&RawValue> = serde_json::from_str(data).ok();
+                self.end_of("response.done", response, data, out)?;
+            }
+            _ => {
+                if let Some(what) = What::of(kind) {
+                    let item = self.find(parsed.output_index, &parsed.item_id, what);
+                    item.told(what, &parsed, out)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Answer {
+    fn start(&mut self, response: &Response<'_>, out: &mut Outlet) {
+        if !std::mem::replace(&mut self.started, true) {
+            out.started(response.id.owned(), response.model.owned());
+        }
+    }
+
+    fn add(&mut self, index: Count, json: &str, out: &mut Outlet) -> Result<(), Error> {
+        let members = Members::of(json);
+        let id = text_of(members.get("id"));
+        if self.position(index, &id).is_none() {
+            let item = self.push(index, &id, &text_of(members.get("type")));
+            item.added(&members, out)?;
+        }
+        Ok(())
+    }
+
+    fn done(&mut self, index: Count, json: &str, out: &mut Outlet) -> Result<(), Error> {
+        self.add(index, json, out)?;
+        let members = Members::of(json);
+        let at = self.position(index, &text_of(members.get("id")));
+        match at.and_then(|at| self.items.get_mut(at)) {
+            Some(item) => item.done(&members, json, out),
+            None => Ok(()),
+        }
+    }
+
+    /// The place in the output says which item is meant: some gateways give an item another id
+    /// in each event. Servers that leave the place out are held to the id.
+    fn position(&self, index: Count, id: &str) -> Option<usize> {
+        match index.0 {
+            Some(index) => self.items.iter().rposition(|item| item.index == Some(index)),
+            None if !id.is_empty() => self.items.iter().rposition(|item| item.id == id),
+            None => None,
+        }
+    }
+
+    fn find(&mut self, index: Count, id: &str, what: What) -> &mut Item {
+        let at = self.position(index, id).or_else(|| {
+            let open = |item: &Item| item.is_open() && item.takes(what);
+            (index.0.is_none()).then(|| self.items.iter().rposition(open)).flatten()
+        });
+        let at = match at {
+            Some(at) => at,
+            None => {
+                // It began without a word.
+                self.push(index, id, what.kind());
+                self.items.len().saturating_sub(1)
+            }
+        };
+        #[expect(clippy::indexing_slicing, reason = "`at` was found or made on the lines above")]
+        &mut self.items[at]
+    }
+
+    fn push(&mut self, index: Count, id: &str, kind: &str) -> &mut Item {
+        let number = u32::try_from(self.items.len()).unwrap_or(u32::MAX);
+        self.items.push(Item::new(index.0, id, number, kind));
+        let last = self.items.len().saturating_sub(1);
+        #[expect(clippy::indexing_slicing, reason = "it was pushed on the line above")]
+        &mut self.items[last]
+    }
+
+    fn end_of(
+        &mut self,
+        kind: &str,
+        response: Option<&RawValue>,
+        data: &str,
+        out: &mut Outlet,
+    ) -> Result<(), Error> {
+        let json = response.map_or(data, RawValue::get);
+        let Some(response) = response.and_then(read_response) else {
+            return Err(fault::in_json(data).unwrap_or_else(|| {
+                Error::new(ErrorKind::Protocol, "the last event of the answer holds no answer")
+            }));
+        };
+        self.start(&response, out);
+        let status = match response.status.some() {
+            Some(status) => status,
+            None => kind.strip_prefix("response.").unwrap_or(kind),
+        };
+        if status == "failed" || kind == "response.failed" {
+            return Err(fault::in_json(json).unwrap_or_else(|| {
+                Error::new(ErrorKind::Api, "the answer failed without a reason")
+            }));
+        }
+        if status == "cancelled" {
+            return Err(Error::new(
+                ErrorKind::Interrupted,
+                "the answer was cancelled at the vendor",
+            ));
+        }
+        let usage = response.usage.0.as_ref().map(WireUsage::known).unwrap_or_default();
+        let reason = response.incomplete_details.0.as_ref().map(|details| &*details.reason);
+        if status == "incomplete" || kind == "response.incomplete" {
+            let stop = match reason {
+                Some("content_filter") => StopReason::Refused,
+                _ => StopReason::Truncated,
+            };
+            out.completed(stop, usage);
+            return Ok(());
+        }
+        self.catch_up(&response.output.0, out)?;
+        for item in &mut self.items {
+            item.close(out)?;
+        }
+        out.completed(self.stop_reason(), usage);
+        Ok(())
+    }
+
+    /// Takes from the end of the answer what was never said on the way. The whole output stands
+    /// there only with some vendors, so it is never what the answer is built of.
+    fn catch_up(&mut self, output: &[&RawValue], out: &mut Outlet) -> Result<(), Error> {
+        let silent = self.items.is_empty();
+        for json in output {
+            let id = text_of(Members::of(json.get()).get("id"));
+            let known = self.position(Count(None), &id);
+            match known.and_then(|at| self.items.get(at)) {
+                Some(item) if !item.is_open() => {}
+                None if !silent => {}
+                Some(_) | None => self.done(Count(None), json.get(), out)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn stop_reason(&self) -> StopReason {
+        match () {
+            () if self.items.iter().any(Item::is_cut) => StopReason::Truncated,
+            () if self.items.iter().any(Item::is_refusal) => StopReason::Refused,
+            () if self.items.iter().any(Item::is_call) => StopReason::ToolCalls,
+            () => StopReason::Complete,
+        }
+    }
+}
+
+fn read_response(json: &RawValue) -> Option<Response<'_>> {
+    serde_json::from_str::<Obj<Response<'_>>>(json.get()).ok()?.0
+}
+
+impl WireUsage {
+    fn known(&self) -> Usage {
+        let cache = self.input_tokens_details.0.as_ref();
+        let output = self.output_tokens_details.0.as_ref();
+        Usage {
+            input: self.input_tokens.0,
+            cache_read: cache.and_then(|cache| cache.cached_tokens.0),
+            cache_write: cache.and_then(|cache| cache.cache_write_tokens.0),
+            output: self.output_tokens.0,
+            reasoning: output.and_then(|output| output.reasoning_tokens.0),
+        }
+    }
+}

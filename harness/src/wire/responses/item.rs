@@ -1,0 +1,311 @@
+//! One item of an answer while it arrives, and what is kept of it for the way back.
+
+use super::{WIRE, decode::Event};
+use crate::{
+    error::Error,
+    provider::VendorPart,
+    wire::{
+        decoder::Outlet,
+        tolerant::{Members, elements, join, text_of},
+    },
+};
+
+/// What an event tells of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Text,
+    TextDone,
+    Refusal,
+    RefusalDone,
+    Summary,
+    Thinking,
+    Arguments,
+    ArgumentsDone,
+}
+
+impl What {
+    pub(super) fn of(kind: &str) -> Option<Self> {
+        Some(match kind {
+            "response.output_text.delta" => Self::Text,
+            "response.output_text.done" => Self::TextDone,
+            "response.refusal.delta" => Self::Refusal,
+            "response.refusal.done" => Self::RefusalDone,
+            "response.reasoning_summary_text.delta" => Self::Summary,
+            "response.reasoning_text.delta" => Self::Thinking,
+            "response.function_call_arguments.delta" => Self::Arguments,
+            "response.function_call_arguments.done" => Self::ArgumentsDone,
+            _ => return None,
+        })
+    }
+
+    /// The type of the item that it is told of.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Text | Self::TextDone | Self::Refusal | Self::RefusalDone => "message",
+            Self::Summary | Self::Thinking => "reasoning",
+            Self::Arguments | Self::ArgumentsDone => "function_call",
+        }
+    }
+}
+
+/// One item of an answer while it arrives.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) index: Option<u64>,
+    pub(super) id: String,
+    number: u32,
+    kind: Kind,
+    done: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Message {
+        /// What was handed on of each part, by its number.
+        parts: Vec<(u64, String)>,
+        refused: bool,
+    },
+    Reasoning {
+        /// Which of the two kinds of thinking is handed on, and its part.
+        part: Option<(What, u64)>,
+    },
+    Call {
+        started: bool,
+        /// The arguments handed on.
+        sent: String,
+        ended: bool,
+        cut: bool,
+    },
+    /// A call whose input is free text.
+    Custom { started: bool },
+    /// Everything that only the vendor understands.
+    Opaque,
+}
+
+impl Item {
+    pub(super) fn new(index: Option<u64>, id: &str, number: u32, kind: &str) -> Self {
+        let kind = match kind {
+            "message" => Kind::Message { parts: Vec::new(), refused: false },
+            "reasoning" => Kind::Reasoning { part: None },
+            "function_call" => {
+                Kind::Call { started: false, sent: String::new(), ended: false, cut: false }
+            }
+            "custom_tool_call" => Kind::Custom { started: false },
+            _ => Kind::Opaque,
+        };
+        Self { index, id: id.to_owned(), number, kind, done: false }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.done
+    }
+
+    pub(super) fn is_call(&self) -> bool {
+        matches!(self.kind, Kind::Call { .. } | Kind::Custom { .. })
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        matches!(self.kind, Kind::Call { cut: true, .. })
+    }
+
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self.kind, Kind::Message { refused: true, .. })
+    }
+
+    pub(super) fn takes(&self, what: What) -> bool {
+        match self.kind {
+            Kind::Message { .. } => what.kind() == "message",
+            Kind::Reasoning { .. } => what.kind() == "reasoning",
+            Kind::Call { .. } => what.kind() == "function_call",
+            Kind::Custom { .. } | Kind::Opaque => false,
+        }
+    }
+
+    /// The item began.
+    pub(super) fn added(&mut self, members: &Members<'_>, out: &mut Outlet) -> Result<(), Error> {
+        let name = text_of(members.get("name"));
+        match &mut self.kind {
+            Kind::Call { started, .. } | Kind::Custom { started } if !name.is_empty() => {
+                *started = true;
+                out.call_start(self.number, &call_id(members), &name)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// More of the item came.
+    pub(super) fn told(
+        &mut self,
+        what: What,
+        event: &Event<'_>,
+        out: &mut Outlet,
+    ) -> Result<(), Error> {
+        let number = self.number;
+        match &mut self.kind {
+            Kind::Message { parts, refused } => {
+                *refused |= matches!(what, What::Refusal | What::RefusalDone);
+                let part = event.content_index.0.unwrap_or(0);
+                let at = parts.iter().position(|(of, _)| *of == part).unwrap_or(parts.len());
+                if at == parts.len() {
+                    parts.push((part, String::new()));
+                }
+                let Some((_, sent)) = parts.get_mut(at) else { return Ok(()) };
+                let text: &str = match what {
+                    What::Text | What::Refusal => &event.delta,
+                    // What the deltas left out.
+                    What::TextDone => event.text.strip_prefix(sent.as_str()).unwrap_or_default(),
+                    _ => event.refusal.strip_prefix(sent.as_str()).unwrap_or_default(),
+                };
+                sent.push_str(text);
+                out.text(number, text)
+            }
+            Kind::Reasoning { part } => {
+                let at = match what {
+                    What::Summary => event.summary_index.0.unwrap_or(0),
+                    _ => event.content_index.0.unwrap_or(0),
+                };
+                match part {
+                    // The summary repeats the thinking: one of them is enough.
+                    Some((known, _)) if *known != what => return Ok(()),
+                    Some((_, last)) if *last != at => out.reasoning(number, "\n\n")?,
+                    _ => {}
+                }
+                *part = Some((what, at));
+                out.reasoning(number, &event.delta)
+            }
+            Kind::Call { started, sent, .. } => match what {
+                What::Arguments => {
+                    sent.push_str(&event.delta);
+                    match *started {
+                        true => out.call_delta(number, &event.delta),
+                        false => Ok(()),
+                    }
+                }
+                What::ArgumentsDone if *started => {
+                    let all = arguments(event.arguments.map(|json| json.get()));
+                    rest_of(number, &all, sent, out)
+                }
+                _ => Ok(()),
+            },
+            Kind::Custom { .. } | Kind::Opaque => Ok(()),
+        }
+    }
+
+    /// The item is whole: this is what it is, and what goes back to the vendor.
+    pub(super) fn done(
+        &mut self,
+        members: &Members<'_>,
+        json: &str,
+        out: &mut Outlet,
+    ) -> Result<(), Error> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(());
+        }
+        let number = self.number;
+        match &mut self.kind {
+            Kind::Message { parts, refused } => {
+                for part in elements(members.get("content").unwrap_or_default()) {
+                    let part = Members::of(part);
+                    *refused |= text_of(part.get("type")) == "refusal";
+                    if parts.is_empty() {
+                        out.text(number, &text_of(part.get("text")))?;
+                        out.text(number, &text_of(part.get("refusal")))?;
+                    }
+                }
+                match keep(members, |name| matches!(name, "id" | "phase")) {
+                    Some(kept) => out.vendor(number, VendorPart::Text, WIRE, kept),
+                    None => Ok(()),
+                }
+            }
+            Kind::Reasoning { part } => {
+                if part.is_none() {
+                    let list = ["summary", "content"].map(|name| members.get(name));
+                    let list =
+                        list.into_iter().flatten().map(elements).find(|list| !list.is_empty());
+                    for (at, part) in list.unwrap_or_default().into_iter().enumerate() {
+                        if at > 0 {
+                            out.reasoning(number, "\n\n")?;
+                        }
+                        out.reasoning(number, &text_of(Members::of(part).get("text")))?;
+                    }
+                }
+                match keep(members, |name| name != "status") {
+                    Some(kept) => out.vendor(number, VendorPart::Reasoning, WIRE, kept),
+                    None => Ok(()),
+                }
+            }
+            Kind::Call { started, sent, ended, cut } => {
+                if !std::mem::replace(started, true) {
+                    let name = text_of(members.get("name"));
+                    out.call_start(number, &call_id(members), &name)?;
+                    out.call_delta(number, sent)?;
+                }
+                rest_of(number, &arguments(members.get("arguments")), sent, out)?;
+                let known = |name: &str| {
+                    !matches!(name, "type" | "call_id" | "name" | "arguments" | "status")
+                };
+                if let Some(kept) = keep(members, known) {
+                    out.vendor(number, VendorPart::ToolCall, WIRE, kept)?;
+                }
+                *cut = text_of(members.get("status")) == "incomplete";
+                if !*cut {
+                    *ended = true;
+                    out.call_end(number);
+                }
+                Ok(())
+            }
+            Kind::Custom { started } => {
+                if !std::mem::replace(started, true) {
+                    out.call_start(number, &call_id(members), &text_of(members.get("name")))?;
+                }
+                // Arguments are JSON everywhere; free text is a JSON string.
+                let input = serde_json::json!(text_of(members.get("input"))).to_string();
+                out.call_delta(number, &input)?;
+                let known = |name: &str| matches!(name, "type" | "id" | "namespace" | "caller");
+                if let Some(kept) = keep(members, known) {
+                    out.vendor(number, VendorPart::ToolCall, WIRE, kept)?;
+                }
+                out.call_end(number);
+                Ok(())
+            }
+            Kind::Opaque => out.vendor(number, VendorPart::Opaque, WIRE, json.trim().to_owned()),
+        }
+    }
+
+    /// The answer is whole, and so is an item whose end went unsaid.
+    pub(super) fn close(&mut self, out: &mut Outlet) -> Result<(), Error> {
+        if let Kind::Call { started: true, ended, cut: false, .. } = &mut self.kind
+            && !std::mem::replace(ended, true)
+        {
+            out.call_end(self.number);
+        }
+        Ok(())
+    }
+}
+
+/// Hands on what of the whole arguments was not handed on yet.
+fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Result<(), Error> {
+    if let Some(rest) = all.strip_prefix(sent.as_str()) {
+        out.call_delta(number, rest)?;
+        sent.push_str(rest);
+    }
+    Ok(())
+}
+
+/// The id that results refer to; it is not the id of the item.
+fn call_id(members: &Members<'_>) -> String {
+    let id = text_of(members.get("call_id"));
+    if id.is_empty() { text_of(members.get("id")) } else { id }
+}
+
+/// Arguments are text that holds JSON; some servers send the JSON itself.
+fn arguments(json: Option<&str>) -> String {
+    match json {
+        Some(json) if json.starts_with('{') => json.to_owned(),
+        json => text_of(json),
+    }
+}
+
+fn keep(members: &Members<'_>, is: impl Fn(&str) -> bool) -> Option<String> {
+    join(members.0.iter().filter(|(name, _)| is(name)).map(|(name, value)| (&**name, value.get())))
+}

@@ -1,0 +1,15 @@
+//! The Responses protocol of OpenAI, and of the servers that speak it too.
+//!
+//! See the vendor's reference of the Responses API and of its streaming events.
+
+mod decode;
+mod encode;
+mod item;
+
+pub use self::{
+    decode::{Answer, decoder},
+    encode::{Options, encode},
+};
+
+/// The name under which vendor data of this wire is kept.
+pub const WIRE: &str = "responses";

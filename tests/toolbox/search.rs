@@ -1,0 +1,148 @@
+//! Searching files.
+
+use std::fs;
+
+use harness::{Tool, toolbox::Files};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::call;
+
+fn folder(files: &[(&str, &str)]) -> (TempDir, Vec<Tool>) {
+    let folder = TempDir::new().unwrap();
+    for (path, text) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let tools = Files::in_folder(folder.path()).unwrap().tools();
+    (folder, tools)
+}
+
+async fn search(tools: &[Tool], arguments: Value) -> String {
+    call(tools, "search_files", arguments).await.unwrap()
+}
+
+#[tokio::test]
+async fn hits_are_path_line_and_text_in_the_order_of_the_paths() {
+    let (_folder, tools) = folder(&[
+        ("b.txt", "one\ntwo needle\r\nthree\nneedle again"),
+        ("a/x.rs", "fn needle() {}\n"),
+        ("a/y.txt", "hay\n"),
+    ]);
+    assert_eq!(
+        search(&tools, json!({"pattern": "needle"})).await,
+        "a/x.rs:1: fn needle() {}\nb.txt:2: two needle\nb.txt:4: needle again\n\
+         [3 hits in 3 files searched]"
+    );
+    assert_eq!(
+        search(&tools, json!({"pattern": r"(?i)^FN \w+\(", "glob": "*.rs"})).await,
+        "a/x.rs:1: fn needle() {}\n[1 hits in 1 files searched]"
+    );
+    assert_eq!(
+        search(&tools, json!({"pattern": "needle", "path": "b.txt"})).await,
+        "b.txt:2: two needle\nb.txt:4: needle again\n[2 hits in 1 files searched]"
+    );
+    assert_eq!(
+        search(&tools, json!({"pattern": "nowhere", "path": "a"})).await,
+        "[0 hits in 2 files searched]"
+    );
+}
+
+#[tokio::test]
+async fn a_pattern_that_is_none_is_explained() {
+    let (_folder, tools) = folder(&[("a.txt", "a")]);
+    for pattern in ["fn (", "a\\nb", "[z-a]", "x{1,100000}{1,100000}", "(?<", "\\p{Nope}"] {
+        let err = call(&tools, "search_files", json!({"pattern": pattern})).await.unwrap_err();
+        assert!(err.contains("`pattern`: is no regular expression for one line"), "{err}");
+        assert!(err.contains("write a backslash"), "{err}");
+    }
+    let nested = format!("{}a{}", "(".repeat(100_000), ")".repeat(100_000));
+    let err = call(&tools, "search_files", json!({"pattern": nested})).await.unwrap_err();
+    assert!(err.contains("`pattern`"));
+}
+
+#[tokio::test]
+async fn ignore_files_are_obeyed_from_the_root_down() {
+    let (folder, tools) = folder(&[
+        (".gitignore", "# made by tools\n*.log\n/target\nbuild/\n!keep.log\n"),
+        (".ignore", "vendored/\n"),
+        ("a.txt", "needle"),
+        ("a.log", "needle"),
+        ("keep.log", "needle"),
+        ("target/x.txt", "needle"),
+        ("sub/target/x.txt", "needle"),
+        ("sub/build/x.txt", "needle"),
+        ("sub/.gitignore", "/secret.txt\n!special.log\n[bad\n"),
+        ("sub/secret.txt", "needle"),
+        ("sub/special.log", "needle"),
+        ("sub/other.log", "needle"),
+        ("sub/deep/secret.txt", "needle"),
+        ("sub/deep/.ignore", "special.log\n"),
+        ("sub/deep/special.log", "needle"),
+        ("vendored/x.txt", "needle"),
+        (".git/config", "needle"),
+        ("sub/.git", "needle"),
+        (".github/ci.yml", "needle"),
+    ]);
+    let paths = |found: String| -> Vec<String> {
+        found.lines().filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
+    };
+    let all = [
+        ".github/ci.yml",
+        "a.txt",
+        "keep.log",
+        "sub/deep/secret.txt",
+        "sub/special.log",
+        "sub/target/x.txt",
+    ];
+    assert_eq!(paths(search(&tools, json!({"pattern": "needle"})).await), all);
+    let below = search(&tools, json!({"pattern": "needle", "path": "./sub"})).await;
+    assert_eq!(paths(below), all[3..]);
+    // What is named is searched, ignored or not.
+    let named = search(&tools, json!({"pattern": "needle", "path": "a.log"})).await;
+    assert_eq!(paths(named), ["a.log"]);
+    let named = search(&tools, json!({"pattern": "needle", "path": "target"})).await;
+    assert_eq!(paths(named), ["target/x.txt"]);
+
+    // The list of files agrees.
+    let listed = call(&tools, "list_files", json!({"glob": "**/*"})).await.unwrap();
+    assert!(listed.contains("sub/special.log") && !listed.contains("other.log"), "{listed}");
+    drop(folder);
+}
+
+#[tokio::test]
+async fn binary_files_and_endless_lines_are_passed_over_and_counted() {
+    let (folder, tools) = folder(&[("a.txt", "needle")]);
+    fs::write(folder.path().join("b.bin"), b"needle\n\0needle\n").unwrap();
+    let mut late = b"needle\n".to_vec();
+    late.extend(b"hay\n".repeat(100_000));
+    late.push(0);
+    fs::write(folder.path().join("late.bin"), late).unwrap();
+    fs::write(folder.path().join("latin.txt"), b"needle \xe9\n").unwrap();
+    fs::write(folder.path().join("long.txt"), "x".repeat(9 * 1024 * 1024)).unwrap();
+    assert_eq!(
+        search(&tools, json!({"pattern": "needle"})).await,
+        "a.txt:1: needle\nlatin.txt:1: needle \u{fffd}\n[2 hits in 2 files searched; passed over \
+         2 binary files; passed over 1 files that cannot be read]"
+    );
+}
+
+#[tokio::test]
+async fn hits_are_bounded_in_number_and_length() {
+    let text = format!("{}\n", "needle\n".repeat(500));
+    let (folder, tools) = folder(&[("many.txt", &text), ("z.txt", "needle")]);
+    let found = search(&tools, json!({"pattern": "needle"})).await;
+    assert_eq!(found.lines().count(), 201);
+    assert!(found.ends_with("narrower pattern]"), "{found}");
+    assert!(found.contains("[stopped after 200 hits"), "{found}");
+
+    let long = format!("{}needle{}", "é".repeat(50_000), "ü".repeat(50_000));
+    fs::write(folder.path().join("long.min.js"), &long).unwrap();
+    let found = search(&tools, json!({"pattern": "needle", "path": "long.min.js"})).await;
+    let (hit, _) = found.split_once('\n').unwrap();
+    assert!(hit.len() < 400, "{}", hit.len());
+    let expected =
+        format!("[99900 bytes] {}needle{} [99806 bytes]", "é".repeat(50), "ü".repeat(97));
+    assert_eq!(hit, format!("long.min.js:1: {expected}"));
+}
