@@ -14,6 +14,8 @@ mod offline;
 mod order;
 mod probe;
 mod quickstart;
+mod resume;
+mod retry;
 mod side_effects;
 mod testing_bodies;
 mod testing_scripted;

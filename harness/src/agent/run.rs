@@ -10,13 +10,12 @@ use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
     calls::{Contexts, Report},
     early::Early,
-    sending::{Stops, Watch},
+    sending::{Opening, Stops, Watch},
 };
 use crate::{
     error::Error,
     journal::{Decision, Entry, InterruptCause},
-    message::Message,
-    provider::{Accumulator, Usage},
+    provider::{Accumulator, Ledger, Usage},
 };
 
 /// One run, from a message of the user to its end. `turn` asks the model, `calls` runs what it
@@ -37,6 +36,8 @@ pub(super) struct Run<'a> {
     pub(super) contexts: Contexts,
     /// What running tools say of how far they have come.
     pub(super) reports: (UnboundedSender<Report>, UnboundedReceiver<Report>),
+    /// What failures have cost this run.
+    pub(super) ledger: Ledger,
     /// The first thing that failed.
     error: Option<Error>,
 }
@@ -60,12 +61,17 @@ impl<'a> Run<'a> {
             early: Early::default(),
             contexts: Contexts::new(tool_time),
             reports: unbounded_channel(),
+            ledger: Ledger::default(),
             error: None,
         }
     }
 
-    pub(super) async fn drive(mut self, message: Message) -> Result<Reply, Stopped> {
-        let outcome = match self.chat.record(&Entry::UserSaid { message }) {
+    pub(super) async fn drive(mut self, opening: Opening) -> Result<Reply, Stopped> {
+        let fact = match opening {
+            Opening::Say(message) => Ok(Entry::UserSaid { message }),
+            Opening::Resume => self.chat.machine.resumption(),
+        };
+        let outcome = match fact.and_then(|fact| self.chat.record(&fact)) {
             Ok(()) => self.go().await,
             Err(error) => self.fail(error),
         };
@@ -181,7 +187,10 @@ impl<'a> Run<'a> {
         let (transcript, begun_at) = (machine.transcript().clone(), machine.begun_at());
         let (usage, turns) = (machine.usage(), machine.turns());
         match outcome {
-            Outcome::Answered => Ok(Reply::new(transcript, begun_at, usage, turns)),
+            Outcome::Answered => {
+                let reply = Reply::new(transcript, begun_at, usage, turns);
+                Ok(reply.answered_by(machine.answered_by()))
+            }
             Outcome::TurnLimit
             | Outcome::Truncated
             | Outcome::Refused
