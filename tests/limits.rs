@@ -45,7 +45,7 @@ async fn a_call_that_takes_too_long_is_stopped_and_told_truly() {
         let slow = made(effects, move |context| {
             let told = told.clone();
             Box::pin(async move {
-                context.keep_output("half of it");
+                context.on_stop(|| "half of it".into());
                 context.cancellation().cancelled().await;
                 told.cancel();
                 std::future::pending().await
@@ -181,7 +181,7 @@ async fn what_a_stopped_tool_had_put_out_is_told() {
     let tool = made(WRITE, move |context| {
         let stop = stop.clone();
         Box::pin(async move {
-            context.keep_output("line 1\nline 2\n");
+            context.on_stop(|| "line 1\nline 2\n".into());
             stop.cancel();
             std::future::pending().await
         })

@@ -76,10 +76,10 @@ impl Contexts {
     }
 
     /// The result of a call that was stopped, with what its tool had put out until then.
-    pub(super) fn with_kept_output(&self, agent: &Agent, result: ToolResult) -> ToolResult {
+    pub(super) fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
         let stopped =
             matches!(result.outcome(), CallOutcome::StoppedReading | CallOutcome::InDoubt);
-        let kept = self.made.get(result.call_id()).and_then(ToolContext::kept_output);
+        let kept = self.made.get(result.call_id()).and_then(ToolContext::output_so_far);
         let Some(kept) = kept.filter(|_| stopped) else { return result };
         let limit = agent.tools().limits().output;
         let kept = if kept.len() > limit { cut(&kept, limit, "") } else { kept };

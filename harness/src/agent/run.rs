@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         for fact in facts {
             let fact = match fact {
                 Entry::CallFinished { result } => {
-                    let result = contexts.with_kept_output(&chat.agent, result);
+                    let result = contexts.with_output_so_far(&chat.agent, result);
                     Entry::CallFinished { result }
                 }
                 other => other,

@@ -329,6 +329,13 @@ fn install_tls() {
     });
 }
 
+/// What every request says of its body.
+pub(super) fn json_headers() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers
+}
+
 /// A header whose value is secret and does not print.
 pub(super) fn secret_header(prefix: &str, key: &SecretString) -> Result<HeaderValue, Error> {
     let mut value =

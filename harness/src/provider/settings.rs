@@ -64,8 +64,9 @@ pub struct Settings {
     pub parallel_calls: Option<bool>,
     /// A name for the end user that says nothing about them, for the vendor's abuse checks.
     pub user: Option<String>,
-    /// Members of the request's body in the vendor's own words. A member that is also set
-    /// above replaces it; `messages`, `input` and `stream` cannot be replaced.
+    /// Members of the request's body in the vendor's own words. Each replaces what would stand
+    /// there, and `null` leaves it out; `tools` are added to those of the request; `messages`,
+    /// `input` and `stream` cannot be replaced.
     pub extra: Map<String, Value>,
 }
 

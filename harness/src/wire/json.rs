@@ -3,7 +3,10 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    message::Image,
+};
 
 /// The body of a request: members that are written one by one. A member that the user's own
 /// words replace is not written.
@@ -47,11 +50,32 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Writes the tools: `own` first, then those among the user's own members, such as tools that
+    /// the vendor runs itself.
+    pub(super) fn tools(&mut self, own: impl FnOnce(&mut Vec<u8>)) {
+        let more = self.extra.get("tools").and_then(Value::as_array);
+        let before = self.out.len();
+        key(&mut self.out, "tools");
+        self.out.push(b'[');
+        let start = self.out.len();
+        own(&mut self.out);
+        for tool in more.into_iter().flatten() {
+            comma(&mut self.out);
+            put(&mut self.out, tool);
+        }
+        if self.out.len() == start {
+            // An empty list is refused.
+            self.out.truncate(before);
+        } else {
+            self.out.push(b']');
+        }
+    }
+
     /// The whole body.
     pub(super) fn finish(mut self) -> Vec<u8> {
         for (name, value) in self.extra {
             // With `null` a member that is written by default is left out.
-            if !value.is_null() {
+            if !value.is_null() && name != "tools" {
                 key(&mut self.out, name);
                 put(&mut self.out, value);
             }
@@ -88,6 +112,20 @@ pub(super) fn put(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
 /// Writes what is JSON already.
 pub(super) fn raw(out: &mut Vec<u8>, json: &str) {
     out.extend_from_slice(json.as_bytes());
+}
+
+/// Writes a member that is text into the object that is being written.
+pub(super) fn member(out: &mut Vec<u8>, name: &str, text: &str) {
+    key(out, name);
+    put(out, text);
+}
+
+/// Writes a picture's address: where it is, or itself as a `data` address.
+pub(super) fn image_url(out: &mut Vec<u8>, image: &Image) {
+    match image {
+        Image::Url { url } => put(out, url),
+        Image::Data { mime, data } => put(out, &format_args!("data:{mime};base64,{data}")),
+    }
 }
 
 /// The members of an object's JSON, without the braces.

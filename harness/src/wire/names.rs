@@ -17,6 +17,22 @@ pub(super) fn id(given: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(id)
 }
 
+/// The id for a vendor that takes exactly nine letters and digits.
+pub(super) fn nine(given: &str) -> Cow<'_, str> {
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    if given.len() == 9 && given.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        return Cow::Borrowed(given);
+    }
+    let mut left = hash(given);
+    let mut id = String::with_capacity(9);
+    for _ in 0..9 {
+        let digit = usize::try_from(left % 62).ok().and_then(|at| DIGITS.get(at)).unwrap_or(&b'0');
+        id.push(char::from(*digit));
+        left /= 62;
+    }
+    Cow::Owned(id)
+}
+
 /// The name of a tool as vendors take it. A model may have called what does not exist.
 pub(super) fn tool(given: &str) -> Cow<'_, str> {
     if !given.is_empty() && given.len() <= 64 && given.bytes().all(is_plain) {

@@ -35,7 +35,7 @@ pub fn body() -> Body {
 }
 
 /// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
-/// [`LoopbackServer`](super::LoopbackServer) takes it as it is.
+/// [`LoopbackServer`](crate::testing::LoopbackServer) takes it as it is.
 ///
 /// Words, summaries and arguments come in several deltas, and everything that is said whole at an
 /// item's end is said there too. An item's id is made from its place: `msg_0`, `fc_1`, `rs_2`.

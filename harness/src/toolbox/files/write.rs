@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cap_std::fs::{Dir, File, OpenOptions};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use super::{
     off_loop::Stop,
@@ -44,7 +44,7 @@ pub(super) fn write(
     let (beside, mut file) = Beside::create(&folder).map_err(failed)?;
     file.write_all(content.as_bytes()).map_err(failed)?;
     if let Some(old) = &old {
-        file.set_permissions(old.permissions()).map_err(failed)?;
+        keep_owner_and_mode(&file, old).map_err(failed)?;
     }
     // Else the rename may survive a power cut that the text does not.
     file.sync_all().map_err(failed)?;
@@ -57,6 +57,22 @@ pub(super) fn write(
         None => format!("wrote {bytes} bytes to the new file `{given}`"),
         Some(old) => format!("wrote {bytes} bytes to `{given}` in place of {} bytes", old.len()),
     })
+}
+
+/// Gives the file the mode of the old one, and its owner where the system allows it.
+#[cfg(unix)]
+fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
+    use cap_std::fs::{MetadataExt as _, Permissions, PermissionsExt as _};
+    use rustix::fs::{Gid, Uid, fchown};
+
+    let _ = fchown(file, Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid())));
+    // A new text does not get what `setuid` gave to the old one.
+    file.set_permissions(Permissions::from_mode(old.mode() & 0o777))
+}
+
+#[cfg(not(unix))]
+fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
+    file.set_permissions(old.permissions())
 }
 
 /// Where the file is, through links inside the root, so that a link stays a link.

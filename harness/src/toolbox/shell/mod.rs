@@ -5,7 +5,9 @@ mod group;
 #[cfg(target_os = "linux")]
 mod mark;
 mod run;
+mod tools;
 
+<<<<<<< HEAD
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -58,7 +60,8 @@ const MAX_SECONDS: u64 = 300;
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[tool(side_effects = ["read", "write", "network", "mutate"])]
+// Its own limit is the shorter one.
+#[tool(side_effects = ["read", "write", "network", "mutate"], timeout = "310s")]
 pub async fn bash(
     /// such as `cargo test 2>&1 | tail -n 20`
     command: &str,
@@ -118,7 +121,8 @@ impl Bash {
     /// # Errors
     /// Fails if the command cannot be started or was stopped before its end; then the text has the
     /// output so far. A command that ends with another status than 0 is no error.
-    #[tool(side_effects = ["read", "write", "network", "mutate"])]
+    // Its own limit is the shorter one.
+    #[tool(side_effects = ["read", "write", "network", "mutate"], timeout = "310s")]
     pub async fn bash(
         &self,
         /// such as `cargo test 2>&1 | tail -n 20`
@@ -147,7 +151,9 @@ async fn answer(
     if stop.is_cancelled() {
         return Err(ToolError::new("the run was stopped before the command; nothing was run"));
     }
-    let said = Said::default();
+    let said = Arc::new(Said::default());
+    let so_far = Arc::clone(&said);
+    context.on_stop(move || so_far.to_text(" so far"));
     let limit = Duration::from_secs(seconds);
     let end = run(command, folder, limit, stop, &said)
         .await
@@ -197,3 +203,6 @@ fn not_started(command: &str, folder: Option<&Path>, err: std::io::Error) -> Too
     };
     ToolError::new(format!("the command was not started: {reason}")).because(err)
 }
+=======
+pub use self::tools::{Bash, bash};
+>>>>>>> toolbox

@@ -12,7 +12,7 @@ use crate::{
     },
     provider::{Request, Settings, ToolChoice},
     wire::{
-        json::{Body, comma, inner, key, object, put, raw},
+        json::{Body, comma, inner, key, member, object, put, raw},
         names,
     },
 };
@@ -85,8 +85,8 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
             raw(out, "}]");
         });
     }
+    body.tools(|out| tools(out, request, *cache));
     if !request.tools().is_empty() {
-        body.member("tools", |out| tools(out, request, *cache));
         if let Some(choice) = choice(tool_choice.as_ref(), *parallel_calls) {
             body.value("tool_choice", &choice);
         }
@@ -118,7 +118,6 @@ fn breakpoint(out: &mut Vec<u8>, cache: bool) {
 }
 
 fn tools(out: &mut Vec<u8>, request: &Request<'_>, cache: bool) {
-    out.push(b'[');
     let last = request.tools().len().saturating_sub(1);
     for (at, tool) in request.tools().iter().enumerate() {
         comma(out);
@@ -130,7 +129,6 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, cache: bool) {
         breakpoint(out, cache && at == last);
         out.push(b'}');
     }
-    out.push(b']');
 }
 
 fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_json::Value> {
@@ -288,12 +286,6 @@ fn encode_image(out: &mut Vec<u8>, image: &Image) {
 /// Vendor data, if it is of this wire.
 fn ours(data: Option<&VendorData>) -> Option<&str> {
     data.filter(|data| data.wire() == WIRE).map(VendorData::json)
-}
-
-/// Writes a member that is text.
-fn member(out: &mut Vec<u8>, name: &str, text: &str) {
-    key(out, name);
-    put(out, text);
 }
 
 /// Writes the members of an object into the object that is being written.

@@ -6,10 +6,12 @@
 mod calls;
 mod chunk;
 mod decode;
+mod encode;
 mod thought;
 
 pub use self::{
     decode::{Answer, Reading, decoder},
+    encode::{CallIds, Options, ThoughtReplay, encode},
     thought::ThinkTags,
 };
 

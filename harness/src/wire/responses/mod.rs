@@ -3,9 +3,13 @@
 //! See the vendor's reference of the Responses API and of its streaming events.
 
 mod decode;
+mod encode;
 mod item;
 
-pub use self::decode::{Answer, decoder};
+pub use self::{
+    decode::{Answer, decoder},
+    encode::{Options, encode},
+};
 
 /// The name under which vendor data of this wire is kept.
 pub const WIRE: &str = "responses";

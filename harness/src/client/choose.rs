@@ -1,0 +1,36 @@
+//! The provider that the environment names.
+
+use super::{AnthropicProvider, LocalProvider, OpenAIProvider, credentials};
+use crate::{
+    error::{Error, ErrorKind},
+    provider::Provider,
+};
+
+/// The provider that `PROVIDER` names: `anthropic`, `openai` or `local`. Unset, it is
+/// `anthropic`. Each is set up as by its own `from_env`.
+///
+/// ```no_run
+/// # fn main() -> Result<(), harness::Error> {
+/// let provider = harness::provider_from_env()?;
+/// println!("asking {} at {}", provider.model(), provider.name());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Fails if the name is unknown, or if a variable that the provider needs is not set.
+pub fn provider_from_env() -> Result<Box<dyn Provider>, Error> {
+    let name = credentials::variable("PROVIDER").unwrap_or_else(|| "anthropic".to_owned());
+    match name.to_ascii_lowercase().as_str() {
+        "anthropic" => Ok(Box::new(AnthropicProvider::from_env()?)),
+        "openai" => Ok(Box::new(OpenAIProvider::from_env()?)),
+        "local" => Ok(Box::new(LocalProvider::from_env()?)),
+        _ => Err(Error::new(
+            ErrorKind::Configuration,
+            format!(
+                "the environment variable `PROVIDER` is `{name}`; expected `anthropic`, `openai` \
+                 or `local`"
+            ),
+        )),
+    }
+}

@@ -1,0 +1,245 @@
+//! Every server that speaks Chat Completions: on this machine, or hosted by a vendor.
+
+use std::fmt;
+
+use bytes::Bytes;
+use reqwest::header::{AUTHORIZATION, HeaderMap};
+
+use super::{
+    address, credentials,
+    setup::{Setup, setters},
+    transport::{self, Question, Transport},
+    vendors::{self, Vendor},
+};
+use crate::{
+    error::Error,
+    provider::{EventStream, Limits, Provider, Request},
+    wire::chat,
+};
+
+/// A server that speaks Chat Completions: Ollama, vLLM, llama.cpp or LM Studio on this machine,
+/// or OpenRouter, Groq, DeepSeek, Mistral, xAI, Azure and others.
+///
+/// How a vendor differs is known by its address; what is not known can be said to the builder.
+///
+/// ```no_run
+/// use harness::LocalProvider;
+///
+/// # fn main() -> Result<(), harness::Error> {
+/// let ollama = LocalProvider::builder()
+///     .base_url("http://127.0.0.1:11434")
+///     .model("qwen3")
+///     .build()?;
+/// let hosted = LocalProvider::builder()
+///     .base_url("https://openrouter.ai/api/v1")
+///     .api_key("..")
+///     .model("z-ai/glm-5")
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LocalProvider {
+    transport: Transport,
+    url: String,
+    headers: HeaderMap,
+    options: chat::Options,
+    reading: chat::Reading,
+    limits: Limits,
+}
+
+impl LocalProvider {
+    /// The model that is asked unless another is named: servers that hold one model take any
+    /// name.
+    pub const DEFAULT_MODEL: &'static str = "default";
+
+    /// A provider with the address in `LOCAL_BASE_URL`, the model in `LOCAL_MODEL` and, if it is
+    /// set, the key in `LOCAL_API_KEY`.
+    ///
+    /// Without `LOCAL_BASE_URL`, the one vendor is asked whose key is set: `OPENROUTER_API_KEY`,
+    /// `GROQ_API_KEY`, `DEEPSEEK_API_KEY`, `MISTRAL_API_KEY`, `XAI_API_KEY`, or
+    /// `AZURE_OPENAI_API_KEY` with `AZURE_OPENAI_ENDPOINT`. Without any, the server at
+    /// `OLLAMA_HOST`, which is `http://127.0.0.1:11434` unless it is set.
+    ///
+    /// # Errors
+    /// Fails if several vendors' keys are set and nothing says which one is meant.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// A provider to be set up. What is not set is read from the environment, as by
+    /// [`from_env`](Self::from_env).
+    pub fn builder() -> LocalBuilder {
+        LocalBuilder::default()
+    }
+}
+
+impl fmt::Debug for LocalProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalProvider")
+            .field("model", &self.options.model)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Provider for LocalProvider {
+    fn name(&self) -> &str {
+        "local"
+    }
+
+    fn model(&self) -> &str {
+        &self.options.model
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let body = match request.settings() {
+            None => chat::encode(&request, &self.options),
+            Some(own) => {
+                let settings = own.over(&self.options.settings);
+                chat::encode(&request, &chat::Options { settings, ..self.options.clone() })
+            }
+        };
+        let question = body.map(|body| Question {
+            url: self.url.clone(),
+            headers: self.headers.clone(),
+            body: Bytes::from(body),
+        });
+        self.transport.ask(question, chat::decoder(self.limits, self.reading))
+    }
+}
+
+/// Sets up a [`LocalProvider`].
+#[derive(Clone, Debug, Default)]
+pub struct LocalBuilder {
+    setup: Setup,
+    thought: Option<chat::ThoughtReplay>,
+    call_ids: Option<chat::CallIds>,
+    think_tags: chat::ThinkTags,
+    done_is_enough: Option<bool>,
+    ask_for_usage: Option<bool>,
+    max_completion_tokens: Option<bool>,
+}
+
+impl LocalBuilder {
+    setters!();
+
+    /// How the model's thinking goes back. Default: as the vendor at this address wants it, and
+    /// elsewhere in the field in which it came.
+    #[must_use]
+    pub fn thought_replay(mut self, replay: chat::ThoughtReplay) -> Self {
+        self.thought = Some(replay);
+        self
+    }
+
+    /// Which ids of calls the server takes. Default: nine characters for Mistral, else up to 64.
+    #[must_use]
+    pub fn call_ids(mut self, ids: chat::CallIds) -> Self {
+        self.call_ids = Some(ids);
+        self
+    }
+
+    /// Whether thinking stands among the words, between `<think>` and `</think>`. Default no.
+    #[must_use]
+    pub fn think_tags(mut self, tags: chat::ThinkTags) -> Self {
+        self.think_tags = tags;
+        self
+    }
+
+    /// Whether `[DONE]` ends an answer that gives no reason to stop. Default only for vendors
+    /// known to give none.
+    #[must_use]
+    pub fn done_is_enough(mut self, enough: bool) -> Self {
+        self.done_is_enough = Some(enough);
+        self
+    }
+
+    /// Whether the server is asked to count tokens (`stream_options`). Default yes, except where
+    /// it is known to count unasked.
+    #[must_use]
+    pub fn ask_for_usage(mut self, ask: bool) -> Self {
+        self.ask_for_usage = Some(ask);
+        self
+    }
+
+    /// Whether the limit of tokens is called `max_completion_tokens`. Default only for OpenAI and
+    /// Azure.
+    #[must_use]
+    pub fn max_completion_tokens(mut self, name: bool) -> Self {
+        self.max_completion_tokens = Some(name);
+        self
+    }
+
+    /// Takes a typed request of `async-openai` as the template of each request: what it sets is
+    /// sent, unless a setting of this builder says otherwise. Its messages are left out, and its
+    /// tools are added to those of the agent.
+    ///
+    /// # Errors
+    /// Fails if the request cannot be written as JSON.
+    #[cfg(feature = "async-openai")]
+    pub fn template(
+        mut self,
+        request: &async_openai::types::chat::CreateChatCompletionRequest,
+    ) -> Result<Self, Error> {
+        self.setup.take_template(request)?;
+        Ok(self)
+    }
+
+    /// The provider.
+    ///
+    /// # Errors
+    /// Fails if a header cannot be sent, or if the environment names several vendors.
+    pub fn build(self) -> Result<LocalProvider, Error> {
+        let Self {
+            setup,
+            thought,
+            call_ids,
+            think_tags,
+            done_is_enough,
+            ask_for_usage,
+            max_completion_tokens,
+        } = self;
+        #[cfg(feature = "async-openai")]
+        let setup = setup.with_template();
+        let Setup { key, base_url, model, headers: own, settings, clocks, limits, .. } = setup;
+        let base = base_url.or_else(|| credentials::variable("LOCAL_BASE_URL"));
+        let base = match base {
+            Some(base) => base,
+            None => vendors::base_in_env()?,
+        };
+        let vendor = Vendor::at(&address::host(&base));
+        let key = key
+            .or_else(|| credentials::key("LOCAL_API_KEY").ok())
+            .or_else(|| vendor.key.and_then(|name| credentials::key(name).ok()));
+        let model = model
+            .or_else(|| credentials::variable("LOCAL_MODEL"))
+            .unwrap_or_else(|| LocalProvider::DEFAULT_MODEL.to_owned());
+        let mut headers = transport::json_headers();
+        if let Some(key) = &key {
+            headers.insert(AUTHORIZATION, transport::secret_header("Bearer ", key)?);
+            if vendor.api_key_header {
+                headers.insert("api-key", transport::secret_header("", key)?);
+            }
+        }
+        headers.extend(transport::headers(&own)?);
+        Ok(LocalProvider {
+            transport: Transport::build(clocks)?,
+            url: address::endpoint(&base, vendor.version, "/chat/completions"),
+            headers,
+            options: chat::Options {
+                settings,
+                thought: thought.unwrap_or(vendor.thought),
+                call_ids: call_ids.unwrap_or(vendor.call_ids),
+                max_completion_tokens: max_completion_tokens
+                    .unwrap_or(vendor.max_completion_tokens),
+                ask_for_usage: ask_for_usage.unwrap_or(!vendor.counts_unasked),
+                ..chat::Options::new(model)
+            },
+            reading: chat::Reading {
+                think_tags,
+                done_is_enough: done_is_enough.unwrap_or(vendor.done_is_enough),
+            },
+            limits,
+        })
+    }
+}

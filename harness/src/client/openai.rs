@@ -1,0 +1,176 @@
+//! OpenAI's models over the Responses API, and servers that speak it too.
+
+use std::fmt;
+
+use bytes::Bytes;
+use reqwest::header::{AUTHORIZATION, HeaderMap};
+
+use super::{
+    address, credentials,
+    setup::{Setup, setters},
+    transport::{self, Question, Transport},
+};
+use crate::{
+    error::Error,
+    provider::{EventStream, Limits, Provider, Request},
+    wire::responses,
+};
+
+const BASE_URL: &str = "https://api.openai.com/v1";
+
+/// OpenAI's models over the Responses API.
+///
+/// Nothing is stored at the vendor: the conversation goes with each request, and thinking goes
+/// back encrypted.
+///
+/// ```no_run
+/// use harness::{OpenAIProvider, provider::Effort};
+///
+/// # fn main() -> Result<(), harness::Error> {
+/// let provider = OpenAIProvider::from_env()?;
+/// let other = OpenAIProvider::builder().api_key("..").effort(Effort::High).build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct OpenAIProvider {
+    transport: Transport,
+    url: String,
+    headers: HeaderMap,
+    options: responses::Options,
+    limits: Limits,
+}
+
+impl OpenAIProvider {
+    /// The model that is asked unless another is named.
+    pub const DEFAULT_MODEL: &'static str = "gpt-5.6";
+
+    /// A provider with the key in `OPENAI_API_KEY` and, if they are set, the address in
+    /// `OPENAI_BASE_URL`, the model in `OPENAI_MODEL`, and the organisation and project in
+    /// `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID`.
+    ///
+    /// # Errors
+    /// Fails if the key is missing.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// A provider to be set up. What is not set is read from the environment, as by
+    /// [`from_env`](Self::from_env).
+    pub fn builder() -> OpenAIBuilder {
+        OpenAIBuilder::default()
+    }
+}
+
+impl fmt::Debug for OpenAIProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenAIProvider")
+            .field("model", &self.options.model)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Provider for OpenAIProvider {
+    fn name(&self) -> &str {
+        "openai"
+    }
+
+    fn model(&self) -> &str {
+        &self.options.model
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let body = match request.settings() {
+            None => responses::encode(&request, &self.options),
+            Some(own) => {
+                let settings = own.over(&self.options.settings);
+                responses::encode(
+                    &request,
+                    &responses::Options { settings, ..self.options.clone() },
+                )
+            }
+        };
+        let question = body.map(|body| Question {
+            url: self.url.clone(),
+            headers: self.headers.clone(),
+            body: Bytes::from(body),
+        });
+        self.transport.ask(question, responses::decoder(self.limits))
+    }
+}
+
+/// Sets up an [`OpenAIProvider`].
+#[derive(Clone, Debug, Default)]
+pub struct OpenAIBuilder {
+    setup: Setup,
+}
+
+impl OpenAIBuilder {
+    setters!();
+
+    /// Takes a typed request of `async-openai` as the template of each request: what it sets is
+    /// sent, unless a setting of this builder says otherwise. Its input is left out, and its
+    /// tools are added to those of the agent.
+    ///
+    /// ```
+    /// use async_openai::types::responses::CreateResponseArgs;
+    /// use harness::OpenAIProvider;
+    ///
+    /// let template = CreateResponseArgs::default()
+    ///     .model("gpt-5.6")
+    ///     .input("")
+    ///     .top_logprobs(2_u8)
+    ///     .build()
+    ///     .unwrap();
+    /// let builder = OpenAIProvider::builder().template(&template)?;
+    /// # Ok::<(), harness::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the request cannot be written as JSON.
+    #[cfg(feature = "async-openai")]
+    pub fn template(
+        mut self,
+        request: &async_openai::types::responses::CreateResponse,
+    ) -> Result<Self, Error> {
+        self.setup.take_template(request)?;
+        Ok(self)
+    }
+
+    /// The provider.
+    ///
+    /// # Errors
+    /// Fails if there is no key, or if a header cannot be sent.
+    pub fn build(self) -> Result<OpenAIProvider, Error> {
+        let setup = self.setup;
+        #[cfg(feature = "async-openai")]
+        let setup = setup.with_template();
+        let Setup { key, base_url, model, headers: own, settings, clocks, limits, .. } = setup;
+        let key = match key {
+            Some(key) => key,
+            None => credentials::key("OPENAI_API_KEY")?,
+        };
+        let base = base_url.or_else(|| credentials::variable("OPENAI_BASE_URL"));
+        let model = model
+            .or_else(|| credentials::variable("OPENAI_MODEL"))
+            .unwrap_or_else(|| OpenAIProvider::DEFAULT_MODEL.to_owned());
+        let mut headers = transport::json_headers();
+        headers.insert(AUTHORIZATION, transport::secret_header("Bearer ", &key)?);
+        let accounts =
+            [("openai-organization", "OPENAI_ORG_ID"), ("openai-project", "OPENAI_PROJECT_ID")];
+        for (name, variable) in accounts {
+            if let Some(value) = credentials::variable(variable) {
+                headers.extend(transport::headers(&[(name.to_owned(), value)])?);
+            }
+        }
+        headers.extend(transport::headers(&own)?);
+        Ok(OpenAIProvider {
+            transport: Transport::build(clocks)?,
+            url: address::endpoint(base.as_deref().unwrap_or(BASE_URL), "/v1", "/responses"),
+            headers,
+            options: responses::Options { model, settings },
+            limits,
+        })
+    }
+}

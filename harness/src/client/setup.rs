@@ -1,0 +1,118 @@
+//! What all providers are set up with, and the part of each builder that is the same.
+
+use std::fmt;
+
+use secrecy::SecretString;
+
+use super::Clocks;
+use crate::provider::{Limits, Settings};
+
+/// What a builder has been told so far.
+#[derive(Clone, Default)]
+pub(super) struct Setup {
+    pub(super) key: Option<SecretString>,
+    pub(super) base_url: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) settings: Settings,
+    pub(super) clocks: Clocks,
+    pub(super) limits: Limits,
+    /// A typed request, taken over when the provider is built.
+    #[cfg(feature = "async-openai")]
+    pub(super) template: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Without the key, and without the headers, which may hold one.
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup")
+            .field("base_url", &self.base_url)
+            .field("model", &self.model)
+            .field("settings", &self.settings)
+            .field("clocks", &self.clocks)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The setters that every builder has; each builder holds a [`Setup`] named `setup`.
+macro_rules! setters {
+    () => {
+        /// The key. It is never printed.
+        #[must_use]
+        pub fn api_key(mut self, key: impl Into<String>) -> Self {
+            self.setup.key = Some(secrecy::SecretString::from(key.into()));
+            self
+        }
+
+        /// The address of the server. The path of the protocol is added if it is not there.
+        #[must_use]
+        pub fn base_url(mut self, url: impl Into<String>) -> Self {
+            self.setup.base_url = Some(url.into());
+            self
+        }
+
+        /// The model that is asked.
+        #[must_use]
+        pub fn model(mut self, model: impl Into<String>) -> Self {
+            self.setup.model = Some(model.into());
+            self
+        }
+
+        /// The most tokens of an answer, thinking included.
+        #[must_use]
+        pub fn max_tokens(mut self, tokens: u32) -> Self {
+            self.setup.settings.max_tokens = Some(tokens);
+            self
+        }
+
+        /// How hard the model thinks.
+        #[must_use]
+        pub fn effort(mut self, effort: $crate::provider::Effort) -> Self {
+            self.setup.settings.effort = Some(effort);
+            self
+        }
+
+        /// A member of every request's body in the vendor's own words: see
+        /// [`Settings::extra`](crate::provider::Settings::extra).
+        #[must_use]
+        pub fn extra(
+            mut self,
+            name: impl Into<String>,
+            value: impl Into<serde_json::Value>,
+        ) -> Self {
+            self.setup.settings.extra.insert(name.into(), value.into());
+            self
+        }
+
+        /// All settings at once. What was set before is forgotten.
+        #[must_use]
+        pub fn settings(mut self, settings: $crate::provider::Settings) -> Self {
+            self.setup.settings = settings;
+            self
+        }
+
+        /// A header of every request. One with a name that is set already replaces it.
+        #[must_use]
+        pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+            self.setup.headers.push((name.into(), value.into()));
+            self
+        }
+
+        /// How long the provider may keep us waiting.
+        #[must_use]
+        pub fn clocks(mut self, clocks: $crate::client::Clocks) -> Self {
+            self.setup.clocks = clocks;
+            self
+        }
+
+        /// How large an answer may become.
+        #[must_use]
+        pub fn limits(mut self, limits: $crate::provider::Limits) -> Self {
+            self.setup.limits = limits;
+            self
+        }
+    };
+}
+
+pub(super) use setters;

@@ -1,0 +1,172 @@
+//! How the servers that speak Chat Completions differ, by their address. A new one is one entry.
+
+use std::borrow::Cow;
+
+use super::credentials;
+use crate::{
+    error::{Error, ErrorKind},
+    wire::chat::{CallIds, ThoughtReplay},
+};
+
+/// How one vendor differs.
+#[derive(Clone, Debug)]
+pub(super) struct Vendor {
+    /// The end of its servers' names.
+    host: &'static str,
+    /// The address that is used if only its key is set.
+    base: Option<&'static str>,
+    /// The variable that holds its key.
+    pub(super) key: Option<&'static str>,
+    /// The path before `/chat/completions`, if the address names none.
+    pub(super) version: &'static str,
+    pub(super) thought: ThoughtReplay,
+    pub(super) call_ids: CallIds,
+    pub(super) max_completion_tokens: bool,
+    pub(super) counts_unasked: bool,
+    pub(super) done_is_enough: bool,
+    /// The key goes in `api-key` too.
+    pub(super) api_key_header: bool,
+}
+
+/// A server of which nothing is known.
+const UNKNOWN: Vendor = Vendor {
+    host: "",
+    base: None,
+    key: None,
+    version: "/v1",
+    thought: ThoughtReplay::SameField,
+    call_ids: CallIds::Plain,
+    max_completion_tokens: false,
+    counts_unasked: false,
+    done_is_enough: false,
+    api_key_header: false,
+};
+
+const VENDORS: [Vendor; 9] = [
+    Vendor {
+        host: "openrouter.ai",
+        base: Some("https://openrouter.ai/api/v1"),
+        key: Some("OPENROUTER_API_KEY"),
+        version: "/api/v1",
+        thought: ThoughtReplay::Details,
+        ..UNKNOWN
+    },
+    Vendor {
+        host: "groq.com",
+        base: Some("https://api.groq.com/openai/v1"),
+        key: Some("GROQ_API_KEY"),
+        version: "/openai/v1",
+        ..UNKNOWN
+    },
+    Vendor {
+        host: "deepseek.com",
+        base: Some("https://api.deepseek.com/v1"),
+        key: Some("DEEPSEEK_API_KEY"),
+        // A turn with calls is refused without it.
+        thought: ThoughtReplay::Field(Cow::Borrowed("reasoning_content")),
+        ..UNKNOWN
+    },
+    Vendor {
+        host: "mistral.ai",
+        base: Some("https://api.mistral.ai/v1"),
+        key: Some("MISTRAL_API_KEY"),
+        thought: ThoughtReplay::Off,
+        call_ids: CallIds::Nine,
+        counts_unasked: true,
+        ..UNKNOWN
+    },
+    Vendor { host: "x.ai", base: Some("https://api.x.ai/v1"), key: Some("XAI_API_KEY"), ..UNKNOWN },
+    Vendor {
+        host: "azure.com",
+        key: Some("AZURE_OPENAI_API_KEY"),
+        version: "/openai/v1",
+        thought: ThoughtReplay::Off,
+        max_completion_tokens: true,
+        api_key_header: true,
+        ..UNKNOWN
+    },
+    Vendor {
+        host: "openai.com",
+        key: Some("OPENAI_API_KEY"),
+        thought: ThoughtReplay::Off,
+        max_completion_tokens: true,
+        ..UNKNOWN
+    },
+    Vendor { host: "vercel.sh", thought: ThoughtReplay::Details, ..UNKNOWN },
+    Vendor { host: "snowflakecomputing.com", done_is_enough: true, ..UNKNOWN },
+];
+
+impl Vendor {
+    /// The vendor whose server has this name.
+    pub(super) fn at(host: &str) -> Self {
+        let is = |vendor: &&Self| {
+            host.strip_suffix(vendor.host)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        VENDORS.iter().find(is).cloned().unwrap_or(UNKNOWN)
+    }
+}
+
+/// The address that the environment leads to: the vendor whose key is set, or the server on this
+/// machine.
+pub(super) fn base_in_env() -> Result<String, Error> {
+    let mut found: Vec<(&str, String)> = VENDORS
+        .iter()
+        .filter_map(|vendor| {
+            let (key, base) = (vendor.key?, vendor.base?);
+            credentials::variable(key).map(|_| (key, base.to_owned()))
+        })
+        .collect();
+    if let Some(base) = credentials::variable("AZURE_OPENAI_ENDPOINT") {
+        found.push(("AZURE_OPENAI_ENDPOINT", base));
+    }
+    if found.len() > 1 {
+        let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+        return Err(Error::new(
+            ErrorKind::Configuration,
+            format!(
+                "the environment names several vendors ({}): say with `LOCAL_BASE_URL` which one \
+                 is meant",
+                names.join(", ")
+            ),
+        ));
+    }
+    Ok(match found.pop() {
+        Some((_, base)) => base,
+        None => ollama(credentials::variable("OLLAMA_HOST").as_deref()),
+    })
+}
+
+/// Ollama's own variable may leave out the scheme and the port, and name the address to listen
+/// on.
+fn ollama(host: Option<&str>) -> String {
+    let host = host.unwrap_or("127.0.0.1:11434").trim_end_matches('/');
+    let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));
+    let rest = rest.replace("0.0.0.0", "127.0.0.1");
+    let named = rest.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    match named || scheme == "https" {
+        true => format!("{scheme}://{rest}"),
+        false => format!("{scheme}://{rest}:11434"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vendors_are_known_by_their_address() {
+        assert_eq!(Vendor::at("api.mistral.ai").call_ids, CallIds::Nine);
+        assert_eq!(Vendor::at("openrouter.ai").thought, ThoughtReplay::Details);
+        assert_eq!(Vendor::at("notmistral.ai").call_ids, CallIds::Plain);
+        assert_eq!(Vendor::at("127.0.0.1").thought, ThoughtReplay::SameField);
+    }
+
+    #[test]
+    fn ollamas_variable_may_be_short() {
+        assert_eq!(ollama(None), "http://127.0.0.1:11434");
+        assert_eq!(ollama(Some("0.0.0.0")), "http://127.0.0.1:11434");
+        assert_eq!(ollama(Some("box:8080/")), "http://box:8080");
+        assert_eq!(ollama(Some("https://box.test")), "https://box.test");
+    }
+}

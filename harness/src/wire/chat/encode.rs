@@ -1,0 +1,338 @@
+//! Makes the body of a request of the transcript. The bytes of a message depend on that message
+//! alone. What servers do not agree on is an option.
+
+use std::borrow::Cow;
+
+use super::WIRE;
+use crate::{
+    error::{Error, ErrorKind},
+    message::{Block, Image, Message, ReasoningBlock, Role, ToolCall, ToolContent, ToolResult},
+    provider::{Effort, Request, Settings, ToolChoice},
+    wire::{
+        json::{Body, comma, image_url, key, member, object, put, raw},
+        names,
+        tolerant::{Members, text_of},
+    },
+};
+
+/// How requests are made on this wire.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The model that is asked.
+    pub model: String,
+    /// The settings.
+    pub settings: Settings,
+    /// How the model's thinking goes back.
+    pub thought: ThoughtReplay,
+    /// Which ids of calls the server takes.
+    pub call_ids: CallIds,
+    /// Whether the limit of tokens is called `max_completion_tokens`, as OpenAI does, and not
+    /// `max_tokens`.
+    pub max_completion_tokens: bool,
+    /// Whether the server must be asked to count tokens.
+    pub ask_for_usage: bool,
+}
+
+impl Options {
+    /// Options that most servers take.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self {
+            model: model.into(),
+            settings: Settings::default(),
+            thought: ThoughtReplay::SameField,
+            call_ids: CallIds::Plain,
+            max_completion_tokens: false,
+            ask_for_usage: true,
+        }
+    }
+}
+
+/// How the model's thinking goes back. Servers differ: some refuse it, some refuse its absence.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ThoughtReplay {
+    /// It does not.
+    Off,
+    /// In the field in which it came.
+    #[default]
+    SameField,
+    /// In the field of this name, which is there for each turn with calls even if it is empty.
+    Field(Cow<'static, str>),
+    /// As `reasoning_details`, as they came.
+    Details,
+}
+
+/// Which ids of calls a server takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CallIds {
+    /// Letters, digits, `_` and `-`, at most 64.
+    #[default]
+    Plain,
+    /// Exactly nine letters and digits, as Mistral wants them.
+    Nine,
+}
+
+/// The body of a request.
+///
+/// # Errors
+/// Fails if there is nothing to send, or if `extra` names what is made of the conversation.
+pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
+    let Options { model, settings, max_completion_tokens, ask_for_usage, .. } = options;
+    let Settings {
+        max_tokens,
+        temperature,
+        top_p,
+        stop,
+        effort,
+        tool_choice,
+        parallel_calls,
+        user,
+        extra,
+    } = settings;
+    let mut body = Body::new(extra, &["messages", "stream"])?;
+    body.value("model", model);
+    body.value("stream", &true);
+    if *ask_for_usage {
+        body.member("stream_options", |out| raw(out, r#"{"include_usage":true}"#));
+    }
+    let limit = if *max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
+    body.maybe(limit, max_tokens.as_ref());
+    body.maybe("temperature", temperature.as_ref());
+    body.maybe("top_p", top_p.as_ref());
+    if !stop.is_empty() {
+        body.value("stop", stop);
+    }
+    body.maybe("reasoning_effort", effort.map(level));
+    body.maybe("user", user.as_ref());
+    body.tools(|out| tools(out, request));
+    if !request.tools().is_empty() {
+        body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
+        body.maybe("parallel_tool_calls", parallel_calls.as_ref());
+    }
+    let mut said = false;
+    body.member("messages", |out| {
+        out.push(b'[');
+        if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
+            raw(out, r#"{"role":"system""#);
+            member(out, "content", system);
+            out.push(b'}');
+        }
+        let start = out.len();
+        for message in request.messages() {
+            encode_message(out, message, options);
+        }
+        said = out.len() > start;
+        out.push(b']');
+    });
+    if !said {
+        return Err(Error::new(
+            ErrorKind::Transcript,
+            "there is nothing to send: no message has a word in it",
+        ));
+    }
+    Ok(body.finish())
+}
+
+fn level(effort: Effort) -> &'static str {
+    match effort {
+        Effort::Off => "none",
+        Effort::Minimal => "minimal",
+        Effort::Low => "low",
+        Effort::Medium => "medium",
+        Effort::High => "high",
+        Effort::XHigh => "xhigh",
+        Effort::Max => "max",
+    }
+}
+
+fn choice(choice: &ToolChoice) -> serde_json::Value {
+    match choice {
+        ToolChoice::Auto => "auto".into(),
+        ToolChoice::Required => "required".into(),
+        ToolChoice::Forbidden => "none".into(),
+        ToolChoice::Tool(name) => {
+            serde_json::json!({ "type": "function", "function": { "name": name } })
+        }
+    }
+}
+
+fn tools(out: &mut Vec<u8>, request: &Request<'_>) {
+    for tool in request.tools() {
+        comma(out);
+        raw(out, r#"{"type":"function","function":{"#);
+        member(out, "name", &tool.name);
+        member(out, "description", &tool.description);
+        key(out, "parameters");
+        put(out, &tool.input_schema);
+        raw(out, r#","strict":false}}"#);
+    }
+}
+
+fn encode_message(out: &mut Vec<u8>, message: &Message, options: &Options) {
+    match message.role() {
+        Role::User => encode_user(out, message),
+        Role::Assistant => encode_assistant(out, message, options),
+        Role::Tool => {
+            for result in message.results() {
+                encode_result(out, result, options.call_ids);
+            }
+            encode_shown(out, message);
+        }
+    }
+}
+
+fn encode_user(out: &mut Vec<u8>, message: &Message) {
+    let pictures = message.blocks().iter().any(|block| matches!(block, Block::Image(_)));
+    if !pictures {
+        let texts = message.blocks().iter().filter_map(|block| match block {
+            Block::Text(text) => Some(text.text()),
+            _ => None,
+        });
+        let text = texts.collect::<Vec<_>>().join("\n");
+        if !text.trim().is_empty() {
+            comma(out);
+            raw(out, r#"{"role":"user""#);
+            member(out, "content", &text);
+            out.push(b'}');
+        }
+        return;
+    }
+    comma(out);
+    raw(out, r#"{"role":"user","content":["#);
+    for block in message.blocks() {
+        match block {
+            Block::Text(text) => encode_words(out, text.text()),
+            Block::Image(image) => encode_image(out, image),
+            Block::ToolCall(_) | Block::ToolResult(_) | Block::Reasoning(_) | Block::Vendor(_) => {}
+        }
+    }
+    raw(out, "]}");
+}
+
+/// One message: thinking in its field, words, then calls.
+fn encode_assistant(out: &mut Vec<u8>, message: &Message, options: &Options) {
+    let text = message.text();
+    let speaks = !text.trim().is_empty();
+    let calls = message.calls().next().is_some();
+    if !speaks && !calls {
+        return;
+    }
+    comma(out);
+    raw(out, r#"{"role":"assistant""#);
+    // Beside calls an empty text is refused by some, and `null` by hardly any: so it is left out.
+    if speaks {
+        member(out, "content", &text);
+    }
+    encode_thought(out, message, &options.thought, calls);
+    if calls {
+        raw(out, r#","tool_calls":["#);
+        for call in message.calls() {
+            encode_call(out, call, options.call_ids);
+        }
+        out.push(b']');
+    }
+    out.push(b'}');
+}
+
+fn encode_thought(out: &mut Vec<u8>, message: &Message, replay: &ThoughtReplay, calls: bool) {
+    // Without data of this wire it is another vendor's thinking.
+    let blocks = message.blocks().iter().filter_map(|block| match block {
+        Block::Reasoning(reasoning) => data_of(reasoning).map(|data| (reasoning, data)),
+        _ => None,
+    });
+    let text = |out: &mut Vec<u8>, name: &str| {
+        let text: String = blocks.clone().map(|(reasoning, _)| reasoning.text()).collect();
+        if calls || !text.is_empty() {
+            member(out, name, &text);
+        }
+    };
+    match replay {
+        ThoughtReplay::Off => {}
+        ThoughtReplay::Field(name) => text(out, name),
+        ThoughtReplay::SameField => {
+            if let Some(field) = blocks.clone().find_map(|(_, data)| field_of(data)) {
+                text(out, &field);
+            }
+        }
+        ThoughtReplay::Details => {
+            let details = blocks.clone().find_map(|(_, data)| {
+                Members::of(data).get("reasoning_details").map(str::to_owned)
+            });
+            if let Some(details) = details {
+                key(out, "reasoning_details");
+                raw(out, &details);
+            }
+        }
+    }
+}
+
+fn data_of(reasoning: &ReasoningBlock) -> Option<&str> {
+    reasoning.vendor().filter(|data| data.wire() == WIRE).map(|data| data.json())
+}
+
+fn field_of(data: &str) -> Option<String> {
+    let field = text_of(Members::of(data).get("field"));
+    (!field.is_empty()).then_some(field)
+}
+
+fn encode_call(out: &mut Vec<u8>, call: &ToolCall, ids: CallIds) {
+    comma(out);
+    raw(out, r#"{"type":"function""#);
+    member(out, "id", &call_id(call.id(), ids));
+    raw(out, r#","function":{"#);
+    member(out, "name", &names::tool(call.name()));
+    // They are text here, but servers read it to fill their templates.
+    member(out, "arguments", object(call.arguments()));
+    raw(out, "}}");
+}
+
+fn encode_result(out: &mut Vec<u8>, result: &ToolResult, ids: CallIds) {
+    comma(out);
+    raw(out, r#"{"role":"tool""#);
+    member(out, "tool_call_id", &call_id(result.call_id(), ids));
+    let text = result.to_text();
+    member(out, "content", if text.trim().is_empty() { "(no output)" } else { &text });
+    out.push(b'}');
+}
+
+/// Pictures cannot stand in a result on this wire: they are shown after all results.
+fn encode_shown(out: &mut Vec<u8>, message: &Message) {
+    let mut pictures = message.results().flat_map(|result| {
+        result.content().iter().filter_map(move |part| match part {
+            ToolContent::Image { mime, data } => Some((result.call_id(), mime, data)),
+            ToolContent::Text(_) | ToolContent::Json(_) => None,
+        })
+    });
+    let Some(first) = pictures.next() else { return };
+    comma(out);
+    raw(out, r#"{"role":"user","content":["#);
+    encode_words(out, "The pictures that the tools returned, in the order of their results:");
+    for (_, mime, data) in std::iter::once(first).chain(pictures) {
+        encode_image(out, &Image::from_bytes(mime, data));
+    }
+    raw(out, "]}");
+}
+
+fn encode_words(out: &mut Vec<u8>, text: &str) {
+    if !text.trim().is_empty() {
+        comma(out);
+        raw(out, r#"{"type":"text""#);
+        member(out, "text", text);
+        out.push(b'}');
+    }
+}
+
+fn encode_image(out: &mut Vec<u8>, image: &Image) {
+    comma(out);
+    raw(out, r#"{"type":"image_url","image_url":{"url":"#);
+    image_url(out, image);
+    raw(out, "}}");
+}
+
+fn call_id(id: &str, ids: CallIds) -> Cow<'_, str> {
+    match ids {
+        CallIds::Plain => names::id(id, 64),
+        CallIds::Nine => names::nine(id),
+    }
+}

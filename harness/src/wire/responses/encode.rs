@@ -1,0 +1,296 @@
+//! Makes the body of a request of the transcript.
+//!
+//! Nothing is kept at the vendor: what it must remember goes back with each request. The bytes
+//! of a message depend on that message alone.
+
+use super::WIRE;
+use crate::{
+    error::{Error, ErrorKind},
+    message::{
+        Block, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent, ToolResult,
+        VendorData,
+    },
+    provider::{Effort, Request, Settings, ToolChoice},
+    wire::{
+        json::{Body, comma, image_url, key, member, object, put, raw},
+        names,
+        tolerant::{Members, text_of},
+    },
+};
+
+/// How requests are made on this wire.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The model that is asked.
+    pub model: String,
+    /// The settings.
+    pub settings: Settings,
+}
+
+/// Vendors take ids of at most this many bytes.
+const ID_LIMIT: usize = 64;
+
+/// The body of a request.
+///
+/// # Errors
+/// Fails if there is nothing to send, or if `extra` names what is made of the conversation.
+pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
+    let Options { model, settings } = options;
+    let Settings {
+        max_tokens,
+        temperature,
+        top_p,
+        stop,
+        effort,
+        tool_choice,
+        parallel_calls,
+        user,
+        extra,
+    } = settings;
+    if !stop.is_empty() {
+        return Err(Error::new(
+            ErrorKind::Configuration,
+            "this protocol has no stop texts: leave `Settings::stop` empty, or use a provider \
+             that speaks Chat Completions",
+        ));
+    }
+    let mut body = Body::new(extra, &["input", "stream"])?;
+    body.value("model", model);
+    body.value("stream", &true);
+    // Nothing stays at the vendor, so thinking comes encrypted and goes back.
+    body.value("store", &false);
+    body.value("include", &["reasoning.encrypted_content"]);
+    body.maybe("max_output_tokens", max_tokens.as_ref());
+    body.maybe("temperature", temperature.as_ref());
+    body.maybe("top_p", top_p.as_ref());
+    if let Some(effort) = effort {
+        // Without being asked for, no summary of the thinking is shown.
+        let config = match effort {
+            Effort::Off => serde_json::json!({ "effort": "none" }),
+            effort => serde_json::json!({ "effort": level(*effort), "summary": "auto" }),
+        };
+        body.value("reasoning", &config);
+    }
+    body.maybe("safety_identifier", user.as_ref());
+    body.maybe("instructions", request.system().filter(|system| !system.trim().is_empty()));
+    body.tools(|out| tools(out, request));
+    if !request.tools().is_empty() {
+        body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
+        body.maybe("parallel_tool_calls", parallel_calls.as_ref());
+    }
+    let mut said = false;
+    body.member("input", |out| {
+        out.push(b'[');
+        let start = out.len();
+        for message in request.messages() {
+            encode_message(out, message);
+        }
+        said = out.len() > start;
+        out.push(b']');
+    });
+    if !said {
+        return Err(Error::new(
+            ErrorKind::Transcript,
+            "there is nothing to send: no message has a word in it",
+        ));
+    }
+    Ok(body.finish())
+}
+
+fn level(effort: Effort) -> &'static str {
+    match effort {
+        Effort::Off => "none",
+        Effort::Minimal => "minimal",
+        Effort::Low => "low",
+        Effort::Medium => "medium",
+        Effort::High => "high",
+        Effort::XHigh => "xhigh",
+        Effort::Max => "max",
+    }
+}
+
+fn choice(choice: &ToolChoice) -> serde_json::Value {
+    match choice {
+        ToolChoice::Auto => "auto".into(),
+        ToolChoice::Required => "required".into(),
+        ToolChoice::Forbidden => "none".into(),
+        ToolChoice::Tool(name) => serde_json::json!({ "type": "function", "name": name }),
+    }
+}
+
+fn tools(out: &mut Vec<u8>, request: &Request<'_>) {
+    for tool in request.tools() {
+        comma(out);
+        raw(out, r#"{"type":"function""#);
+        member(out, "name", &tool.name);
+        member(out, "description", &tool.description);
+        key(out, "parameters");
+        put(out, &tool.input_schema);
+        // Left out, the vendor makes it strict and rewrites the schema.
+        raw(out, r#","strict":false}"#);
+    }
+}
+
+/// Writes the items that a message is. Thinking and what follows it stay beside each other, in
+/// their order.
+fn encode_message(out: &mut Vec<u8>, message: &Message) {
+    match message.role() {
+        Role::User => encode_user(out, message),
+        Role::Tool => message.results().for_each(|result| encode_result(out, result)),
+        Role::Assistant => {
+            for block in message.blocks() {
+                match block {
+                    Block::Text(text) => encode_text(out, text),
+                    Block::ToolCall(call) => encode_call(out, call),
+                    Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
+                    Block::Vendor(data) => {
+                        if let Some(json) = ours(Some(data)) {
+                            comma(out);
+                            raw(out, json);
+                        }
+                    }
+                    // Only a person shows pictures; only tools answer calls.
+                    Block::Image(_) | Block::ToolResult(_) => {}
+                }
+            }
+        }
+    }
+}
+
+fn encode_user(out: &mut Vec<u8>, message: &Message) {
+    let start = out.len();
+    comma(out);
+    raw(out, r#"{"type":"message","role":"user","content":["#);
+    let first = out.len();
+    for block in message.blocks() {
+        match block {
+            Block::Text(text) => encode_words(out, text.text()),
+            Block::Image(image) => encode_image(out, image),
+            Block::ToolCall(_) | Block::ToolResult(_) | Block::Reasoning(_) | Block::Vendor(_) => {}
+        }
+    }
+    if out.len() == first {
+        out.truncate(start);
+        return;
+    }
+    raw(out, "]}");
+}
+
+/// The model's words. With the id and the phase that came with them if the vendor gave any.
+fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
+    if text.text().trim().is_empty() {
+        return;
+    }
+    let members = Members::of(ours(text.vendor()).unwrap_or_default());
+    let phase = members.get("phase").filter(|phase| *phase != "null");
+    let id = text_of(members.get("id"));
+    comma(out);
+    if id.starts_with("msg") && id.len() <= ID_LIMIT {
+        raw(out, r#"{"type":"message","role":"assistant","status":"completed""#);
+        member(out, "id", &id);
+        raw(out, r#","content":[{"type":"output_text","annotations":[]"#);
+        member(out, "text", text.text());
+        raw(out, "}]");
+    } else {
+        raw(out, r#"{"type":"message","role":"assistant""#);
+        member(out, "content", text.text());
+    }
+    if let Some(phase) = phase {
+        key(out, "phase");
+        raw(out, phase);
+    }
+    out.push(b'}');
+}
+
+/// Thinking goes back encrypted or not at all: nothing is kept at the vendor to which an id
+/// could lead.
+fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
+    let Some(json) = ours(reasoning.vendor()) else { return };
+    let members = Members::of(json);
+    if text_of(members.get("encrypted_content")).is_empty() {
+        return;
+    }
+    comma(out);
+    raw(out, r#"{"type":"reasoning""#);
+    for (name, value) in &members.0 {
+        // What the vendor shows of the thinking is for reading; it takes no thinking in clear.
+        if !matches!(&**name, "type" | "content" | "status") {
+            key(out, name);
+            raw(out, value.get());
+        }
+    }
+    if members.get("summary").is_none() {
+        raw(out, r#","summary":[]"#);
+    }
+    out.push(b'}');
+}
+
+fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
+    let members = Members::of(ours(call.vendor()).unwrap_or_default());
+    let custom = text_of(members.get("type")) == "custom_tool_call";
+    comma(out);
+    raw(out, if custom { r#"{"type":"custom_tool_call""# } else { r#"{"type":"function_call""# });
+    member(out, "call_id", &names::id(call.id(), ID_LIMIT));
+    member(out, "name", &names::tool(call.name()));
+    if custom {
+        member(out, "input", &text_of(Some(call.arguments())));
+    } else {
+        // They are text here, but there are servers that read it.
+        member(out, "arguments", object(call.arguments()));
+    }
+    for (name, value) in &members.0 {
+        let id = text_of(Some(value.get()));
+        let known = matches!(&**name, "type" | "call_id" | "name" | "arguments" | "input");
+        // The vendor refuses ids that are not made like its own.
+        let foreign = name == "id" && !(id.starts_with("fc") || custom && id.starts_with("ctc"));
+        if !known && !foreign && value.get() != "null" {
+            key(out, name);
+            raw(out, value.get());
+        }
+    }
+    out.push(b'}');
+}
+
+fn encode_result(out: &mut Vec<u8>, result: &ToolResult) {
+    comma(out);
+    raw(out, r#"{"type":"function_call_output""#);
+    member(out, "call_id", &names::id(result.call_id(), ID_LIMIT));
+    key(out, "output");
+    let shows = result.content().iter().any(|part| matches!(part, ToolContent::Image { .. }));
+    if !shows {
+        put(out, &result.to_text());
+        out.push(b'}');
+        return;
+    }
+    out.push(b'[');
+    for part in result.content() {
+        match part {
+            ToolContent::Image { mime, data } => encode_image(out, &Image::from_bytes(mime, data)),
+            ToolContent::Text(text) => encode_words(out, text),
+            ToolContent::Json(value) => encode_words(out, &value.to_string()),
+        }
+    }
+    raw(out, "]}");
+}
+
+fn encode_words(out: &mut Vec<u8>, text: &str) {
+    if !text.trim().is_empty() {
+        comma(out);
+        raw(out, r#"{"type":"input_text""#);
+        member(out, "text", text);
+        out.push(b'}');
+    }
+}
+
+fn encode_image(out: &mut Vec<u8>, image: &Image) {
+    comma(out);
+    raw(out, r#"{"type":"input_image","detail":"auto""#);
+    key(out, "image_url");
+    image_url(out, image);
+    out.push(b'}');
+}
+
+/// Vendor data, if it is of this wire.
+fn ours(data: Option<&VendorData>) -> Option<&str> {
+    data.filter(|data| data.wire() == WIRE).map(VendorData::json)
+}
