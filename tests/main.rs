@@ -5,6 +5,7 @@ mod agent;
 mod client_anthropic;
 mod corpus;
 mod early;
+mod guard;
 mod interrupt;
 mod limits;
 mod machine;
