@@ -7,6 +7,7 @@ mod client_providers;
 mod corpus;
 mod decoded;
 mod early;
+mod guard;
 mod interrupt;
 mod limits;
 mod machine;
