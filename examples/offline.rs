@@ -32,9 +32,10 @@ fn answer(request: &ReceivedRequest, number: usize) -> Answer {
     if request.path() != "/v1/messages" {
         return anthropic::error(404, "not_found_error", "this server has only /v1/messages");
     }
-    let body = request.json();
-    let task = Task::of(&body);
-    spoken(task.next(number), number)
+    let said = Task::of(&request.json()).next(number);
+    // About four bytes a token in, and a token a delta out.
+    let (read, written) = (request.body().len() as u64 / 4, said.events().len() as u64);
+    spoken(said.usage(read, written), number)
 }
 
 /// What is to be done, and what came of it so far.
@@ -131,7 +132,7 @@ impl Task {
         for done in &self.done {
             words.push(match done.tool.as_str() {
                 "write_file" => format!("I wrote {FILE}."),
-                "read_file" => format!("{FILE} says: {}", done.result.trim_end()),
+                "read_file" => format!("{FILE} says: {}", file_of(&done.result)),
                 "calc" => {
                     format!("{} = {}", sum(&self.text).unwrap_or_default(), done.result.trim())
                 }
@@ -168,6 +169,15 @@ fn content_of(content: &Value) -> String {
         Some(text) => text.to_owned(),
         None => items(content).iter().map(text_of).collect::<Vec<_>>().join("\n"),
     }
+}
+
+/// What a file says, without the line in brackets that the tool puts before it.
+fn file_of(result: &str) -> &str {
+    let body = match result.split_once('\n') {
+        Some((first, body)) if first.starts_with('[') && first.ends_with(']') => body,
+        _ => result,
+    };
+    body.trim_end()
 }
 
 /// What stands between the first two quotes of a kind. An apostrophe inside a word is none.

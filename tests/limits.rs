@@ -45,7 +45,7 @@ async fn a_call_that_takes_too_long_is_stopped_and_told_truly() {
         let slow = made(effects, move |context| {
             let told = told.clone();
             Box::pin(async move {
-                context.keep_output("half of it");
+                context.on_stop(|| "half of it".into());
                 context.cancellation().cancelled().await;
                 told.cancel();
                 std::future::pending().await
@@ -181,7 +181,7 @@ async fn what_a_stopped_tool_had_put_out_is_told() {
     let tool = made(WRITE, move |context| {
         let stop = stop.clone();
         Box::pin(async move {
-            context.keep_output("line 1\nline 2\n");
+            context.on_stop(|| "line 1\nline 2\n".into());
             stop.cancel();
             std::future::pending().await
         })
@@ -193,4 +193,25 @@ async fn what_a_stopped_tool_had_put_out_is_told() {
     let text = last.results().next().expect("a result").to_text();
     assert!(text.contains("may have partly run"), "{text}");
     assert!(text.ends_with("Its output until then:\nline 1\nline 2\n"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_can_set_a_limit_for_all_its_calls() {
+    let slow = made(READ, |_| Box::pin(std::future::pending()));
+    let slow = slow.with_time_limit(Duration::from_secs(40));
+    let model = ScriptedProvider::answering(|request| match request.results().next() {
+        None => reply().call("work", json!({})),
+        Some(_) => reply().text("Done."),
+    });
+    let agent = Agent::builder(model).tools([slow]).build().expect("an agent");
+    for (limit, expected) in [(None, 40_100), (Some(2), 2_100), (Some(90), 40_100)] {
+        let run = agent.run("Go.");
+        let run = match limit {
+            Some(seconds) => run.tool_time(Duration::from_secs(seconds)),
+            None => run,
+        };
+        let begun = Instant::now();
+        run.await.expect("an answer");
+        assert_eq!(begun.elapsed(), Duration::from_millis(expected), "{limit:?}");
+    }
 }

@@ -2,10 +2,10 @@
 //! them.
 
 use harness::{
-    Error, ErrorKind, StopReason,
+    Block, Error, ErrorKind, StopReason, Usage,
     provider::{Accumulator, Limits, ProviderResponse},
-    testing::{anthropic, chat, responses},
-    wire,
+    testing::{anthropic, chat, outline, responses},
+    wire::{self, chat::Reading},
 };
 use serde_json::{Value, json};
 
@@ -30,17 +30,46 @@ fn names(events: &[Value]) -> String {
     lines.join("\n")
 }
 
-/// What our own decoder makes of a body of Anthropic's.
-fn read(body: &anthropic::Body) -> Result<ProviderResponse, Error> {
-    let mut decoder = wire::anthropic::decoder(Limits::default());
-    let mut answer = Accumulator::default();
-    let pushed = decoder.push(body.to_string().as_bytes());
-    let finished = pushed.and_then(|()| decoder.finish());
-    while let Some(event) = decoder.next_event() {
-        answer.push(&event)?;
+/// What our own decoders make of a body. A macro, because the decoders share no public trait.
+macro_rules! read {
+    ($decoder:expr, $body:expr) => {{
+        let mut decoder = $decoder;
+        let mut answer = Accumulator::default();
+        let pushed = decoder.push($body.to_string().as_bytes());
+        let finished = pushed.and_then(|()| decoder.finish());
+        while let Some(event) = decoder.next_event() {
+            answer.push(&event)?;
+        }
+        finished?;
+        answer.finish()
+    }};
+}
+
+trait Readable {
+    fn read(&self) -> Result<ProviderResponse, Error>;
+}
+
+impl Readable for anthropic::Body {
+    fn read(&self) -> Result<ProviderResponse, Error> {
+        read!(wire::anthropic::decoder(Limits::default()), self)
     }
-    finished?;
-    answer.finish()
+}
+
+impl Readable for responses::Body {
+    fn read(&self) -> Result<ProviderResponse, Error> {
+        read!(wire::responses::decoder(Limits::default()), self)
+    }
+}
+
+impl Readable for chat::Body {
+    fn read(&self) -> Result<ProviderResponse, Error> {
+        read!(wire::chat::decoder(Limits::default(), Reading::default()), self)
+    }
+}
+
+/// The words, the calls and the thinking of an answer.
+fn said(answer: &ProviderResponse) -> String {
+    outline(answer.message.as_slice())
 }
 
 #[test]
@@ -74,18 +103,21 @@ message_stop";
 #[test]
 fn anthropic_is_read_as_it_was_said() {
     let body = anthropic::body()
-        .thinking("", "sig")
+        .thinking("Hm.", "sig")
         .text("Let me see.")
         .call("toolu_1", "weather", json!({"city": "Oslo"}))
         .call("toolu_2", "now", json!({}))
         .usage(100, 40)
         .cache(20, 3)
         .thinking_tokens(7);
-    let answer = read(&body).unwrap();
-    let message = answer.message.unwrap();
-    assert_eq!(message.text(), "Let me see.");
-    let calls: Vec<_> = message.calls().map(|call| (call.id(), call.arguments())).collect();
-    assert_eq!(calls, [("toolu_1", r#"{"city":"Oslo"}"#), ("toolu_2", "")]);
+    let answer = body.read().unwrap();
+    let expected = r#"
+assistant: thinks Hm.
+assistant: Let me see.
+assistant: call weather {"city":"Oslo"}
+assistant: call now
+"#;
+    assert_eq!(said(&answer), expected.trim_start());
     assert_eq!(answer.stop, StopReason::ToolCalls);
     let usage = answer.usage;
     assert_eq!((usage.input, usage.output, usage.reasoning), (Some(123), Some(40), Some(7)));
@@ -100,20 +132,20 @@ fn anthropic_is_read_as_it_was_said() {
         (anthropic::body().text("I").refusal("cyber", "No."), StopReason::Refused),
         (anthropic::body().stop("pause_turn"), StopReason::Paused),
     ] {
-        assert_eq!(read(&body).unwrap().stop, stop);
+        assert_eq!(body.read().unwrap().stop, stop);
     }
 }
 
 #[test]
 fn anthropic_fails_where_it_was_told_to() {
     let said = || anthropic::body().without_ping().text("Let me see.");
-    let err = read(&said().error("overloaded_error", "Overloaded")).unwrap_err();
+    let err = said().error("overloaded_error", "Overloaded").read().unwrap_err();
     assert_eq!((err.kind(), err.code()), (ErrorKind::Api, Some("overloaded_error")));
     for (body, last) in
         [(said().cut(), "content_block_stop"), (said().cut_in_block(), "text_delta")]
     {
         assert!(names(&body.events()).trim_end_matches(" ..").ends_with(last));
-        assert_eq!(read(&body).unwrap_err().kind(), ErrorKind::Interrupted);
+        assert_eq!(body.read().unwrap_err().kind(), ErrorKind::Interrupted);
     }
 }
 
@@ -193,6 +225,49 @@ fn responses_ends_as_it_was_told_to() {
     assert!(ends.contains("response.refusal.delta ..\nresponse.refusal.done\n"), "{ends}");
 }
 
+#[test]
+fn responses_is_read_as_it_was_said() {
+    let body = responses::body()
+        .reasoning(&["First.", "Second."], "gAAAAB")
+        .text("Let me see.")
+        .call("call_1", "weather", json!({"city": "Oslo"}))
+        .call("call_2", "now", json!({}))
+        .usage(100, 40)
+        .cached(60)
+        .reasoning_tokens(7);
+    let answer = body.read().unwrap();
+    let expected = r#"
+assistant: thinks First.
+
+Second.
+assistant: Let me see.
+assistant: call weather {"city":"Oslo"}
+assistant: call now {}
+"#;
+    assert_eq!(said(&answer), expected.trim_start());
+    assert_eq!(answer.stop, StopReason::ToolCalls);
+    let usage = answer.usage;
+    assert_eq!((usage.input, usage.cache_read), (Some(100), Some(60)));
+    assert_eq!((usage.output, usage.reasoning), (Some(40), Some(7)));
+    let Some(Block::Reasoning(thought)) = answer.message.unwrap().blocks().first().cloned() else {
+        panic!("no thinking");
+    };
+    assert!(thought.vendor().unwrap().json().contains(r#""encrypted_content":"gAAAAB""#));
+
+    let body = responses::body().text("Hi").incomplete("max_output_tokens");
+    assert_eq!(body.read().unwrap().stop, StopReason::Truncated);
+    for body in [
+        responses::body().failed("server_error", "x"),
+        responses::body().error("server_error", "x"),
+    ] {
+        let err = body.text("Hi").read().unwrap_err();
+        assert_eq!((err.kind(), err.code()), (ErrorKind::Api, Some("server_error")));
+    }
+    for body in [responses::body().text("Hi").cut(), responses::body().text("Hi").cut_in_item()] {
+        assert_eq!(body.read().unwrap_err().kind(), ErrorKind::Interrupted);
+    }
+}
+
 /// Each chunk's delta and finish reason, or its usage.
 fn deltas(body: &chat::Body) -> Vec<String> {
     let told = |chunk: &Value| match chunk["choices"].get(0) {
@@ -245,4 +320,36 @@ fn chat_ends_as_it_was_told_to() {
     let failed = said().error("server_error", "Sorry");
     assert!(deltas(&failed)[3].starts_with(r#"{"error":{"message":"Sorry""#));
     assert!(!failed.to_string().contains("[DONE]"));
+}
+
+#[test]
+fn chat_is_read_as_it_was_said() {
+    let body = chat::body()
+        .reasoning("reasoning_content", "Hm.")
+        .text("Let me see.")
+        .call("call_1", "weather", json!({"city": "Oslo"}))
+        .call("call_2", "now", json!({}))
+        .usage(100, 40)
+        .cached(60)
+        .reasoning_tokens(7);
+    let answer = body.read().unwrap();
+    let expected = r#"
+assistant: thinks Hm.
+assistant: Let me see.
+assistant: call weather {"city":"Oslo"}
+assistant: call now {}
+"#;
+    assert_eq!(said(&answer), expected.trim_start());
+    assert_eq!(answer.stop, StopReason::ToolCalls);
+    let usage = answer.usage;
+    assert_eq!((usage.input, usage.cache_read), (Some(100), Some(60)));
+    assert_eq!((usage.output, usage.reasoning), (Some(40), Some(7)));
+
+    let body = || chat::body().text("Hi");
+    assert_eq!(body().stop("length").read().unwrap().stop, StopReason::Truncated);
+    assert_eq!(body().without_done().read().unwrap().stop, StopReason::Complete);
+    assert_eq!(body().without_usage().read().unwrap().usage, Usage::default());
+    assert_eq!(body().cut().read().unwrap_err().kind(), ErrorKind::Interrupted);
+    let err = body().error("server_error", "Sorry").read().unwrap_err();
+    assert_eq!((err.kind(), err.code()), (ErrorKind::Api, Some("server_error")));
 }

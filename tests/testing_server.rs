@@ -42,11 +42,16 @@ async fn see(answer: Answer) -> Result<Seen, reqwest::Error> {
     Ok(seen)
 }
 
+/// Fails instead of hanging.
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), what).await.expect("nothing came for 30 s")
+}
+
 async fn read(mut response: reqwest::Response) -> Seen {
     let status = response.status().as_u16();
     let mut seen = Seen { status, body: String::new(), chunks: 0, fault: None };
     loop {
-        match response.chunk().await {
+        match soon(response.chunk()).await {
             Ok(Some(bytes)) => {
                 seen.body.push_str(std::str::from_utf8(&bytes).unwrap());
                 seen.chunks += 1;
@@ -270,7 +275,7 @@ async fn assert_gone(address: &str, sockets: [TcpStream; 3]) {
     for mut socket in sockets {
         let mut rest = Vec::new();
         // A reset is as good as an end.
-        let _ = socket.read_to_end(&mut rest).await;
+        let _ = soon(socket.read_to_end(&mut rest)).await;
         assert!(!rest.ends_with(b"\r\n0\r\n\r\n"), "an answer that never ends has ended");
     }
     assert!(TcpStream::connect(address).await.is_err(), "somebody still listens");
@@ -292,7 +297,7 @@ async fn after_a_shutdown_nothing_listens_and_no_task_is_left() {
     let before = Handle::current().metrics().num_alive_tasks();
     let (server, sockets) = busy().await;
     let address = address(&server);
-    server.shutdown().await;
+    soon(server.shutdown()).await;
     assert_eq!(Handle::current().metrics().num_alive_tasks(), before);
     assert_gone(&address, sockets).await;
 }

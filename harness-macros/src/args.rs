@@ -42,7 +42,7 @@ const TOOL_KEYS: [&str; 7] =
 /// Reads `#[tool(..)]`.
 pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
     let mut args = ToolArgs::default();
-    let entries = entries(tokens, "#[tool(...)]", "side_effects = \"read\"", errors);
+    let (entries, complete) = entries(tokens, "#[tool(...)]", "side_effects = \"read\"", errors);
     for Entry { key, value } in entries {
         let Some(known) = known_key(&key, &TOOL_KEYS, &mut args.seen, "#[tool(...)]", errors)
         else {
@@ -61,6 +61,10 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
             _ => args.handle = errors.handle(Handle::from_meta(&meta)).map(|handle| handle.0),
         }
     }
+    if !complete {
+        // Something could not be read; it may have been meant for the side effects.
+        args.seen.push("side_effects");
+    }
     args
 }
 
@@ -68,7 +72,7 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
 pub(crate) fn toolset_args(tokens: TokenStream, errors: &mut Errors) -> Option<Path> {
     let mut krate = None;
     let mut seen = Vec::new();
-    for Entry { key, value } in entries(tokens, "#[toolset(...)]", "crate = path", errors) {
+    for Entry { key, value } in entries(tokens, "#[toolset(...)]", "crate = path", errors).0 {
         if TOOL_KEYS.contains(&key.unraw().to_string().as_str()) && key != "crate" {
             errors.push(
                 &key,
@@ -96,9 +100,14 @@ pub(crate) struct ParamArgs {
     pub(crate) rename: Option<Name>,
     pub(crate) range: Option<Range>,
     seen: Vec<&'static str>,
+    /// Whether a description was meant, in the wrong place.
+    pub(crate) meant_description: bool,
 }
 
 const PARAM_KEYS: [&str; 3] = ["default", "rename", "range"];
+
+/// Keys that others have for what is a comment here.
+const DESCRIBING: [&str; 4] = ["description", "desc", "doc", "help"];
 
 /// Reads one `#[param(..)]`; there may be several on one parameter.
 pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors) {
@@ -110,7 +119,8 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
             return errors.push(meta, format!("expected `#[param(...)]`\n{help}"));
         }
     };
-    for Entry { key, value } in entries(tokens, "#[param(...)]", "default = 10", errors) {
+    for Entry { key, value } in entries(tokens, "#[param(...)]", "default = 10", errors).0 {
+        args.meant_description |= DESCRIBING.contains(&key.to_string().as_str());
         let Some(known) = known_key(&key, &PARAM_KEYS, &mut args.seen, "#[param(...)]", errors)
         else {
             continue;
@@ -161,7 +171,7 @@ fn known_key(
         (None, "name" | "alias") if known == PARAM_KEYS => {
             "\nhelp: the name that the model sees is set with `rename = \"...\"`".to_owned()
         }
-        (None, "description" | "desc" | "doc") if known == PARAM_KEYS => {
+        (None, word) if known == PARAM_KEYS && DESCRIBING.contains(&word) => {
             "\nhelp: describe the parameter in a `///` comment above it".to_owned()
         }
         (None, "min" | "max" | "minimum" | "maximum") if known == PARAM_KEYS => {
@@ -224,7 +234,8 @@ fn entries(
     place: &'static str,
     example: &'static str,
     errors: &mut Errors,
-) -> Vec<Entry> {
+) -> (Vec<Entry>, bool) {
+    let mut complete = true;
     let read = |input: ParseStream<'_>| {
         let mut entries = Vec::new();
         while !input.is_empty() {
@@ -234,6 +245,15 @@ fn entries(
                 entries.push(Entry { key, value });
             } else {
                 let wrong = skip_entry(input);
+                complete = false;
+                let text = wrong.to_string();
+                let effect = values::SIDE_EFFECTS
+                    .iter()
+                    .find(|word| place == "#[tool(...)]" && text == format!("\"{word}\""));
+                let example = effect.map_or_else(
+                    || example.to_owned(),
+                    |word| format!("side_effects = \"{word}\""),
+                );
                 errors.push(wrong, format!("expected a key in `{place}`, such as `{example}`"));
             }
             if input.is_empty() {
@@ -244,10 +264,10 @@ fn entries(
         Ok(entries)
     };
     match read.parse2(tokens) {
-        Ok(entries) => entries,
+        Ok(entries) => (entries, complete),
         Err(err) => {
             errors.handle::<(), _>(Err(err));
-            Vec::new()
+            (Vec::new(), false)
         }
     }
 }

@@ -130,18 +130,19 @@ const PRIMITIVES: [&str; 18] = [
 fn check_name(args: &ToolArgs, ident: &Ident, place: Place, errors: &mut Errors) -> Option<String> {
     let own = ident.unraw().to_string();
     // A method has no companion that could hide anything.
-    if place == Place::Free && args.handle.is_none() {
-        if let Some(hides) = what_it_hides(&own) {
-            errors.push(
-                ident,
-                format!(
-                    "a tool cannot be called `{own}`: the tool takes the function's name as a type \
-                     name too, which would hide {hides}\nhelp: rename the function and keep the \
-                     name with `#[tool(name = \"{own}\")]`"
-                ),
-            );
-            return None;
-        }
+    if place == Place::Free
+        && args.handle.is_none()
+        && let Some(hides) = what_it_hides(&own)
+    {
+        errors.push(
+            ident,
+            format!(
+                "a tool cannot be called `{own}`: the tool takes the function's name as a type \
+                 name too, which would hide {hides}\nhelp: rename the function and keep the name \
+                 with `#[tool(name = \"{own}\")]`"
+            ),
+        );
+        return None;
     }
     if let Some(name) = &args.name {
         let text = name.0.value();
@@ -404,7 +405,9 @@ fn check_param(
                 "parameter `{own}` has no description\nhelp: write a `///` comment above it, or `- \
                  {own}: ...` under `# Arguments` in the function's comment"
             );
-            if plain.is_some() {
+            if args.meant_description {
+                // The key in the wrong place was reported.
+            } else if plain.is_some() {
                 errors.push(&ident, message);
             } else {
                 asserted.push(Assertion { span: ident.span(), injected: true, message });
@@ -674,7 +677,7 @@ fn check_range(
         None => quote!(#krate::__private::Option::None),
     };
     let (low, high) = (end(low), end(high));
-    ok.then(|| quote!(|| #krate::__private::Range::of::<#owned>(#low, #high, #inclusive)))
+    ok.then(|| quote!(|| #krate::__private::Range::of::<#owned, _>(#low, #high, #inclusive)))
 }
 
 /// Adds the list of arguments to the comment, where rustdoc and editors show it.

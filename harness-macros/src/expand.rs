@@ -1,13 +1,13 @@
 //! Writes the tokens: constants only, names that no user has, and `__private` paths only.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use quote::{format_ident, quote};
 use syn::{Path, Visibility, ext::IdentExt as _};
 
 use crate::{
     docs::Text,
     model::{Assertion, Default, Output, Param, Passed, Tool},
-    types::replace_self,
+    types::{at, replace_self},
 };
 
 /// The path of `harness` as the user's package knows it, or what is wrong.
@@ -75,10 +75,7 @@ fn wrap(
     let about = format!("The tool `{}`.", handle.unraw());
     quote! {
         #krate::methods_need_toolset_on_the_impl_block! {
-            #[doc = #about]
-            #visibility enum #ident {}
-            #allow
-            impl #ident {
+            #about #visibility #ident #allow {
                 /// What is declared, known in `const` context.
                 pub const TOOL: &'static #private::ToolDef = #definition;
                 /// The tool itself.
@@ -86,7 +83,6 @@ fn wrap(
                     Self::TOOL.tool()
                 }
             }
-            #krate::__collect! { #ident }
         }
     }
 }
@@ -135,9 +131,8 @@ fn description(tool: &Tool, krate: &TokenStream) -> (Option<TokenStream>, TokenS
                 tool.name
             );
             let span = tool.description.span;
-            let assertion = quote_spanned! {span=>
-                const _: () = ::core::assert!(!#krate::__private::is_blank(__DESCRIPTION), #message);
-            };
+            let rule = quote!(#krate::__private::rule(!#krate::__private::is_blank(__DESCRIPTION), #message));
+            let assertion = at(span, quote!(const _: () = #rule;));
             let constant = quote! {
                 const __DESCRIPTION: &str = #expr;
                 #assertion
@@ -214,13 +209,16 @@ fn parameter(
     let range = range.map(|range| quote!(.within(#range)));
     let assertions = asserted.iter().map(|Assertion { span, injected, message }| {
         let not = (!injected).then(|| quote!(!));
-        let message = message.replace('{', "{{").replace('}', "}}");
-        quote_spanned! {*span=> const _: () = ::core::assert!(#not #constant.def.is_injected(), #message); }
+        // All at the user's place, and the rule itself is track_caller: the error stands there.
+        at(*span, quote! { const _: () = #krate::__private::rule(#not #constant.def.is_injected(), #message); })
     });
+    let place = owned.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
+    let make = at(place, quote!(#private::param));
+    let arguments = at(place, quote!((#name, #description)));
     quote! {
         #function
         const #constant: #private::Param<#owned> =
-            #private::param::<#owned, _>(#name, #description)#default #range;
+            #make::<#owned, _>#arguments #default #range;
         #(#assertions)*
     }
 }
@@ -244,16 +242,19 @@ fn run(
         }
     });
     let passed: Vec<TokenStream> = passed.collect();
-    let (receiver, invoked) = match self_type {
-        None => (None, quote!(#ident(#(#passed),*))),
-        Some(ty) if tool.is_method => (
-            Some(quote!(let #this = #call.receiver();)),
-            quote!(<#ty>::#ident(#this.get::<#ty>(), #(#passed),*)),
-        ),
-        Some(ty) => (None, quote!(<#ty>::#ident(#(#passed),*))),
+    // The call stands where the function's name stands: so does the error about its future.
+    let receiver = tool.is_method.then(|| quote!(let #this = #call.receiver();));
+    let function = match self_type {
+        Some(ty) => at(ident.span(), quote!(<#ty>::#ident)),
+        None => quote!(#ident),
     };
+    let held = self_type.filter(|_| tool.is_method).map(|ty| quote!(#this.get::<#ty>(),));
+    let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#held #(#passed),*));
+    arguments.set_span(ident.span());
+    let invoked = quote!(#function #arguments);
     let invoked = if tool.is_async {
-        let is_send = quote_spanned!(ident.span()=> #krate::__private::is_send);
+        // The error about a future that is not `Send` stands where this path stands.
+        let is_send = at(ident.span(), quote!(#krate::__private::is_send));
         quote!(#is_send(#invoked).await)
     } else {
         invoked
@@ -265,24 +266,24 @@ fn run(
     let answer = match &tool.output {
         Output::Plain(ty) => {
             let ty = self_replaced(ty);
-            quote!(#private::answer::<#ty, _, _>(#private::Plain, #invoked))
+            quote!(#private::Plain.answer::<#ty, _>(#invoked))
         }
         Output::Result(ok, err) => {
             let (ok, err) = (self_replaced(ok), self_replaced(err));
             quote! {
                 #[allow(unused_imports)]
-                use #private::{WithCauses as _, WithWords as _};
+                use #private::{WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;
-                #private::answer_result::<#ok, #err, _, _>((&#private::Failing::<#err>::NEW).form(), #out)
+                (&&&#private::Failing::<#err>::NEW).form().answer_result::<#ok, #err, _>(#out)
             }
         }
         Output::Asked(ty) => {
             let ty = self_replaced(ty);
             quote! {
                 #[allow(unused_imports)]
-                use #private::{Otherwise as _, WithCauses as _, WithWords as _};
+                use #private::{Otherwise as _, WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;
-                #private::answer::<#ty, _, _>((&#private::Kind::of(&#out).failing()).form(), #out)
+                (&&&#private::Kind::of(&#out).failing()).form().answer::<#ty, _>(#out)
             }
         }
     };

@@ -127,9 +127,7 @@ fn other_kind(item: &TokenStream) -> Option<(&'static str, Span)> {
                     "const" | "extern" | "async" | "unsafe" | "safe" | "default" | "auto" => {
                         continue;
                     }
-                    _ if matches!(&next, Some(TokenTree::Punct(punct)) if punct.as_char() == '!') => {
-                        "a macro call"
-                    }
+                    _ if is_macro_call(next.as_ref(), &tokens) => "a macro call",
                     _ => "an expression",
                 };
                 let at = if kind == "an `impl` block" { ident.span() } else { span };
@@ -142,6 +140,17 @@ fn other_kind(item: &TokenStream) -> Option<(&'static str, Span)> {
         }
     }
     Some(("this", Span::call_site()))
+}
+
+/// Whether `!` follows, behind the rest of a path.
+fn is_macro_call(
+    next: Option<&TokenTree>,
+    rest: &std::iter::Peekable<proc_macro2::token_stream::IntoIter>,
+) -> bool {
+    let is = |token: &TokenTree, mark| matches!(token, TokenTree::Punct(p) if p.as_char() == mark);
+    let is_path = |token: &TokenTree| is(token, ':') || matches!(token, TokenTree::Ident(_));
+    next.is_some_and(|next| is(next, '!') || is_path(next))
+        && rest.clone().find(|token| !is_path(token)).is_some_and(|token| is(&token, '!'))
 }
 
 /// Whether `extern "C" { .. }` follows; passes over the ABI.

@@ -15,6 +15,8 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     match signature::read(&item) {
         Item::Function(function) => expand_function(attribute, *function, errors),
+        // rustc refuses attributes on expressions by itself, and more tokens would only confuse it.
+        Item::Other("an expression", _) => item,
         Item::Other(kind, span) => {
             let help = match kind {
                 "an `impl` block" => {
@@ -44,9 +46,9 @@ fn expand_function(
     let found = expand::crate_path(written.krate.as_ref(), "tool");
     // A crate path that is wrong was reported; `::harness` is as good as any for what follows.
     let krate = found.clone().unwrap_or_else(|_| quote!(::harness));
-    if !function.has_body() {
+    if !function.has_body() && function.signature.receiver().is_none() {
         errors.push(
-            &function.signature.fn_token,
+            function.signature.fn_token,
             "a tool needs a body: this is only a declaration\nhelp: put `#[tool]` on the function \
              that has one",
         );

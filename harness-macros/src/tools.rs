@@ -5,6 +5,7 @@ use quote::quote;
 use syn::{
     Attribute, Path,
     parse::{ParseStream, Parser as _},
+    spanned::Spanned as _,
 };
 
 use crate::{diagnostics::Errors, expand};
@@ -25,6 +26,11 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
     }
     let (attributes, paths): (Vec<_>, Vec<_>) =
         entries.iter().map(|Entry { attributes, path }| (quote!(#(#attributes)*), path)).unzip();
+    // A type that is no tool is underlined, and not the whole list.
+    let made = paths.iter().map(|path| {
+        let method = crate::types::at(path.span(), quote!(tool));
+        quote!(<#path>::#method())
+    });
     let unique = match paths.as_slice() {
         [first, _, ..] if attributes.iter().all(TokenStream::is_empty) => {
             // The rule hangs on a definition, so that no path of `harness` is needed.
@@ -35,7 +41,7 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
     quote! {{
         #errors
         #unique
-        ::std::vec::Vec::from([#(#attributes <#paths>::tool()),*])
+        ::std::vec::Vec::from([#(#attributes #made),*])
     }}
 }
 
@@ -103,7 +109,9 @@ fn explain(tokens: &TokenStream) -> String {
             let path: TokenStream = rest.iter().cloned().collect();
             format!("list the tool by its name, without `&`\nhelp: `{}`", crate::types::show(path))
         }
-        [] => format!("expected a tool before the comma\n{help}"),
+        [TokenTree::Punct(comma)] if comma.as_char() == ',' => {
+            format!("expected a tool before the comma\n{help}")
+        }
         _ => format!("expected the path of a tool\n{help}"),
     }
 }

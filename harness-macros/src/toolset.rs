@@ -84,7 +84,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
 fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
     match signature::read(item) {
         Item::Function(function) => errors.push(
-            &function.signature.fn_token,
+            function.signature.fn_token,
             "`#[toolset]` goes on an `impl` block, not on a function\nhelp: put `#[tool(...)]` on \
              the function",
         ),
@@ -244,14 +244,14 @@ impl Block {
             }
             errors.append(own);
         }
-        if !marked {
+        if !marked && self.trait_for.is_none() {
             let has_macro = self.members.iter().any(|member| match member {
                 Member::Other(tokens) => tokens.to_string().contains('!'),
                 Member::Function(_) => false,
             });
             let hidden = if has_macro { "; what a macro writes here cannot be seen" } else { "" };
             errors.push(
-                &self.impl_token,
+                self.impl_token,
                 format!(
                     "this toolset has no tool\nhelp: put `#[tool(side_effects = \"...\")]` on the \
                      methods that the model may call{hidden}"

@@ -114,8 +114,7 @@ pub(crate) fn parameter(
             let reference = is_option_of_reference(path)?;
             let owned = lent(name, reference, krate, errors)?;
             let elem = owned_lifetimes(&reference.elem);
-            let span = path.span();
-            let option = quote::quote_spanned!(span=> #krate::__private::Option);
+            let option = at(path.span(), quote!(#krate::__private::Option));
             Some((quote!(#option<#owned>), Passed::LentOption(elem)))
         }
         Type::Path(TypePath { path, .. }) if path.is_ident("str") => {
@@ -123,7 +122,7 @@ pub(crate) fn parameter(
             errors.leave_to_rustc();
             None
         }
-        Type::Slice(_) | Type::TraitObject(_) | Type::Infer(_) => {
+        Type::Slice(_) | Type::TraitObject(_) | Type::Infer(_) | Type::Never(_) => {
             errors.leave_to_rustc();
             None
         }
@@ -180,9 +179,18 @@ fn lent(
     // the last that of the last token of `T`.
     let first = reference.and_token.span();
     let last = elem.clone().into_iter().last().map_or(first, |token| token.span());
-    let head = quote::quote_spanned!(first=> #krate::__private::Owned<);
+    let head = at(first, quote!(#krate::__private::Owned<));
     let tail = quote::quote_spanned!(last=> >);
     ok.then(|| quote!(#head #elem #tail))
+}
+
+/// The same tokens at another place.
+pub(crate) fn at(span: Span, tokens: TokenStream) -> TokenStream {
+    let place = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    tokens.into_iter().map(place).collect()
 }
 
 /// Containers of the standard library, whose arguments the model fills in as well. Of other
@@ -201,10 +209,11 @@ fn check_inside(name: &str, ty: &Type, errors: &mut Errors) -> bool {
             return check_path(name, path, errors);
         }
         Type::Tuple(tuple) => {
-            return tuple
-                .elems
-                .iter()
-                .fold(true, |ok, elem| check_inside(name, elem, errors) && ok);
+            let mut ok = true;
+            for elem in &tuple.elems {
+                ok &= check_inside(name, elem, errors);
+            }
+            return ok;
         }
         Type::Array(array) => return check_inside(name, &array.elem, errors),
         Type::Slice(slice) => return check_inside(name, &slice.elem, errors),
@@ -218,8 +227,7 @@ fn check_inside(name: &str, ty: &Type, errors: &mut Errors) -> bool {
         Type::TraitObject(_) => ("a trait object", "name the type itself, or an enum of the types"),
         Type::FnPtr(_) => ("a function", "take a name, and choose the function in the body"),
         Type::Ptr(_) => ("a raw pointer", "take the value itself"),
-        Type::Never(_) => ("`!`", "a value of it does not exist"),
-        Type::Infer(_) => {
+        Type::Never(_) | Type::Infer(_) => {
             errors.leave_to_rustc();
             return false;
         }
@@ -259,6 +267,16 @@ fn check_path(name: &str, path: &Path, errors: &mut Errors) -> bool {
             format!(
                 "`{name}` cannot be `{word}`: JSON numbers are read as 64 bits\nhelp: take \
                  `{shorter}`, or a `String` and parse it"
+            ),
+        );
+        return false;
+    }
+    if word == "Rc" && only_argument(path).is_some() {
+        errors.push(
+            path,
+            format!(
+                "`{name}` cannot be an `Rc`: a call may run on another thread\nhelp: take `Arc`, \
+                 or the value itself"
             ),
         );
         return false;

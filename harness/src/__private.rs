@@ -8,11 +8,9 @@ pub use serde_json::Value;
 pub use crate::tool::{
     SideEffect, SideEffects, Tool, ToolDef,
     call::{Call, Shared, share},
-    def::{Param, ParamDef, SchemaCell, is_blank, param},
+    def::{Param, ParamDef, SchemaCell, is_blank, param, rule},
     json::{JsonOf, NoJson},
     param::{Lent, Owned, ToolParam},
     range::{Range, Ranged},
-    returned::{
-        Failing, Kind, Otherwise, Plain, WithCauses, WithWords, answer, answer_result, is_send,
-    },
+    returned::{Failing, Kind, Otherwise, Plain, WithCauses, WithOwnForm, WithWords, is_send},
 };

@@ -39,7 +39,7 @@
 //!
 //! # Modules, in reading order
 //!
-//! [`message`] what is said · [`tool`] what can be done · [`provider`] who answers · [`policy`] what
+//! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`policy`] what
 //! is refused · [`journal`] what survives · [`agent`] the loop · [`error`] what goes wrong
 //!
 //! # What it is not
@@ -98,7 +98,13 @@ pub use crate::{
 #[doc(hidden)]
 #[macro_export]
 macro_rules! methods_need_toolset_on_the_impl_block {
-    ($($items:tt)*) => { $($items)* };
+    ($about:literal $visibility:vis $name:ident $(#[$allow:meta])? { $($items:tt)* }) => {
+        #[doc = $about]
+        $visibility enum $name {}
+        $(#[$allow])?
+        impl $name { $($items)* }
+        $crate::__collect! { $name }
+    };
 }
 
 /// Adds a tool to those of the program, if the feature `collect` is on.

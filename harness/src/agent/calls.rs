@@ -34,10 +34,17 @@ pub(super) type Report = (String, String);
 
 /// What the calls of a run are given: kept for as long as they run, for what a tool has put out
 /// so far is part of the truth about a call that is stopped.
-#[derive(Default)]
-pub(super) struct Contexts(HashMap<String, ToolContext>);
+pub(super) struct Contexts {
+    of_calls: HashMap<String, ToolContext>,
+    /// How long a call of this run may take, if the run says so.
+    time: Option<Duration>,
+}
 
 impl Contexts {
+    pub(super) fn new(time: Option<Duration>) -> Self {
+        Self { of_calls: HashMap::new(), time }
+    }
+
     /// What a call is given when it runs.
     pub(super) fn make(
         &mut self,
@@ -53,24 +60,25 @@ impl Contexts {
             .for_call(call.id())
             .with_idempotency_key(idempotency_key(transcript, call))
             .with_cancellation(stop.child_token())
+            .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
             .with_watch(move |message| {
                 // Nobody listens any more once the run is over.
                 let _ = reports.send((id.clone(), message.to_owned()));
             });
-        self.0.insert(call.id().to_owned(), context.clone());
+        self.of_calls.insert(call.id().to_owned(), context.clone());
         context
     }
 
     /// Forgets the calls of a turn that is over.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.of_calls.clear();
     }
 
     /// The result of a call that was stopped, with what its tool had put out until then.
-    pub(super) fn with_kept_output(&self, agent: &Agent, result: ToolResult) -> ToolResult {
+    pub(super) fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
         let stopped =
             matches!(result.outcome(), CallOutcome::StoppedReading | CallOutcome::InDoubt);
-        let kept = self.0.get(result.call_id()).and_then(ToolContext::kept_output);
+        let kept = self.of_calls.get(result.call_id()).and_then(ToolContext::output_so_far);
         let Some(kept) = kept.filter(|_| stopped) else { return result };
         let limit = agent.tools().limits().output;
         let kept = if kept.len() > limit { cut(&kept, limit, "") } else { kept };

@@ -75,6 +75,32 @@ impl Chat {
         Sending::borrowed(self, message.into())
     }
 
+    /// Goes on with a run that was stopped, from its last complete fact: what the tools have
+    /// answered stands, and only the model is asked again. If its reply broke off in the middle,
+    /// it is told so and continues there. Await it for the reply.
+    ///
+    /// The run fails at once if there is nothing to go on with, since the model has answered.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([
+    ///     reply().text("Once upon a").cut(),
+    ///     reply().text("time, there was a crab."),
+    /// ]);
+    /// let mut chat = Agent::builder(model).build()?.chat();
+    /// let stopped = chat.send("Tell me a story.").await.unwrap_err();
+    /// assert_eq!(stopped.text(), "Once upon a\n\n[interrupted]");
+    /// assert_eq!(chat.resume().await?.text(), "time, there was a crab.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn resume(&mut self) -> Sending<'_> {
+        Sending::resuming(self)
+    }
+
     /// What was said so far. It can be sent.
     pub fn transcript(&self) -> &Transcript {
         self.machine.transcript()
@@ -99,6 +125,7 @@ impl Chat {
             }
             Entry::Given { .. }
             | Entry::UserSaid { .. }
+            | Entry::Resumed { .. }
             | Entry::CallDecided { .. }
             | Entry::CallStarted { .. }
             | Entry::CallFinished { .. } => {}

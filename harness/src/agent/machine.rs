@@ -6,7 +6,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Decision, Entry, InterruptCause},
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    provider::{StopReason, Usage},
+    provider::{StopReason, Usage, breaks_off},
     tool::SideEffects,
 };
 
@@ -49,6 +49,7 @@ pub struct Machine {
     usage: Usage,
     begun_at: usize,
     untouched: bool,
+    answered_by: Option<(String, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -103,6 +104,7 @@ impl Machine {
             usage: Usage::default(),
             begun_at: 0,
             untouched: true,
+            answered_by: None,
         }
     }
 
@@ -124,6 +126,40 @@ impl Machine {
     /// At which message of the transcript this run began.
     pub fn begun_at(&self) -> usize {
         self.begun_at
+    }
+
+    /// Who gave the last answer: the provider, and its model.
+    pub fn answered_by(&self) -> Option<(&str, &str)> {
+        self.answered_by.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
+    }
+
+    /// The fact with which a run that had stopped goes on.
+    ///
+    /// # Errors
+    /// Fails if there is nothing to go on with: nothing was said, the model has answered to the
+    /// end, or calls wait for their results.
+    pub fn resumption(&self) -> Result<Entry, Error> {
+        let Some(last) = self.transcript.messages().last() else {
+            return Err(cannot("there is nothing to resume: nothing was said yet; `send` begins"));
+        };
+        let broke_off = match self.phase {
+            Phase::Calling(_) => {
+                return Err(cannot("a run cannot be resumed while calls wait for results"));
+            }
+            Phase::Ended(Some(Outcome::Answered)) => false,
+            Phase::Ended(Some(_)) | Phase::Asking => true,
+            // The conversation was kept elsewhere: only its last words can tell.
+            Phase::Ended(None) => breaks_off(last),
+        };
+        match last.role() {
+            Role::User | Role::Tool => Ok(Entry::Resumed { message: None }),
+            Role::Assistant if broke_off => {
+                Ok(Entry::Resumed { message: Some(Message::user(GO_ON)) })
+            }
+            Role::Assistant => Err(cannot(
+                "there is nothing to resume: the model has answered; `send` says something new",
+            )),
+        }
     }
 
     /// Takes a fact.
@@ -156,7 +192,29 @@ impl Machine {
                 self.usage = Usage::default();
                 self.phase = Phase::Asking;
             }
-            Entry::ModelReplied { message, stop, usage, .. } => {
+            Entry::Resumed { message } => {
+                let due = self.resumption()?;
+                let begun_at = self.transcript.messages().len();
+                match (message, due) {
+                    (None, Entry::Resumed { message: None }) => {}
+                    (Some(message), Entry::Resumed { message: Some(_) })
+                        if message.role() == Role::User =>
+                    {
+                        self.transcript.push(message.clone())?;
+                    }
+                    _ => {
+                        return Err(cannot(
+                            "a run resumes with a message of the user exactly if the \
+                             conversation ends with the model's words",
+                        ));
+                    }
+                }
+                self.begun_at = begun_at;
+                self.turns = 0;
+                self.usage = Usage::default();
+                self.phase = Phase::Asking;
+            }
+            Entry::ModelReplied { message, stop, usage, provider, model } => {
                 self.asking("the model cannot reply")?;
                 let ended = match stop {
                     StopReason::Complete | StopReason::ToolCalls => Then::End(Outcome::Answered),
@@ -168,6 +226,7 @@ impl Machine {
                 self.said(message.as_ref(), called, ended)?;
                 self.turns = self.turns.saturating_add(1);
                 self.usage.add(usage);
+                self.answered_by = Some((provider.clone(), model.clone()));
             }
             Entry::Interrupted { message, usage, cause } => {
                 let outcome = match cause {
@@ -349,6 +408,10 @@ impl Machine {
         };
     }
 }
+
+/// What the model is told when its reply broke off.
+const GO_ON: &str = "Your reply above was cut off before it was complete. Go on from where it \
+                     breaks off, without repeating what is there.";
 
 /// What the model is told of a call that was stopped while it ran.
 pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {

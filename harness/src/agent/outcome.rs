@@ -61,37 +61,59 @@ impl Remains {
 
 /// The model's answer.
 #[derive(Clone, Debug)]
-pub struct Reply(Remains);
+pub struct Reply {
+    remains: Remains,
+    provider: String,
+    model: String,
+}
 
 impl Reply {
     pub(super) fn new(run: Transcript, begun_at: usize, usage: Usage, turns: u32) -> Self {
-        Self(Remains::of(run, begun_at, usage, turns))
+        let remains = Remains::of(run, begun_at, usage, turns);
+        Self { remains, provider: String::new(), model: String::new() }
+    }
+
+    pub(super) fn answered_by(mut self, who: Option<(&str, &str)>) -> Self {
+        let (provider, model) = who.unwrap_or_default();
+        provider.clone_into(&mut self.provider);
+        model.clone_into(&mut self.model);
+        self
+    }
+
+    /// Who gave the answer, such as `anthropic`: behind a fallback, the one that was up.
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// The model that gave the answer, as the vendor names it.
+    pub fn model(&self) -> &str {
+        &self.model
     }
 
     /// The words of the answer.
     pub fn text(&self) -> &str {
-        &self.0.text
+        &self.remains.text
     }
 
     /// Tokens of all turns of the run.
     pub fn usage(&self) -> Usage {
-        self.0.usage
+        self.remains.usage
     }
 
     /// How many answers of the model came to their end.
     pub fn turns(&self) -> u32 {
-        self.0.turns
+        self.remains.turns
     }
 
     /// The conversation up to and with the answer.
     pub fn transcript(&self) -> &Transcript {
-        &self.0.transcript
+        &self.remains.transcript
     }
 }
 
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.text)
+        f.write_str(&self.remains.text)
     }
 }
 

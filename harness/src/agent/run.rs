@@ -1,6 +1,8 @@
 //! The driver: does what the machine says and writes down what happened. However it ends, also by
 //! being dropped or by a panic, the conversation can be sent afterwards and tells the truth.
 
+use std::time::Duration;
+
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -8,13 +10,12 @@ use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
     calls::{Contexts, Report},
     early::Early,
-    sending::{Stops, Watch},
+    sending::{Opening, Stops, Watch},
 };
 use crate::{
     error::Error,
     journal::{Decision, Entry, InterruptCause},
-    message::Message,
-    provider::{Accumulator, Usage},
+    provider::{Accumulator, Ledger, Usage},
 };
 
 /// One run, from a message of the user to its end. `turn` asks the model, `calls` runs what it
@@ -35,12 +36,19 @@ pub(super) struct Run<'a> {
     pub(super) contexts: Contexts,
     /// What running tools say of how far they have come.
     pub(super) reports: (UnboundedSender<Report>, UnboundedReceiver<Report>),
+    /// What failures have cost this run.
+    pub(super) ledger: Ledger,
     /// The first thing that failed.
     error: Option<Error>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(chat: &'a mut Chat, watch: Option<Box<Watch<'a>>>, stops: Stops) -> Self {
+    pub(super) fn new(
+        chat: &'a mut Chat,
+        watch: Option<Box<Watch<'a>>>,
+        stops: Stops,
+        tool_time: Option<Duration>,
+    ) -> Self {
         let Stops { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
         Self {
@@ -51,14 +59,19 @@ impl<'a> Run<'a> {
             over,
             answer: None,
             early: Early::default(),
-            contexts: Contexts::default(),
+            contexts: Contexts::new(tool_time),
             reports: unbounded_channel(),
+            ledger: Ledger::default(),
             error: None,
         }
     }
 
-    pub(super) async fn drive(mut self, message: Message) -> Result<Reply, Stopped> {
-        let outcome = match self.chat.record(&Entry::UserSaid { message }) {
+    pub(super) async fn drive(mut self, opening: Opening) -> Result<Reply, Stopped> {
+        let fact = match opening {
+            Opening::Say(message) => Ok(Entry::UserSaid { message }),
+            Opening::Resume => self.chat.machine.resumption(),
+        };
+        let outcome = match fact.and_then(|fact| self.chat.record(&fact)) {
             Ok(()) => self.go().await,
             Err(error) => self.fail(error),
         };
@@ -133,7 +146,7 @@ impl<'a> Run<'a> {
         for fact in facts {
             let fact = match fact {
                 Entry::CallFinished { result } => {
-                    let result = contexts.with_kept_output(&chat.agent, result);
+                    let result = contexts.with_output_so_far(&chat.agent, result);
                     Entry::CallFinished { result }
                 }
                 other => other,
@@ -174,7 +187,10 @@ impl<'a> Run<'a> {
         let (transcript, begun_at) = (machine.transcript().clone(), machine.begun_at());
         let (usage, turns) = (machine.usage(), machine.turns());
         match outcome {
-            Outcome::Answered => Ok(Reply::new(transcript, begun_at, usage, turns)),
+            Outcome::Answered => {
+                let reply = Reply::new(transcript, begun_at, usage, turns);
+                Ok(reply.answered_by(machine.answered_by()))
+            }
             Outcome::TurnLimit
             | Outcome::Truncated
             | Outcome::Refused

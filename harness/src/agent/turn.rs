@@ -43,11 +43,14 @@ impl Run<'_> {
     /// Reads the stream to its end, and starts the calls that may start while it goes on. The
     /// connection is closed when this returns.
     async fn hear(&mut self) -> Result<Heard, Error> {
-        let Self { chat, watch, cancellation, over, answer, early, contexts, reports, .. } = self;
+        let Self {
+            chat, watch, cancellation, over, answer, early, contexts, reports, ledger, ..
+        } = self;
         let agent = chat.agent.clone();
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
-            .with_tools(agent.tools().schemas());
+            .with_tools(agent.tools().schemas())
+            .with_ledger(Some(ledger));
         let answer = answer.insert(Accumulator::default());
         let mut stream = agent.provider().stream(request);
         loop {
@@ -82,7 +85,22 @@ impl Run<'_> {
                     answer.written_call(*block)
                 }
                 StreamEvent::ToolCallEnd { block } => answer.written_call(*block),
+                StreamEvent::Retrying { attempt, of, wait, cause } => {
+                    let (attempt, of, wait) = (*attempt, *of, *wait);
+                    tell(watch, Event::Retrying { attempt, of, wait, cause });
+                    None
+                }
+                StreamEvent::FallingBack { from, to, cause } => {
+                    tell(watch, Event::FallingBack { from, to, cause });
+                    None
+                }
+                StreamEvent::Discarded { cause } => {
+                    early.clear();
+                    tell(watch, Event::Discarded { cause });
+                    None
+                }
                 StreamEvent::Started { .. }
+                | StreamEvent::AnsweredBy { .. }
                 | StreamEvent::ToolCallStart { .. }
                 | StreamEvent::ToolCallDelta { .. }
                 | StreamEvent::Vendor { .. }
@@ -117,14 +135,14 @@ impl Run<'_> {
         let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
         };
-        let ProviderResponse { message, stop, usage, id: _, model } = answer.finish()?;
-        let provider = self.chat.agent.provider();
+        let ProviderResponse { message, stop, usage, id: _, model, provider } = answer.finish()?;
+        let asked = self.chat.agent.provider();
         let entry = Entry::ModelReplied {
             message,
             stop,
             usage,
-            provider: provider.name().to_owned(),
-            model: model.unwrap_or_else(|| provider.model().to_owned()),
+            provider: provider.unwrap_or_else(|| asked.name().to_owned()),
+            model: model.unwrap_or_else(|| asked.model().to_owned()),
         };
         self.chat.record(&entry)?;
         self.emit(Event::TurnEnded { turn, stop, usage: &usage });

@@ -25,6 +25,12 @@ pub enum Entry {
         /// What was said.
         message: Message,
     },
+    /// A run that had stopped goes on from the last complete fact; a run begins.
+    Resumed {
+        /// What the model is told, if it is its own reply that broke off: a conversation that ends
+        /// with the model's words is not one that it can be asked to continue.
+        message: Option<Message>,
+    },
     /// The model answered to the end.
     ModelReplied {
         /// What it said; `None` if there is nothing to keep.

@@ -44,7 +44,10 @@ pub struct Accumulator {
     parts: Vec<Part>,
     id: Option<String>,
     model: Option<String>,
+    provider: Option<String>,
     usage: Usage,
+    /// Tokens of what was taken back.
+    discarded: Usage,
     stop: Option<StopReason>,
 }
 
@@ -76,7 +79,19 @@ impl Accumulator {
         match event {
             StreamEvent::Started { id, model } => {
                 self.id.clone_from(id);
-                self.model.clone_from(model);
+                if model.is_some() {
+                    self.model.clone_from(model);
+                }
+            }
+            StreamEvent::AnsweredBy { provider, model } => {
+                self.provider = Some(provider.clone());
+                self.model = Some(model.clone());
+            }
+            StreamEvent::Retrying { .. } | StreamEvent::FallingBack { .. } => {}
+            StreamEvent::Discarded { .. } => {
+                let mut discarded = self.discarded;
+                discarded.add(&self.usage);
+                *self = Self { discarded, ..Self::default() };
             }
             StreamEvent::TextDelta { block, text } => {
                 let part = self.part(
@@ -127,9 +142,16 @@ impl Accumulator {
         self.stop.is_some()
     }
 
-    /// Tokens counted so far.
+    /// Tokens counted so far, those of discarded beginnings among them.
     pub fn usage(&self) -> Usage {
-        self.usage
+        let mut usage = self.usage;
+        usage.add(&self.discarded);
+        usage
+    }
+
+    /// Who answers, where several could.
+    pub fn provider(&self) -> Option<&str> {
+        self.provider.as_deref()
     }
 
     /// The model that answers, as the vendor names it.
@@ -172,7 +194,8 @@ impl Accumulator {
     /// Fails as interrupted if the answer did not come to its end.
     pub fn finish(self) -> Result<ProviderResponse, Error> {
         let Some(stop) = self.stop else { return Err(cut_off()) };
-        let Self { parts, id, model, usage, .. } = self;
+        let usage = self.usage();
+        let Self { parts, id, model, provider, .. } = self;
         let blocks = parts.into_iter().filter(|part| match (stop, &part.said) {
             (StopReason::Refused, said) => matches!(said, Said::Text(_)),
             // Arguments that had not begun are not arguments that are empty.
@@ -182,7 +205,7 @@ impl Accumulator {
             _ => true,
         });
         let message = message_of(blocks.filter_map(Part::into_block).collect());
-        Ok(ProviderResponse { message, stop, usage, id, model })
+        Ok(ProviderResponse { message, stop, usage, id, model, provider })
     }
 
     /// What can be kept of an answer that was cut off: words, with a mark that they were cut;
@@ -308,6 +331,11 @@ impl Part {
 
 /// Follows words that were cut off.
 const MARK: &str = "\n\n[interrupted]";
+
+/// Whether a message ends with words that were cut off.
+pub(crate) fn breaks_off(message: &Message) -> bool {
+    matches!(message.blocks().last(), Some(Block::Text(text)) if text.text().ends_with(MARK))
+}
 
 fn message_of(blocks: Vec<Block>) -> Option<Message> {
     (!blocks.is_empty()).then(|| Message::assistant(blocks))

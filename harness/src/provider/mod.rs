@@ -3,21 +3,28 @@
 
 mod accumulate;
 mod event;
+mod ledger;
 mod limits;
 mod request;
 mod response;
 mod settings;
+mod speak;
 
 use std::sync::Arc;
 
-pub(crate) use self::accumulate::cut_off;
 pub use self::{
     accumulate::{Accumulator, accumulate},
     event::{StreamEvent, VendorPart},
+    ledger::{Ledger, Spent},
     limits::Limits,
     request::Request,
     response::{ProviderResponse, StopReason, Usage},
     settings::{Effort, Settings, ToolChoice},
+};
+pub(crate) use self::{
+    accumulate::{breaks_off, cut_off},
+    ledger::Attempt,
+    speak::{Speaker, speak},
 };
 use crate::error::Error;
 

@@ -1,6 +1,6 @@
 //! What a provider is asked.
 
-use super::Settings;
+use super::{Ledger, Settings};
 use crate::{
     error::Error,
     message::{Message, Transcript},
@@ -16,6 +16,7 @@ pub struct Request<'a> {
     messages: &'a [Message],
     tools: &'a [ToolSchema],
     settings: Option<&'a Settings>,
+    ledger: Option<&'a Ledger>,
 }
 
 impl<'a> Request<'a> {
@@ -24,7 +25,8 @@ impl<'a> Request<'a> {
     /// # Errors
     /// Fails if the transcript cannot be sent: see [`Transcript::sendable`].
     pub fn new(transcript: &'a Transcript) -> Result<Self, Error> {
-        Ok(Self { system: None, messages: transcript.sendable()?, tools: &[], settings: None })
+        let messages = transcript.sendable()?;
+        Ok(Self { system: None, messages, tools: &[], settings: None, ledger: None })
     }
 
     /// Adds the system prompt.
@@ -48,6 +50,13 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Adds the run's record of what failures have cost. Without one, each call has its own.
+    #[must_use]
+    pub fn with_ledger(mut self, ledger: Option<&'a Ledger>) -> Self {
+        self.ledger = ledger;
+        self
+    }
+
     /// The system prompt.
     pub fn system(&self) -> Option<&'a str> {
         self.system
@@ -66,5 +75,10 @@ impl<'a> Request<'a> {
     /// The tools, in a stable order.
     pub fn tools(&self) -> &'a [ToolSchema] {
         self.tools
+    }
+
+    /// The run's record of what failures have cost.
+    pub fn ledger(&self) -> Option<&'a Ledger> {
+        self.ledger
     }
 }

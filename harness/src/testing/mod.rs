@@ -30,8 +30,69 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Order is controlled with a [`Gate`], never with a sleep. Here a run is dropped in the middle of
+//! a word, and the conversation stays whole:
+//!
+//! ```
+//! use harness::{
+//!     Agent,
+//!     testing::{Gate, ScriptedProvider, outline, reply},
+//! };
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let gate = Gate::new();
+//! let model = ScriptedProvider::new([
+//!     reply().text("It is c").wait_for(&gate).text("old."),
+//!     reply().text("Cold, as I said."),
+//! ]);
+//! let agent = Agent::builder(model.clone()).build()?;
+//! let mut chat = agent.chat();
+//! tokio::select! {
+//!     _ = chat.send("Oslo?") => unreachable!("the gate is closed"),
+//!     () = gate.reached() => {}
+//! }
+//! assert_eq!(model.open_streams(), 0);
+//!
+//! chat.send("Pardon?").await?;
+//! assert!(outline(chat.transcript().messages()).contains("assistant: It is c"));
+//! model.assert_finished();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Tests of what goes over a socket want [`LoopbackServer`], with a body of the vendor's own shape
-//! from [`anthropic`], [`responses`] or [`chat`], and with the faults of [`Answer`].
+//! from [`anthropic`], [`responses`] or [`chat`], and with the faults of [`Answer`]:
+//!
+//! ```
+//! use harness::{
+//!     Agent, AnthropicProvider,
+//!     testing::{ClosedBy, LoopbackServer, anthropic},
+//! };
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let server = LoopbackServer::start([
+//!     anthropic::body().text("Cold.").answer(),
+//!     anthropic::body().text("Never heard.").answer().cut_at(400),
+//!     anthropic::error(401, "authentication_error", "invalid x-api-key"),
+//! ])
+//! .await?;
+//! let provider = AnthropicProvider::builder().api_key("key").base_url(server.url()).build()?;
+//! let agent = Agent::builder(provider).build()?;
+//!
+//! assert_eq!(agent.run("Oslo?").await?.text(), "Cold.");
+//! assert!(agent.run("Oslo?").await.is_err());
+//! let stopped = agent.run("Oslo?").await.unwrap_err();
+//! assert_eq!(stopped.error().unwrap().status(), Some(401));
+//!
+//! assert_eq!(server.requests()[0].header("x-api-key"), Some("key"));
+//! assert_eq!(server.requests()[0].json()["messages"][0]["content"][0]["text"], "Oslo?");
+//! assert_eq!(server.closed(0).await, ClosedBy::Server);
+//! server.assert_finished();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod anthropic;
 pub mod chat;

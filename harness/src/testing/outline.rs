@@ -53,6 +53,7 @@ fn line(block: &Block) -> String {
         Block::Text(text) => text.text().to_owned(),
         Block::Image(Image::Data { mime, .. }) => format!("image {mime}"),
         Block::Image(Image::Url { url }) => format!("image {url}"),
+        Block::ToolCall(call) if call.arguments().is_empty() => format!("call {}", call.name()),
         Block::ToolCall(call) => format!("call {} {}", call.name(), call.arguments()),
         Block::ToolResult(result) => {
             format!("{}: {}", outcome(result.outcome()), result.to_text())

@@ -247,7 +247,10 @@ impl ScriptedReply {
                             let part = VendorPart::Reasoning;
                             acts.say(cast, StreamEvent::Vendor { block, part, data });
                         }
-                        Err(err) => acts.queue.push_back(Act::Fail(err)),
+                        Err(err) => {
+                            acts.queue.push_back(Act::Fail(err));
+                            return acts.queue;
+                        }
                     }
                     // Thinking that follows is a block with a proof of its own.
                     acts.last = None;

@@ -261,10 +261,8 @@ impl Speech {
                 Act::Pause(time) => tokio::time::sleep(time).await,
                 Act::Wait(gate) => gate.pass().await,
                 Act::Stall => std::future::pending().await,
-                Act::Fail(err) => {
-                    self.acts.clear();
-                    return Some((Err(err), self));
-                }
+                // It is the last act.
+                Act::Fail(err) => return Some((Err(err), self)),
             }
         }
     }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 pub struct ToolContext {
     call_id: Arc<str>,
     idempotency_key: Arc<str>,
-    output: Arc<Mutex<String>>,
+    output: Arc<Mutex<Option<Box<OutputSoFar>>>>,
     cancellation: CancellationToken,
     deadline: Option<Instant>,
     progress: Progress,
@@ -105,16 +105,17 @@ impl ToolContext {
         &self.idempotency_key
     }
 
-    /// Keeps what the tool has put out so far, so that the model can be told of it if the call is
-    /// stopped. A call that runs to its end hands over its result as usual.
-    pub fn keep_output(&self, more: &str) {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner).push_str(more);
+    /// Says how to learn what the tool has put out so far, for the case that the call is stopped:
+    /// the model is then told of it. A call that runs to its end hands over its result as usual.
+    pub fn on_stop(&self, output_so_far: impl Fn() -> String + Send + Sync + 'static) {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        *output = Some(Box::new(output_so_far));
     }
 
-    /// What the tool has put out so far, if it has kept any.
-    pub fn kept_output(&self) -> Option<String> {
-        let kept = self.output.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        (!kept.is_empty()).then_some(kept)
+    /// What the tool has put out so far, if it has said how to learn that.
+    pub fn output_so_far(&self) -> Option<String> {
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.as_ref().map(|so_far| so_far()).filter(|text| !text.is_empty())
     }
 
     /// Cancelled when the tool is to stop.
@@ -188,6 +189,9 @@ impl<T> fmt::Debug for State<T> {
         write!(f, "State<{}>", type_name::<T>())
     }
 }
+
+/// Tells what a tool has put out so far.
+type OutputSoFar = dyn Fn() -> String + Send + Sync;
 
 /// Reads each report as it comes.
 type Watch = dyn Fn(&str) + Send + Sync;

@@ -220,6 +220,15 @@ pub const fn is_blank(text: &str) -> bool {
     text.trim_ascii().is_empty()
 }
 
+/// Stops the build with this message unless the rule holds.
+#[expect(clippy::panic, reason = "it only ever runs in a constant, where a panic is an error")]
+#[track_caller]
+pub const fn rule(holds: bool, message: &str) {
+    if !holds {
+        panic!("{}", message);
+    }
+}
+
 /// What a parameter declares.
 #[derive(Clone, Copy)]
 pub struct ParamDef {

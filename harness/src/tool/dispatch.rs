@@ -51,7 +51,7 @@ impl ToolRegistry {
                     let text = format!("the tool `{}` panicked: {words}", call.name());
                     (CallOutcome::Failed, vec![text.into()])
                 }
-                Attempt::TimedOut(after) => timed_out(tool, context, after),
+                Attempt::TimedOut(after, said) => timed_out(tool, after, said),
             };
             let content = capped(content, self.limits(), call.id()).await;
             return ToolResult::new(call.id(), outcome, content);
@@ -86,12 +86,14 @@ impl ToolRegistry {
             Some(Ok(Err(err))) => Attempt::Ended(Err(err)),
             Some(Err(panic)) => Attempt::Panicked(words_of(&*panic).to_owned()),
             None => {
+                let after = begun.elapsed();
                 drop(stop_at_the_end);
-                // What a tool says when it stops by itself is part of the truth.
-                if let Ok(Ok(Err(err))) = timeout(GRACE, &mut run).await {
-                    context.keep_output(&err.to_string());
-                }
-                Attempt::TimedOut(begun.elapsed())
+                // What a tool says when it stops by itself is the better part of the truth.
+                let said = match timeout(GRACE, &mut run).await {
+                    Ok(Ok(Err(err))) => Some(err.to_string()),
+                    Ok(Ok(Ok(_)) | Err(_)) | Err(_) => context.output_so_far(),
+                };
+                Attempt::TimedOut(after, said)
             }
         }
     }
@@ -109,7 +111,8 @@ impl ToolRegistry {
 enum Attempt {
     Ended(Result<Vec<ToolContent>, ToolError>),
     Panicked(String),
-    TimedOut(Duration),
+    /// After so long; with what the tool had to say.
+    TimedOut(Duration, Option<String>),
 }
 
 /// Reads the arguments; nothing and `null` are an empty object.
@@ -129,8 +132,8 @@ fn failed(call: &ToolCall, text: String) -> ToolResult {
 /// The truth about a call that took too long, with what it had said until then.
 fn timed_out(
     tool: &Tool,
-    context: &ToolContext,
     after: Duration,
+    said: Option<String>,
 ) -> (CallOutcome, Vec<ToolContent>) {
     let (outcome, truth) = if tool.side_effects().is_read_only() {
         (CallOutcome::StoppedReading, "It only reads, so nothing has changed.")
@@ -138,7 +141,7 @@ fn timed_out(
         (CallOutcome::InDoubt, "It may have partly run: check what it did before you repeat it.")
     };
     let text = format!("The call took longer than {after:.0?} and was stopped. {truth}");
-    let said = context.kept_output().map(ToolContent::Text);
+    let said = said.map(ToolContent::Text);
     (outcome, std::iter::once(ToolContent::Text(text)).chain(said).collect())
 }
 

@@ -93,7 +93,7 @@ impl Edge {
 
 impl Range {
     /// A range of `T` between these ends; one that is not there is open.
-    pub fn of<T: Ranged>(low: Option<T::Number>, high: Option<T::Number>, inclusive: bool) -> Self {
+    pub fn of<T: Ranged<Number = N>, N>(low: Option<N>, high: Option<N>, inclusive: bool) -> Self {
         let (low, high) = (low.map(T::edge), high.map(T::edge));
         // `..10` of integers is `..=9`, which every reader of a schema understands.
         match high {

@@ -166,36 +166,20 @@ fn chain(err: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// A type that a function with `#[tool]` can return. `Kind` says whether it can fail, and `Form`
-/// how its parts are handed over.
+/// A `Result` that a function with `#[tool]` can return, by whatever name.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be returned from a tool",
     label = "not a tool result",
-    note = "return `()`, `String`, `ToolContent`, `Vec<ToolContent>`, any type with `#[derive(serde::Serialize)]`, or a `Result` of one of these",
-    note = "in a `Result`, the error must implement `std::error::Error + Send + Sync + 'static` or at least `Display`"
+    note = "in the `Result`, return `()`, `String`, `ToolContent`, `Vec<ToolContent>` or any type with `#[derive(serde::Serialize)]`",
+    note = "its error must implement `std::error::Error + Send + Sync + 'static` or at least `Display`"
 )]
-pub trait Returned<Kind, Form> {
+pub trait IntoAnswer<ErrorForm, Form> {
     /// The answer to the call.
     fn into_answer(self) -> Result<ToolOutput, ToolError>;
 }
 
-/// Says that the function cannot fail.
-#[derive(Clone, Copy, Debug)]
-pub struct Plain;
-
-/// Says that the function can fail, with an error of this form.
-#[derive(Clone, Copy, Debug)]
-pub struct Fallible<ErrorForm>(PhantomData<ErrorForm>);
-
 #[diagnostic::do_not_recommend]
-impl<Form, T: IntoToolOutput<Form>> Returned<Plain, Form> for T {
-    fn into_answer(self) -> Result<ToolOutput, ToolError> {
-        self.into_output()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<T, E, Form, ErrorForm> Returned<Fallible<ErrorForm>, Form> for Result<T, E>
+impl<T, E, ErrorForm, Form> IntoAnswer<ErrorForm, Form> for Result<T, E>
 where
     T: IntoToolOutput<Form>,
     E: IntoToolError<ErrorForm>,
@@ -205,30 +189,50 @@ where
     }
 }
 
-/// The answer of a function that returns `T`.
-///
-/// # Errors
-/// Fails if the function did.
-pub fn answer<T: Returned<Kind, Form>, Kind, Form>(
-    _: Kind,
-    returned: T,
-) -> Result<ToolOutput, ToolError> {
-    returned.into_answer()
+/// Says that the function cannot fail.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl Plain {
+    /// The answer of a function that returns `T`.
+    ///
+    /// # Errors
+    /// Fails if the value cannot be put as JSON.
+    pub fn answer<T: IntoToolOutput<Form>, Form>(
+        self,
+        returned: T,
+    ) -> Result<ToolOutput, ToolError> {
+        returned.into_output()
+    }
 }
 
-/// The answer of a function that returns `Result<T, E>`, spelled out.
-///
-/// # Errors
-/// Fails if the function did.
-pub fn answer_result<T, E, Form, ErrorForm>(
-    _: Fallible<ErrorForm>,
-    returned: Result<T, E>,
-) -> Result<ToolOutput, ToolError>
-where
-    T: IntoToolOutput<Form>,
-    E: IntoToolError<ErrorForm>,
-{
-    returned.map_err(IntoToolError::into_error)?.into_output()
+/// Says that the function can fail, with an error of this form.
+#[derive(Clone, Copy, Debug)]
+pub struct Fallible<ErrorForm>(PhantomData<ErrorForm>);
+
+impl<ErrorForm> Fallible<ErrorForm> {
+    /// The answer of a function that returns some `Result`.
+    ///
+    /// # Errors
+    /// Fails if the function did.
+    pub fn answer<T: IntoAnswer<ErrorForm, Form>, Form>(
+        self,
+        returned: T,
+    ) -> Result<ToolOutput, ToolError> {
+        returned.into_answer()
+    }
+
+    /// The answer of a function that returns `Result<T, E>`, spelled out: the error about a type
+    /// names that type alone.
+    ///
+    /// # Errors
+    /// Fails if the function did.
+    pub fn answer_result<T: IntoToolOutput<Form>, E: IntoToolError<ErrorForm>, Form>(
+        self,
+        returned: Result<T, E>,
+    ) -> Result<ToolOutput, ToolError> {
+        returned.map_err(IntoToolError::into_error)?.into_output()
+    }
 }
 
 /// Asks a type whether it is a `Result`, so that an alias is as good as the name: the method of
@@ -271,8 +275,8 @@ impl Never {
     }
 }
 
-/// Asks an error type how it is handed over: a method with a bound on it is found before one
-/// behind another reference.
+/// Asks an error type how it is handed over. The answers are methods of one name behind a
+/// different number of references, and the one with the most is found first.
 #[derive(Debug)]
 pub struct Failing<E>(PhantomData<E>);
 
@@ -281,18 +285,23 @@ impl<E> Failing<E> {
     pub const NEW: Self = Self(PhantomData);
 }
 
-impl Failing<anyhow::Error> {
-    /// It is `anyhow`'s.
-    pub fn form(&self) -> Fallible<AsAnyhow> {
+/// What [`Failing`] says of the types that have a form of their own.
+pub trait WithOwnForm {
+    /// The form.
+    type Form;
+
+    /// It has a form of its own.
+    fn form(&self) -> Fallible<Self::Form> {
         Fallible(PhantomData)
     }
 }
 
-impl Failing<Box<dyn Error>> {
-    /// It stays in its thread.
-    pub fn form(&self) -> Fallible<AsLocal> {
-        Fallible(PhantomData)
-    }
+impl WithOwnForm for &&Failing<anyhow::Error> {
+    type Form = AsAnyhow;
+}
+
+impl WithOwnForm for &&Failing<Box<dyn Error>> {
+    type Form = AsLocal;
 }
 
 /// What [`Failing`] says of an error type.
@@ -303,7 +312,7 @@ pub trait WithCauses {
     }
 }
 
-impl<E: Into<Box<dyn Error + Send + Sync>>> WithCauses for Failing<E> {}
+impl<E: Into<Box<dyn Error + Send + Sync>>> WithCauses for &Failing<E> {}
 
 /// What [`Failing`] says of a type that is no error type.
 pub trait WithWords {
@@ -313,7 +322,7 @@ pub trait WithWords {
     }
 }
 
-impl<E> WithWords for &Failing<E> {}
+impl<E> WithWords for Failing<E> {}
 
 /// Stops the build at the name of a function whose future may not change its thread.
 pub fn is_send<F: Future + Send>(future: F) -> F {

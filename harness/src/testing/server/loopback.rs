@@ -4,6 +4,7 @@ use std::{
     fmt, io,
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use tokio::{
@@ -19,10 +20,14 @@ use super::{
     shared::{ClosedBy, Script, Seen, Shared},
 };
 
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// A server on the loopback that answers a script over real HTTP/1.1, records what it receives,
 /// and fails on demand as a network fails.
 ///
-/// It keeps connections open between requests. Dropping it stops it, with all its tasks.
+/// It keeps connections open between requests. Dropping it stops it: its tasks are aborted, and
+/// gone as soon as the runtime has run again.
 ///
 /// ```
 /// use harness::testing::{Answer, LoopbackServer, anthropic};
@@ -111,8 +116,12 @@ impl LoopbackServer {
     }
 
     /// Waits for the request of this number; the first one is 0.
+    ///
+    /// # Panics
+    /// Panics if it has not come after half a minute.
     pub async fn received(&self, request: usize) -> ReceivedRequest {
-        self.wait_for(|seen| seen.requests.get(request).cloned()).await
+        let what = format!("request {request} to come");
+        self.wait_for(&what, |seen| seen.requests.get(request).cloned()).await
     }
 
     /// How many connections were accepted so far.
@@ -127,20 +136,29 @@ impl LoopbackServer {
 
     /// Waits until the connection of this number is closed, and tells who closed it; the first
     /// one is 0. A client that closes while an answer is being spoken, or stalls, is noticed.
+    ///
+    /// # Panics
+    /// Panics if it is still open after half a minute.
     pub async fn closed(&self, connection: usize) -> ClosedBy {
-        self.wait_for(|seen| seen.connections.get(connection).copied().flatten()).await
+        let what = format!("connection {connection} to be closed");
+        self.wait_for(&what, |seen| seen.connections.get(connection).copied().flatten()).await
     }
 
-    async fn wait_for<T>(&self, look: impl Fn(&Seen) -> Option<T>) -> T {
+    /// A test that waits for what never comes is to fail with a reason, not to hang.
+    #[expect(clippy::panic, reason = "an assertion fails by panicking")]
+    async fn wait_for<T>(&self, what: &str, look: impl Fn(&Seen) -> Option<T>) -> T {
         let mut seen = self.shared.seen.subscribe();
+        // Real time: the runtime's clock may be paused, and then hours pass in no time.
+        let begun = Instant::now();
         loop {
             if let Some(found) = look(&seen.borrow_and_update()) {
                 return found;
             }
-            if seen.changed().await.is_err() {
-                // The sender lives in `self`, so it cannot be gone.
-                std::future::pending::<()>().await;
+            if begun.elapsed() > PATIENCE {
+                panic!("waited {PATIENCE:?} for {what}; {self:?}");
             }
+            // Whether something has changed or not: the next thing is to look.
+            let _ = tokio::time::timeout(Duration::from_secs(1), seen.changed()).await;
         }
     }
 
@@ -182,6 +200,7 @@ impl fmt::Debug for LoopbackServer {
         f.debug_struct("LoopbackServer")
             .field("url", &self.url())
             .field("requests", &self.shared.seen.borrow().requests.len())
+            .field("connections", &self.connections())
             .field("open_connections", &self.open_connections())
             .finish_non_exhaustive()
     }

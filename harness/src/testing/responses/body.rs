@@ -1,14 +1,14 @@
-//! Bodies as OpenAI's Responses API sends them, for the loopback server and for decoders.
-//! Made from the vendor's documentation of streaming events and of errors.
+//! The stream of one answer, from `response.created` to the event that ends it.
+//! What each item says is in `item`.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{
+use super::item::{Item, Status};
+use crate::testing::{
     Answer,
     events::{set, write_named},
-    pieces,
 };
 
 /// Begins the stream of one answer: add what the model says, in order.
@@ -34,28 +34,8 @@ pub fn body() -> Body {
     }
 }
 
-/// The answer to a request that failed: its status and the vendor's error object, as both of this
-/// vendor's APIs give it. `code` is the vendor's word for it, such as `rate_limit_exceeded`.
-///
-/// ```
-/// use harness::testing::responses;
-///
-/// let busy = responses::error(429, "rate_limit_exceeded", "Slow down").header("retry-after", "2");
-/// # let _ = busy;
-/// ```
-pub fn error(status: u16, code: &str, message: &str) -> Answer {
-    let kind = match status {
-        _ if code.contains("quota") => "insufficient_quota",
-        429 => "rate_limit_error",
-        500.. => "server_error",
-        _ => "invalid_request_error",
-    };
-    let error = json!({"message": message, "type": kind, "param": null, "code": code});
-    Answer::json(status, &json!({"error": error})).header("x-request-id", "req_01")
-}
-
 /// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
-/// [`LoopbackServer`](super::LoopbackServer) takes it as it is.
+/// [`LoopbackServer`](crate::testing::LoopbackServer) takes it as it is.
 ///
 /// Words, summaries and arguments come in several deltas, and everything that is said whole at an
 /// item's end is said there too. An item's id is made from its place: `msg_0`, `fc_1`, `rs_2`.
@@ -74,15 +54,6 @@ struct Usage {
     output: u64,
     cached: u64,
     reasoning: u64,
-}
-
-#[derive(Clone, Debug)]
-enum Item {
-    Text(String),
-    Refusal(String),
-    Call { call_id: String, name: String, arguments: String },
-    Reasoning { summary: Vec<String>, encrypted: String },
-    Whole(Value),
 }
 
 #[derive(Clone, Debug)]
@@ -225,14 +196,13 @@ impl Body {
         let mut output = Vec::new();
         for (index, item) in self.items.iter().enumerate() {
             let last = index + 1 == self.items.len();
-            let (status, ends) = match &self.end {
-                End::Incomplete(_) if last => ("incomplete", true),
-                End::Cut { in_item: true } if last => ("in_progress", false),
-                _ => ("completed", true),
+            let status = match &self.end {
+                End::Incomplete(_) if last => Status::Incomplete,
+                End::Cut { in_item: true } if last => Status::InProgress,
+                _ => Status::Completed,
             };
-            let done = item.done(index, status);
-            events.extend(item.events(index, &done, ends));
-            output.push(done);
+            events.extend(item.events(index, status));
+            output.push(item.at(index, status));
         }
         events.extend(self.ending(output));
         for (number, event) in events.iter_mut().enumerate() {
@@ -317,201 +287,6 @@ impl Body {
             "total_tokens": input + output,
         })
     }
-}
-
-impl Item {
-    fn id(&self, index: usize) -> String {
-        match self {
-            Self::Text(_) | Self::Refusal(_) => format!("msg_{index}"),
-            Self::Call { .. } => format!("fc_{index}"),
-            Self::Reasoning { .. } => format!("rs_{index}"),
-            Self::Whole(item) => {
-                item.get("id").and_then(Value::as_str).unwrap_or_default().to_owned()
-            }
-        }
-    }
-
-    /// The item as it is when it is done.
-    fn done(&self, index: usize, status: &str) -> Value {
-        let id = self.id(index);
-        match self {
-            Self::Text(text) => message(&id, status, &[text_part(text)]),
-            Self::Refusal(text) => {
-                message(&id, status, &[json!({"type": "refusal", "refusal": text})])
-            }
-            Self::Call { call_id, name, arguments } => json!({
-                "id": id,
-                "type": "function_call",
-                "status": status,
-                "arguments": arguments,
-                "call_id": call_id,
-                "name": name,
-            }),
-            Self::Reasoning { summary, encrypted } => {
-                let parts: Vec<Value> = summary.iter().map(|text| summary_part(text)).collect();
-                json!({
-                    "id": id,
-                    "type": "reasoning",
-                    "encrypted_content": encrypted,
-                    "summary": parts,
-                })
-            }
-            Self::Whole(item) => item.clone(),
-        }
-    }
-
-    /// The item as it is when it is added.
-    fn added(&self, index: usize) -> Value {
-        let id = self.id(index);
-        match self {
-            Self::Text(_) | Self::Refusal(_) => message(&id, "in_progress", &[]),
-            Self::Call { call_id, name, .. } => {
-                let (call_id, name) = (call_id.clone(), name.clone());
-                Self::Call { call_id, name, arguments: String::new() }.done(index, "in_progress")
-            }
-            Self::Reasoning { encrypted, .. } => {
-                let half = encrypted.chars().take(encrypted.chars().count() / 2).collect();
-                Self::Reasoning { summary: Vec::new(), encrypted: half }.done(index, "in_progress")
-            }
-            Self::Whole(item) => item.clone(),
-        }
-    }
-
-    fn events(&self, index: usize, done: &Value, ends: bool) -> Vec<Value> {
-        let mut events = vec![json!({
-            "type": "response.output_item.added",
-            "output_index": index,
-            "item": self.added(index),
-        })];
-        events.extend(match self {
-            Self::Text(text) => {
-                let part = Part { name: "output_text", field: "text", text };
-                part.events(&self.id(index), index, text_part, ends)
-            }
-            Self::Refusal(text) => {
-                let part = Part { name: "refusal", field: "refusal", text };
-                let whole = |text: &str| json!({"type": "refusal", "refusal": text});
-                part.events(&self.id(index), index, whole, ends)
-            }
-            Self::Call { arguments, .. } => call_events(&self.id(index), index, arguments, ends),
-            Self::Reasoning { summary, .. } => summary_events(&self.id(index), index, summary),
-            Self::Whole(_) => Vec::new(),
-        });
-        if ends {
-            let event = "response.output_item.done";
-            events.push(json!({"type": event, "output_index": index, "item": done}));
-        }
-        events
-    }
-}
-
-/// The one part of a message.
-struct Part<'a> {
-    name: &'static str,
-    field: &'static str,
-    text: &'a str,
-}
-
-impl Part<'_> {
-    fn events(
-        &self,
-        id: &str,
-        index: usize,
-        whole: impl Fn(&str) -> Value,
-        ends: bool,
-    ) -> Vec<Value> {
-        let Self { name, field, text } = self;
-        let event = |kind: String| json!({"type": kind, "item_id": id, "output_index": index, "content_index": 0});
-        let mut added = event("response.content_part.added".to_owned());
-        set(&mut added, "part", whole(""));
-        let mut events = vec![added];
-        for text in pieces::of_words(text) {
-            let mut delta = event(format!("response.{name}.delta"));
-            set(&mut delta, "delta", text);
-            if *name == "output_text" {
-                set(&mut delta, "logprobs", json!([]));
-            }
-            set(&mut delta, "obfuscation", OBFUSCATION);
-            events.push(delta);
-        }
-        if ends {
-            let mut done = event(format!("response.{name}.done"));
-            set(&mut done, field, *text);
-            if *name == "output_text" {
-                set(&mut done, "logprobs", json!([]));
-            }
-            let mut part = event("response.content_part.done".to_owned());
-            set(&mut part, "part", whole(text));
-            events.extend([done, part]);
-        }
-        events
-    }
-}
-
-/// Fills deltas up to lengths that give nothing away.
-const OBFUSCATION: &str = "x7Qp2Lm";
-
-fn message(id: &str, status: &str, content: &[Value]) -> Value {
-    json!({
-        "id": id,
-        "type": "message",
-        "status": status,
-        "content": content,
-        "role": "assistant",
-    })
-}
-
-fn text_part(text: &str) -> Value {
-    json!({"type": "output_text", "annotations": [], "logprobs": [], "text": text})
-}
-
-fn summary_part(text: &str) -> Value {
-    json!({"type": "summary_text", "text": text})
-}
-
-fn call_events(id: &str, index: usize, arguments: &str, ends: bool) -> Vec<Value> {
-    let deltas = pieces::of_json(arguments).into_iter().map(|delta| {
-        json!({
-            "type": "response.function_call_arguments.delta",
-            "item_id": id,
-            "output_index": index,
-            "delta": delta,
-            "obfuscation": OBFUSCATION,
-        })
-    });
-    let done = json!({
-        "type": "response.function_call_arguments.done",
-        "item_id": id,
-        "output_index": index,
-        "arguments": arguments,
-    });
-    deltas.chain(ends.then_some(done)).collect()
-}
-
-fn summary_events(id: &str, index: usize, summary: &[String]) -> Vec<Value> {
-    let mut events = Vec::new();
-    for (part, text) in summary.iter().enumerate() {
-        let event = |kind: &str, field: &str, value: Value| {
-            let kind = format!("response.reasoning_summary_{kind}");
-            let mut event = json!({
-                "type": kind,
-                "item_id": id,
-                "output_index": index,
-                "summary_index": part,
-            });
-            set(&mut event, field, value);
-            event
-        };
-        events.push(event("part.added", "part", summary_part("")));
-        for delta in pieces::of_words(text) {
-            let mut delta = event("text.delta", "delta", delta.into());
-            set(&mut delta, "obfuscation", OBFUSCATION);
-            events.push(delta);
-        }
-        events.push(event("text.done", "text", text.as_str().into()));
-        events.push(event("part.done", "part", summary_part(text)));
-    }
-    events
 }
 
 /// The bytes of the stream: each event with its name and its data.

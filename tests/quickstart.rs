@@ -1,0 +1,89 @@
+//! The main job, whole: the real provider over real HTTP, the real tools on real files, and what
+//! a person sees of it.
+
+#[path = "../examples/offline.rs"]
+mod offline;
+#[path = "../examples/screen.rs"]
+#[expect(dead_code, reason = "the examples use the rest")]
+mod screen;
+
+use std::{path::PathBuf, process::Command};
+
+use harness::{
+    Agent, AnthropicProvider,
+    toolbox::{Files, calc},
+    tools,
+};
+
+const TASK: &str = "Write 'hello world' to a file, read it back, and work out 17 * 23 - 100.";
+
+#[tokio::test]
+async fn the_scenario_works_and_is_shown_as_it_happens() {
+    let server = offline::model().await.expect("a port");
+    let provider = AnthropicProvider::builder().api_key("none").base_url(server.url());
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = Files::in_folder(folder.path()).expect("a folder");
+    let agent = Agent::builder(provider.build().expect("a provider"))
+        .tools(tools![calc])
+        .tools(files.tools())
+        .build()
+        .expect("an agent");
+
+    let mut seen = Vec::new();
+    let mut screen = screen::Screen::new(&mut seen);
+    let reply = agent.run(TASK).on_event(|event| screen.show(event)).await.expect("an answer");
+
+    let written = std::fs::read_to_string(folder.path().join("hello.txt")).expect("the file");
+    assert_eq!(written, "hello world");
+    assert!(reply.text().contains("17 * 23 - 100 = 291"), "{}", reply.text());
+    assert_eq!(reply.turns(), 3);
+    assert!(reply.usage().input.is_some() && reply.usage().output.is_some());
+
+    let seen = String::from_utf8(seen).expect("text");
+    let mut rest = seen.as_str();
+    for line in [
+        "⚙ write_file({\"path\":\"hello.txt\",\"content\":\"hello world\"})\n→ ",
+        "⚙ read_file({\"path\":\"hello.txt\"})\n",
+        "⚙ calc({\"expression\":\"17 * 23 - 100\"})\n",
+        "→ 291\n",
+        "17 * 23 - 100 = 291\n",
+    ] {
+        let at = rest.find(line).unwrap_or_else(|| panic!("{line:?} is not in {rest:?}"));
+        rest = &rest[at + line.len()..];
+    }
+}
+
+/// The built example, if it was built beside this test.
+fn example() -> Option<PathBuf> {
+    let test = std::env::current_exe().ok()?;
+    let built = test.parent()?.parent()?.join("examples").join("quickstart");
+    built.exists().then_some(built)
+}
+
+#[test]
+fn the_program_says_what_it_needs_and_exits_by_its_rules() {
+    let Some(program) = example() else {
+        println!("skipped: the example was not built beside this test");
+        return;
+    };
+    let run = |provider: Option<&str>| {
+        let mut command = Command::new(&program);
+        command.env_remove("ANTHROPIC_API_KEY").env_remove("PROVIDER");
+        command.envs(provider.map(|provider| ("PROVIDER", provider)));
+        let output = command.output().expect("it runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, out, err) = run(None);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    let first = out.lines().next().expect("a line");
+    assert!(first.contains("No key was found") && first.contains("PROVIDER=anthropic"), "{first}");
+    assert!(out.contains("→ 291") && out.contains("tokens in"), "{out}");
+
+    let (code, _, err) = run(Some("anthropic"));
+    assert_eq!((code, err.lines().count()), (Some(2), 1), "{err}");
+    assert!(err.contains("ANTHROPIC_API_KEY"), "{err}");
+
+    let (code, _, err) = run(Some("nobody"));
+    assert_eq!((code, err.lines().count()), (Some(2), 1), "{err}");
+}
