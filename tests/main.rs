@@ -3,6 +3,7 @@
 mod accumulate;
 mod agent;
 mod client_anthropic;
+mod client_live;
 mod client_providers;
 mod corpus;
 mod decoded;
