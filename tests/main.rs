@@ -3,6 +3,7 @@
 mod accumulate;
 mod agent;
 mod client_anthropic;
+mod clocks;
 mod corpus;
 mod early;
 mod fallback;
