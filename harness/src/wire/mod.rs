@@ -7,6 +7,7 @@ mod json;
 mod names;
 mod sse;
 mod tolerant;
+pub(crate) mod wait;
 
 pub mod anthropic;
 pub mod chat;
