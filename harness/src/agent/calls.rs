@@ -38,14 +38,16 @@ pub(super) type Report = (String, String);
 pub(super) struct Contexts {
     /// What all calls of the run share.
     shared: ToolContext,
-    made: HashMap<String, ToolContext>,
+    of_calls: HashMap<String, ToolContext>,
+    /// How long a call of this run may take, if the run says so.
+    time: Option<Duration>,
 }
 
 impl Contexts {
     /// For a run of this conversation, whose tools can see what is left of its limits.
-    pub(super) fn new(chat: &Chat) -> Self {
+    pub(super) fn new(chat: &Chat, time: Option<Duration>) -> Self {
         let shared = chat.agent.context().clone().with(chat.budget());
-        Self { shared, made: HashMap::new() }
+        Self { shared, of_calls: HashMap::new(), time }
     }
 
     /// What a call is given when it runs.
@@ -62,24 +64,25 @@ impl Contexts {
             .for_call(call.id())
             .with_idempotency_key(idempotency_key(transcript, call))
             .with_cancellation(stop.child_token())
+            .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
             .with_watch(move |message| {
                 // Nobody listens any more once the run is over.
                 let _ = reports.send((id.clone(), message.to_owned()));
             });
-        self.made.insert(call.id().to_owned(), context.clone());
+        self.of_calls.insert(call.id().to_owned(), context.clone());
         context
     }
 
     /// Forgets the calls of a turn that is over.
     pub(super) fn clear(&mut self) {
-        self.made.clear();
+        self.of_calls.clear();
     }
 
     /// The result of a call that was stopped, with what its tool had put out until then.
     pub(super) fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
         let stopped =
             matches!(result.outcome(), CallOutcome::StoppedReading | CallOutcome::InDoubt);
-        let kept = self.made.get(result.call_id()).and_then(ToolContext::output_so_far);
+        let kept = self.of_calls.get(result.call_id()).and_then(ToolContext::output_so_far);
         let Some(kept) = kept.filter(|_| stopped) else { return result };
         let limit = agent.tools().limits().output;
         let kept = if kept.len() > limit { cut(&kept, limit, "") } else { kept };

@@ -1,6 +1,8 @@
 //! The driver: does what the machine says and writes down what happened. However it ends, also by
 //! being dropped or by a panic, the conversation can be sent afterwards and tells the truth.
 
+use std::time::Duration;
+
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -45,11 +47,16 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(chat: &'a mut Chat, watch: Option<Box<Watch<'a>>>, stops: Stops) -> Self {
+    pub(super) fn new(
+        chat: &'a mut Chat,
+        watch: Option<Box<Watch<'a>>>,
+        stops: Stops,
+        tool_time: Option<Duration>,
+    ) -> Self {
         let Stops { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
         let halt = Halt::new(cancellation, &chat.guard);
-        let contexts = Contexts::new(chat);
+        let contexts = Contexts::new(chat, tool_time);
         Self {
             chat,
             watch,

@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
+    time::Duration,
 };
 
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,7 @@ pub struct Sending<'a> {
     message: Message,
     watch: Option<Box<Watch<'a>>>,
     stops: Stops,
+    tool_time: Option<Duration>,
 }
 
 /// How the program stops a run.
@@ -69,7 +71,7 @@ impl<'a> Sending<'a> {
     }
 
     fn new(chat: Holder<'a>, message: Message) -> Self {
-        Self { chat, message, watch: None, stops: Stops::default() }
+        Self { chat, message, watch: None, stops: Stops::default(), tool_time: None }
     }
 
     /// Shows every event to `watch` as it happens.
@@ -77,8 +79,15 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, message, watch: _, stops } = self;
-        Sending { chat, message, watch: Some(Box::new(watch)), stops }
+        let Self { chat, message, watch: _, stops, tool_time } = self;
+        Sending { chat, message, watch: Some(Box::new(watch)), stops, tool_time }
+    }
+
+    /// Lets no call of this run take longer than this, tries and waits included, whatever its tool
+    /// and the agent's [`ToolLimits`](crate::ToolLimits) say.
+    pub fn tool_time(mut self, limit: Duration) -> Self {
+        self.tool_time = Some(limit);
+        self
     }
 
     /// What the run will have spent and what is left of its limits, to be asked while it goes on.
@@ -109,11 +118,15 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chat, message, watch, stops } = self;
+        let Self { chat, message, watch, stops, tool_time } = self;
         Box::pin(async move {
             match chat {
-                Holder::Borrowed(chat) => Run::new(chat, watch, stops).drive(message).await,
-                Holder::Owned(mut chat) => Run::new(&mut chat, watch, stops).drive(message).await,
+                Holder::Borrowed(chat) => {
+                    Run::new(chat, watch, stops, tool_time).drive(message).await
+                }
+                Holder::Owned(mut chat) => {
+                    Run::new(&mut chat, watch, stops, tool_time).drive(message).await
+                }
             }
         })
     }

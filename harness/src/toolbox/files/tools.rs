@@ -79,7 +79,7 @@ impl Files {
 
     /// Writes a text file: makes a new one, with the folders on the way to it, or replaces all
     /// that the old one has. The file changes in one step: it has the old text or the new one,
-    /// never a part.
+    /// never a part. Nothing is written into `.git`.
     ///
     /// # Errors
     /// Fails, and leaves the file as it was, if the path leads out of the folder, is no regular

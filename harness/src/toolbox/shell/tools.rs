@@ -142,34 +142,14 @@ async fn answer(
     if stop.is_cancelled() {
         return Err(ToolError::new("the run was stopped before the command; nothing was run"));
     }
-    let said = Said::default();
-    let dropped = WhenDropped { said: Some(&said), context };
+    let said = Arc::new(Said::default());
+    let so_far = Arc::clone(&said);
+    context.on_stop(move || so_far.to_text(" so far"));
     let limit = Duration::from_secs(seconds);
     let end = run(command, folder, limit, stop, &said)
         .await
-        .map_err(|err| not_started(command, folder, err));
-    dropped.not_any_more();
-    report(&end?, &said, seconds)
-}
-
-/// Keeps what a command has said if nobody waits for its end any more.
-struct WhenDropped<'s> {
-    said: Option<&'s Said>,
-    context: &'s ToolContext,
-}
-
-impl WhenDropped<'_> {
-    fn not_any_more(mut self) {
-        self.said = None;
-    }
-}
-
-impl Drop for WhenDropped<'_> {
-    fn drop(&mut self) {
-        if let Some(said) = self.said {
-            self.context.keep_output(&said.to_text(" so far"));
-        }
-    }
+        .map_err(|err| not_started(command, folder, err))?;
+    report(&end, &said, seconds)
 }
 
 /// What the model reads of a command that was started.
