@@ -38,8 +38,7 @@ fn agent(server: &LoopbackServer) -> Agent {
         }),
         tool("read_file", move |_| {
             let file = disk.lock().unwrap().clone();
-            file.map(|text| format!("[lines 1-1 of 1]\n{}", text.to_uppercase()))
-                .ok_or_else(|| "no such file".to_owned())
+            file.map(|text| text.to_uppercase()).ok_or_else(|| "no such file".to_owned())
         }),
         tool("calc", |arguments| Ok(format!("<{}>", arguments["expression"].as_str().unwrap()))),
     ];
@@ -60,8 +59,7 @@ tool: succeeded: done
 assistant: It is written. Now I check it, and do the sum.
 assistant: call read_file {"path":"hello.txt"}
 assistant: call calc {"expression":"17 * 23 - 100"}
-tool: succeeded: [lines 1-1 of 1]
-HELLO WORLD
+tool: succeeded: HELLO WORLD
 tool: succeeded: <17 * 23 - 100>
 assistant: I wrote hello.txt.
 hello.txt says: HELLO WORLD
