@@ -246,7 +246,7 @@ async fn failed_calls_in_a_row_whatever_their_names() {
     let stopped = scenario(Limit::FailedCalls, rails.clone(), builder).await;
     assert_eq!(stopped.turns(), 4);
 
-    let mends = |turn: usize| {
+    let mends = move |turn: usize| {
         if turn % 3 == 2 { look(turn) } else { reply().call(names[turn % 2], json!({})) }
     };
     let builder = Agent::builder(stubborn(12, mends)).tools([new_each_time()]);
@@ -295,7 +295,7 @@ async fn two_calls_in_turn_are_a_loop_too() {
         Agent::builder(stubborn(8, swings)).tools([same("look"), same("see")])
     };
     let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
-    assert_eq!(stopped.turns(), 5);
+    assert_eq!(stopped.turns(), 6);
 }
 
 #[tokio::test]
@@ -371,14 +371,10 @@ async fn what_is_left_can_be_asked_from_outside_and_by_a_tool() {
         *kept.lock().expect("unpoisoned") = budget.as_ref().map(|budget| budget.left());
         Box::pin(async { Ok("asked".into()) })
     });
-    let model = stubborn(1, |_| {
-        reply().pause(Duration::from_secs(2)).call("ask", json!({})).tokens(30, 4)
-    });
-    let rails = Guardrails::none()
-        .turns(5)
-        .tool_calls(9)
-        .input_tokens(100)
-        .time(Duration::from_secs(10));
+    let model =
+        stubborn(1, |_| reply().pause(Duration::from_secs(2)).call("ask", json!({})).tokens(30, 4));
+    let rails =
+        Guardrails::none().turns(5).tool_calls(9).input_tokens(100).time(Duration::from_secs(10));
     let agent = build(Agent::builder(model).tools([ask]).early_start(false), rails);
     let run = agent.run("Go.");
     let budget = run.budget();

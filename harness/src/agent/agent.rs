@@ -77,9 +77,8 @@ impl Agent {
     /// Fails as [`run`](Self::run) does, and at once when called from inside a runtime, whose
     /// thread it would block.
     pub fn run_blocking(&self, message: impl Into<Message>) -> Result<Reply, Stopped> {
-        let failed = |error: Error| {
-            Stopped::new(Outcome::Failed, Some(error), None, Remains::default())
-        };
+        let failed =
+            |error: Error| Stopped::new(Outcome::Failed, Some(error), None, Remains::default());
         if tokio::runtime::Handle::try_current().is_ok() {
             return Err(failed(Error::new(
                 ErrorKind::Configuration,

@@ -86,6 +86,11 @@ impl Reply {
         self.0.usage
     }
 
+    /// What the run cost, in the currency of the prices; `None` if that is not known.
+    pub fn cost(&self) -> Option<f64> {
+        self.0.cost
+    }
+
     /// How many answers of the model came to their end.
     pub fn turns(&self) -> u32 {
         self.0.turns
@@ -147,6 +152,11 @@ impl Stopped {
     /// Tokens of all turns of the run: a lower bound if it was interrupted.
     pub fn usage(&self) -> Usage {
         self.0.remains.usage
+    }
+
+    /// What the run cost, in the currency of the prices; `None` if that is not known.
+    pub fn cost(&self) -> Option<f64> {
+        self.0.remains.cost
     }
 
     /// How many answers of the model came to their end.

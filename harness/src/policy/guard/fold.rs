@@ -128,8 +128,7 @@ impl Guard {
                 self.open = self.open.saturating_sub(1);
                 self.spent.failed_calls = self.spent.failed_calls.saturating_add(1);
             }
-            Entry::Given { .. }
-            | Entry::CallDecided { decision: Decision::Allow { .. }, .. } => {}
+            Entry::Given { .. } | Entry::CallDecided { decision: Decision::Allow { .. }, .. } => {}
         }
         self.budget.set(self.spent);
     }
@@ -198,7 +197,11 @@ impl Guard {
             (Limit::InputTokens, spent.usage.input, rails.input_tokens),
             (Limit::OutputTokens, spent.usage.output, rails.output_tokens),
             (Limit::Cost, spent.cost.map(millionths), rails.cost.map(millionths)),
-            (Limit::FailedCalls, Some(spent.failed_calls.into()), rails.failed_calls.map(u64::from)),
+            (
+                Limit::FailedCalls,
+                Some(spent.failed_calls.into()),
+                rails.failed_calls.map(u64::from),
+            ),
         ];
         for (limit, used, allowed) in used {
             let Some(allowed) = allowed else { continue };
@@ -238,7 +241,9 @@ impl Guard {
             }
         }
         let cost = spent.cost.zip(rails.cost).filter(|(used, most)| used >= most);
-        cost.and_then(|(used, most)| reached(Limit::Cost, format!("{used:.4} of {most:.4} was spent")))
+        cost.and_then(|(used, most)| {
+            reached(Limit::Cost, format!("{used:.4} of {most:.4} was spent"))
+        })
     }
 
     fn answered(&mut self, message: Option<&Message>) {
@@ -263,7 +268,9 @@ impl Guard {
         let cost = price.and_then(|price| price.of(usage));
         if cost.is_none() && self.unknown.is_none() {
             self.unknown = Some(match (self.spent.usage_is_whole, model) {
-                (true, Some(model)) => format!("`{model}` has no price; give one with `Prices::with`"),
+                (true, Some(model)) => {
+                    format!("`{model}` has no price; give one with `Prices::with`")
+                }
                 _ => "the provider does not say how many tokens it used".to_owned(),
             });
         }

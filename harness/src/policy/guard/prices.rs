@@ -73,7 +73,8 @@ pub struct Prices(BTreeMap<String, Price>);
 
 impl Default for Prices {
     fn default() -> Self {
-        let anthropic = |input: f64, output| Price::new(input, output).cached(input / 10.0, input * 1.25);
+        let anthropic =
+            |input: f64, output| Price::new(input, output).cached(input / 10.0, input * 1.25);
         let openai = |input: f64, read, output| Price::new(input, output).cached(read, input);
         Self::none()
             .with("claude-opus-4-5", anthropic(5.0, 25.0))
