@@ -112,11 +112,6 @@ impl Reply {
         self.remains.cost
     }
 
-    /// What the run cost, in the currency of the prices; `None` if that is not known.
-    pub fn cost(&self) -> Option<f64> {
-        self.0.cost
-    }
-
     /// How many answers of the model came to their end.
     pub fn turns(&self) -> u32 {
         self.remains.turns
