@@ -10,7 +10,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Chat, Event, Reply, Stopped, run::Run};
-use crate::message::Message;
+use crate::{message::Message, policy::Budget};
 
 /// Reads each event of a run as it happens.
 pub(super) type Watch<'a> = dyn FnMut(Event<'_>) + Send + 'a;
@@ -101,6 +101,14 @@ impl<'a> Sending<'a> {
     pub fn tool_time(mut self, limit: Duration) -> Self {
         self.tool_time = Some(limit);
         self
+    }
+
+    /// What the run will have spent and what is left of its limits, to be asked while it goes on.
+    pub fn budget(&self) -> Budget {
+        match &self.chat {
+            Holder::Borrowed(chat) => chat.budget(),
+            Holder::Owned(chat) => chat.budget(),
+        }
     }
 
     /// Stops the run when this token is cancelled: it then ends as

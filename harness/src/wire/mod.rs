@@ -9,6 +9,7 @@ mod names;
 mod scan;
 mod sse;
 mod tolerant;
+pub(crate) mod wait;
 
 pub mod anthropic;
 pub mod chat;
