@@ -8,7 +8,7 @@ use crate::{
     journal::{Entry, Journal, MemoryJournal},
     message::{Message, Transcript},
     policy::{Budget, Guard},
-    provider::Usage,
+    provider::{Sent, Usage},
 };
 
 /// A conversation that continues from one message to the next.
@@ -37,6 +37,8 @@ pub struct Chat {
     pub(super) guard: Guard,
     journal: Box<dyn Journal>,
     pub(super) usage: Usage,
+    /// What the provider has written of the conversation already.
+    pub(super) sent: Sent,
     /// Tools that a person has allowed for the rest of the conversation.
     pub(super) always: HashSet<String>,
 }
@@ -50,6 +52,7 @@ impl Chat {
             guard,
             journal: Box::new(MemoryJournal::default()),
             usage: Usage::default(),
+            sent: Sent::new(),
             always: HashSet::new(),
         }
     }
