@@ -2,7 +2,7 @@
 //! the real protocol, and answers with what they really said.
 
 #[path = "../examples/offline.rs"]
-mod model;
+pub(crate) mod model;
 
 use std::sync::{Arc, Mutex};
 

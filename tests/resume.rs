@@ -57,7 +57,7 @@ async fn a_reply_that_broke_off_is_kept_and_the_model_is_told() {
     assert_eq!(outline(chat.transcript().messages()), expected);
 
     // The facts, read again, give the same conversation; and each can be written as JSON.
-    let mut machine = Machine::new(20);
+    let mut machine = Machine::new();
     for fact in journal.entries() {
         let json = serde_json::to_string(&fact).unwrap();
         machine.apply(&serde_json::from_str::<Entry>(&json).unwrap()).unwrap();
@@ -84,7 +84,10 @@ async fn a_run_at_its_limit_of_turns_goes_on_with_a_new_one() {
     ]);
     let agent = Agent::builder(model).tools(tools![weather]).turn_limit(1).build().unwrap();
     let mut chat = agent.chat();
-    assert_eq!(chat.send("Oslo?").await.unwrap_err().outcome(), Outcome::TurnLimit);
+    assert_eq!(
+        chat.send("Oslo?").await.unwrap_err().outcome(),
+        Outcome::Limit(harness::journal::Limit::Turns)
+    );
     assert_eq!(chat.resume().await.unwrap().turns(), 1);
 }
 
@@ -101,7 +104,7 @@ async fn what_is_complete_is_not_resumed_and_stays_as_it_is() {
     assert!(answered.contains("the model has answered"), "{answered}");
     assert_eq!(*chat.transcript(), before);
 
-    let mut machine = Machine::new(20);
+    let mut machine = Machine::new();
     machine.apply(&Entry::UserSaid { message: Message::user("Oslo?") }).unwrap();
     let told = Entry::Resumed { message: Some(Message::user("Go on")) };
     assert!(machine.apply(&told).is_err(), "nobody's words broke off");

@@ -15,7 +15,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("provider", &["error", "message", "tool"]),
     ("wire", &["error", "message", "provider"]),
     ("client", &["error", "message", "provider", "wire"]),
-    ("policy", &["error", "message", "provider", "tool"]),
+    ("policy", &["error", "message", "provider", "tool", "journal"]),
     ("journal", &["error", "message", "provider", "tool"]),
     ("agent", &["error", "message", "tool", "provider", "policy", "journal"]),
     (

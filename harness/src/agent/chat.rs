@@ -7,6 +7,7 @@ use crate::{
     error::Error,
     journal::{Entry, Journal, MemoryJournal},
     message::{Message, Transcript},
+    policy::{Budget, Guard},
     provider::Usage,
 };
 
@@ -33,6 +34,7 @@ use crate::{
 pub struct Chat {
     pub(super) agent: Agent,
     pub(super) machine: Machine,
+    pub(super) guard: Guard,
     journal: Box<dyn Journal>,
     pub(super) usage: Usage,
     /// Tools that a person has allowed for the rest of the conversation.
@@ -40,14 +42,21 @@ pub struct Chat {
 }
 
 impl Chat {
-    pub(super) fn new(agent: Agent, machine: Machine) -> Self {
-        let journal = Box::new(MemoryJournal::default());
-        Self { agent, machine, journal, usage: Usage::default(), always: HashSet::new() }
+    pub(super) fn new(agent: Agent) -> Self {
+        let guard = Guard::new(agent.guardrails().clone());
+        Self {
+            agent,
+            machine: Machine::new(),
+            guard,
+            journal: Box::new(MemoryJournal::default()),
+            usage: Usage::default(),
+            always: HashSet::new(),
+        }
     }
 
-    pub(super) fn given(agent: Agent, machine: Machine, mut transcript: Transcript) -> Self {
+    pub(super) fn given(agent: Agent, mut transcript: Transcript) -> Self {
         transcript.settle();
-        let mut chat = Self::new(agent, machine);
+        let mut chat = Self::new(agent);
         // Neither can fail: the transcript was settled above, and it is the first fact.
         let _ = chat.record(&Entry::Given { transcript });
         chat
@@ -111,6 +120,12 @@ impl Chat {
         self.usage
     }
 
+    /// What the run that goes on has spent and what is left of its limits; between runs, of the
+    /// last one. It can be kept and asked while a run goes on.
+    pub fn budget(&self) -> Budget {
+        self.guard.budget().clone()
+    }
+
     /// The agent that answers.
     pub fn agent(&self) -> &Agent {
         &self.agent
@@ -119,6 +134,7 @@ impl Chat {
     /// Lets a fact take effect and writes it down.
     pub(super) fn record(&mut self, entry: &Entry) -> Result<(), Error> {
         self.machine.apply(entry)?;
+        self.guard.apply(entry);
         match entry {
             Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => {
                 self.usage.add(usage);

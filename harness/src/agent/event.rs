@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Outcome;
 use crate::{
+    journal::Limit,
     message::{ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
@@ -72,6 +73,21 @@ pub enum Event<'a> {
         result: &'a ToolResult,
         /// How long it ran.
         elapsed: Duration,
+    },
+    /// Four fifths of a limit are used. It comes once in a run for each limit.
+    LimitNear {
+        /// Which limit.
+        limit: Limit,
+        /// How much, in words for a person.
+        detail: &'a str,
+    },
+    /// A limit is set and cannot be held, for nobody says how much is used. It comes once in a
+    /// run for each limit.
+    LimitUnknown {
+        /// Which limit.
+        limit: Limit,
+        /// Why, in words for a person.
+        detail: &'a str,
     },
     /// The model's answer of this turn is complete.
     TurnEnded {

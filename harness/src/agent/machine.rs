@@ -34,7 +34,7 @@ pub enum Action {
 /// ```
 /// use harness::{Message, agent::{Action, Machine}, journal::Entry};
 ///
-/// let mut machine = Machine::new(20);
+/// let mut machine = Machine::new();
 /// assert_eq!(machine.next(), Action::AwaitUser);
 /// machine.apply(&Entry::UserSaid { message: Message::user("Hello") })?;
 /// assert_eq!(machine.next(), Action::CallProvider);
@@ -44,7 +44,6 @@ pub enum Action {
 pub struct Machine {
     transcript: Transcript,
     phase: Phase,
-    turn_limit: u32,
     turns: u32,
     usage: Usage,
     begun_at: usize,
@@ -92,14 +91,19 @@ enum Status {
     Finished(ToolResult),
 }
 
+impl Default for Machine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Machine {
-    /// A conversation in which nothing was said. A run ends when the model has been asked
-    /// `turn_limit` times.
-    pub fn new(turn_limit: u32) -> Self {
+    /// A conversation in which nothing was said. It knows no limits: a guard that stops a run
+    /// says so by a fact.
+    pub fn new() -> Self {
         Self {
             transcript: Transcript::default(),
             phase: Phase::Ended(None),
-            turn_limit,
             turns: 0,
             usage: Usage::default(),
             begun_at: 0,
@@ -231,6 +235,7 @@ impl Machine {
             Entry::Interrupted { message, usage, cause } => {
                 let outcome = match cause {
                     InterruptCause::Program => Outcome::Interrupted,
+                    InterruptCause::Limit { limit, .. } => Outcome::Limit(*limit),
                     InterruptCause::Denial { .. } => Outcome::Denied,
                     InterruptCause::Failure { .. } => Outcome::Failed,
                 };
@@ -290,7 +295,6 @@ impl Machine {
         match &self.phase {
             Phase::Ended(None) => Action::AwaitUser,
             Phase::Ended(Some(outcome)) => Action::Finish(*outcome),
-            Phase::Asking if self.turns >= self.turn_limit => Action::Finish(Outcome::TurnLimit),
             Phase::Asking => Action::CallProvider,
             Phase::Calling(Calling { then: Then::End(_), .. }) => {
                 Action::Settle(self.settlement().collect())
@@ -425,14 +429,18 @@ pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {
     }
 }
 
-fn why(then: Then) -> &'static str {
-    match then {
+fn why(then: Then) -> String {
+    if let Then::End(Outcome::Limit(limit)) = then {
+        return format!("the run has reached its limit of {limit}");
+    }
+    let why = match then {
         Then::End(Outcome::Truncated) => "the reply that asked for it was cut off",
         Then::End(Outcome::Refused) => "the reply that asked for it was refused",
         Then::End(Outcome::Failed) => "the run failed first",
         Then::End(Outcome::Denied) => "another call was denied first",
         Then::Ask | Then::End(_) => "the run was stopped first",
-    }
+    };
+    why.to_owned()
 }
 
 fn cannot(message: impl Into<String>) -> Error {

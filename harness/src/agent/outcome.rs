@@ -4,7 +4,9 @@ use std::fmt;
 
 use crate::{
     error::Error,
+    journal::Limit,
     message::{Message, Role, Transcript},
+    policy::LimitReached,
     provider::Usage,
 };
 
@@ -14,8 +16,8 @@ use crate::{
 pub enum Outcome {
     /// The model said what it had to say.
     Answered,
-    /// It was the model's turn again, but the limit of turns was reached.
-    TurnLimit,
+    /// A guard stopped it: it had reached this limit.
+    Limit(Limit),
     /// The model's answer was cut off by a limit of length.
     Truncated,
     /// The model or a filter refused.
@@ -30,9 +32,12 @@ pub enum Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Limit(limit) = self {
+            return write!(f, "the limit of {limit} was reached before the model had an answer");
+        }
         f.write_str(match self {
             Self::Answered => "the model answered",
-            Self::TurnLimit => "the limit of turns was reached before the model had an answer",
+            Self::Limit(_) => "a limit was reached",
             Self::Truncated => "the answer was cut off by a limit of length",
             Self::Refused => "the model refused",
             Self::Interrupted => "the run was stopped",
@@ -43,19 +48,22 @@ impl fmt::Display for Outcome {
 }
 
 /// What a run leaves behind, however it ended.
-#[derive(Clone, Debug)]
-struct Remains {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Remains {
     text: String,
-    usage: Usage,
-    turns: u32,
+    pub(super) usage: Usage,
+    pub(super) turns: u32,
+    pub(super) cost: Option<f64>,
     transcript: Transcript,
 }
 
 impl Remains {
-    fn of(run: Transcript, begun_at: usize, usage: Usage, turns: u32) -> Self {
-        let said = run.messages().get(begun_at..).unwrap_or_default();
+    /// What is left of a run that began at this message of the transcript.
+    pub(super) fn of(transcript: Transcript, begun_at: usize) -> Self {
+        let said = transcript.messages().get(begun_at..).unwrap_or_default();
         let last = said.iter().rev().find(|message| message.role() == Role::Assistant);
-        Self { text: last.map(Message::text).unwrap_or_default(), usage, turns, transcript: run }
+        let text = last.map(Message::text).unwrap_or_default();
+        Self { text, transcript, ..Self::default() }
     }
 }
 
@@ -68,8 +76,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub(super) fn new(run: Transcript, begun_at: usize, usage: Usage, turns: u32) -> Self {
-        let remains = Remains::of(run, begun_at, usage, turns);
+    pub(super) fn new(remains: Remains) -> Self {
         Self { remains, provider: String::new(), model: String::new() }
     }
 
@@ -100,6 +107,11 @@ impl Reply {
         self.remains.usage
     }
 
+    /// What the run cost, in the currency of the prices; `None` if that is not known.
+    pub fn cost(&self) -> Option<f64> {
+        self.remains.cost
+    }
+
     /// How many answers of the model came to their end.
     pub fn turns(&self) -> u32 {
         self.remains.turns
@@ -125,19 +137,17 @@ struct Inner {
     outcome: Outcome,
     remains: Remains,
     error: Option<Error>,
+    limit: Option<LimitReached>,
 }
 
 impl Stopped {
     pub(super) fn new(
         outcome: Outcome,
         error: Option<Error>,
-        run: Transcript,
-        begun_at: usize,
-        usage: Usage,
-        turns: u32,
+        limit: Option<LimitReached>,
+        remains: Remains,
     ) -> Self {
-        let remains = Remains::of(run, begun_at, usage, turns);
-        Self(Box::new(Inner { outcome, remains, error }))
+        Self(Box::new(Inner { outcome, remains, error, limit }))
     }
 
     /// Why it stopped; never [`Outcome::Answered`].
@@ -150,6 +160,11 @@ impl Stopped {
         self.0.error.as_ref()
     }
 
+    /// The limit that was reached and how, if a guard stopped the run.
+    pub fn limit(&self) -> Option<&LimitReached> {
+        self.0.limit.as_ref()
+    }
+
     /// The last words of the model in this run; not an answer.
     pub fn text(&self) -> &str {
         &self.0.remains.text
@@ -158,6 +173,11 @@ impl Stopped {
     /// Tokens of all turns of the run: a lower bound if it was interrupted.
     pub fn usage(&self) -> Usage {
         self.0.remains.usage
+    }
+
+    /// What the run cost, in the currency of the prices; `None` if that is not known.
+    pub fn cost(&self) -> Option<f64> {
+        self.0.remains.cost
     }
 
     /// How many answers of the model came to their end.
@@ -179,9 +199,11 @@ impl fmt::Display for Stopped {
             1 => write!(f, " (after 1 turn)")?,
             turns => write!(f, " (after {turns} turns)")?,
         }
-        match &self.0.error {
-            Some(error) => write!(f, ": {error}"),
-            None => Ok(()),
+        match (&self.0.error, &self.0.limit) {
+            (Some(error), _) => write!(f, ": {error}"),
+            // That limit has said all.
+            (None, Some(LimitReached { limit: Limit::Turns, .. }) | None) => Ok(()),
+            (None, Some(reached)) => write!(f, ": {}", reached.detail),
         }
     }
 }
@@ -191,6 +213,7 @@ impl fmt::Debug for Stopped {
         f.debug_struct("Stopped")
             .field("outcome", &self.outcome())
             .field("error", &self.error())
+            .field("limit", &self.limit())
             .field("text", &self.text())
             .field("usage", &self.usage())
             .field("turns", &self.turns())

@@ -1,6 +1,8 @@
 //! The driver: does what the machine says and writes down what happened. However it ends, also by
 //! being dropped or by a panic, the conversation can be sent afterwards and tells the truth.
 
+use std::time::Duration;
+
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -8,11 +10,14 @@ use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
     calls::{Contexts, Report},
     early::Early,
+    halt::{Halt, warning_event},
+    outcome::Remains,
     sending::{Opening, Stops, Watch},
 };
 use crate::{
     error::Error,
     journal::{Decision, Entry, InterruptCause},
+    policy::LimitReached,
     provider::{Accumulator, Ledger, Usage},
 };
 
@@ -21,8 +26,8 @@ use crate::{
 pub(super) struct Run<'a> {
     pub(super) chat: &'a mut Chat,
     pub(super) watch: Option<Box<Watch<'a>>>,
-    /// Cancelled by the program to stop the run.
-    pub(super) cancellation: CancellationToken,
+    /// What may stop the run from outside.
+    pub(super) halt: Halt,
     /// Cancelled by the program to stop the run when the turn is over.
     after_turn: CancellationToken,
     /// Cancelled when the run is over, for tools on threads of their own hear of it only so.
@@ -38,24 +43,34 @@ pub(super) struct Run<'a> {
     pub(super) ledger: Ledger,
     /// The first thing that failed.
     error: Option<Error>,
+    /// The limit that stopped the run.
+    limit: Option<LimitReached>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(chat: &'a mut Chat, watch: Option<Box<Watch<'a>>>, stops: Stops) -> Self {
+    pub(super) fn new(
+        chat: &'a mut Chat,
+        watch: Option<Box<Watch<'a>>>,
+        stops: Stops,
+        tool_time: Option<Duration>,
+    ) -> Self {
         let Stops { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
+        let halt = Halt::new(cancellation, &chat.guard);
+        let contexts = Contexts::new(chat, tool_time);
         Self {
             chat,
             watch,
-            cancellation,
+            halt,
             after_turn,
             over,
             answer: None,
             early: Early::default(),
-            contexts: Contexts::default(),
+            contexts,
             reports: unbounded_channel(),
             ledger: Ledger::default(),
             error: None,
+            limit: None,
         }
     }
 
@@ -75,10 +90,18 @@ impl<'a> Run<'a> {
 
     async fn go(&mut self) -> Outcome {
         loop {
+            self.warn();
+            let guard = &self.chat.guard;
             let done = match self.chat.machine.next() {
                 Action::CallProvider if self.enough() => self.interrupt(None),
-                Action::CallProvider => self.ask().await,
-                Action::Decide(calls) => self.decide(&calls).await,
+                Action::CallProvider => match guard.before_turn() {
+                    Some(reached) => self.interrupted(reached.into()),
+                    None => self.ask().await,
+                },
+                Action::Decide(calls) => match guard.before_calls(calls.len()) {
+                    Some(reached) => self.interrupted(reached.into()),
+                    None => self.decide(&calls).await,
+                },
                 Action::RunCalls(calls) => self.call(&calls).await,
                 Action::Settle(_) => self.settle(),
                 Action::Finish(outcome) => return outcome,
@@ -96,6 +119,13 @@ impl<'a> Run<'a> {
         self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 
+    /// Tells the program of limits that are near or cannot be held.
+    fn warn(&mut self) {
+        for warning in self.chat.guard.warnings() {
+            tell(&mut self.watch, warning_event(&warning));
+        }
+    }
+
     /// Writes down that the run was stopped, by a failure or by the program.
     pub(super) fn interrupt(&mut self, failure: Option<Error>) -> Result<(), Error> {
         let cause = match &failure {
@@ -109,6 +139,9 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn interrupted(&mut self, cause: InterruptCause) -> Result<(), Error> {
+        if let InterruptCause::Limit { limit, detail } = &cause {
+            self.limit = Some(LimitReached { limit: *limit, detail: detail.clone() });
+        }
         let (message, usage) = match self.answer.take() {
             Some(answer) => {
                 let usage = answer.usage();
@@ -177,21 +210,21 @@ impl<'a> Run<'a> {
 
     fn result(&mut self, outcome: Outcome) -> Result<Reply, Stopped> {
         let machine = &self.chat.machine;
-        let (transcript, begun_at) = (machine.transcript().clone(), machine.begun_at());
-        let (usage, turns) = (machine.usage(), machine.turns());
+        let mut remains = Remains::of(machine.transcript().clone(), machine.begun_at());
+        (remains.usage, remains.turns) = (machine.usage(), machine.turns());
+        remains.cost = self.chat.guard.cost();
         match outcome {
             Outcome::Answered => {
-                let reply = Reply::new(transcript, begun_at, usage, turns);
-                Ok(reply.answered_by(machine.answered_by()))
+                Ok(Reply::new(remains).answered_by(self.chat.machine.answered_by()))
             }
-            Outcome::TurnLimit
+            Outcome::Limit(_)
             | Outcome::Truncated
             | Outcome::Refused
             | Outcome::Interrupted
             | Outcome::Denied
             | Outcome::Failed => {
-                let error = self.error.take();
-                Err(Stopped::new(outcome, error, transcript, begun_at, usage, turns))
+                let (error, limit) = (self.error.take(), self.limit.take());
+                Err(Stopped::new(outcome, error, limit, remains))
             }
         }
     }

@@ -4,12 +4,13 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
+    time::Duration,
 };
 
 use tokio_util::sync::CancellationToken;
 
 use super::{Chat, Event, Reply, Stopped, run::Run};
-use crate::message::Message;
+use crate::{message::Message, policy::Budget};
 
 /// Reads each event of a run as it happens.
 pub(super) type Watch<'a> = dyn FnMut(Event<'_>) + Send + 'a;
@@ -41,6 +42,7 @@ pub struct Sending<'a> {
     opening: Opening,
     watch: Option<Box<Watch<'a>>>,
     stops: Stops,
+    tool_time: Option<Duration>,
 }
 
 /// How the program stops a run.
@@ -82,7 +84,7 @@ impl<'a> Sending<'a> {
     }
 
     fn new(chat: Holder<'a>, opening: Opening) -> Self {
-        Self { chat, opening, watch: None, stops: Stops::default() }
+        Self { chat, opening, watch: None, stops: Stops::default(), tool_time: None }
     }
 
     /// Shows every event to `watch` as it happens.
@@ -90,8 +92,23 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, opening, watch: _, stops } = self;
-        Sending { chat, opening, watch: Some(Box::new(watch)), stops }
+        let Self { chat, opening, watch: _, stops, tool_time } = self;
+        Sending { chat, opening, watch: Some(Box::new(watch)), stops, tool_time }
+    }
+
+    /// Lets no call of this run take longer than this, tries and waits included, whatever its tool
+    /// and the agent's [`ToolLimits`](crate::ToolLimits) say.
+    pub fn tool_time(mut self, limit: Duration) -> Self {
+        self.tool_time = Some(limit);
+        self
+    }
+
+    /// What the run will have spent and what is left of its limits, to be asked while it goes on.
+    pub fn budget(&self) -> Budget {
+        match &self.chat {
+            Holder::Borrowed(chat) => chat.budget(),
+            Holder::Owned(chat) => chat.budget(),
+        }
     }
 
     /// Stops the run when this token is cancelled: it then ends as
@@ -114,11 +131,15 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chat, opening, watch, stops } = self;
+        let Self { chat, opening, watch, stops, tool_time } = self;
         Box::pin(async move {
             match chat {
-                Holder::Borrowed(chat) => Run::new(chat, watch, stops).drive(opening).await,
-                Holder::Owned(mut chat) => Run::new(&mut chat, watch, stops).drive(opening).await,
+                Holder::Borrowed(chat) => {
+                    Run::new(chat, watch, stops, tool_time).drive(opening).await
+                }
+                Holder::Owned(mut chat) => {
+                    Run::new(&mut chat, watch, stops, tool_time).drive(opening).await
+                }
             }
         })
     }

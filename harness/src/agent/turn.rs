@@ -6,11 +6,12 @@ use super::{
     Event,
     calls::AT_ONCE,
     early::begin,
+    halt::{Told, warning_event},
     run::{Run, tell},
 };
 use crate::{
     error::Error,
-    journal::Entry,
+    journal::{Entry, InterruptCause},
     message::ToolCall,
     policy::Verdict,
     provider::{Accumulator, ProviderResponse, Request, StreamEvent, cut_off},
@@ -20,8 +21,8 @@ use crate::{
 enum Heard {
     /// It came to its end, which may be too early.
     Out,
-    /// The program wants the run to stop.
-    Stop,
+    /// The run is to stop.
+    Stop(InterruptCause),
     /// It failed.
     Failed(Error),
 }
@@ -35,7 +36,7 @@ impl Run<'_> {
         self.emit(Event::TurnStarted { turn });
         match self.hear().await? {
             Heard::Out => self.replied(turn),
-            Heard::Stop => self.interrupt(None),
+            Heard::Stop(cause) => self.interrupted(cause),
             Heard::Failed(error) => self.interrupt(Some(error)),
         }
     }
@@ -43,9 +44,7 @@ impl Run<'_> {
     /// Reads the stream to its end, and starts the calls that may start while it goes on. The
     /// connection is closed when this returns.
     async fn hear(&mut self) -> Result<Heard, Error> {
-        let Self {
-            chat, watch, cancellation, over, answer, early, contexts, reports, ledger, ..
-        } = self;
+        let Self { chat, watch, halt, over, answer, early, contexts, reports, ledger, .. } = self;
         let agent = chat.agent.clone();
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
@@ -56,7 +55,13 @@ impl Run<'_> {
         loop {
             let event = tokio::select! {
                 biased;
-                () = cancellation.cancelled() => return Ok(Heard::Stop),
+                told = halt.told() => match told {
+                    Told::Stop(cause) => return Ok(Heard::Stop(cause)),
+                    Told::Warn(warning) => {
+                        tell(watch, warning_event(&warning));
+                        continue;
+                    }
+                },
                 Some((call, message)) = reports.1.recv() => {
                     tell(watch, Event::ToolProgress { call: &call, message: &message });
                     continue;
@@ -121,10 +126,14 @@ impl Run<'_> {
             };
             // What is read after a write must be read after it, so a call starts early only if
             // all calls before it could.
-            if answer.calls_up_to(&call).iter().all(may_start) && agent.tools().accepts(&call) {
+            let calls = answer.calls_up_to(&call);
+            if calls.iter().all(may_start)
+                && agent.tools().accepts(&call)
+                && chat.guard.may_start_early(calls.len())
+            {
                 tell(watch, Event::ToolCall(&call));
                 let (transcript, stop) = (chat.machine.transcript(), over.token());
-                let context = contexts.make(&agent, transcript, &call, stop, &reports.0);
+                let context = contexts.make(transcript, &call, stop, &reports.0);
                 early.push(begin(&agent, &call, context), call);
             }
         }

@@ -1,8 +1,9 @@
-//! What is repeated, refused and asked first. A policy decides and never acts; the providers around
-//! a provider do what it says.
+//! What is repeated, refused and asked first, and what ends a run. A policy decides and never acts;
+//! the providers around a provider do what it says.
 
 mod approver;
 mod fallback;
+mod guard;
 mod pace;
 mod permissions;
 mod relay;
@@ -17,6 +18,7 @@ pub use self::terminal::TerminalApprover;
 pub use self::{
     approver::{Approval, ApprovalQuestion, Approver},
     fallback::FallbackProvider,
+    guard::{Budget, Guard, Guardrails, Left, LimitReached, Price, Prices, Spent, Warning},
     permissions::{Permissions, Verdict},
     retry::{GiveUp, RetryPolicy, RetryVerdict},
     retry_provider::RetryProvider,

@@ -8,11 +8,12 @@ use std::{
 use super::{
     off_loop::Stop,
     root::{Root, fault},
+    tools::MAX_TEXT,
 };
 use crate::tool::ToolError;
 
-/// How many bytes of text one call hands over.
-const MAX_TEXT: usize = 64 * 1024;
+/// How much is read at once.
+const PIECE: usize = 64 * 1024;
 /// How many bytes are looked through to count lines.
 const MAX_SCAN: u64 = 1024 * 1024 * 1024;
 
@@ -29,7 +30,7 @@ pub(super) fn read(
         return Err(ToolError::BadArguments(vec![format!("`{name}`: is 0; it begins at 1")]));
     }
     let file = root.read(&root.inside(given)?, given)?;
-    let mut reader = BufReader::with_capacity(MAX_TEXT, file);
+    let mut reader = BufReader::with_capacity(PIECE, file);
     let mut window = Window::new(first_line..=first_line.saturating_add(lines - 1));
     while window.seen < MAX_SCAN {
         stop.check()?;

@@ -86,10 +86,10 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
         });
     }
     body.tools(|out| tools(out, request, *cache));
-    if !request.tools().is_empty() {
-        if let Some(choice) = choice(tool_choice.as_ref(), *parallel_calls) {
-            body.value("tool_choice", &choice);
-        }
+    if let Some(choice) = choice(tool_choice.as_ref(), *parallel_calls)
+        && !request.tools().is_empty()
+    {
+        body.value("tool_choice", &choice);
     }
     let mut said = false;
     body.member("messages", |out| {
