@@ -335,3 +335,47 @@ async fn every_run_ends_in_an_answer_or_in_an_error_that_says_why() {
         assert!(gone.is_ok(), "{} tasks are left, and there were {before}", alive());
     }
 }
+
+/// Rings a bell, which everybody hears.
+#[tool(side_effects = "mutate")]
+fn ring(rung: State<Booked>) -> &'static str {
+    rung.0.fetch_add(1, Ordering::SeqCst);
+    "seat-is-yours"
+}
+
+#[tokio::test]
+async fn an_event_that_comes_twice_rings_no_bell_twice() {
+    let bodies = [
+        anthropic::body().text("Ding.").call("toolu_1", "ring", json!({})).to_string(),
+        responses::body().text("Ding.").call("call_1", "ring", json!({})).to_string(),
+        chat::body().text("Ding.").call("call_1", "ring", json!({})).to_string(),
+    ];
+    for (wire, body) in WIRES.iter().zip(bodies) {
+        let records: Vec<&str> = body.split_inclusive("\n\n").collect();
+        for twice in 0..records.len() {
+            let mut records = records.clone();
+            records.insert(twice, records[twice]);
+            let spoiled = records.concat();
+            let server = LoopbackServer::answering(move |request| {
+                match request.text().contains("seat-is-yours") {
+                    true => (wire.says)(Turn::Done, "2"),
+                    false => Answer::sse(spoiled.clone()),
+                }
+            })
+            .await
+            .unwrap();
+            let rung = Booked::default();
+            let agent = Agent::builder((wire.provider)(&server.url()))
+                .tools(tools![ring])
+                .permissions(Permissions::default().allow("ring"))
+                .state(rung.clone())
+                .turn_limit(3)
+                .build()
+                .unwrap();
+            // How it ends is another matter: an event that comes twice may spoil the answer.
+            let _ = agent.run("Ring.").await;
+            let times = rung.0.load(Ordering::SeqCst);
+            assert!(times <= 1, "{}: rang {times} times, twice: {}", wire.name, records[twice]);
+        }
+    }
+}
