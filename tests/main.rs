@@ -4,6 +4,7 @@ mod accumulate;
 mod agent;
 mod chaos;
 mod client_anthropic;
+mod client_live;
 mod client_providers;
 mod clocks;
 mod corpus;

@@ -100,7 +100,7 @@ pub use crate::{
 macro_rules! methods_need_toolset_on_the_impl_block {
     ($about:literal $visibility:vis $name:ident $(#[$allow:meta])? { $($items:tt)* }) => {
         #[doc = $about]
-        #[allow(missing_debug_implementations, reason = "there is no value of it to print")]
+        #[derive(::core::fmt::Debug)]
         $visibility enum $name {}
         $(#[$allow])?
         impl $name { $($items)* }

@@ -111,7 +111,6 @@ impl Reply {
     pub fn cost(&self) -> Option<f64> {
         self.remains.cost
     }
-
     /// How many answers of the model came to their end.
     pub fn turns(&self) -> u32 {
         self.remains.turns

@@ -5,6 +5,7 @@ mod decoder;
 pub(crate) mod fault;
 mod json;
 mod names;
+mod scan;
 mod sse;
 mod tolerant;
 pub(crate) mod wait;

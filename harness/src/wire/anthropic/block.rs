@@ -106,6 +106,23 @@ impl OpenBlock {
         index.0.is_none_or(|index| index == self.index)
     }
 
+    /// More words, if it is made of words.
+    pub(super) fn text(&mut self, text: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
+        matches!(self.kind, Kind::Text { .. }).then(|| out.text(self.number, text))
+    }
+
+    /// More thinking, if it is made of thinking.
+    pub(super) fn thinking(&mut self, text: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
+        matches!(self.kind, Kind::Thinking { .. }).then(|| out.reasoning(self.number, text))
+    }
+
+    /// More arguments, if it is a call that is ours to run.
+    pub(super) fn input(&mut self, json: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
+        let Kind::Call { deltas, .. } = &mut self.kind else { return None };
+        *deltas |= !json.is_empty();
+        Some(out.call_delta(self.number, json))
+    }
+
     pub(super) fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
         match (&mut self.kind, &*delta.kind) {
             (Kind::Text { .. }, "text_delta") => out.text(self.number, &delta.text)?,
