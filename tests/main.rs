@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod agent;
+mod chaos;
 mod client_anthropic;
 mod client_live;
 mod client_providers;
@@ -21,6 +22,7 @@ mod quickstart;
 mod resume;
 mod retry;
 mod side_effects;
+mod soak;
 mod testing_bodies;
 mod testing_scripted;
 mod testing_server;

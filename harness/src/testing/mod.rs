@@ -93,8 +93,12 @@
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Where failures are to come by chance, [`Chaos`] brings them, from a seed.
 
 pub mod anthropic;
+mod chaos;
+mod chaos_provider;
 pub mod chat;
 mod events;
 mod gate;
@@ -106,6 +110,8 @@ mod scripted;
 mod server;
 
 pub use self::{
+    chaos::{Chaos, Fault},
+    chaos_provider::ChaosProvider,
     gate::Gate,
     outline::outline,
     reply::{ScriptedReply, reply, reply_to},
