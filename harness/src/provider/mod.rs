@@ -2,6 +2,7 @@
 //! accumulator that makes a whole answer of it.
 
 mod accumulate;
+mod context;
 mod event;
 mod ledger;
 mod limits;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 pub use self::{
     accumulate::{Accumulator, accumulate},
+    context::ContextTokens,
     event::{StreamEvent, VendorPart},
     ledger::{Ledger, Spent},
     limits::Limits,
@@ -23,6 +25,7 @@ pub use self::{
 };
 pub(crate) use self::{
     accumulate::{breaks_off, cut_off},
+    context::ContextMeter,
     ledger::Attempt,
     speak::{Speaker, speak},
 };

@@ -97,6 +97,7 @@
 pub mod anthropic;
 pub mod chat;
 mod events;
+mod from_trace;
 mod gate;
 mod outline;
 mod pieces;
