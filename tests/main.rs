@@ -30,6 +30,7 @@ mod throttle;
 mod tidy;
 mod tool_macro;
 mod toolbox;
+mod trace;
 mod transcript;
 mod wire_anthropic;
 mod wire_chat;

@@ -101,6 +101,7 @@ mod chaos;
 mod chaos_provider;
 pub mod chat;
 mod events;
+mod from_trace;
 mod gate;
 mod outline;
 mod pieces;
