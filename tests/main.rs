@@ -11,8 +11,12 @@ mod machine;
 mod offline;
 mod order;
 mod probe;
+#[cfg(target_os = "linux")]
+mod process;
 mod quickstart;
 mod side_effects;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod testing_bodies;
 mod testing_scripted;
 mod testing_server;
