@@ -15,6 +15,7 @@ mod probe;
 mod process;
 mod quickstart;
 mod side_effects;
+mod strict;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod testing_bodies;
