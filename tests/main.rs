@@ -32,6 +32,7 @@ mod testing_server;
 mod throttle;
 mod tidy;
 mod tool_macro;
+mod tool_schema;
 mod toolbox;
 mod trace;
 mod transcript;

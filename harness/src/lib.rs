@@ -76,7 +76,15 @@ pub mod toolbox;
 pub mod trace;
 pub mod wire;
 
-pub use harness_macros::{tool, tools, toolset};
+#[doc = include_str!("../guide/tool.md")]
+pub use harness_macros::tool;
+#[doc = include_str!("../guide/tools.md")]
+pub use harness_macros::tools;
+#[doc = include_str!("../guide/toolset.md")]
+pub use harness_macros::toolset;
+
+#[cfg(feature = "collect")]
+pub use crate::tool::collected_tools;
 
 pub use crate::{
     agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
@@ -109,7 +117,21 @@ macro_rules! methods_need_toolset_on_the_impl_block {
     };
 }
 
-/// Adds a tool to those of the program, if the feature `collect` is on.
+/// Adds a tool to those of the program.
+#[cfg(feature = "collect")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __collect {
+    ($tool:ident) => {
+        $crate::__private::inventory::submit! { $crate::__private::Collected {
+            def: $tool::TOOL,
+            module: ::core::module_path!(),
+        } }
+    };
+}
+
+/// Adds a tool to those of the program if the feature `collect` is on; it is not.
+#[cfg(not(feature = "collect"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __collect {
