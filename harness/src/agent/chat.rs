@@ -9,6 +9,7 @@ use crate::{
     message::{Message, Transcript},
     policy::{Budget, Guard},
     provider::{Sent, Usage},
+    trace::Tracer,
 };
 
 /// A conversation that continues from one message to the next.
@@ -35,6 +36,7 @@ pub struct Chat {
     pub(super) agent: Agent,
     pub(super) machine: Machine,
     pub(super) guard: Guard,
+    pub(super) tracer: Tracer,
     journal: Box<dyn Journal>,
     pub(super) usage: Usage,
     /// What the provider has written of the conversation already.
@@ -46,10 +48,12 @@ pub struct Chat {
 impl Chat {
     pub(super) fn new(agent: Agent) -> Self {
         let guard = Guard::new(agent.guardrails().clone());
+        let tracer = Tracer::new(agent.trace());
         Self {
             agent,
             machine: Machine::new(),
             guard,
+            tracer,
             journal: Box::new(MemoryJournal::default()),
             usage: Usage::default(),
             sent: Sent::new(),
@@ -138,6 +142,7 @@ impl Chat {
     pub(super) fn record(&mut self, entry: &Entry) -> Result<(), Error> {
         self.machine.apply(entry)?;
         self.guard.apply(entry);
+        self.tracer.fact(entry);
         match entry {
             Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => {
                 self.usage.add(usage);

@@ -2,6 +2,7 @@
 //! accumulator that makes a whole answer of it.
 
 mod accumulate;
+mod context;
 mod event;
 mod ledger;
 mod limits;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 pub(crate) use self::sent::Written;
 pub use self::{
     accumulate::{Accumulator, accumulate},
+    context::ContextTokens,
     event::{StreamEvent, VendorPart},
     ledger::{Ledger, Spent},
     limits::Limits,
@@ -26,6 +28,7 @@ pub use self::{
 };
 pub(crate) use self::{
     accumulate::{breaks_off, cut_off},
+    context::ContextMeter,
     ledger::Attempt,
     speak::{Speaker, speak},
 };

@@ -244,6 +244,9 @@ impl Answer {
         let next = self.blocks.iter().map(|block| block.number.saturating_add(1)).max();
         let next = next.unwrap_or(0);
         let index = index.0.unwrap_or(u64::from(next));
+        if self.blocks.iter().any(|block| block.is_begun_by(index, json)) {
+            return Ok(());
+        }
         let number = match u32::try_from(index) {
             Ok(number) if self.blocks.iter().all(|block| block.number != number) => number,
             _ => next,
