@@ -40,7 +40,7 @@
 //! # Modules, in reading order
 //!
 //! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`policy`] what
-//! is refused · [`journal`] what survives · [`agent`] the loop · [`error`] what goes wrong
+//! is repeated and refused · [`journal`] what survives · [`trace`] what can be seen · [`agent`] the loop · [`error`] what goes wrong
 //!
 //! # What it is not
 //!
@@ -73,6 +73,7 @@ pub mod testing;
 pub mod tool;
 #[cfg(feature = "toolbox")]
 pub mod toolbox;
+pub mod trace;
 pub mod wire;
 
 #[doc = include_str!("../guide/tool.md")]
@@ -93,7 +94,7 @@ pub use crate::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
         ToolResult, Transcript,
     },
-    policy::Permissions,
+    policy::{FallbackProvider, Guardrails, Permissions, RetryPolicy, RetryProvider},
     provider::{Provider, StopReason, StreamEvent, Usage},
     tool::{
         CancellationToken, Progress, SideEffect, SideEffects, State, Tool, ToolContext, ToolDef,

@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    termios::{QueueSelector, tcflush},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{Approval, ApprovalQuestion, Approver};
@@ -21,8 +24,9 @@ const LISTEN: Duration = Duration::from_millis(50);
 /// *always for this tool*.
 ///
 /// It talks to the terminal itself, not to standard input and output, so it works also when these
-/// are redirected. Without a terminal the answer is no. When the question is taken back, the thread
-/// that listens ends within 50 ms.
+/// are redirected. Without a terminal the answer is no. Keys that were pressed before the question
+/// was there are no answer to it, and are dropped. When the question is taken back, the thread that
+/// listens ends within 50 ms and reads no key any more.
 ///
 /// ```no_run
 /// use harness::{Agent, AnthropicProvider, policy::TerminalApprover, toolbox::bash, tools};
@@ -77,6 +81,8 @@ impl Approver for TerminalApprover {
 
 fn converse(device: &Path, shown: &str, taken_back: &CancellationToken) -> io::Result<Approval> {
     let mut terminal = OpenOptions::new().read(true).write(true).open(device)?;
+    // A device that is no terminal has no queue of keys.
+    let _ = tcflush(&terminal, QueueSelector::IFlush);
     terminal.write_all(shown.as_bytes())?;
     loop {
         terminal.write_all(b"Run it? [y]es, [n]o, [a]lways this tool: ")?;
@@ -99,6 +105,10 @@ fn line(terminal: &mut File, taken_back: &CancellationToken) -> io::Result<Optio
     while !taken_back.is_cancelled() {
         if poll(&mut [PollFd::new(terminal, PollFlags::IN)], Some(&wait))? == 0 {
             continue;
+        }
+        // Who asked may be listening to the keys himself by now.
+        if taken_back.is_cancelled() {
+            break;
         }
         let read = terminal.read(&mut piece)?;
         match piece.get(..read) {
