@@ -31,6 +31,7 @@ mod tidy;
 mod tool_macro;
 mod toolbox;
 mod transcript;
+mod verdicts;
 mod wire_anthropic;
 mod wire_chat;
 mod wire_encode;

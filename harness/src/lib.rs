@@ -85,7 +85,7 @@ pub use crate::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
         ToolResult, Transcript,
     },
-    policy::Permissions,
+    policy::{FallbackProvider, Permissions, RetryPolicy, RetryProvider, ThrottledProvider},
     provider::{Provider, StopReason, StreamEvent, Usage},
     tool::{
         CancellationToken, Progress, SideEffect, SideEffects, State, Tool, ToolContext, ToolDef,
