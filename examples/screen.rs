@@ -53,6 +53,14 @@ impl<W: Write> Screen<W> {
                     format!("{mark} {text}")
                 })?;
             }
+            Event::Retrying { attempt, of, wait, cause } => {
+                let wait = wait.as_secs_f64();
+                self.line(&format!("↻ retrying in {wait:.1} s ({attempt} of {of}): {cause}"))?;
+            }
+            Event::FallingBack { from, to, cause } => {
+                self.line(&format!("↻ {from} is down, asking {to}: {cause}"))?;
+            }
+            Event::Discarded { .. } => self.line("↻ the answer broke off and begins again")?,
             Event::TurnEnded { .. } | Event::RunEnded { .. } => self.end_words()?,
             _ => {}
         }
@@ -74,7 +82,7 @@ impl<W: Write> Screen<W> {
 }
 
 /// A text as one line, cut where it grows long.
-pub(crate) fn short(text: &str) -> String {
+fn short(text: &str) -> String {
     let line = text.trim_end().replace('\n', " ⏎ ");
     match line.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{} …", line.get(..end).unwrap_or(&line)),
