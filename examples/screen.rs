@@ -53,6 +53,14 @@ impl<W: Write> Screen<W> {
                     format!("{mark} {text}")
                 })?;
             }
+            Event::Retrying { attempt, of, wait, cause } => {
+                let wait = wait.as_secs_f64();
+                self.line(&format!("↻ retrying in {wait:.1} s ({attempt} of {of}): {cause}"))?;
+            }
+            Event::FallingBack { from, to, cause } => {
+                self.line(&format!("↻ {from} is down, asking {to}: {cause}"))?;
+            }
+            Event::Discarded { .. } => self.line("↻ the answer broke off and begins again")?,
             Event::TurnEnded { .. } | Event::RunEnded { .. } => self.end_words()?,
             _ => {}
         }

@@ -36,6 +36,7 @@ mod tool_schema;
 mod toolbox;
 mod trace;
 mod transcript;
+mod verdicts;
 mod wire_anthropic;
 mod wire_chat;
 mod wire_encode;
