@@ -6,6 +6,8 @@ mod client_anthropic;
 mod corpus;
 mod early;
 mod interrupt;
+#[cfg(target_os = "linux")]
+mod left_over;
 mod limits;
 mod machine;
 mod offline;

@@ -36,7 +36,7 @@ pub(crate) fn all_wires(transcript: &Transcript, tools: &[ToolSchema]) -> Checke
 
 /// Anthropic's Messages API.
 pub(crate) fn anthropic(body: &Value) -> Checked {
-    check(word(body, "model") != "", || "no model")?;
+    check(!word(body, "model").is_empty(), || "no model")?;
     check(body["max_tokens"].as_u64().is_some_and(|most| most > 0), || "no `max_tokens`")?;
     let messages = items(&body["messages"]);
     check(!messages.is_empty(), || "no message")?;
@@ -117,7 +117,7 @@ fn results(blocks: &[Value]) -> Vec<&str> {
 
 /// OpenAI's Responses API, without a conversation stored by the vendor.
 pub(crate) fn responses(body: &Value) -> Checked {
-    check(word(body, "model") != "", || "no model")?;
+    check(!word(body, "model").is_empty(), || "no model")?;
     let input = items(&body["input"]);
     check(!input.is_empty(), || "no input")?;
     let (mut called, mut owed) = (HashSet::new(), Vec::new());
@@ -158,7 +158,7 @@ pub(crate) fn responses(body: &Value) -> Checked {
 
 /// The Chat Completions API, as the strictest of its servers take it.
 pub(crate) fn chat(body: &Value) -> Checked {
-    check(word(body, "model") != "", || "no model")?;
+    check(!word(body, "model").is_empty(), || "no model")?;
     let messages = items(&body["messages"]);
     check(!messages.is_empty(), || "no message")?;
     let mut owed: Vec<&str> = Vec::new();
