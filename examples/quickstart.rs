@@ -4,7 +4,7 @@
 //!
 //! needs no key and no network: a scripted model on this machine answers over real HTTP, and the
 //! tools really run. With `PROVIDER=anthropic` and `ANTHROPIC_API_KEY` the same program talks to
-//! the service. Exit codes: 0 answered, 1 failed, 2 not set up.
+//! the service; `PROVIDER=openai` and `PROVIDER=local` likewise. Exit codes: 0 answered, 1 failed, 2 not set up.
 
 mod offline;
 mod screen;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use harness::{
-    Agent, AnthropicProvider, Provider,
+    Agent, AnthropicProvider, Provider, provider_from_env,
     toolbox::{Files, calc},
     tools,
 };
@@ -38,23 +38,15 @@ async fn run() -> anyhow::Result<()> {
     let mut screen = Screen::stdout();
     // Keeps the scripted model alive until the end.
     let server;
-    let provider = match std::env::var("PROVIDER").ok().as_deref() {
-        Some("anthropic") => AnthropicProvider::from_env()?,
-        Some(other) => {
-            return Err(harness::Error::new(
-                harness::ErrorKind::Configuration,
-                format!("PROVIDER={other} is not known; use PROVIDER=anthropic, or leave it out"),
-            )
-            .into());
-        }
-        None => {
-            screen.line(
-                "No key was found, so a scripted model on this machine answers. For a real one: \
-                 PROVIDER=anthropic ANTHROPIC_API_KEY=.. cargo run --example quickstart",
-            )?;
-            server = offline::model().await.context("no port for the scripted model")?;
-            AnthropicProvider::builder().api_key("none").base_url(server.url()).build()?
-        }
+    let provider: Box<dyn Provider> = if std::env::var_os("PROVIDER").is_some() {
+        provider_from_env()?
+    } else {
+        screen.line(
+            "No key was found, so a scripted model on this machine answers. For a real one: \
+             PROVIDER=anthropic ANTHROPIC_API_KEY=.. cargo run --example quickstart",
+        )?;
+        server = offline::model().await.context("no port for the scripted model")?;
+        Box::new(AnthropicProvider::builder().api_key("none").base_url(server.url()).build()?)
     };
     screen.line(&format!("{} · {}\n", provider.name(), provider.model()))?;
 

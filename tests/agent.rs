@@ -8,6 +8,7 @@ use std::sync::{
 use harness::{
     Agent, CancellationToken, Error, ErrorKind, Event, Message, Outcome, Permissions, Role,
     SideEffects, StopReason, Tool,
+    journal::Limit,
     policy::{Approval, ApprovalQuestion, Verdict},
     testing::{Gate, ScriptedProvider, outline, reply},
 };
@@ -136,7 +137,7 @@ async fn the_turn_limit_is_no_answer_and_the_chat_goes_on() {
     let agent = agent.turn_limit(3).build().expect("an agent");
     let mut chat = agent.chat();
     let stopped = chat.send("Go.").await.expect_err("no answer");
-    assert_eq!(stopped.outcome(), Outcome::TurnLimit);
+    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Turns));
     assert_eq!((stopped.text(), stopped.turns()), ("Again. ", 3));
     assert_eq!(stopped.usage().input, Some(30));
     assert_eq!(stopped.transcript().messages().len(), 7);
@@ -152,7 +153,10 @@ async fn the_turn_limit_is_no_answer_and_the_chat_goes_on() {
 }
 
 fn agent_with_default_limit(log: &Log) -> Agent {
-    let model = ScriptedProvider::answering(|_| reply().call("look", json!({})));
+    // The arguments differ, so that it is the turns that come to their end.
+    let model = ScriptedProvider::answering(|request| {
+        reply().call("look", json!({"at": request.messages().len()}))
+    });
     agent(&model, [tool("look", READ, log, Work::Steps(0))])
 }
 

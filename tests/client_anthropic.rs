@@ -24,6 +24,7 @@ fn provider(server: &LoopbackServer) -> AnthropicProvider {
         connect: Duration::from_secs(5),
         first_event: Duration::from_millis(300),
         between_events: Duration::from_millis(300),
+        ..Clocks::default()
     };
     AnthropicProvider::builder()
         .api_key("sk-secret-1")

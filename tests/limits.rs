@@ -194,3 +194,24 @@ async fn what_a_stopped_tool_had_put_out_is_told() {
     assert!(text.contains("may have partly run"), "{text}");
     assert!(text.ends_with("Its output until then:\nline 1\nline 2\n"), "{text}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_can_set_a_limit_for_all_its_calls() {
+    let slow = made(READ, |_| Box::pin(std::future::pending()));
+    let slow = slow.with_time_limit(Duration::from_secs(40));
+    let model = ScriptedProvider::answering(|request| match request.results().next() {
+        None => reply().call("work", json!({})),
+        Some(_) => reply().text("Done."),
+    });
+    let agent = Agent::builder(model).tools([slow]).build().expect("an agent");
+    for (limit, expected) in [(None, 40_100), (Some(2), 2_100), (Some(90), 40_100)] {
+        let run = agent.run("Go.");
+        let run = match limit {
+            Some(seconds) => run.tool_time(Duration::from_secs(seconds)),
+            None => run,
+        };
+        let begun = Instant::now();
+        run.await.expect("an answer");
+        assert_eq!(begun.elapsed(), Duration::from_millis(expected), "{limit:?}");
+    }
+}

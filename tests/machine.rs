@@ -3,7 +3,7 @@
 use harness::{
     Block, CallOutcome, Message, SideEffect, SideEffects, StopReason, ToolCall, ToolResult, Usage,
     agent::{Action, Machine},
-    journal::{Decision, Entry, InterruptCause},
+    journal::{Decision, Entry, InterruptCause, Limit},
 };
 
 const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
@@ -32,6 +32,11 @@ fn interrupted(text: &str, calls: &[&str]) -> Entry {
     Entry::Interrupted { message: message(text, calls), usage: Usage::default(), cause }
 }
 
+fn limited(limit: Limit) -> Entry {
+    let cause = InterruptCause::Limit { limit, detail: "enough".into() };
+    Entry::Interrupted { message: None, usage: Usage::default(), cause }
+}
+
 fn allowed(call: &str, side_effects: SideEffects) -> Entry {
     Entry::CallDecided { call: call.into(), decision: Decision::Allow { side_effects } }
 }
@@ -50,7 +55,7 @@ fn finished(call: &str) -> Entry {
 }
 
 fn after(facts: &[Entry]) -> Machine {
-    let mut machine = Machine::new(2);
+    let mut machine = Machine::new();
     for fact in facts {
         machine.apply(fact).unwrap_or_else(|err| panic!("{fact:?}: {err}"));
     }
@@ -160,28 +165,22 @@ fn facts_lead_to_actions() {
             "settle a StoppedReading, c InDoubt, d NotStarted",
         ),
         (
-            "two turns and the model wants a third",
-            vec![
-                user(),
-                reply(ToolCalls, "", &["a"]),
-                allowed("a", READ),
-                finished("a"),
-                reply(ToolCalls, "", &["b"]),
-                allowed("b", READ),
-                finished("b"),
-            ],
-            "TurnLimit",
+            "a guard stopped it before the next turn",
+            vec![user(), reply(ToolCalls, "", &["a"]), finished("a"), limited(Limit::Turns)],
+            "Limit(Turns)",
+        ),
+        (
+            "a guard stopped it before the calls",
+            vec![user(), reply(ToolCalls, "", &["a"]), limited(Limit::ToolCalls)],
+            "settle a NotStarted",
         ),
         (
             "and the user goes on",
             vec![
                 user(),
                 reply(ToolCalls, "", &["a"]),
-                allowed("a", READ),
+                limited(Limit::ToolCalls),
                 finished("a"),
-                reply(ToolCalls, "", &["b"]),
-                allowed("b", READ),
-                finished("b"),
                 user(),
             ],
             "ask",

@@ -2,7 +2,7 @@
 //! the real protocol, and answers with what they really said.
 
 #[path = "../examples/offline.rs"]
-mod model;
+pub(crate) mod model;
 
 use std::sync::{Arc, Mutex};
 
@@ -38,8 +38,7 @@ fn agent(server: &LoopbackServer) -> Agent {
         }),
         tool("read_file", move |_| {
             let file = disk.lock().unwrap().clone();
-            file.map(|text| format!("[lines 1-1 of 1]\n{}", text.to_uppercase()))
-                .ok_or_else(|| "no such file".to_owned())
+            file.map(|text| text.to_uppercase()).ok_or_else(|| "no such file".to_owned())
         }),
         tool("calc", |arguments| Ok(format!("<{}>", arguments["expression"].as_str().unwrap()))),
         tool("list_files", |_| Ok("a.txt\nb.txt\n[2 entries]".to_owned())),
@@ -62,8 +61,7 @@ tool: succeeded: done
 assistant: It is written. Now I check it, and do the sum.
 assistant: call read_file {"path":"hello.txt"}
 assistant: call calc {"expression":"17 * 23 - 100"}
-tool: succeeded: [lines 1-1 of 1]
-HELLO WORLD
+tool: succeeded: HELLO WORLD
 tool: succeeded: <17 * 23 - 100>
 assistant: I wrote hello.txt.
 hello.txt says: HELLO WORLD

@@ -1,8 +1,6 @@
 //! The main job, whole: the real provider over real HTTP, the real tools on real files, and what
 //! a person sees of it.
 
-#[path = "../examples/offline.rs"]
-mod offline;
 #[path = "../examples/screen.rs"]
 #[expect(dead_code, reason = "the examples use the rest")]
 mod screen;
@@ -15,11 +13,13 @@ use harness::{
     tools,
 };
 
+use crate::offline::model::model;
+
 const TASK: &str = "Write 'hello world' to a file, read it back, and work out 17 * 23 - 100.";
 
 #[tokio::test]
 async fn the_scenario_works_and_is_shown_as_it_happens() {
-    let server = offline::model().await.expect("a port");
+    let server = model().await.expect("a port");
     let provider = AnthropicProvider::builder().api_key("none").base_url(server.url());
     let folder = tempfile::tempdir().expect("a folder");
     let files = Files::in_folder(folder.path()).expect("a folder");

@@ -15,12 +15,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("provider", &["error", "message", "tool"]),
     ("wire", &["error", "message", "provider"]),
     ("client", &["error", "message", "provider", "wire"]),
-    ("policy", &["error", "message", "provider", "tool"]),
+    ("policy", &["error", "message", "provider", "tool", "journal"]),
     ("journal", &["error", "message", "provider", "tool"]),
-    ("agent", &["error", "message", "tool", "provider", "policy", "journal"]),
+    ("trace", &["error", "message", "tool", "provider", "policy", "journal"]),
+    ("agent", &["error", "message", "tool", "provider", "policy", "journal", "trace"]),
     (
         "testing",
-        &["error", "message", "tool", "provider", "wire", "client", "policy", "journal", "agent"],
+        &[
+            "error", "message", "tool", "provider", "wire", "client", "policy", "journal", "agent",
+            "trace",
+        ],
     ),
     ("__private", &["error", "message", "tool"]),
 ];

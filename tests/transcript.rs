@@ -91,7 +91,7 @@ proptest! {
 
     #[test]
     fn any_facts_fold_to_a_transcript_that_can_be_sent(facts in prop::collection::vec(fact(), 0..60)) {
-        let mut machine = Machine::new(20);
+        let mut machine = Machine::new();
         let mut accepted = 0;
         for fact in &facts {
             let before = machine.transcript().messages().len();

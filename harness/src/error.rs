@@ -50,6 +50,9 @@ struct Repr {
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     api: ApiDetail,
+    provider: Option<String>,
+    note: Option<String>,
+    later: Vec<Error>,
 }
 
 #[derive(Default)]
@@ -69,6 +72,9 @@ impl Error {
             message: message.into(),
             source: None,
             api: ApiDetail::default(),
+            provider: None,
+            note: None,
+            later: Vec::new(),
         }))
     }
 
@@ -114,6 +120,39 @@ impl Error {
         self
     }
 
+    /// Adds who failed, where several could: of this failure and of those that followed it, as
+    /// far as it is not known.
+    #[must_use]
+    pub fn with_provider(mut self, name: impl Into<String>) -> Self {
+        let name = name.into();
+        for later in &mut self.0.later {
+            later.0.provider.get_or_insert_with(|| name.clone());
+        }
+        self.0.provider.get_or_insert(name);
+        self
+    }
+
+    /// Adds why nothing more was tried. It is told after the error itself.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.0.note = Some(note.into());
+        self
+    }
+
+    /// Adds a failure that came after this one, of another try or another provider. This one
+    /// stays the first cause: kind, status, code and message are its own.
+    #[must_use]
+    pub fn followed_by(mut self, mut later: Self) -> Self {
+        let after = std::mem::take(&mut later.0.later);
+        let note = later.0.note.take();
+        self.0.later.push(later);
+        self.0.later.extend(after);
+        if note.is_some() {
+            self.0.note = note;
+        }
+        self
+    }
+
     /// What kind of thing went wrong.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -139,9 +178,24 @@ impl Error {
         self.0.api.request_id.as_deref()
     }
 
-    /// How long the vendor asks to wait before the next try.
+    /// Who failed, where several could.
+    pub fn provider(&self) -> Option<&str> {
+        self.0.provider.as_deref()
+    }
+
+    /// The failures that came after this one, in order: of later tries, and of other providers.
+    pub fn later(&self) -> &[Self] {
+        &self.0.later
+    }
+
+    /// The last failure: of the last try, or this one if there was only one.
+    pub fn last(&self) -> &Self {
+        self.0.later.last().unwrap_or(self)
+    }
+
+    /// How long the vendor asks to wait before the next try; of several tries, the last one's.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.0.api.retry_after
+        self.last().0.api.retry_after
     }
 
     /// Whether somebody asked for the stop.
@@ -159,21 +213,36 @@ impl Error {
         self.0.kind == ErrorKind::Configuration
     }
 
-    /// Whether the same request may succeed later. The vendor's own verdict wins; a spent quota
-    /// or budget is not worth a second try whatever its status.
+    /// Whether the vendor says that money or a quota is gone: waiting does not bring it back.
+    pub fn is_out_of_quota(&self) -> bool {
+        let code = self.code().unwrap_or_default();
+        self.status() == Some(402) || SPENT.iter().any(|spent| code.contains(spent))
+    }
+
+    /// Whether the same request may succeed later; of several tries, the last one decides. The
+    /// vendor's own verdict wins; a spent quota or budget is not worth a second try whatever its
+    /// status.
     pub fn is_retryable(&self) -> bool {
+        self.last().passes()
+    }
+
+    fn passes(&self) -> bool {
         if let Some(verdict) = self.0.api.should_retry {
             return verdict;
         }
         match self.0.kind {
             ErrorKind::Connect | ErrorKind::Timeout => true,
             ErrorKind::Api => {
-                let code = self.code().unwrap_or_default();
-                if SPENT.iter().any(|spent| code.contains(spent)) {
+                if self.is_out_of_quota() {
                     return false;
                 }
+                let code = self.code().unwrap_or_default();
                 match self.0.api.status {
-                    Some(status) => matches!(status, 408 | 409 | 429 | 500 | 502 | 503 | 504 | 529),
+                    // From 520 to 524, a proxy reports that it did not reach the server or that
+                    // the server said nothing.
+                    Some(status) => {
+                        matches!(status, 408 | 409 | 429 | 500 | 502..=504 | 520..=524 | 529)
+                    }
                     None => TRANSIENT.iter().any(|transient| code.contains(transient)),
                 }
             }
@@ -205,6 +274,40 @@ const TRANSIENT: [&str; 7] = [
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tell(f)?;
+        // The same failure again, and again, is told once.
+        let mut later = self.0.later.iter().map(|error| Told(error).to_string()).peekable();
+        while let Some(words) = later.next() {
+            let mut times = 1;
+            while later.next_if_eq(&words).is_some() {
+                times += 1;
+            }
+            write!(f, "; then {words}")?;
+            if times > 1 {
+                write!(f, " ({times} times)")?;
+            }
+        }
+        match &self.0.note {
+            Some(note) => write!(f, "; {note}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An error without what came after it.
+struct Told<'a>(&'a Error);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.tell(f)
+    }
+}
+
+impl Error {
+    fn tell(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(provider) = &self.0.provider {
+            write!(f, "{provider}: ")?;
+        }
         let api = &self.0.api;
         match (api.status, &api.code) {
             (Some(status), Some(code)) => write!(f, "{status} {code}: ")?,
@@ -242,6 +345,15 @@ impl fmt::Debug for Error {
         }
         if let Some(source) = &self.0.source {
             out.field("source", source);
+        }
+        if let Some(provider) = &self.0.provider {
+            out.field("provider", provider);
+        }
+        if let Some(note) = &self.0.note {
+            out.field("note", note);
+        }
+        if !self.0.later.is_empty() {
+            out.field("later", &self.0.later);
         }
         out.finish()
     }

@@ -40,7 +40,7 @@
 //! # Modules, in reading order
 //!
 //! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`policy`] what
-//! is refused · [`journal`] what survives · [`agent`] the loop · [`error`] what goes wrong
+//! is refused · [`journal`] what survives · [`trace`] what can be seen · [`agent`] the loop · [`error`] what goes wrong
 //!
 //! # What it is not
 //!
@@ -73,6 +73,7 @@ pub mod testing;
 pub mod tool;
 #[cfg(feature = "toolbox")]
 pub mod toolbox;
+pub mod trace;
 pub mod wire;
 
 pub use harness_macros::{tool, tools, toolset};
@@ -100,6 +101,7 @@ pub use crate::{
 macro_rules! methods_need_toolset_on_the_impl_block {
     ($about:literal $visibility:vis $name:ident $(#[$allow:meta])? { $($items:tt)* }) => {
         #[doc = $about]
+        #[derive(::core::fmt::Debug)]
         $visibility enum $name {}
         $(#[$allow])?
         impl $name { $($items)* }

@@ -160,7 +160,7 @@ async fn no_link_leads_out() {
     // A link that stays inside works, also as a way to a new file.
     symlink("sub", scene.inside("good")).unwrap();
     let read = scene.call("read_file", json!({"path": "good/own.txt"})).await.unwrap();
-    assert!(read.ends_with("\nown"), "{read}");
+    assert_eq!(read, "own");
     scene.call("write_file", json!({"path": "good/new.txt", "content": "new"})).await.unwrap();
     assert_eq!(fs::read_to_string(scene.inside("sub/new.txt")).unwrap(), "new");
     scene.assert_untouched();
@@ -242,6 +242,42 @@ async fn writing_does_not_change_a_file_outside_through_a_hard_link() {
     scene.call("write_file", json!({"path": "hard.txt", "content": "new"})).await.unwrap();
     assert_eq!(fs::read_to_string(scene.inside("hard.txt")).unwrap(), "new");
     scene.assert_untouched();
+}
+
+/// A hook or a setting of git runs commands later, which a tool that only writes must not.
+#[tokio::test]
+async fn writing_into_git_is_refused_by_every_way_to_it() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.inside(".git/hooks")).unwrap();
+    fs::write(scene.inside(".git/config"), "[core]").unwrap();
+    symlink(".git", scene.inside("link")).unwrap();
+    symlink(".git/config", scene.inside("settings")).unwrap();
+    let paths = [
+        ".git",
+        ".git/config",
+        "./.git/../.git/config",
+        "sub/../.git/hooks/pre-commit",
+        "link/config",
+        "link/hooks/pre-commit",
+        "link/new/folder/file",
+        "settings",
+        "sub/.git",
+        "sub/.git/config",
+        ".GIT/config",
+    ];
+    for path in paths {
+        let arguments = json!({"path": path, "content": "x"});
+        let err = scene.call("write_file", arguments).await.unwrap_err();
+        assert!(err.contains("inside `.git`"), "{path}: {err}");
+    }
+    assert_eq!(fs::read_to_string(scene.inside(".git/config")).unwrap(), "[core]");
+    assert_eq!(names(&scene.inside(".git")), ["config", "hooks"]);
+    assert_eq!(names(&scene.inside("sub")), ["own.txt"]);
+    assert!(names(&scene.inside(".git/hooks")).is_empty());
+    // It may be read, and other names may begin like it.
+    assert!(scene.call("read_file", json!({"path": ".git/config"})).await.is_ok());
+    let arguments = json!({"path": ".gitignore", "content": "x"});
+    assert!(scene.call("write_file", arguments).await.is_ok());
 }
 
 #[tokio::test]

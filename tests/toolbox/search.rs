@@ -43,6 +43,15 @@ async fn hits_are_path_line_and_text_in_the_order_of_the_paths() {
         search(&tools, json!({"pattern": "needle", "path": "b.txt"})).await,
         "b.txt:2: two needle\nb.txt:4: needle again\n[2 hits in 1 files searched]"
     );
+    // A line is a line, however it ends.
+    assert_eq!(
+        search(&tools, json!({"pattern": "^t.*needle$"})).await,
+        "b.txt:2: two needle\n[1 hits in 3 files searched]"
+    );
+    assert_eq!(
+        search(&tools, json!({"pattern": "^needle"})).await,
+        "b.txt:4: needle again\n[1 hits in 3 files searched]"
+    );
     assert_eq!(
         search(&tools, json!({"pattern": "nowhere", "path": "a"})).await,
         "[0 hits in 2 files searched]"
@@ -81,6 +90,7 @@ async fn ignore_files_are_obeyed_from_the_root_down() {
         ("sub/deep/.ignore", "special.log\n"),
         ("sub/deep/special.log", "needle"),
         ("vendored/x.txt", "needle"),
+        ("zoo/secret.txt", "needle"),
         (".git/config", "needle"),
         ("sub/.git", "needle"),
         (".github/ci.yml", "needle"),
@@ -95,10 +105,11 @@ async fn ignore_files_are_obeyed_from_the_root_down() {
         "sub/deep/secret.txt",
         "sub/special.log",
         "sub/target/x.txt",
+        "zoo/secret.txt",
     ];
     assert_eq!(paths(search(&tools, json!({"pattern": "needle"})).await), all);
     let below = search(&tools, json!({"pattern": "needle", "path": "./sub"})).await;
-    assert_eq!(paths(below), all[3..]);
+    assert_eq!(paths(below), all[3..6]);
     // What is named is searched, ignored or not.
     let named = search(&tools, json!({"pattern": "needle", "path": "a.log"})).await;
     assert_eq!(paths(named), ["a.log"]);
@@ -136,6 +147,13 @@ async fn hits_are_bounded_in_number_and_length() {
     assert_eq!(found.lines().count(), 201);
     assert!(found.ends_with("narrower pattern]"), "{found}");
     assert!(found.contains("[stopped after 200 hits"), "{found}");
+
+    fs::write(folder.path().join("wide.txt"), format!("needle{}\n", "x".repeat(290)).repeat(300))
+        .unwrap();
+    let found = search(&tools, json!({"pattern": "needle", "path": "wide.txt"})).await;
+    assert!(found.len() < 50 * 1024, "{}", found.len());
+    let shown = found.lines().count() - 1;
+    assert!(shown < 200 && found.contains(&format!("[stopped after {shown} hits")), "{shown}");
 
     let long = format!("{}needle{}", "é".repeat(50_000), "ü".repeat(50_000));
     fs::write(folder.path().join("long.min.js"), &long).unwrap();

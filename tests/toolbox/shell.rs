@@ -10,12 +10,13 @@ use std::{
 
 use futures_util::FutureExt as _;
 use harness::{
-    SideEffects, Tool, ToolContext,
+    CallOutcome, SideEffects, Tool, ToolCall, ToolContext, ToolRegistry,
     toolbox::{Bash, bash},
     tools,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 use super::{call, call_in};
 
@@ -92,7 +93,7 @@ impl Signpost {
 
     /// A command that starts stubborn children, says who they are, and never ends.
     fn stubborn(&self) -> String {
-        format!("{{ echo $$; {STUBBORN} }} > '{}'; echo ready; wait", self.path.display())
+        format!("echo ready; {{ echo $$; {STUBBORN} }} > '{}'; wait", self.path.display())
     }
 }
 
@@ -150,11 +151,11 @@ async fn a_large_output_keeps_its_head_and_its_tail() {
     let said =
         run("printf start; head -c 1000000 /dev/zero | tr '\\0' a; printf end").await.unwrap();
     assert!(said.contains("stdout:\nstartaaa") && said.contains("aaaend\nstderr"), "{said}");
-    assert!(said.contains(&format!("[... {} bytes cut here ...]", 1_000_008 - 32 * 1024)));
-    assert!(said.len() < 33 * 1024);
+    assert!(said.contains(&format!("[... {} bytes cut here ...]", 1_000_008 - 24 * 1024)));
+    assert!(said.len() < 25 * 1024);
 
-    let whole = run("head -c 32768 /dev/zero | tr '\\0' a").await.unwrap();
-    assert!(!whole.contains("cut"), "32 KiB fit");
+    let whole = run("head -c 24576 /dev/zero | tr '\\0' a").await.unwrap();
+    assert!(!whole.contains("cut"), "24 KiB fit");
 
     // Two bytes a character, and an odd beginning: both cuts would go through one.
     for odd in ["", "x"] {
@@ -167,7 +168,7 @@ async fn a_large_output_keeps_its_head_and_its_tail() {
     }
     // Bytes that are no characters anywhere are replaced, not lost.
     let said = run("head -c 100000 /dev/zero | tr '\\0' '\\377'").await.unwrap();
-    assert_eq!(said.matches('\u{fffd}').count(), 32 * 1024);
+    assert_eq!(said.matches('\u{fffd}').count(), 24 * 1024);
 }
 
 #[tokio::test]
@@ -175,7 +176,7 @@ async fn endless_output_fills_no_memory_and_ends_with_the_time() {
     let said = run_for(1, "yes").await.unwrap_err();
     assert!(said.contains("stopped after 1 s, its time limit"), "{said}");
     assert!(said.contains("bytes cut here"));
-    assert!(said.len() < 34 * 1024, "{}", said.len());
+    assert!(said.len() < 25 * 1024, "{}", said.len());
 }
 
 #[tokio::test]
@@ -221,7 +222,7 @@ async fn cancelling_kills_every_child_and_tells_what_was_said() {
     };
     let (said, pids) = tokio::join!(call_in(&context, &tools, "bash", arguments), stopped);
     let said = said.unwrap_err();
-    assert!(said.starts_with("the command was stopped because the run was"), "{said}");
+    assert!(said.starts_with("the command was stopped before its end"), "{said}");
     assert!(said.contains("it may have partly run"), "{said}");
     assert_eq!(pids.len(), 7);
     assert_reaped(&pids[0]);
@@ -235,17 +236,33 @@ async fn dropping_the_future_kills_every_child() {
     let signpost = Signpost::new();
     let arguments = json!({"command": signpost.stubborn()});
     let tools = tools![bash];
-    let mut running = Box::pin(call(&tools, "bash", arguments));
+    let context = ToolContext::new("call_1");
+    let mut running = Box::pin(call_in(&context, &tools, "bash", arguments));
     let pids = tokio::select! {
         ended = &mut running => panic!("{ended:?}"),
         pids = signpost.read(7) => pids,
     };
     drop(running);
+    // The model can still be told what it said.
+    assert_eq!(context.output_so_far().unwrap(), "stdout so far:\nready\nstderr so far: (nothing)");
     assert_eq!(pids.len(), 7);
     assert_reaped(&pids[0]);
     for pid in &pids {
         assert_dies(pid).await;
     }
+}
+
+/// A deadline that the program sets: the answer is that of the run, and has what was said once.
+#[tokio::test]
+async fn a_deadline_of_the_program_tells_what_was_said() {
+    let registry = ToolRegistry::new(tools![bash]).unwrap();
+    let arguments = json!({"command": "echo early; sleep 1000", "timeout_seconds": 300});
+    let deadline = Instant::now() + Duration::from_secs(1);
+    let context = ToolContext::new("call_1").with_deadline(Some(deadline));
+    let call = ToolCall::new("call_1", "bash", arguments.to_string());
+    let result = registry.dispatch(&call, &context).await;
+    assert_eq!(result.outcome(), CallOutcome::InDoubt);
+    assert_eq!(result.to_text().matches("stdout so far:\nearly").count(), 1, "{result:?}");
 }
 
 /// Also when the runtime is gone by then.
@@ -322,7 +339,7 @@ async fn who_leaves_the_group_dies_with_it() {
         };
         if way == "cancel" {
             context.cancellation().cancel();
-            assert!(running.await.unwrap_err().contains("stopped because the run was"));
+            assert!(running.await.unwrap_err().contains("stopped before its end"));
         } else {
             drop(running);
         }

@@ -2,17 +2,15 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{Chat, Machine, Reply, Sending, Stopped};
+use super::{Chat, Outcome, Reply, Sending, Stopped, outcome::Remains};
 use crate::{
     error::{Error, ErrorKind},
     message::{Message, Transcript},
-    policy::{Approver, Permissions},
+    policy::{Approver, Guardrails, Permissions},
     provider::Provider,
     tool::{Tool, ToolContext, ToolLimits, ToolRegistry},
+    trace::Trace,
 };
-
-/// Turns of one run, unless the builder says otherwise.
-const TURN_LIMIT: u32 = 20;
 
 /// A provider, a system prompt and tools, ready to run. A clone is one pointer; any number of
 /// conversations can run at the same time.
@@ -49,7 +47,8 @@ struct Inner {
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
     starts_early: bool,
-    turn_limit: u32,
+    guardrails: Guardrails,
+    trace: Trace,
 }
 
 impl Agent {
@@ -64,7 +63,8 @@ impl Agent {
             permissions: Permissions::default(),
             approver: None,
             starts_early: true,
-            turn_limit: TURN_LIMIT,
+            guardrails: Guardrails::default(),
+            trace: Trace::default(),
         }
     }
 
@@ -80,10 +80,8 @@ impl Agent {
     /// Fails as [`run`](Self::run) does, and at once when called from inside a runtime, whose
     /// thread it would block.
     pub fn run_blocking(&self, message: impl Into<Message>) -> Result<Reply, Stopped> {
-        let failed = |error: Error| {
-            let nothing = Transcript::default();
-            Stopped::new(super::Outcome::Failed, Some(error), nothing, 0, Default::default(), 0)
-        };
+        let failed =
+            |error: Error| Stopped::new(Outcome::Failed, Some(error), None, Remains::default());
         if tokio::runtime::Handle::try_current().is_ok() {
             return Err(failed(Error::new(
                 ErrorKind::Configuration,
@@ -100,13 +98,13 @@ impl Agent {
 
     /// Begins a conversation that continues from one message to the next.
     pub fn chat(&self) -> Chat {
-        Chat::new(self.clone(), Machine::new(self.0.turn_limit))
+        Chat::new(self.clone())
     }
 
     /// Begins a conversation that continues a given one. A call in it that has no result is
     /// answered with *in doubt*, since its record is lost.
     pub fn chat_from(&self, transcript: Transcript) -> Chat {
-        Chat::given(self.clone(), Machine::new(self.0.turn_limit), transcript)
+        Chat::given(self.clone(), transcript)
     }
 
     /// The tools, in the order in which the model is told of them.
@@ -130,6 +128,14 @@ impl Agent {
 
     pub(super) fn approver(&self) -> Option<&dyn Approver> {
         self.0.approver.as_deref()
+    }
+
+    pub(super) fn guardrails(&self) -> &Guardrails {
+        &self.0.guardrails
+    }
+
+    pub(super) fn trace(&self) -> &Trace {
+        &self.0.trace
     }
 
     pub(super) fn starts_early(&self) -> bool {
@@ -163,7 +169,8 @@ pub struct AgentBuilder {
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
     starts_early: bool,
-    turn_limit: u32,
+    guardrails: Guardrails,
+    trace: Trace,
 }
 
 impl AgentBuilder {
@@ -215,7 +222,21 @@ impl AgentBuilder {
 
     /// Sets how many times the model may be asked in one run; 20 unless set.
     pub fn turn_limit(mut self, turns: u32) -> Self {
-        self.turn_limit = turns;
+        self.guardrails = self.guardrails.turns(turns);
+        self
+    }
+
+    /// Sets what a run may spend: see [`Guardrails`]. It replaces a turn limit that was set
+    /// before.
+    pub fn guardrails(mut self, guardrails: Guardrails) -> Self {
+        self.guardrails = guardrails;
+        self
+    }
+
+    /// Sets where traces of the runs go and what must not be in them. Unless set, each is kept
+    /// in memory with the reply.
+    pub fn trace(mut self, trace: Trace) -> Self {
+        self.trace = trace;
         self
     }
 
@@ -233,9 +254,10 @@ impl AgentBuilder {
             permissions,
             approver,
             starts_early,
-            turn_limit,
+            guardrails,
+            trace,
         } = self;
-        if turn_limit == 0 {
+        if guardrails.allows_nothing() {
             return Err(Error::new(
                 ErrorKind::Configuration,
                 "`turn_limit(0)` lets the model say nothing; set at least 1",
@@ -250,7 +272,8 @@ impl AgentBuilder {
             permissions,
             approver,
             starts_early,
-            turn_limit,
+            guardrails,
+            trace,
         })))
     }
 }

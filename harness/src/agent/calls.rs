@@ -10,8 +10,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Agent, Event,
+    Agent, Chat, Event,
     early::{Ended, begin},
+    halt::Told,
     machine::stopped,
     permit::denial,
     run::Run,
@@ -34,43 +35,54 @@ pub(super) type Report = (String, String);
 
 /// What the calls of a run are given: kept for as long as they run, for what a tool has put out
 /// so far is part of the truth about a call that is stopped.
-#[derive(Default)]
-pub(super) struct Contexts(HashMap<String, ToolContext>);
+pub(super) struct Contexts {
+    /// What all calls of the run share.
+    shared: ToolContext,
+    made: HashMap<String, ToolContext>,
+    /// How long a call of this run may take, if the run says so.
+    time: Option<Duration>,
+}
 
 impl Contexts {
+    /// For a run of this conversation, whose tools can see what is left of its limits.
+    pub(super) fn new(chat: &Chat, time: Option<Duration>) -> Self {
+        let shared = chat.agent.context().clone().with(chat.budget());
+        Self { shared, made: HashMap::new(), time }
+    }
+
     /// What a call is given when it runs.
     pub(super) fn make(
         &mut self,
-        agent: &Agent,
         transcript: &Transcript,
         call: &ToolCall,
         stop: &CancellationToken,
         reports: &UnboundedSender<Report>,
     ) -> ToolContext {
         let (reports, id) = (reports.clone(), call.id().to_owned());
-        let context = agent
-            .context()
+        let context = self
+            .shared
             .for_call(call.id())
             .with_idempotency_key(idempotency_key(transcript, call))
             .with_cancellation(stop.child_token())
+            .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
             .with_watch(move |message| {
                 // Nobody listens any more once the run is over.
                 let _ = reports.send((id.clone(), message.to_owned()));
             });
-        self.0.insert(call.id().to_owned(), context.clone());
+        self.made.insert(call.id().to_owned(), context.clone());
         context
     }
 
     /// Forgets the calls of a turn that is over.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.made.clear();
     }
 
     /// The result of a call that was stopped, with what its tool had put out until then.
     pub(super) fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
         let stopped =
             matches!(result.outcome(), CallOutcome::StoppedReading | CallOutcome::InDoubt);
-        let kept = self.0.get(result.call_id()).and_then(ToolContext::output_so_far);
+        let kept = self.made.get(result.call_id()).and_then(ToolContext::output_so_far);
         let Some(kept) = kept.filter(|_| stopped) else { return result };
         let limit = agent.tools().limits().output;
         let kept = if kept.len() > limit { cut(&kept, limit, "") } else { kept };
@@ -100,12 +112,15 @@ impl Run<'_> {
                 continue;
             };
             let side_effects = tool.side_effects();
+            let asked_at = Instant::now();
             let denial = tokio::select! {
                 biased;
-                () = self.cancellation.cancelled() => return self.interrupt(None),
+                () = self.halt.cancelled() => return self.interrupt(None),
                 denial = denial(&agent, &mut self.chat.always, call, side_effects) => denial,
                 () = self.early.drive() => None,
             };
+            // A person may take the time that it takes.
+            self.halt.postpone(asked_at.elapsed());
             let Some(reason) = denial else {
                 let decision = Decision::Allow { side_effects };
                 self.chat.record(&Entry::CallDecided { call: id, decision })?;
@@ -130,7 +145,7 @@ impl Run<'_> {
         let agent = self.chat.agent.clone();
         let mut waiting = calls.iter();
         let mut running = FuturesUnordered::new();
-        loop {
+        let cause = loop {
             while running.len() < AT_ONCE {
                 let Some(call) = waiting.next() else { break };
                 self.chat.record(&Entry::CallStarted { call: call.id().to_owned() })?;
@@ -138,16 +153,21 @@ impl Run<'_> {
                     running.push(early);
                     continue;
                 }
+                self.chat.tracer.call(call, false);
                 self.emit(Event::ToolCall(call));
                 let transcript = self.chat.machine.transcript();
                 let (stop, reports) = (self.over.token(), &self.reports.0);
-                let context = self.contexts.make(&agent, transcript, call, stop, reports);
+                let context = self.contexts.make(transcript, call, stop, reports);
                 running.push(begin(&agent, call, context));
             }
             tokio::select! {
                 biased;
-                () = self.cancellation.cancelled() => break,
+                told = self.halt.told() => match told {
+                    Told::Stop(cause) => break cause,
+                    Told::Warn(warning) => self.warned(&warning),
+                },
                 Some((call, message)) = self.reports.1.recv() => {
+                    self.chat.tracer.progress(&call, &message);
                     self.emit(Event::ToolProgress { call: &call, message: &message });
                 }
                 ended = running.next() => match ended {
@@ -156,7 +176,7 @@ impl Run<'_> {
                 },
                 () = self.early.drive() => {}
             }
-        }
+        };
         let until = Instant::now() + GRACE;
         while let Ok(Some((call, result, elapsed))) = timeout_at(until, running.next()).await {
             let effects = agent.tools().get(call.name()).map(|tool| tool.side_effects());
@@ -164,10 +184,12 @@ impl Run<'_> {
             self.ended((call, result, elapsed))?;
         }
         drop(running);
-        self.interrupt(None)
+        self.interrupted(cause)
     }
 
     fn ended(&mut self, (call, result, elapsed): Ended) -> Result<(), Error> {
+        let result = self.chat.guard.noted(&call, result);
+        self.chat.tracer.ran(&call, elapsed);
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
         self.chat.record(&Entry::CallFinished { result })
     }

@@ -7,7 +7,9 @@ use crate::{
     error::Error,
     journal::{Entry, Journal, MemoryJournal},
     message::{Message, Transcript},
-    provider::Usage,
+    policy::{Budget, Guard},
+    provider::{Sent, Usage},
+    trace::Tracer,
 };
 
 /// A conversation that continues from one message to the next.
@@ -33,21 +35,35 @@ use crate::{
 pub struct Chat {
     pub(super) agent: Agent,
     pub(super) machine: Machine,
+    pub(super) guard: Guard,
+    pub(super) tracer: Tracer,
     journal: Box<dyn Journal>,
     pub(super) usage: Usage,
+    /// What the provider has written of the conversation already.
+    pub(super) sent: Sent,
     /// Tools that a person has allowed for the rest of the conversation.
     pub(super) always: HashSet<String>,
 }
 
 impl Chat {
-    pub(super) fn new(agent: Agent, machine: Machine) -> Self {
-        let journal = Box::new(MemoryJournal::default());
-        Self { agent, machine, journal, usage: Usage::default(), always: HashSet::new() }
+    pub(super) fn new(agent: Agent) -> Self {
+        let guard = Guard::new(agent.guardrails().clone());
+        let tracer = Tracer::new(agent.trace());
+        Self {
+            agent,
+            machine: Machine::new(),
+            guard,
+            tracer,
+            journal: Box::new(MemoryJournal::default()),
+            usage: Usage::default(),
+            sent: Sent::new(),
+            always: HashSet::new(),
+        }
     }
 
-    pub(super) fn given(agent: Agent, machine: Machine, mut transcript: Transcript) -> Self {
+    pub(super) fn given(agent: Agent, mut transcript: Transcript) -> Self {
         transcript.settle();
-        let mut chat = Self::new(agent, machine);
+        let mut chat = Self::new(agent);
         // Neither can fail: the transcript was settled above, and it is the first fact.
         let _ = chat.record(&Entry::Given { transcript });
         chat
@@ -75,6 +91,32 @@ impl Chat {
         Sending::borrowed(self, message.into())
     }
 
+    /// Goes on with a run that was stopped, from its last complete fact: what the tools have
+    /// answered stands, and only the model is asked again. If its reply broke off in the middle,
+    /// it is told so and continues there. Await it for the reply.
+    ///
+    /// The run fails at once if there is nothing to go on with, since the model has answered.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([
+    ///     reply().text("Once upon a").cut(),
+    ///     reply().text("time, there was a crab."),
+    /// ]);
+    /// let mut chat = Agent::builder(model).build()?.chat();
+    /// let stopped = chat.send("Tell me a story.").await.unwrap_err();
+    /// assert_eq!(stopped.text(), "Once upon a\n\n[interrupted]");
+    /// assert_eq!(chat.resume().await?.text(), "time, there was a crab.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn resume(&mut self) -> Sending<'_> {
+        Sending::resuming(self)
+    }
+
     /// What was said so far. It can be sent.
     pub fn transcript(&self) -> &Transcript {
         self.machine.transcript()
@@ -85,6 +127,12 @@ impl Chat {
         self.usage
     }
 
+    /// What the run that goes on has spent and what is left of its limits; between runs, of the
+    /// last one. It can be kept and asked while a run goes on.
+    pub fn budget(&self) -> Budget {
+        self.guard.budget().clone()
+    }
+
     /// The agent that answers.
     pub fn agent(&self) -> &Agent {
         &self.agent
@@ -93,12 +141,15 @@ impl Chat {
     /// Lets a fact take effect and writes it down.
     pub(super) fn record(&mut self, entry: &Entry) -> Result<(), Error> {
         self.machine.apply(entry)?;
+        self.guard.apply(entry);
+        self.tracer.fact(entry);
         match entry {
             Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => {
                 self.usage.add(usage);
             }
             Entry::Given { .. }
             | Entry::UserSaid { .. }
+            | Entry::Resumed { .. }
             | Entry::CallDecided { .. }
             | Entry::CallStarted { .. }
             | Entry::CallFinished { .. } => {}

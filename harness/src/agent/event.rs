@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Outcome;
 use crate::{
+    journal::Limit,
     message::{ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
@@ -16,6 +17,32 @@ pub enum Event<'a> {
     TurnStarted {
         /// Counts from 1 in each run.
         turn: u32,
+    },
+    /// The provider failed in a way that passes, and is asked again after a wait. A terminal may
+    /// say `retrying in 2 s (2 of 5): 529 overloaded`; to stop the run ends the wait at once.
+    Retrying {
+        /// The number of the try that follows; the first one of a run is 1.
+        attempt: u32,
+        /// How many there may be in this run.
+        of: u32,
+        /// How long it waits.
+        wait: Duration,
+        /// What failed, in words.
+        cause: &'a str,
+    },
+    /// A provider is down, and another one is asked.
+    FallingBack {
+        /// Who is down.
+        from: &'a str,
+        /// Who is asked now.
+        to: &'a str,
+        /// What failed, in words.
+        cause: &'a str,
+    },
+    /// The answer of this turn broke off and begins again: what was shown of it does not count.
+    Discarded {
+        /// What failed, in words.
+        cause: &'a str,
     },
     /// The model says more.
     Text(&'a str),
@@ -46,6 +73,21 @@ pub enum Event<'a> {
         result: &'a ToolResult,
         /// How long it ran.
         elapsed: Duration,
+    },
+    /// Four fifths of a limit are used. It comes once in a run for each limit.
+    LimitNear {
+        /// Which limit.
+        limit: Limit,
+        /// How much, in words for a person.
+        detail: &'a str,
+    },
+    /// A limit is set and cannot be held, for nobody says how much is used. It comes once in a
+    /// run for each limit.
+    LimitUnknown {
+        /// Which limit.
+        limit: Limit,
+        /// Why, in words for a person.
+        detail: &'a str,
     },
     /// The model's answer of this turn is complete.
     TurnEnded {

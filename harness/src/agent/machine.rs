@@ -6,7 +6,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Decision, Entry, InterruptCause},
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    provider::{StopReason, Usage},
+    provider::{StopReason, Usage, breaks_off},
     tool::SideEffects,
 };
 
@@ -34,7 +34,7 @@ pub enum Action {
 /// ```
 /// use harness::{Message, agent::{Action, Machine}, journal::Entry};
 ///
-/// let mut machine = Machine::new(20);
+/// let mut machine = Machine::new();
 /// assert_eq!(machine.next(), Action::AwaitUser);
 /// machine.apply(&Entry::UserSaid { message: Message::user("Hello") })?;
 /// assert_eq!(machine.next(), Action::CallProvider);
@@ -44,11 +44,11 @@ pub enum Action {
 pub struct Machine {
     transcript: Transcript,
     phase: Phase,
-    turn_limit: u32,
     turns: u32,
     usage: Usage,
     begun_at: usize,
     untouched: bool,
+    answered_by: Option<(String, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -91,18 +91,24 @@ enum Status {
     Finished(ToolResult),
 }
 
+impl Default for Machine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Machine {
-    /// A conversation in which nothing was said. A run ends when the model has been asked
-    /// `turn_limit` times.
-    pub fn new(turn_limit: u32) -> Self {
+    /// A conversation in which nothing was said. It knows no limits: a guard that stops a run
+    /// says so by a fact.
+    pub fn new() -> Self {
         Self {
             transcript: Transcript::default(),
             phase: Phase::Ended(None),
-            turn_limit,
             turns: 0,
             usage: Usage::default(),
             begun_at: 0,
             untouched: true,
+            answered_by: None,
         }
     }
 
@@ -124,6 +130,40 @@ impl Machine {
     /// At which message of the transcript this run began.
     pub fn begun_at(&self) -> usize {
         self.begun_at
+    }
+
+    /// Who gave the last answer: the provider, and its model.
+    pub fn answered_by(&self) -> Option<(&str, &str)> {
+        self.answered_by.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
+    }
+
+    /// The fact with which a run that had stopped goes on.
+    ///
+    /// # Errors
+    /// Fails if there is nothing to go on with: nothing was said, the model has answered to the
+    /// end, or calls wait for their results.
+    pub fn resumption(&self) -> Result<Entry, Error> {
+        let Some(last) = self.transcript.messages().last() else {
+            return Err(cannot("there is nothing to resume: nothing was said yet; `send` begins"));
+        };
+        let broke_off = match self.phase {
+            Phase::Calling(_) => {
+                return Err(cannot("a run cannot be resumed while calls wait for results"));
+            }
+            Phase::Ended(Some(Outcome::Answered)) => false,
+            Phase::Ended(Some(_)) | Phase::Asking => true,
+            // The conversation was kept elsewhere: only its last words can tell.
+            Phase::Ended(None) => breaks_off(last),
+        };
+        match last.role() {
+            Role::User | Role::Tool => Ok(Entry::Resumed { message: None }),
+            Role::Assistant if broke_off => {
+                Ok(Entry::Resumed { message: Some(Message::user(GO_ON)) })
+            }
+            Role::Assistant => Err(cannot(
+                "there is nothing to resume: the model has answered; `send` says something new",
+            )),
+        }
     }
 
     /// Takes a fact.
@@ -156,7 +196,29 @@ impl Machine {
                 self.usage = Usage::default();
                 self.phase = Phase::Asking;
             }
-            Entry::ModelReplied { message, stop, usage, .. } => {
+            Entry::Resumed { message } => {
+                let due = self.resumption()?;
+                let begun_at = self.transcript.messages().len();
+                match (message, due) {
+                    (None, Entry::Resumed { message: None }) => {}
+                    (Some(message), Entry::Resumed { message: Some(_) })
+                        if message.role() == Role::User =>
+                    {
+                        self.transcript.push(message.clone())?;
+                    }
+                    _ => {
+                        return Err(cannot(
+                            "a run resumes with a message of the user exactly if the \
+                             conversation ends with the model's words",
+                        ));
+                    }
+                }
+                self.begun_at = begun_at;
+                self.turns = 0;
+                self.usage = Usage::default();
+                self.phase = Phase::Asking;
+            }
+            Entry::ModelReplied { message, stop, usage, provider, model } => {
                 self.asking("the model cannot reply")?;
                 let ended = match stop {
                     StopReason::Complete | StopReason::ToolCalls => Then::End(Outcome::Answered),
@@ -168,10 +230,12 @@ impl Machine {
                 self.said(message.as_ref(), called, ended)?;
                 self.turns = self.turns.saturating_add(1);
                 self.usage.add(usage);
+                self.answered_by = Some((provider.clone(), model.clone()));
             }
             Entry::Interrupted { message, usage, cause } => {
                 let outcome = match cause {
                     InterruptCause::Program => Outcome::Interrupted,
+                    InterruptCause::Limit { limit, .. } => Outcome::Limit(*limit),
                     InterruptCause::Denial { .. } => Outcome::Denied,
                     InterruptCause::Failure { .. } => Outcome::Failed,
                 };
@@ -231,7 +295,6 @@ impl Machine {
         match &self.phase {
             Phase::Ended(None) => Action::AwaitUser,
             Phase::Ended(Some(outcome)) => Action::Finish(*outcome),
-            Phase::Asking if self.turns >= self.turn_limit => Action::Finish(Outcome::TurnLimit),
             Phase::Asking => Action::CallProvider,
             Phase::Calling(Calling { then: Then::End(_), .. }) => {
                 Action::Settle(self.settlement().collect())
@@ -350,6 +413,10 @@ impl Machine {
     }
 }
 
+/// What the model is told when its reply broke off.
+const GO_ON: &str = "Your reply above was cut off before it was complete. Go on from where it \
+                     breaks off, without repeating what is there.";
+
 /// What the model is told of a call that was stopped while it ran.
 pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {
     if effects.is_read_only() {
@@ -362,14 +429,18 @@ pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {
     }
 }
 
-fn why(then: Then) -> &'static str {
-    match then {
+fn why(then: Then) -> String {
+    if let Then::End(Outcome::Limit(limit)) = then {
+        return format!("the run has reached its limit of {limit}");
+    }
+    let why = match then {
         Then::End(Outcome::Truncated) => "the reply that asked for it was cut off",
         Then::End(Outcome::Refused) => "the reply that asked for it was refused",
         Then::End(Outcome::Failed) => "the run failed first",
         Then::End(Outcome::Denied) => "another call was denied first",
         Then::Ask | Then::End(_) => "the run was stopped first",
-    }
+    };
+    why.to_owned()
 }
 
 fn cannot(message: impl Into<String>) -> Error {

@@ -7,6 +7,7 @@ mod calls;
 mod chat;
 mod early;
 mod event;
+mod halt;
 mod machine;
 mod outcome;
 mod permit;

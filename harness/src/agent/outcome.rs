@@ -4,8 +4,11 @@ use std::fmt;
 
 use crate::{
     error::Error,
+    journal::Limit,
     message::{Message, Role, Transcript},
-    provider::Usage,
+    policy::LimitReached,
+    provider::{ContextTokens, Usage},
+    trace::RunTrace,
 };
 
 /// How a run ended.
@@ -14,8 +17,8 @@ use crate::{
 pub enum Outcome {
     /// The model said what it had to say.
     Answered,
-    /// It was the model's turn again, but the limit of turns was reached.
-    TurnLimit,
+    /// A guard stopped it: it had reached this limit.
+    Limit(Limit),
     /// The model's answer was cut off by a limit of length.
     Truncated,
     /// The model or a filter refused.
@@ -30,9 +33,12 @@ pub enum Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Limit(limit) = self {
+            return write!(f, "the limit of {limit} was reached before the model had an answer");
+        }
         f.write_str(match self {
             Self::Answered => "the model answered",
-            Self::TurnLimit => "the limit of turns was reached before the model had an answer",
+            Self::Limit(_) => "a limit was reached",
             Self::Truncated => "the answer was cut off by a limit of length",
             Self::Refused => "the model refused",
             Self::Interrupted => "the run was stopped",
@@ -43,55 +49,96 @@ impl fmt::Display for Outcome {
 }
 
 /// What a run leaves behind, however it ended.
-#[derive(Clone, Debug)]
-struct Remains {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Remains {
     text: String,
-    usage: Usage,
-    turns: u32,
+    pub(super) usage: Usage,
+    pub(super) turns: u32,
+    pub(super) cost: Option<f64>,
+    pub(super) context: ContextTokens,
+    pub(super) trace: RunTrace,
     transcript: Transcript,
 }
 
 impl Remains {
-    fn of(run: Transcript, begun_at: usize, usage: Usage, turns: u32) -> Self {
-        let said = run.messages().get(begun_at..).unwrap_or_default();
+    /// What is left of a run that began at this message of the transcript.
+    pub(super) fn of(transcript: Transcript, begun_at: usize) -> Self {
+        let said = transcript.messages().get(begun_at..).unwrap_or_default();
         let last = said.iter().rev().find(|message| message.role() == Role::Assistant);
-        Self { text: last.map(Message::text).unwrap_or_default(), usage, turns, transcript: run }
+        let text = last.map(Message::text).unwrap_or_default();
+        Self { text, transcript, ..Self::default() }
     }
 }
 
 /// The model's answer.
 #[derive(Clone, Debug)]
-pub struct Reply(Remains);
+pub struct Reply {
+    remains: Remains,
+    provider: String,
+    model: String,
+}
 
 impl Reply {
-    pub(super) fn new(run: Transcript, begun_at: usize, usage: Usage, turns: u32) -> Self {
-        Self(Remains::of(run, begun_at, usage, turns))
+    pub(super) fn new(remains: Remains) -> Self {
+        Self { remains, provider: String::new(), model: String::new() }
+    }
+
+    pub(super) fn answered_by(mut self, who: Option<(&str, &str)>) -> Self {
+        let (provider, model) = who.unwrap_or_default();
+        provider.clone_into(&mut self.provider);
+        model.clone_into(&mut self.model);
+        self
+    }
+
+    /// Who gave the answer, such as `anthropic`: behind a fallback, the one that was up.
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// The model that gave the answer, as the vendor names it.
+    pub fn model(&self) -> &str {
+        &self.model
     }
 
     /// The words of the answer.
     pub fn text(&self) -> &str {
-        &self.0.text
+        &self.remains.text
     }
 
     /// Tokens of all turns of the run.
     pub fn usage(&self) -> Usage {
-        self.0.usage
+        self.remains.usage
+    }
+
+    /// What the run cost, in the currency of the prices; `None` if that is not known.
+    pub fn cost(&self) -> Option<f64> {
+        self.remains.cost
+    }
+
+    /// What the tokens are made of that the last answer was asked with.
+    pub fn context(&self) -> ContextTokens {
+        self.remains.context
+    }
+
+    /// What happened in the run, with its timing.
+    pub fn trace(&self) -> &RunTrace {
+        &self.remains.trace
     }
 
     /// How many answers of the model came to their end.
     pub fn turns(&self) -> u32 {
-        self.0.turns
+        self.remains.turns
     }
 
     /// The conversation up to and with the answer.
     pub fn transcript(&self) -> &Transcript {
-        &self.0.transcript
+        &self.remains.transcript
     }
 }
 
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.text)
+        f.write_str(&self.remains.text)
     }
 }
 
@@ -103,19 +150,17 @@ struct Inner {
     outcome: Outcome,
     remains: Remains,
     error: Option<Error>,
+    limit: Option<LimitReached>,
 }
 
 impl Stopped {
     pub(super) fn new(
         outcome: Outcome,
         error: Option<Error>,
-        run: Transcript,
-        begun_at: usize,
-        usage: Usage,
-        turns: u32,
+        limit: Option<LimitReached>,
+        remains: Remains,
     ) -> Self {
-        let remains = Remains::of(run, begun_at, usage, turns);
-        Self(Box::new(Inner { outcome, remains, error }))
+        Self(Box::new(Inner { outcome, remains, error, limit }))
     }
 
     /// Why it stopped; never [`Outcome::Answered`].
@@ -128,6 +173,11 @@ impl Stopped {
         self.0.error.as_ref()
     }
 
+    /// The limit that was reached and how, if a guard stopped the run.
+    pub fn limit(&self) -> Option<&LimitReached> {
+        self.0.limit.as_ref()
+    }
+
     /// The last words of the model in this run; not an answer.
     pub fn text(&self) -> &str {
         &self.0.remains.text
@@ -136,6 +186,21 @@ impl Stopped {
     /// Tokens of all turns of the run: a lower bound if it was interrupted.
     pub fn usage(&self) -> Usage {
         self.0.remains.usage
+    }
+
+    /// What the run cost, in the currency of the prices; `None` if that is not known.
+    pub fn cost(&self) -> Option<f64> {
+        self.0.remains.cost
+    }
+
+    /// What the tokens are made of that the last answer was asked with.
+    pub fn context(&self) -> ContextTokens {
+        self.0.remains.context
+    }
+
+    /// What happened in the run, with its timing.
+    pub fn trace(&self) -> &RunTrace {
+        &self.0.remains.trace
     }
 
     /// How many answers of the model came to their end.
@@ -157,9 +222,11 @@ impl fmt::Display for Stopped {
             1 => write!(f, " (after 1 turn)")?,
             turns => write!(f, " (after {turns} turns)")?,
         }
-        match &self.0.error {
-            Some(error) => write!(f, ": {error}"),
-            None => Ok(()),
+        match (&self.0.error, &self.0.limit) {
+            (Some(error), _) => write!(f, ": {error}"),
+            // That limit has said all.
+            (None, Some(LimitReached { limit: Limit::Turns, .. }) | None) => Ok(()),
+            (None, Some(reached)) => write!(f, ": {}", reached.detail),
         }
     }
 }
@@ -169,6 +236,7 @@ impl fmt::Debug for Stopped {
         f.debug_struct("Stopped")
             .field("outcome", &self.outcome())
             .field("error", &self.error())
+            .field("limit", &self.limit())
             .field("text", &self.text())
             .field("usage", &self.usage())
             .field("turns", &self.turns())

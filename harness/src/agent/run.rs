@@ -1,6 +1,8 @@
 //! The driver: does what the machine says and writes down what happened. However it ends, also by
 //! being dropped or by a panic, the conversation can be sent afterwards and tells the truth.
 
+use std::time::Duration;
+
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -8,13 +10,16 @@ use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
     calls::{Contexts, Report},
     early::Early,
-    sending::{Stops, Watch},
+    halt::{Halt, warning_event},
+    outcome::Remains,
+    sending::{Opening, Stops, Watch},
 };
 use crate::{
     error::Error,
     journal::{Decision, Entry, InterruptCause},
-    message::Message,
-    provider::{Accumulator, Usage},
+    policy::{LimitReached, Warning},
+    provider::{Accumulator, ContextMeter, ContextTokens, Ledger, Usage},
+    trace::{Cast, Happened},
 };
 
 /// One run, from a message of the user to its end. `turn` asks the model, `calls` runs what it
@@ -22,8 +27,8 @@ use crate::{
 pub(super) struct Run<'a> {
     pub(super) chat: &'a mut Chat,
     pub(super) watch: Option<Box<Watch<'a>>>,
-    /// Cancelled by the program to stop the run.
-    pub(super) cancellation: CancellationToken,
+    /// What may stop the run from outside.
+    pub(super) halt: Halt,
     /// Cancelled by the program to stop the run when the turn is over.
     after_turn: CancellationToken,
     /// Cancelled when the run is over, for tools on threads of their own hear of it only so.
@@ -35,44 +40,82 @@ pub(super) struct Run<'a> {
     pub(super) contexts: Contexts,
     /// What running tools say of how far they have come.
     pub(super) reports: (UnboundedSender<Report>, UnboundedReceiver<Report>),
+    /// What failures have cost this run.
+    pub(super) ledger: Ledger,
     /// The first thing that failed.
     error: Option<Error>,
+    /// The limit that stopped the run.
+    limit: Option<LimitReached>,
+    /// Counts what requests are made of.
+    pub(super) meter: ContextMeter,
+    /// What the last request was made of.
+    pub(super) context: ContextTokens,
+    /// Whether the run came to its end, rather than being dropped.
+    ended: bool,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(chat: &'a mut Chat, watch: Option<Box<Watch<'a>>>, stops: Stops) -> Self {
+    pub(super) fn new(
+        chat: &'a mut Chat,
+        watch: Option<Box<Watch<'a>>>,
+        stops: Stops,
+        tool_time: Option<Duration>,
+    ) -> Self {
         let Stops { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
+        let halt = Halt::new(cancellation, &chat.guard);
+        let agent = &chat.agent;
+        let meter = ContextMeter::new(agent.system(), agent.tools().schemas());
+        let contexts = Contexts::new(chat, tool_time);
         Self {
             chat,
             watch,
-            cancellation,
+            halt,
             after_turn,
             over,
             answer: None,
             early: Early::default(),
-            contexts: Contexts::default(),
+            contexts,
             reports: unbounded_channel(),
+            ledger: Ledger::default(),
             error: None,
+            limit: None,
+            meter,
+            context: ContextTokens::default(),
+            ended: false,
         }
     }
 
-    pub(super) async fn drive(mut self, message: Message) -> Result<Reply, Stopped> {
-        let outcome = match self.chat.record(&Entry::UserSaid { message }) {
+    pub(super) async fn drive(mut self, opening: Opening) -> Result<Reply, Stopped> {
+        self.trace_begin(&opening);
+        let fact = match opening {
+            Opening::Say(message) => Ok(Entry::UserSaid { message }),
+            Opening::Resume => self.chat.machine.resumption(),
+        };
+        let outcome = match fact.and_then(|fact| self.chat.record(&fact)) {
             Ok(()) => self.go().await,
             Err(error) => self.fail(error),
         };
         let usage = self.chat.machine.usage();
+        self.trace_end(outcome);
         self.emit(Event::RunEnded { outcome, usage: &usage });
         self.result(outcome)
     }
 
     async fn go(&mut self) -> Outcome {
         loop {
+            self.warn();
+            let guard = &self.chat.guard;
             let done = match self.chat.machine.next() {
                 Action::CallProvider if self.enough() => self.interrupt(None),
-                Action::CallProvider => self.ask().await,
-                Action::Decide(calls) => self.decide(&calls).await,
+                Action::CallProvider => match guard.before_turn() {
+                    Some(reached) => self.interrupted(reached.into()),
+                    None => self.ask().await,
+                },
+                Action::Decide(calls) => match guard.before_calls(calls.len()) {
+                    Some(reached) => self.interrupted(reached.into()),
+                    None => self.decide(&calls).await,
+                },
                 Action::RunCalls(calls) => self.call(&calls).await,
                 Action::Settle(_) => self.settle(),
                 Action::Finish(outcome) => return outcome,
@@ -90,6 +133,45 @@ impl<'a> Run<'a> {
         self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 
+    /// Tells the program of limits that are near or cannot be held.
+    fn warn(&mut self) {
+        for warning in self.chat.guard.warnings() {
+            self.warned(&warning);
+        }
+    }
+
+    pub(super) fn warned(&mut self, warning: &Warning) {
+        self.chat.tracer.warning(warning);
+        tell(&mut self.watch, warning_event(warning));
+    }
+
+    fn trace_begin(&mut self, opening: &Opening) {
+        let agent = self.chat.agent.clone();
+        let cast = Cast {
+            provider: agent.provider().name(),
+            model: agent.provider().model(),
+            tools: agent.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
+        };
+        let said = match opening {
+            Opening::Say(message) => Some(message),
+            Opening::Resume => None,
+        };
+        self.chat.tracer.begin(cast, said);
+    }
+
+    fn trace_end(&mut self, outcome: Outcome) {
+        let machine = &self.chat.machine;
+        let ended = Happened::RunEnded {
+            outcome: outcome.to_string(),
+            answered: outcome == Outcome::Answered,
+            turns: machine.turns(),
+            usage: machine.usage(),
+            cost: self.chat.guard.cost(),
+        };
+        self.chat.tracer.end(ended);
+        self.ended = true;
+    }
+
     /// Writes down that the run was stopped, by a failure or by the program.
     pub(super) fn interrupt(&mut self, failure: Option<Error>) -> Result<(), Error> {
         let cause = match &failure {
@@ -103,6 +185,9 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn interrupted(&mut self, cause: InterruptCause) -> Result<(), Error> {
+        if let InterruptCause::Limit { limit, detail } = &cause {
+            self.limit = Some(LimitReached { limit: *limit, detail: detail.clone() });
+        }
         let (message, usage) = match self.answer.take() {
             Some(answer) => {
                 let usage = answer.usage();
@@ -171,18 +256,23 @@ impl<'a> Run<'a> {
 
     fn result(&mut self, outcome: Outcome) -> Result<Reply, Stopped> {
         let machine = &self.chat.machine;
-        let (transcript, begun_at) = (machine.transcript().clone(), machine.begun_at());
-        let (usage, turns) = (machine.usage(), machine.turns());
+        let mut remains = Remains::of(machine.transcript().clone(), machine.begun_at());
+        (remains.usage, remains.turns) = (machine.usage(), machine.turns());
+        remains.cost = self.chat.guard.cost();
+        remains.context = self.context;
+        remains.trace = self.chat.tracer.run();
         match outcome {
-            Outcome::Answered => Ok(Reply::new(transcript, begun_at, usage, turns)),
-            Outcome::TurnLimit
+            Outcome::Answered => {
+                Ok(Reply::new(remains).answered_by(self.chat.machine.answered_by()))
+            }
+            Outcome::Limit(_)
             | Outcome::Truncated
             | Outcome::Refused
             | Outcome::Interrupted
             | Outcome::Denied
             | Outcome::Failed => {
-                let error = self.error.take();
-                Err(Stopped::new(outcome, error, transcript, begun_at, usage, turns))
+                let (error, limit) = (self.error.take(), self.limit.take());
+                Err(Stopped::new(outcome, error, limit, remains))
             }
         }
     }
@@ -195,6 +285,9 @@ impl<'a> Run<'a> {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         self.close();
+        if !self.ended {
+            self.trace_end(Outcome::Interrupted);
+        }
     }
 }
 

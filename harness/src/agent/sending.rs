@@ -4,12 +4,13 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
+    time::Duration,
 };
 
 use tokio_util::sync::CancellationToken;
 
 use super::{Chat, Event, Reply, Stopped, run::Run};
-use crate::message::Message;
+use crate::{message::Message, policy::Budget};
 
 /// Reads each event of a run as it happens.
 pub(super) type Watch<'a> = dyn FnMut(Event<'_>) + Send + 'a;
@@ -38,9 +39,10 @@ pub(super) type Watch<'a> = dyn FnMut(Event<'_>) + Send + 'a;
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Sending<'a> {
     chat: Holder<'a>,
-    message: Message,
+    opening: Opening,
     watch: Option<Box<Watch<'a>>>,
     stops: Stops,
+    tool_time: Option<Duration>,
 }
 
 /// How the program stops a run.
@@ -52,6 +54,15 @@ pub(super) struct Stops {
     pub(super) after_turn: CancellationToken,
 }
 
+/// What a run begins with.
+#[derive(Debug)]
+pub(super) enum Opening {
+    /// The user says something.
+    Say(Message),
+    /// A run that had stopped goes on.
+    Resume,
+}
+
 enum Holder<'a> {
     Borrowed(&'a mut Chat),
     Owned(Box<Chat>),
@@ -59,17 +70,21 @@ enum Holder<'a> {
 
 impl Sending<'static> {
     pub(super) fn owned(chat: Chat, message: Message) -> Self {
-        Self::new(Holder::Owned(Box::new(chat)), message)
+        Self::new(Holder::Owned(Box::new(chat)), Opening::Say(message))
     }
 }
 
 impl<'a> Sending<'a> {
     pub(super) fn borrowed(chat: &'a mut Chat, message: Message) -> Self {
-        Self::new(Holder::Borrowed(chat), message)
+        Self::new(Holder::Borrowed(chat), Opening::Say(message))
     }
 
-    fn new(chat: Holder<'a>, message: Message) -> Self {
-        Self { chat, message, watch: None, stops: Stops::default() }
+    pub(super) fn resuming(chat: &'a mut Chat) -> Self {
+        Self::new(Holder::Borrowed(chat), Opening::Resume)
+    }
+
+    fn new(chat: Holder<'a>, opening: Opening) -> Self {
+        Self { chat, opening, watch: None, stops: Stops::default(), tool_time: None }
     }
 
     /// Shows every event to `watch` as it happens.
@@ -77,8 +92,23 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, message, watch: _, stops } = self;
-        Sending { chat, message, watch: Some(Box::new(watch)), stops }
+        let Self { chat, opening, watch: _, stops, tool_time } = self;
+        Sending { chat, opening, watch: Some(Box::new(watch)), stops, tool_time }
+    }
+
+    /// Lets no call of this run take longer than this, tries and waits included, whatever its tool
+    /// and the agent's [`ToolLimits`](crate::ToolLimits) say.
+    pub fn tool_time(mut self, limit: Duration) -> Self {
+        self.tool_time = Some(limit);
+        self
+    }
+
+    /// What the run will have spent and what is left of its limits, to be asked while it goes on.
+    pub fn budget(&self) -> Budget {
+        match &self.chat {
+            Holder::Borrowed(chat) => chat.budget(),
+            Holder::Owned(chat) => chat.budget(),
+        }
     }
 
     /// Stops the run when this token is cancelled: it then ends as
@@ -101,11 +131,15 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chat, message, watch, stops } = self;
+        let Self { chat, opening, watch, stops, tool_time } = self;
         Box::pin(async move {
             match chat {
-                Holder::Borrowed(chat) => Run::new(chat, watch, stops).drive(message).await,
-                Holder::Owned(mut chat) => Run::new(&mut chat, watch, stops).drive(message).await,
+                Holder::Borrowed(chat) => {
+                    Run::new(chat, watch, stops, tool_time).drive(opening).await
+                }
+                Holder::Owned(mut chat) => {
+                    Run::new(&mut chat, watch, stops, tool_time).drive(opening).await
+                }
             }
         })
     }
@@ -113,6 +147,6 @@ impl<'a> IntoFuture for Sending<'a> {
 
 impl fmt::Debug for Sending<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sending").field("message", &self.message).finish_non_exhaustive()
+        f.debug_struct("Sending").field("opening", &self.opening).finish_non_exhaustive()
     }
 }

@@ -6,11 +6,12 @@ use super::{
     Event,
     calls::AT_ONCE,
     early::begin,
+    halt::{Told, warning_event},
     run::{Run, tell},
 };
 use crate::{
     error::Error,
-    journal::Entry,
+    journal::{Entry, InterruptCause},
     message::ToolCall,
     policy::Verdict,
     provider::{Accumulator, ProviderResponse, Request, StreamEvent, cut_off},
@@ -20,8 +21,8 @@ use crate::{
 enum Heard {
     /// It came to its end, which may be too early.
     Out,
-    /// The program wants the run to stop.
-    Stop,
+    /// The run is to stop.
+    Stop(InterruptCause),
     /// It failed.
     Failed(Error),
 }
@@ -29,13 +30,18 @@ enum Heard {
 impl Run<'_> {
     /// Asks the provider for one answer.
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
+        for call in self.early.calls() {
+            self.chat.tracer.dropped(call);
+        }
         self.early.clear();
         self.contexts.clear();
         let turn = self.chat.machine.turns().saturating_add(1);
+        self.chat.tracer.turn(turn);
+        self.context = self.meter.count(self.chat.machine.transcript().messages());
         self.emit(Event::TurnStarted { turn });
         match self.hear().await? {
             Heard::Out => self.replied(turn),
-            Heard::Stop => self.interrupt(None),
+            Heard::Stop(cause) => self.interrupted(cause),
             Heard::Failed(error) => self.interrupt(Some(error)),
         }
     }
@@ -43,18 +49,29 @@ impl Run<'_> {
     /// Reads the stream to its end, and starts the calls that may start while it goes on. The
     /// connection is closed when this returns.
     async fn hear(&mut self) -> Result<Heard, Error> {
-        let Self { chat, watch, cancellation, over, answer, early, contexts, reports, .. } = self;
+        let Self { chat, watch, halt, over, answer, early, contexts, reports, ledger, .. } = self;
         let agent = chat.agent.clone();
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
-            .with_tools(agent.tools().schemas());
+            .with_tools(agent.tools().schemas())
+            .with_ledger(Some(ledger))
+            .with_sent(Some(&chat.sent));
         let answer = answer.insert(Accumulator::default());
         let mut stream = agent.provider().stream(request);
+        let mut began = false;
         loop {
             let event = tokio::select! {
                 biased;
-                () = cancellation.cancelled() => return Ok(Heard::Stop),
+                told = halt.told() => match told {
+                    Told::Stop(cause) => return Ok(Heard::Stop(cause)),
+                    Told::Warn(warning) => {
+                        chat.tracer.warning(&warning);
+                        tell(watch, warning_event(&warning));
+                        continue;
+                    }
+                },
                 Some((call, message)) = reports.1.recv() => {
+                    chat.tracer.progress(&call, &message);
                     tell(watch, Event::ToolProgress { call: &call, message: &message });
                     continue;
                 }
@@ -66,6 +83,16 @@ impl Run<'_> {
                 Some(Err(error)) => return Ok(Heard::Failed(error)),
                 None => return Ok(Heard::Out),
             };
+            let is_word = !matches!(
+                event,
+                StreamEvent::Retrying { .. }
+                    | StreamEvent::FallingBack { .. }
+                    | StreamEvent::AnsweredBy { .. }
+            );
+            if is_word && !began {
+                began = true;
+                chat.tracer.answer_began();
+            }
             if let Err(error) = answer.push(&event) {
                 return Ok(Heard::Failed(error));
             }
@@ -82,7 +109,28 @@ impl Run<'_> {
                     answer.written_call(*block)
                 }
                 StreamEvent::ToolCallEnd { block } => answer.written_call(*block),
+                StreamEvent::Retrying { attempt, of, wait, cause } => {
+                    let (attempt, of, wait) = (*attempt, *of, *wait);
+                    chat.tracer.retry(attempt, of, wait, cause);
+                    tell(watch, Event::Retrying { attempt, of, wait, cause });
+                    None
+                }
+                StreamEvent::FallingBack { from, to, cause } => {
+                    chat.tracer.fall_back(from, to, cause);
+                    tell(watch, Event::FallingBack { from, to, cause });
+                    None
+                }
+                StreamEvent::Discarded { cause } => {
+                    for call in early.calls() {
+                        chat.tracer.dropped(call);
+                    }
+                    early.clear();
+                    chat.tracer.discarded(cause);
+                    tell(watch, Event::Discarded { cause });
+                    None
+                }
                 StreamEvent::Started { .. }
+                | StreamEvent::AnsweredBy { .. }
                 | StreamEvent::ToolCallStart { .. }
                 | StreamEvent::ToolCallDelta { .. }
                 | StreamEvent::Vendor { .. }
@@ -103,10 +151,15 @@ impl Run<'_> {
             };
             // What is read after a write must be read after it, so a call starts early only if
             // all calls before it could.
-            if answer.calls_up_to(&call).iter().all(may_start) && agent.tools().accepts(&call) {
+            let calls = answer.calls_up_to(&call);
+            if calls.iter().all(may_start)
+                && agent.tools().accepts(&call)
+                && chat.guard.may_start_early(calls.len())
+            {
+                chat.tracer.call(&call, true);
                 tell(watch, Event::ToolCall(&call));
                 let (transcript, stop) = (chat.machine.transcript(), over.token());
-                let context = contexts.make(&agent, transcript, &call, stop, &reports.0);
+                let context = contexts.make(transcript, &call, stop, &reports.0);
                 early.push(begin(&agent, &call, context), call);
             }
         }
@@ -117,14 +170,16 @@ impl Run<'_> {
         let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
         };
-        let ProviderResponse { message, stop, usage, id: _, model } = answer.finish()?;
-        let provider = self.chat.agent.provider();
+        let ProviderResponse { message, stop, usage, id: _, model, provider } = answer.finish()?;
+        self.context = self.context.measured(&usage);
+        self.chat.tracer.context(self.context);
+        let asked = self.chat.agent.provider();
         let entry = Entry::ModelReplied {
             message,
             stop,
             usage,
-            provider: provider.name().to_owned(),
-            model: model.unwrap_or_else(|| provider.model().to_owned()),
+            provider: provider.unwrap_or_else(|| asked.name().to_owned()),
+            model: model.unwrap_or_else(|| asked.model().to_owned()),
         };
         self.chat.record(&entry)?;
         self.emit(Event::TurnEnded { turn, stop, usage: &usage });

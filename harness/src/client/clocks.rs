@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// How long a provider may keep us waiting, at each of the three points where it can.
+/// How long a provider may keep us waiting, at each of the points where it can. Each has an error
+/// of its own: [`ErrorKind::Timeout`](crate::ErrorKind::Timeout), with words that name the clock.
 ///
-/// There is no clock over a whole answer: a long answer that keeps coming is a good one.
 /// Comments and pings do not count as events, for a server that has lost its model still sends
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,9 @@ pub struct Clocks {
     pub first_event: Duration,
     /// From one event to the next. Default 2 min.
     pub between_events: Duration,
+    /// From the question to the end of the answer. Default 1 h: a long answer that keeps coming is
+    /// a good one, so this only ends one that never would.
+    pub whole_call: Duration,
 }
 
 impl Default for Clocks {
@@ -23,6 +26,7 @@ impl Default for Clocks {
             connect: Duration::from_secs(10),
             first_event: Duration::from_secs(300),
             between_events: Duration::from_secs(120),
+            whole_call: Duration::from_secs(3600),
         }
     }
 }

@@ -4,7 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 
-use crate::{error::Error, wire::fault};
+use crate::{
+    error::Error,
+    wire::{fault, wait},
+};
 
 /// The error of an answer with this status, these headers and this body, whatever its shape.
 pub(super) fn of_answer(status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
@@ -20,7 +23,13 @@ pub(super) fn with_headers(mut err: Error, headers: &HeaderMap) -> Error {
     {
         err = err.with_request_id(id);
     }
-    if let Some(wait) = retry_after(headers, SystemTime::now()) {
+    let now = SystemTime::now();
+    let wait = retry_after(headers, now).or_else(|| match err.retry_after() {
+        // What stands in the words is more exact than when all limits are fresh again.
+        Some(_) => None,
+        None => (err.status() == Some(429)).then(|| reset(headers, now)).flatten(),
+    });
+    if let Some(wait) = wait {
         err = err.with_retry_after(wait);
     }
     match text(headers, "x-should-retry") {
@@ -47,6 +56,40 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
         let at = httpdate::parse_http_date(given).ok()?;
         Some(at.duration_since(now).unwrap_or_default())
     })
+}
+
+/// When the limit that was hit is fresh again: the longest time of those that say that nothing
+/// remains, or else the shortest of all, since which one was hit is not said.
+///
+/// Anthropic says it as a moment (`anthropic-ratelimit-tokens-reset`), OpenAI and those who follow
+/// it as a duration (`x-ratelimit-reset-tokens`).
+fn reset(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let mut used_up: Option<Duration> = None;
+    let mut any: Option<Duration> = None;
+    let limits = [
+        ("anthropic-ratelimit-", "requests"),
+        ("anthropic-ratelimit-", "tokens"),
+        ("anthropic-ratelimit-", "input-tokens"),
+        ("anthropic-ratelimit-", "output-tokens"),
+        ("x-ratelimit-", "requests"),
+        ("x-ratelimit-", "tokens"),
+    ];
+    for (vendor, what) in limits {
+        let (reset, remaining) = match vendor {
+            "x-ratelimit-" => {
+                (format!("{vendor}reset-{what}"), format!("{vendor}remaining-{what}"))
+            }
+            _ => (format!("{vendor}{what}-reset"), format!("{vendor}{what}-remaining")),
+        };
+        let Some(given) = text(headers, &reset) else { continue };
+        let time = wait::until(given, now).or_else(|| wait::duration(given));
+        let Some(time) = time.filter(|time| !time.is_zero()) else { continue };
+        if text(headers, &remaining) == Some("0") {
+            used_up = used_up.max(Some(time));
+        }
+        any = Some(any.map_or(time, |any| any.min(time)));
+    }
+    used_up.or(any)
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -79,5 +122,44 @@ mod tests {
             wait(&[("retry-after", "1"), ("retry-after-ms", "0")]),
             Some(Duration::from_secs(1))
         );
+    }
+
+    fn failed(status: u16, body: &str, pairs: &[(&'static str, &'static str)]) -> Option<u128> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
+        of_answer(status, &headers, body.as_bytes()).retry_after().map(|wait| wait.as_millis())
+    }
+
+    #[test]
+    fn reads_when_a_limit_is_fresh_again() {
+        let both = [
+            ("x-ratelimit-remaining-requests", "9"),
+            ("x-ratelimit-reset-requests", "6ms"),
+            ("x-ratelimit-remaining-tokens", "0"),
+            ("x-ratelimit-reset-tokens", "1m30s"),
+        ];
+        assert_eq!(failed(429, "", &both), Some(90_000));
+        assert_eq!(failed(500, "", &both), None, "only a refusal for too many is about limits");
+        assert_eq!(failed(429, "", &both[..2]), Some(6));
+        assert_eq!(failed(429, "", &[("x-ratelimit-reset-tokens", "0")]), None);
+
+        let far = [
+            ("anthropic-ratelimit-tokens-remaining", "0"),
+            ("anthropic-ratelimit-tokens-reset", "2999-01-01T00:00:00Z"),
+        ];
+        assert!(failed(429, "", &far).is_some_and(|wait| wait > 1_000_000));
+    }
+
+    #[test]
+    fn what_is_more_exact_wins() {
+        let words = r#"{"error": {"message": "Please try again in 1.3s.", "code": "x"}}"#;
+        let reset = ("x-ratelimit-reset-tokens", "8s");
+        assert_eq!(failed(429, words, &[reset]), Some(1300));
+        assert_eq!(failed(429, words, &[reset, ("retry-after", "2")]), Some(2000));
+        assert_eq!(failed(429, "", &[reset, ("retry-after", "2")]), Some(2000));
+        let both = [reset, ("retry-after", "2"), ("retry-after-ms", "1500")];
+        assert_eq!(failed(429, words, &both), Some(1500));
     }
 }

@@ -1,12 +1,11 @@
 //! The one socket: sends a body, reads the answer through a wire's decoder, and keeps the clocks.
 
-use std::{fmt, sync::Once, time::Duration};
+use std::{convert::Infallible, fmt, sync::Once, time::Duration};
 
-use bytes::Bytes;
 use futures_util::{FutureExt as _, stream};
 use reqwest::{
     Response,
-    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{Instant, timeout_at};
@@ -15,24 +14,27 @@ use super::{Clocks, failure};
 use crate::{
     error::{Error, ErrorKind},
     provider::{EventStream, StreamEvent},
-    wire::{Decoder, Dialect, fault},
+    wire::{Decoder, Dialect, Encoded, fault},
 };
 
 /// An error's body is read up to this many bytes.
 const ERROR_BODY: usize = 256 * 1024;
+
+/// An error's body is waited for so long: its status is known already.
+const ERROR_TIME: Duration = Duration::from_secs(10);
 
 /// An answer in one piece is read up to this many bytes.
 const WHOLE_BODY: usize = 64 * 1024 * 1024;
 
 /// What follows a complete answer is read up to this many bytes and this long, so that the
 /// connection can be used again.
-const REST: (usize, Duration) = (64 * 1024, Duration::from_secs(1));
+const REST: (usize, Duration) = (64 * 1024, Duration::from_millis(100));
 
 /// One question, ready to be sent.
 pub(super) struct Question {
     pub(super) url: String,
     pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) body: Encoded,
 }
 
 /// The connections to one provider.
@@ -118,13 +120,17 @@ impl Transport {
         question: Result<Question, Error>,
         decoder: &mut Decoder<D>,
     ) -> Result<Reading, Error> {
-        let Question { url, headers, body } = question?;
-        let until = Instant::now() + self.clocks.first_event;
+        let Question { url, mut headers, body } = question?;
+        headers.insert(CONTENT_LENGTH, body.size().into());
+        let pieces = body.into_pieces().into_iter().map(Ok::<_, Infallible>);
+        let body = reqwest::Body::wrap_stream(stream::iter(pieces));
+        let whole = after(self.clocks.whole_call);
+        let until = after(self.clocks.first_event).min(whole);
         let request = self.client.post(&url).headers(headers).body(body);
         let response = match timeout_at(until, request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(err)) => return Err(self.not_sent(err)),
-            Err(_) => return Err(self.no_first_event()),
+            Err(_) => return Err(self.ran_out(whole, 0)),
         };
         let status = response.status();
         let is_json = response
@@ -134,8 +140,10 @@ impl Transport {
             .is_some_and(|value| value.to_ascii_lowercase().contains("json"));
         let headers = response.headers().clone();
         if status.is_success() && !is_json {
-            return Ok(Reading { response: Some(response), headers, until, failed: None, rest: 0 });
+            let response = Some(response);
+            return Ok(Reading { response, headers, until, whole, failed: None, rest: 0 });
         }
+        let until = if status.is_success() { until } else { until.min(after(ERROR_TIME)) };
         let body = whole_body(response, until).await?;
         if status.is_success() {
             if let Some(err) = fault::in_success(&body) {
@@ -145,7 +153,7 @@ impl Transport {
                 ErrorKind::Interrupted => unstreamed().because(err),
                 _ => err,
             })?;
-            return Ok(Reading { response: None, headers, until, failed: None, rest: 0 });
+            return Ok(Reading { response: None, headers, until, whole, failed: None, rest: 0 });
         }
         let mut err = failure::of_answer(status.as_u16(), &headers, &body);
         if status.is_redirection() {
@@ -169,7 +177,7 @@ impl Transport {
                 let heard = decoder.heard();
                 let result = decoder.push(&bytes);
                 if decoder.heard() > heard {
-                    reading.until = Instant::now() + self.clocks.between_events;
+                    reading.until = after(self.clocks.between_events).min(reading.whole);
                 }
                 result.map_err(|err| reading.told(err))
             }
@@ -193,16 +201,7 @@ impl Transport {
             }
             Err(_) => {
                 reading.response = None;
-                Err(match decoder.heard() {
-                    0 => reading.told(self.no_first_event()),
-                    _ => reading.told(Error::new(
-                        ErrorKind::Timeout,
-                        format!(
-                            "the answer stopped coming: no event for {:?}",
-                            self.clocks.between_events
-                        ),
-                    )),
-                })
+                Err(reading.told(self.ran_out(reading.whole, decoder.heard())))
             }
         }
     }
@@ -227,11 +226,17 @@ impl Transport {
             .because(err)
     }
 
-    fn no_first_event(&self) -> Error {
-        Error::new(
-            ErrorKind::Timeout,
-            format!("the server said nothing for {:?}", self.clocks.first_event),
-        )
+    /// The error of the clock that ran out.
+    fn ran_out(&self, whole: Instant, heard: u64) -> Error {
+        let Clocks { connect: _, first_event, between_events, whole_call } = self.clocks;
+        let words = match heard {
+            _ if Instant::now() >= whole => {
+                format!("the answer was not complete after {whole_call:?}")
+            }
+            0 => format!("the server said nothing for {first_event:?}"),
+            _ => format!("the answer stopped coming: no event for {between_events:?}"),
+        };
+        Error::new(ErrorKind::Timeout, words)
     }
 }
 
@@ -247,7 +252,10 @@ enum State<D> {
 struct Reading {
     response: Option<Response>,
     headers: HeaderMap,
+    /// When the next event must be here.
     until: Instant,
+    /// When all of it must be here.
+    whole: Instant,
     failed: Option<Error>,
     /// Bytes read after the end of the answer.
     rest: usize,
@@ -292,6 +300,12 @@ impl Reading {
             }
         }
     }
+}
+
+/// The moment when this time is over. A time without end is one that nobody lives to see.
+fn after(time: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    Instant::now() + time.min(CENTURY)
 }
 
 /// The body of an answer that is no stream. What does not come any more is left out: the status

@@ -1,5 +1,7 @@
 //! The facts that a run is made of.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -24,6 +26,12 @@ pub enum Entry {
     UserSaid {
         /// What was said.
         message: Message,
+    },
+    /// A run that had stopped goes on from the last complete fact; a run begins.
+    Resumed {
+        /// What the model is told, if it is its own reply that broke off: a conversation that ends
+        /// with the model's words is not one that it can be asked to continue.
+        message: Option<Message>,
     },
     /// The model answered to the end.
     ModelReplied {
@@ -88,6 +96,13 @@ pub enum Decision {
 pub enum InterruptCause {
     /// The program cancelled it or let go of it.
     Program,
+    /// A limit of the run was reached.
+    Limit {
+        /// Which.
+        limit: Limit,
+        /// How, in words for a person.
+        detail: String,
+    },
     /// A call was denied, and a denial ends the run.
     Denial {
         /// The call's id.
@@ -98,4 +113,49 @@ pub enum InterruptCause {
         /// What, in words for a person.
         error: String,
     },
+}
+
+impl InterruptCause {
+    /// Whether it stopped the run before the model was asked: all limits do but the one of time.
+    pub fn is_unasked(&self) -> bool {
+        matches!(self, Self::Limit { limit, .. } if *limit != Limit::Time)
+    }
+}
+
+/// What a run can have too much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Limit {
+    /// Times that the model is asked.
+    Turns,
+    /// Calls that run.
+    ToolCalls,
+    /// Tokens that are sent.
+    InputTokens,
+    /// Tokens that the model says.
+    OutputTokens,
+    /// Money.
+    Cost,
+    /// Time on the clock.
+    Time,
+    /// Calls that fail one after the other.
+    FailedCalls,
+    /// Turns in which the model hears the same again.
+    Repetitions,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Turns => "turns",
+            Self::ToolCalls => "tool calls",
+            Self::InputTokens => "input tokens",
+            Self::OutputTokens => "output tokens",
+            Self::Cost => "cost",
+            Self::Time => "time",
+            Self::FailedCalls => "failed calls in a row",
+            Self::Repetitions => "repetitions",
+        })
+    }
 }

@@ -4,7 +4,7 @@ mod entry;
 mod memory;
 
 pub use self::{
-    entry::{Decision, Entry, InterruptCause},
+    entry::{Decision, Entry, InterruptCause, Limit},
     memory::MemoryJournal,
 };
 use crate::error::Error;

@@ -1,13 +1,26 @@
-//! What is refused and what is asked first. A policy decides and never acts.
+//! What is repeated, refused and asked first, and what ends a run. A policy decides and never acts;
+//! the providers around a provider do what it says.
 
 mod approver;
+mod fallback;
+mod guard;
+mod pace;
 mod permissions;
+mod relay;
+mod retry;
+mod retry_provider;
 #[cfg(all(unix, feature = "terminal"))]
 mod terminal;
+mod throttle;
 
 #[cfg(all(unix, feature = "terminal"))]
 pub use self::terminal::TerminalApprover;
 pub use self::{
     approver::{Approval, ApprovalQuestion, Approver},
+    fallback::FallbackProvider,
+    guard::{Budget, Guard, Guardrails, Left, LimitReached, Price, Prices, Spent, Warning},
     permissions::{Permissions, Verdict},
+    retry::{GiveUp, RetryPolicy, RetryVerdict},
+    retry_provider::RetryProvider,
+    throttle::ThrottledProvider,
 };

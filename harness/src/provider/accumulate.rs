@@ -44,7 +44,10 @@ pub struct Accumulator {
     parts: Vec<Part>,
     id: Option<String>,
     model: Option<String>,
+    provider: Option<String>,
     usage: Usage,
+    /// Tokens of what was taken back.
+    discarded: Usage,
     stop: Option<StopReason>,
 }
 
@@ -76,7 +79,19 @@ impl Accumulator {
         match event {
             StreamEvent::Started { id, model } => {
                 self.id.clone_from(id);
-                self.model.clone_from(model);
+                if model.is_some() {
+                    self.model.clone_from(model);
+                }
+            }
+            StreamEvent::AnsweredBy { provider, model } => {
+                self.provider = Some(provider.clone());
+                self.model = Some(model.clone());
+            }
+            StreamEvent::Retrying { .. } | StreamEvent::FallingBack { .. } => {}
+            StreamEvent::Discarded { .. } => {
+                let mut discarded = self.discarded;
+                discarded.add(&self.usage);
+                *self = Self { discarded, ..Self::default() };
             }
             StreamEvent::TextDelta { block, text } => {
                 let part = self.part(
@@ -98,6 +113,7 @@ impl Accumulator {
                     all.push_str(text);
                 }
             }
+            StreamEvent::ToolCallStart { block, id, name } if self.has_begun(*block, id, name) => {}
             StreamEvent::ToolCallStart { block, id, name } => {
                 let id = self.unique_id(*block, id);
                 let said =
@@ -127,9 +143,16 @@ impl Accumulator {
         self.stop.is_some()
     }
 
-    /// Tokens counted so far.
+    /// Tokens counted so far, those of discarded beginnings among them.
     pub fn usage(&self) -> Usage {
-        self.usage
+        let mut usage = self.usage;
+        usage.add(&self.discarded);
+        usage
+    }
+
+    /// Who answers, where several could.
+    pub fn provider(&self) -> Option<&str> {
+        self.provider.as_deref()
     }
 
     /// The model that answers, as the vendor names it.
@@ -172,7 +195,8 @@ impl Accumulator {
     /// Fails as interrupted if the answer did not come to its end.
     pub fn finish(self) -> Result<ProviderResponse, Error> {
         let Some(stop) = self.stop else { return Err(cut_off()) };
-        let Self { parts, id, model, usage, .. } = self;
+        let usage = self.usage();
+        let Self { parts, id, model, provider, .. } = self;
         let blocks = parts.into_iter().filter(|part| match (stop, &part.said) {
             (StopReason::Refused, said) => matches!(said, Said::Text(_)),
             // Arguments that had not begun are not arguments that are empty.
@@ -182,7 +206,7 @@ impl Accumulator {
             _ => true,
         });
         let message = message_of(blocks.filter_map(Part::into_block).collect());
-        Ok(ProviderResponse { message, stop, usage, id, model })
+        Ok(ProviderResponse { message, stop, usage, id, model, provider })
     }
 
     /// What can be kept of an answer that was cut off: words, with a mark that they were cut;
@@ -207,6 +231,14 @@ impl Accumulator {
             *last = TextBlock::new(marked).with_vendor(last.vendor().cloned());
         }
         message_of(blocks)
+    }
+
+    /// Whether a call has begun already: a beginning that comes twice is not a second call.
+    fn has_begun(&self, block: u32, given: &str, given_name: &str) -> bool {
+        self.parts.iter().filter(|part| part.block == block).any(|part| match &part.said {
+            Said::Call { id, name, .. } => id == given && name == given_name,
+            Said::Text(_) | Said::Reasoning(_) | Said::Opaque => false,
+        })
     }
 
     fn part(&mut self, block: u32, is: fn(&Said) -> bool, new: fn() -> Said) -> &mut Part {
@@ -308,6 +340,11 @@ impl Part {
 
 /// Follows words that were cut off.
 const MARK: &str = "\n\n[interrupted]";
+
+/// Whether a message ends with words that were cut off.
+pub(crate) fn breaks_off(message: &Message) -> bool {
+    matches!(message.blocks().last(), Some(Block::Text(text)) if text.text().ends_with(MARK))
+}
 
 fn message_of(blocks: Vec<Block>) -> Option<Message> {
     (!blocks.is_empty()).then(|| Message::assistant(blocks))

@@ -1,5 +1,7 @@
 //! What a provider says while it answers.
 
+use std::time::Duration;
+
 use crate::message::VendorData;
 
 use super::{StopReason, Usage};
@@ -67,6 +69,39 @@ pub enum StreamEvent {
     },
     /// Tokens counted so far; each replaces the one before.
     UsageSoFar(Usage),
+    /// A try failed, and another one follows after a wait. Nothing of the answer has been said
+    /// yet, or what was said has been taken back.
+    Retrying {
+        /// The number of the try that follows; the first one is 1.
+        attempt: u32,
+        /// How many there may be.
+        of: u32,
+        /// How long it waits.
+        wait: Duration,
+        /// What failed, in words.
+        cause: String,
+    },
+    /// A provider is down, and another one is asked.
+    FallingBack {
+        /// Who is down.
+        from: String,
+        /// Who is asked now.
+        to: String,
+        /// What failed, in words.
+        cause: String,
+    },
+    /// Who gives the answer, where several could.
+    AnsweredBy {
+        /// The provider's name.
+        provider: String,
+        /// The model that it asks.
+        model: String,
+    },
+    /// What was said of this answer so far does not count: it broke off, and begins again.
+    Discarded {
+        /// What failed, in words.
+        cause: String,
+    },
     /// The answer is complete. It is the last event.
     Completed {
         /// Why the model stopped.
@@ -87,4 +122,26 @@ pub enum VendorPart {
     ToolCall,
     /// Something that only this vendor knows.
     Opaque,
+}
+
+impl StreamEvent {
+    /// Whether a reader has learned something of the answer from it. Until then the same question
+    /// can be asked again, of the same provider or of another one, and nobody is the wiser.
+    pub fn is_said(&self) -> bool {
+        match self {
+            Self::Started { .. }
+            | Self::UsageSoFar(_)
+            | Self::Retrying { .. }
+            | Self::FallingBack { .. }
+            | Self::AnsweredBy { .. }
+            | Self::Discarded { .. } => false,
+            Self::TextDelta { .. }
+            | Self::ReasoningDelta { .. }
+            | Self::ToolCallStart { .. }
+            | Self::ToolCallDelta { .. }
+            | Self::ToolCallEnd { .. }
+            | Self::Vendor { .. }
+            | Self::Completed { .. } => true,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What a provider is asked.
 
-use super::Settings;
+use super::{Ledger, Sent, Settings};
 use crate::{
     error::Error,
     message::{Message, Transcript},
@@ -16,6 +16,8 @@ pub struct Request<'a> {
     messages: &'a [Message],
     tools: &'a [ToolSchema],
     settings: Option<&'a Settings>,
+    ledger: Option<&'a Ledger>,
+    sent: Option<&'a Sent>,
 }
 
 impl<'a> Request<'a> {
@@ -24,7 +26,8 @@ impl<'a> Request<'a> {
     /// # Errors
     /// Fails if the transcript cannot be sent: see [`Transcript::sendable`].
     pub fn new(transcript: &'a Transcript) -> Result<Self, Error> {
-        Ok(Self { system: None, messages: transcript.sendable()?, tools: &[], settings: None })
+        let messages = transcript.sendable()?;
+        Ok(Self { system: None, messages, tools: &[], settings: None, ledger: None, sent: None })
     }
 
     /// Adds the system prompt.
@@ -48,6 +51,20 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Adds the run's record of what failures have cost. Without one, each call has its own.
+    #[must_use]
+    pub fn with_ledger(mut self, ledger: Option<&'a Ledger>) -> Self {
+        self.ledger = ledger;
+        self
+    }
+
+    /// Adds what was sent already of this conversation. Without it all of it is written.
+    #[must_use]
+    pub fn with_sent(mut self, sent: Option<&'a Sent>) -> Self {
+        self.sent = sent;
+        self
+    }
+
     /// The system prompt.
     pub fn system(&self) -> Option<&'a str> {
         self.system
@@ -58,6 +75,11 @@ impl<'a> Request<'a> {
         self.messages
     }
 
+    /// What was sent already of this conversation.
+    pub fn sent(&self) -> Option<&'a Sent> {
+        self.sent
+    }
+
     /// Settings for this question alone.
     pub fn settings(&self) -> Option<&'a Settings> {
         self.settings
@@ -66,5 +88,10 @@ impl<'a> Request<'a> {
     /// The tools, in a stable order.
     pub fn tools(&self) -> &'a [ToolSchema] {
         self.tools
+    }
+
+    /// The run's record of what failures have cost.
+    pub fn ledger(&self) -> Option<&'a Ledger> {
+        self.ledger
     }
 }

@@ -82,4 +82,6 @@ pub struct ProviderResponse {
     pub id: Option<String>,
     /// The model that answered, as the vendor names it.
     pub model: Option<String>,
+    /// Who answered, where several could.
+    pub provider: Option<String>,
 }

@@ -93,10 +93,15 @@
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Where failures are to come by chance, [`Chaos`] brings them, from a seed.
 
 pub mod anthropic;
+mod chaos;
+mod chaos_provider;
 pub mod chat;
 mod events;
+mod from_trace;
 mod gate;
 mod outline;
 mod pieces;
@@ -106,6 +111,8 @@ mod scripted;
 mod server;
 
 pub use self::{
+    chaos::{Chaos, Fault},
+    chaos_provider::ChaosProvider,
     gate::Gate,
     outline::outline,
     reply::{ScriptedReply, reply, reply_to},

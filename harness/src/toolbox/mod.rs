@@ -3,11 +3,11 @@
 //! | tool | declares | bounds |
 //! |---|---|---|
 //! | [`calc`](fn@calc) | nothing | 1,000 bytes, 64 levels |
-//! | `read_file` of [`Files`] | read | one folder, 64 KiB of text a call |
+//! | `read_file` of [`Files`] | read | one folder, 48 KiB of text a call |
 //! | `write_file` of [`Files`] | write, idempotent | one folder, a file at once |
 //! | `list_files` of [`Files`] | read | one folder, 1,000 paths |
 //! | `search_files` of [`Files`] | read | one folder, 200 lines |
-//! | `bash`, also of `Bash` (Unix) | read, write, network, mutate | 300 s, 32 KiB of each output |
+//! | `bash`, also of `Bash` (Unix) | read, write, network, mutate | 300 s, 24 KiB of each output |
 
 mod arithmetic;
 mod files;

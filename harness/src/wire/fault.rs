@@ -1,11 +1,12 @@
 //! The errors that vendors report, in the shapes they have been seen in: one reader for the body
 //! of an answer that is no success and for an error inside a stream.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 
-use super::tolerant::{Members, Obj, Text};
+use super::{
+    tolerant::{Members, Obj, Text},
+    wait,
+};
 use crate::error::{Error, ErrorKind};
 
 /// What an error body says.
@@ -75,7 +76,8 @@ impl Said {
     fn into_error(self) -> Error {
         let Self { message, code, number, kind, request_id } = self;
         let message = message.unwrap_or_else(|| "the vendor gives no reason".to_owned());
-        let wait = retry_in(&message);
+        // Inside a stream there are no headers, and the time to wait stands in the words.
+        let wait = wait::in_words(&message);
         let mut err = Error::new(ErrorKind::Api, message);
         if let Some(wait) = wait {
             err = err.with_retry_after(wait);
@@ -132,23 +134,6 @@ fn plain(status: u16, body: &str) -> String {
         true => format!("the server answered with status {status} and no words"),
         false => words,
     }
-}
-
-/// Inside a stream there are no headers, and the time to wait stands in the words: "Please try
-/// again in 1.3s".
-fn retry_in(message: &str) -> Option<Duration> {
-    let (_, rest) = message.split_once("try again in ")?;
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-    let (number, unit) = rest.split_at(end);
-    let number: f64 = number.trim_end_matches('.').parse().ok()?;
-    let unit = unit.trim_start();
-    let seconds = match unit {
-        unit if unit.starts_with("ms") => number / 1000.0,
-        unit if unit.starts_with('m') => number * 60.0,
-        unit if unit.starts_with('s') => number,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn set(field: &mut Option<String>, value: Option<String>) {

@@ -28,7 +28,10 @@ pub struct Record<'a> {
 /// let mut seen = Vec::new();
 /// let mut parser = SseParser::new(1024);
 /// for piece in [&b"data: on"[..], b"e\r", b"\n\r\n: a comment\ndata: two\n\n"] {
-///     parser.push(piece, |record| Ok(seen.push(record.data.to_vec())))?;
+///     parser.push(piece, |record| {
+///         seen.push(record.data.to_vec());
+///         Ok(())
+///     })?;
 /// }
 /// assert_eq!(seen, [b"one", b"two"]);
 /// # Ok::<(), harness::Error>(())

@@ -112,7 +112,6 @@ pub(super) fn write(answer: &Answer, keep: bool) -> Vec<u8> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 mod tests {
     use super::parse;
 

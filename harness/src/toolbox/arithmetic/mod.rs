@@ -2,51 +2,8 @@
 //! so that no expression reaches anything outside of it.
 
 mod error;
+mod evaluate;
 mod number;
 mod parse;
 
-use harness_macros::tool;
-
-use self::parse::Expr;
-pub use self::{error::CalcError, number::Number};
-
-/// Computes an arithmetic expression.
-///
-/// It takes integers, decimals such as `1.5` and `2e-3`, `+ - * / % ^`, signs and parentheses. `^`
-/// is the power; it binds tightest and to the right: `-2^2` is -4 and `2^3^2` is 512. Integers are
-/// exact up to 38 digits; `/` stays exact if nothing is left over and gives a decimal otherwise,
-/// and a decimal has about 16 digits. `%` is the remainder and has the sign of the left side. There
-/// are no variables, functions or units, and `*` is always written.
-///
-/// # Errors
-/// Fails with the column of the mistake if the expression cannot be read, if the result does not
-/// exist (division by zero), or if an integer does not fit into 128 bits: it is never wrapped.
-///
-/// # Examples
-/// ```
-/// use harness::toolbox::{Number, calc};
-///
-/// assert_eq!(calc("17 * 23 - 100"), Ok(Number::Integer(291)));
-/// assert_eq!(calc("1 / 8"), Ok(Number::Float(0.125)));
-///
-/// let mistake = calc("2 + 3 x").unwrap_err();
-/// assert_eq!(mistake.column(), 7);
-/// ```
-#[tool(side_effects = "none")]
-pub fn calc(
-    /// such as `17 * 23`
-    expression: &str,
-) -> Result<Number, CalcError> {
-    evaluate(&parse::expression(expression)?)
-}
-
-/// The parser bounds length and depth, and with them the recursion.
-fn evaluate(expr: &Expr) -> Result<Number, CalcError> {
-    match expr {
-        Expr::Number(number) => Ok(*number),
-        Expr::Negate { operand, column } => evaluate(operand)?.negate(*column),
-        Expr::Apply { operator, left, right, column } => {
-            evaluate(left)?.apply(*operator, evaluate(right)?, *column)
-        }
-    }
-}
+pub use self::{error::CalcError, evaluate::calc, number::Number};

@@ -7,7 +7,8 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use super::{
     off_loop::Stop,
     root::{Root, fault},
-    walk::{Entry, Walk, entries},
+    tools::MAX_TEXT,
+    walk::{Entry, MAX_ENTRIES, Walk, entries},
 };
 use crate::tool::ToolError;
 
@@ -41,6 +42,7 @@ fn direct(root: &Root, given: &str, folder: &Path, stop: &Stop) -> Result<String
     let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let entries = entries(root, here, stop).map_err(|err| fault(given, err))?;
     stop.check()?;
+    let gaps = if entries.len() > MAX_ENTRIES { "; there are more" } else { "" };
     let mut listing = Listing::default();
     for Entry { name, kind } in entries {
         let path = folder.join(name);
@@ -49,7 +51,7 @@ fn direct(root: &Root, given: &str, folder: &Path, stop: &Stop) -> Result<String
         let is_folder = kind.is_dir() || leads_to_folder();
         listing.push(&path, if is_folder { "/" } else { "" });
     }
-    Ok(listing.to_text("files and folders", ""))
+    Ok(listing.to_text("files and folders", gaps))
 }
 
 fn below(
@@ -74,13 +76,16 @@ fn below(
 #[derive(Default)]
 struct Listing {
     lines: String,
+    shown: usize,
     total: usize,
 }
 
 impl Listing {
     fn push(&mut self, path: &Path, mark: &str) {
+        let is_whole = self.shown == self.total;
         self.total += 1;
-        if self.total <= MAX_PATHS {
+        if is_whole && self.shown < MAX_PATHS && self.lines.len() < MAX_TEXT {
+            self.shown += 1;
             self.lines.push_str(&shown(path));
             self.lines.push_str(mark);
             self.lines.push('\n');
@@ -88,12 +93,12 @@ impl Listing {
     }
 
     fn to_text(&self, what: &str, gaps: &str) -> String {
-        let Self { lines, total } = self;
-        if *total <= MAX_PATHS {
+        let Self { lines, shown, total } = self;
+        if shown == total {
             return format!("{lines}[{total} {what}{gaps}]");
         }
         format!(
-            "{lines}[the first {MAX_PATHS} of {total} {what}{gaps}; name a folder or a narrower \
+            "{lines}[the first {shown} of {total} {what}{gaps}; name a folder or a narrower \
              glob to see others]"
         )
     }

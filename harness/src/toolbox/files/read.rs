@@ -8,15 +8,17 @@ use std::{
 use super::{
     off_loop::Stop,
     root::{Root, fault},
+    tools::MAX_TEXT,
 };
 use crate::tool::ToolError;
 
-/// How many bytes of text one call hands over.
-const MAX_TEXT: usize = 64 * 1024;
+/// How much is read at once.
+const PIECE: usize = 64 * 1024;
 /// How many bytes are looked through to count lines.
 const MAX_SCAN: u64 = 1024 * 1024 * 1024;
 
-/// The lines from `first_line` on, after a line that says which they are and how many there are.
+/// The lines from `first_line` on; if they are not all, after a line that says which they are and
+/// how many there are.
 pub(super) fn read(
     root: &Root,
     given: &str,
@@ -29,7 +31,7 @@ pub(super) fn read(
         return Err(ToolError::BadArguments(vec![format!("`{name}`: is 0; it begins at 1")]));
     }
     let file = root.read(&root.inside(given)?, given)?;
-    let mut reader = BufReader::with_capacity(MAX_TEXT, file);
+    let mut reader = BufReader::with_capacity(PIECE, file);
     let mut window = Window::new(first_line..=first_line.saturating_add(lines - 1));
     while window.seen < MAX_SCAN {
         stop.check()?;
@@ -129,6 +131,7 @@ impl Window {
             let next = self.last_whole + 1;
             (self.last_whole, format!(", cut at {MAX_TEXT} bytes: go on with `first_line` {next}"))
         };
+        let all = to_the_end && !self.full && first == 1 && last == total;
         let text = match String::from_utf8(self.kept) {
             Ok(text) => text,
             Err(err) => {
@@ -146,6 +149,6 @@ impl Window {
                 String::from_utf8_lossy(&bytes).into_owned()
             }
         };
-        Ok(format!("[lines {first}-{last} of {of}{note}]\n{text}"))
+        Ok(if all { text } else { format!("[lines {first}-{last} of {of}{note}]\n{text}") })
     }
 }

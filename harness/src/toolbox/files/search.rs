@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use grep_matcher::Matcher as _;
+use grep_matcher::{LineTerminator, Matcher as _};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 
@@ -14,6 +14,7 @@ use super::{
     list::{Glob, shown},
     off_loop::Stop,
     root::{Root, fault},
+    tools::MAX_TEXT,
     walk::Walk,
 };
 use crate::tool::ToolError;
@@ -38,7 +39,7 @@ pub(super) fn search(
     stop: &Stop,
 ) -> Result<String, ToolError> {
     let matcher =
-        RegexMatcherBuilder::new().line_terminator(Some(b'\n')).build(pattern).map_err(|err| {
+        RegexMatcherBuilder::new().multi_line(true).crlf(true).build(pattern).map_err(|err| {
             ToolError::BadArguments(vec![format!(
                 "`pattern`: is no regular expression for one line: {err}; write a backslash before \
                  a character that is meant as itself, such as `\\(`"
@@ -66,11 +67,7 @@ pub(super) fn search(
             Ok(file) => search.file(path, file),
             Err(_) => search.unread += 1,
         }
-        if search.hits.len() < MAX_HITS {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
+        if search.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(search.to_text(&walk.gaps()))
 }
@@ -88,10 +85,15 @@ struct Search<'s> {
 impl<'s> Search<'s> {
     fn new(matcher: &'s RegexMatcher, stop: &'s Stop) -> Self {
         let searcher = SearcherBuilder::new()
+            .line_terminator(LineTerminator::crlf())
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(MAX_BUFFER))
             .build();
         Self { matcher, searcher, stop, hits: Vec::new(), searched: 0, binary: 0, unread: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        is_full(&self.hits)
     }
 
     fn file(&mut self, path: &Path, file: impl Read) {
@@ -115,11 +117,12 @@ impl<'s> Search<'s> {
     fn to_text(&self, gaps: &str) -> String {
         let Self { hits, searched, binary, unread, .. } = self;
         let mut lines = hits.concat();
-        if hits.len() < MAX_HITS {
+        if !self.is_full() {
             lines += &format!("[{} hits in {searched} files searched", hits.len());
         } else {
             lines += &format!(
-                "[stopped after {MAX_HITS} hits; name a folder, a glob or a narrower pattern"
+                "[stopped after {} hits; name a folder, a glob or a narrower pattern",
+                hits.len()
             );
         }
         for (count, what) in [(binary, "binary files"), (unread, "files that cannot be read")] {
@@ -129,6 +132,10 @@ impl<'s> Search<'s> {
         }
         lines + gaps + "]"
     }
+}
+
+fn is_full(hits: &[String]) -> bool {
+    hits.len() >= MAX_HITS || hits.iter().map(String::len).sum::<usize>() >= MAX_TEXT
 }
 
 /// Collects the hits of one file.
@@ -149,7 +156,7 @@ impl Sink for Hits<'_> {
         let hit = self.matcher.find(line).ok().flatten().map_or(0, |hit| hit.start());
         let number = found.line_number().unwrap_or_default();
         self.hits.push(format!("{}:{number}: {}\n", self.path, around(line, hit)));
-        Ok(self.hits.len() < MAX_HITS)
+        Ok(!is_full(self.hits))
     }
 
     fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {

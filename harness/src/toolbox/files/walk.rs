@@ -15,7 +15,7 @@ use crate::tool::ToolError;
 /// How deep folders may nest; deeper ones are left out and counted.
 const MAX_DEPTH: usize = 64;
 /// How many files and folders are looked at.
-const MAX_ENTRIES: usize = 100_000;
+pub(super) const MAX_ENTRIES: usize = 100_000;
 /// How much of an ignore file is read.
 const MAX_IGNORE_FILE: u64 = 1024 * 1024;
 

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cap_std::fs::{Dir, File, OpenOptions};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use super::{
     off_loop::Stop,
@@ -44,7 +44,7 @@ pub(super) fn write(
     let (beside, mut file) = Beside::create(&folder).map_err(failed)?;
     file.write_all(content.as_bytes()).map_err(failed)?;
     if let Some(old) = &old {
-        file.set_permissions(old.permissions()).map_err(failed)?;
+        keep_owner_and_mode(&file, old).map_err(failed)?;
     }
     // Else the rename may survive a power cut that the text does not.
     file.sync_all().map_err(failed)?;
@@ -59,23 +59,60 @@ pub(super) fn write(
     })
 }
 
+/// Gives the file the mode of the old one, and its owner where the system allows it.
+#[cfg(unix)]
+fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
+    use cap_std::fs::{MetadataExt as _, Permissions, PermissionsExt as _};
+    use rustix::fs::{Gid, Uid, fchown};
+
+    let _ = fchown(file, Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid())));
+    // A new text does not get what `setuid` gave to the old one.
+    file.set_permissions(Permissions::from_mode(old.mode() & 0o777))
+}
+
+#[cfg(not(unix))]
+fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
+    file.set_permissions(old.permissions())
+}
+
 /// Where the file is, through links inside the root, so that a link stays a link.
 fn real_path(root: &Root, given: &str) -> Result<PathBuf, ToolError> {
     let path = root.inside(given)?;
-    match root.real(&path) {
-        Ok(real) => Ok(real),
+    let real = match root.real(&path) {
+        Ok(real) => real,
         Err(err) if err.kind() == io::ErrorKind::NotFound => {
-            match root.dir.symlink_metadata(&path) {
-                Ok(_) => Err(ToolError::new(format!(
+            if root.dir.symlink_metadata(&path).is_ok() {
+                return Err(ToolError::new(format!(
                     "`{given}`: is a symbolic link to nothing; write to the file that it should \
                      lead to"
                 ))
-                .because(err)),
-                Err(_) => Ok(path),
+                .because(err));
             }
+            new_path(root, &path).map_err(|err| fault(given, err))?
         }
-        Err(err) => Err(fault(given, err)),
+        Err(err) => return Err(fault(given, err)),
+    };
+    // On some systems `.GIT` is the same folder.
+    if real.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
+        return Err(ToolError::new(format!(
+            "`{given}`: is inside `.git`, where a hook or a setting runs commands; nothing is \
+             written there: use git itself"
+        )));
     }
+    Ok(real)
+}
+
+/// Where a file will be that does not exist, below the part of its path that does.
+fn new_path(root: &Root, path: &Path) -> io::Result<PathBuf> {
+    for above in path.ancestors().skip(1) {
+        let there = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        match root.real(there) {
+            Ok(real) => return Ok(real.join(path.strip_prefix(above).unwrap_or(path))),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+            Err(err) => return Err(err),
+        }
+    }
+    Ok(path.to_owned())
 }
 
 /// A file beside the one that is written; removed again unless it is renamed.

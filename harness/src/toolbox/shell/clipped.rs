@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 /// How many bytes of the beginning are kept.
-const HEAD: usize = 16 * 1024;
+const HEAD: usize = 12 * 1024;
 /// How many bytes of the end are kept.
-const TAIL: usize = 16 * 1024;
+const TAIL: usize = 12 * 1024;
 
 /// Keeps the beginning and the end of a stream and counts what is between them.
 #[derive(Debug, Default)]

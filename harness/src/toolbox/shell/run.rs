@@ -93,10 +93,8 @@ pub(super) async fn run(
         () = tokio::time::sleep(limit) => |_| End::TimedOut,
         never = listen_to_both(&mut stdout, &mut stderr) => match never {},
     };
-    let end = end(group.end());
-    stdout.last_words();
-    stderr.last_words();
-    Ok(end)
+    // The pipes are read to their end after this, when they are dropped.
+    Ok(end(group.end()))
 }
 
 /// Reads as long as it is polled: closed pipes do not end a command.
@@ -109,7 +107,7 @@ async fn listen_to_both(
 }
 
 /// One pipe, and where what comes out of it is kept.
-struct Listener<'s, P> {
+struct Listener<'s, P: AsFd> {
     pipe: P,
     heard: &'s Mutex<Clipped>,
 }
@@ -122,10 +120,12 @@ impl<P: AsyncRead + AsFd + Unpin> Listener<'_, P> {
             lock(self.heard).push(piece.get(..length).unwrap_or_default());
         }
     }
+}
 
+impl<P: AsFd> Drop for Listener<'_, P> {
     /// Reads what is in the pipe already and waits for nothing: a process that has left the group
     /// may keep the pipe open for ever.
-    fn last_words(self) {
+    fn drop(&mut self) {
         let mut piece = vec![0; PIECE];
         let mut left = LAST_WORDS;
         while left > 0 {

@@ -1,6 +1,8 @@
 //! Makes events of the stream of chunks. Which call a fragment belongs to is told in `calls`,
 //! where thinking is found in `thought`.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use super::{
@@ -14,7 +16,7 @@ use crate::{
     provider::{Limits, StopReason, Usage},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
-        fault,
+        fault, scan,
         tolerant::{Count, Members, Obj, text_of},
     },
 };
@@ -57,6 +59,9 @@ pub struct Answer {
 
 impl Dialect for Answer {
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
+        if let Some(result) = self.read_quickly(data, out) {
+            return result.map(|()| true);
+        }
         if data.trim() == "[DONE]" {
             if self.done_is_enough {
                 self.finish.get_or_insert_default();
@@ -103,6 +108,47 @@ impl Dialect for Answer {
 }
 
 impl Answer {
+    /// Reads a chunk that holds nothing but words or thinking; leaves everything else.
+    fn read_quickly(&mut self, data: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
+        let is_null = |json: &str| json == "null";
+        let mut choices = "";
+        let mut plain = self.started;
+        plain &= scan::members(data, |name, value| match name {
+            "choices" => choices = value,
+            "id" | "model" | "created" | "system_fingerprint" | "service_tier" | "provider"
+            | "obfuscation" | "p" => {}
+            "object" => plain &= value == r#""chat.completion.chunk""#,
+            _ => plain &= is_null(value),
+        });
+        let mut delta = "";
+        plain &= plain
+            && scan::members(scan::only(choices)?, |name, value| match name {
+                "delta" => delta = value,
+                "index" => plain &= value == "0",
+                "finish_reason" | "native_finish_reason" | "message" => plain &= is_null(value),
+                _ => {}
+            });
+        let (mut content, mut thought, mut field) = ("", "", "");
+        plain &= plain
+            && scan::members(delta, |name, value| match name {
+                "content" => content = value,
+                "role" => {}
+                "reasoning_content" | "reasoning" if thought.is_empty() || is_null(thought) => {
+                    (field, thought) = (name, value);
+                }
+                _ => plain &= is_null(value),
+            });
+        if !plain {
+            return None;
+        }
+        let (content, thought) = (text_or_none(content)?, text_or_none(thought)?);
+        let field = if field == "reasoning" { "reasoning" } else { "reasoning_content" };
+        if let Err(err) = self.thought.push_field(field, &thought, out) {
+            return Some(Err(err));
+        }
+        Some(self.words(&content, out))
+    }
+
     fn choice(&mut self, choice: &Choice<'_>, data: &str, out: &mut Outlet) -> Result<(), Error> {
         match (&choice.delta.0, &choice.message.0) {
             (Some(delta), _) => self.delta(delta, out)?,
@@ -205,6 +251,14 @@ impl Answer {
         self.calls.finish(FIRST_CALL, stop == StopReason::Truncated, out)?;
         out.completed(stop, self.usage);
         Ok(())
+    }
+}
+
+/// The text of a value; `null` and a missing value are no text.
+fn text_or_none(json: &str) -> Option<Cow<'_, str>> {
+    match json {
+        "" | "null" => Some(Cow::Borrowed("")),
+        json => scan::text(json),
     }
 }
 

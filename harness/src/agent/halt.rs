@@ -1,0 +1,98 @@
+//! What may stop a run from outside: the program, and the clock.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::Event;
+use crate::{
+    journal::{InterruptCause, Limit},
+    policy::{Budget, Guard, LimitReached, Warning},
+};
+
+/// What may stop a run from outside.
+pub(super) struct Halt {
+    program: CancellationToken,
+    limit: Duration,
+    /// When four fifths of the time are over, until that was said.
+    near: Option<Instant>,
+    ends: Option<Instant>,
+    budget: Budget,
+}
+
+/// What came from outside.
+pub(super) enum Told {
+    /// The run is to stop.
+    Stop(InterruptCause),
+    /// It soon will have to.
+    Warn(Warning),
+}
+
+impl Halt {
+    /// The run begins now.
+    pub(super) fn new(program: CancellationToken, guard: &Guard) -> Self {
+        let limit = guard.guardrails().time_limit();
+        let after = |time: Duration| Instant::now().checked_add(time);
+        let ends = limit.and_then(after);
+        let near = limit.and_then(|limit| after(limit * 4 / 5));
+        guard.budget().ends(ends);
+        let (limit, budget) = (limit.unwrap_or_default(), guard.budget().clone());
+        Self { program, limit, near, ends, budget }
+    }
+
+    /// Waits until something is to be said. It loses nothing when it is dropped.
+    pub(super) async fn told(&mut self) -> Told {
+        let (ends, near) = (self.ends, self.near);
+        tokio::select! {
+            biased;
+            () = self.program.cancelled() => Told::Stop(InterruptCause::Program),
+            () = at(ends) => Told::Stop(InterruptCause::from(self.reached("over"))),
+            () = at(near) => {
+                self.near = None;
+                Told::Warn(Warning::Near(self.reached("four fifths over")))
+            }
+        }
+    }
+
+    /// Waits until the program wants the run to stop.
+    pub(super) async fn cancelled(&self) {
+        self.program.cancelled().await;
+    }
+
+    /// Does not count this time: the run waited for a person.
+    pub(super) fn postpone(&mut self, time: Duration) {
+        let later = |at: Instant| at.checked_add(time);
+        self.near = self.near.and_then(later);
+        self.ends = self.ends.and_then(later);
+        self.budget.ends(self.ends);
+    }
+
+    fn reached(&self, how: &str) -> LimitReached {
+        let detail = format!("the {:?} that the run may take are {how}", self.limit);
+        LimitReached { limit: Limit::Time, detail }
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl From<LimitReached> for InterruptCause {
+    fn from(LimitReached { limit, detail }: LimitReached) -> Self {
+        Self::Limit { limit, detail }
+    }
+}
+
+/// The warning as the watcher sees it.
+pub(super) fn warning_event(warning: &Warning) -> Event<'_> {
+    match warning {
+        Warning::Near(LimitReached { limit, detail }) => Event::LimitNear { limit: *limit, detail },
+        Warning::Unknown(LimitReached { limit, detail }) => {
+            Event::LimitUnknown { limit: *limit, detail }
+        }
+    }
+}

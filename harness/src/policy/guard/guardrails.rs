@@ -1,0 +1,179 @@
+//! The limits of a run, as a setting.
+
+use std::{collections::HashSet, time::Duration};
+
+use super::Prices;
+
+/// What one run may spend and how long it may go in circles. All limits but the one on cost are
+/// set unless the program says otherwise; `None` takes one away.
+///
+/// A run that reaches a limit ends as [`Outcome::Limit`](crate::Outcome::Limit), never as an
+/// answer, and its conversation can go on. Every message of the user begins a run with everything
+/// still to spend.
+///
+/// | limit | unless set | checked |
+/// |---|---|---|
+/// | turns | 20 | before the model is asked |
+/// | tool calls | 100 | before the calls of an answer, all together |
+/// | input tokens | 5,000,000 | before the model is asked and before calls |
+/// | output tokens | 500,000 | before the model is asked and before calls |
+/// | cost | none | before the model is asked and before calls |
+/// | time | 1 h | always; it stops what is running |
+/// | failed calls in a row | 10 | before the model is asked |
+/// | repetitions | 3 | before the model is asked |
+///
+/// An answer whose calls would pass a limit runs none of them. So that nothing of it has begun
+/// either, calls no longer start while the model still speaks once fewer than 16 are left.
+///
+/// Tokens and cost are known only after an answer, so a run can pass such a limit by one answer.
+///
+/// ```
+/// use std::time::Duration;
+/// use harness::policy::Guardrails;
+///
+/// let rails = Guardrails::default()
+///     .turns(40)
+///     .cost(0.50)
+///     .time(Duration::from_secs(300))
+///     .polling("job_status")
+///     .failed_calls(None);
+/// # let _ = rails;
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guardrails {
+    pub(super) turns: Option<u32>,
+    pub(super) tool_calls: Option<u32>,
+    pub(super) input_tokens: Option<u64>,
+    pub(super) output_tokens: Option<u64>,
+    pub(super) cost: Option<f64>,
+    pub(super) time: Option<Duration>,
+    pub(super) failed_calls: Option<u32>,
+    pub(super) repetitions: Option<u32>,
+    pub(super) polling: HashSet<String>,
+    pub(super) prices: Prices,
+}
+
+impl Default for Guardrails {
+    fn default() -> Self {
+        Self {
+            turns: Some(20),
+            tool_calls: Some(100),
+            input_tokens: Some(5_000_000),
+            output_tokens: Some(500_000),
+            cost: None,
+            time: Some(Duration::from_secs(3600)),
+            failed_calls: Some(10),
+            repetitions: Some(3),
+            polling: HashSet::new(),
+            prices: Prices::default(),
+        }
+    }
+}
+
+impl Guardrails {
+    /// No limit at all: for a program that has its own.
+    pub fn none() -> Self {
+        Self {
+            turns: None,
+            tool_calls: None,
+            input_tokens: None,
+            output_tokens: None,
+            cost: None,
+            time: None,
+            failed_calls: None,
+            repetitions: None,
+            polling: HashSet::new(),
+            prices: Prices::default(),
+        }
+    }
+
+    /// Sets how many times the model may be asked.
+    #[must_use]
+    pub fn turns(mut self, turns: impl Into<Option<u32>>) -> Self {
+        self.turns = turns.into();
+        self
+    }
+
+    /// Sets how many calls may run.
+    #[must_use]
+    pub fn tool_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
+        self.tool_calls = calls.into();
+        self
+    }
+
+    /// Sets how many tokens may be sent, those from a cache included. Each turn sends the whole
+    /// conversation again, and counts it again.
+    #[must_use]
+    pub fn input_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
+        self.input_tokens = tokens.into();
+        self
+    }
+
+    /// Sets how many tokens the model may say, thinking included.
+    #[must_use]
+    pub fn output_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
+        self.output_tokens = tokens.into();
+        self
+    }
+
+    /// Sets what the run may cost, in the currency of the prices: US dollars, unless
+    /// [`prices`](Self::prices) are given in another.
+    ///
+    /// If the provider reports no tokens, or the model has no price, the cost is unknown and this
+    /// limit cannot be held: the watcher then sees
+    /// [`Event::LimitUnknown`](crate::Event::LimitUnknown).
+    #[must_use]
+    pub fn cost(mut self, cost: impl Into<Option<f64>>) -> Self {
+        self.cost = cost.into();
+        self
+    }
+
+    /// Sets what tokens cost.
+    #[must_use]
+    pub fn prices(mut self, prices: Prices) -> Self {
+        self.prices = prices;
+        self
+    }
+
+    /// Sets how long the run may take. The time in which a person decides on a call does not
+    /// count.
+    #[must_use]
+    pub fn time(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.time = time.into();
+        self
+    }
+
+    /// Sets how many calls in a row may fail or be denied, whatever their names and arguments.
+    /// A call that succeeds begins the count again.
+    #[must_use]
+    pub fn failed_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
+        self.failed_calls = calls.into();
+        self
+    }
+
+    /// Sets in how many turns the model may hear the same: the same result of the same call, or
+    /// the same error of a tool whatever the arguments. One turn before that, the model is warned
+    /// inside the result. Anything new that succeeds begins the count again.
+    #[must_use]
+    pub fn repetitions(mut self, turns: impl Into<Option<u32>>) -> Self {
+        self.repetitions = turns.into();
+        self
+    }
+
+    /// Lets the tool of this name say the same for ever: it waits for something.
+    #[must_use]
+    pub fn polling(mut self, tool: impl Into<String>) -> Self {
+        self.polling.insert(tool.into());
+        self
+    }
+
+    /// Whether not even one turn is allowed.
+    pub(crate) fn allows_nothing(&self) -> bool {
+        self.turns == Some(0)
+    }
+
+    /// How long the run may take.
+    pub fn time_limit(&self) -> Option<Duration> {
+        self.time
+    }
+}

@@ -1,0 +1,155 @@
+//! The loop guard: whether the model hears the same again and again.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use serde_json::Value;
+
+use crate::message::{CallOutcome, ToolCall, ToolContent, ToolResult};
+
+/// What the model reads in a result that it has had before, one turn before the run is stopped.
+const NOTE: &str = "Note: you have had this very result before. Repeating the call will not change \
+                    it, and doing so once more ends the run. Try something else, or answer with \
+                    what you know.";
+
+/// What was heard so far, and in how many turns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Repeats {
+    turn: u32,
+    /// The last result of each call.
+    results: HashMap<u64, u64>,
+    heard: HashMap<u64, Heard>,
+}
+
+#[derive(Clone, Debug)]
+struct Heard {
+    tool: String,
+    turns: u32,
+    last: u32,
+}
+
+/// The most repeated thing of this run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Repeated {
+    pub(super) tool: String,
+    pub(super) turns: u32,
+}
+
+impl Repeats {
+    /// The model has spoken: what it hears from here on, it asked for knowing what came before.
+    pub(super) fn turn(&mut self) {
+        self.turn = self.turn.saturating_add(1);
+    }
+
+    /// Takes the result of a call.
+    pub(super) fn apply(&mut self, call: &ToolCall, result: &ToolResult) {
+        let (Some(thing), said) = (thing(call, result), said(result)) else { return };
+        if !result.is_error() && self.results.insert(of_call(call), said) != Some(said) {
+            // Something new: the model does not go in circles.
+            self.heard.clear();
+        }
+        let heard = self.heard.entry(thing).or_insert_with(|| Heard {
+            tool: call.name().to_owned(),
+            turns: 0,
+            last: 0,
+        });
+        // Calls of one turn do not know of each other.
+        if heard.last != self.turn {
+            heard.turns = heard.turns.saturating_add(1);
+            heard.last = self.turn;
+        }
+    }
+
+    /// In how many turns this would have been heard, with this result.
+    pub(super) fn turns_with(&self, call: &ToolCall, result: &ToolResult) -> u32 {
+        let Some(thing) = thing(call, result) else { return 0 };
+        let fresh = !result.is_error() && self.results.get(&of_call(call)) != Some(&said(result));
+        match self.heard.get(&thing) {
+            Some(heard) if !fresh && heard.last == self.turn => heard.turns,
+            Some(heard) if !fresh => heard.turns.saturating_add(1),
+            Some(_) | None => 1,
+        }
+    }
+
+    /// What was heard most often.
+    pub(super) fn most(&self) -> Option<Repeated> {
+        let most = self.heard.values().max_by_key(|heard| (heard.turns, &heard.tool))?;
+        Some(Repeated { tool: most.tool.clone(), turns: most.turns })
+    }
+}
+
+/// The result with the note for the model.
+pub(super) fn with_note(result: &ToolResult) -> ToolResult {
+    let note = ToolContent::Text(NOTE.to_owned());
+    let content = result.content().iter().cloned().chain([note]);
+    ToolResult::new(result.call_id(), result.outcome(), content)
+}
+
+fn noted(result: &ToolResult) -> bool {
+    matches!(result.content().last(), Some(ToolContent::Text(text)) if text == NOTE)
+}
+
+/// What is heard: the result of exactly this call, or an error of the tool whatever the arguments.
+fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    call.name().hash(&mut hasher);
+    said(result).hash(&mut hasher);
+    match result.outcome() {
+        CallOutcome::Succeeded => of_call(call).hash(&mut hasher),
+        CallOutcome::Failed => {}
+        // The words of a time-out are ours, and much the same each time.
+        CallOutcome::StoppedReading | CallOutcome::InDoubt => of_call(call).hash(&mut hasher),
+        CallOutcome::Denied | CallOutcome::NotStarted => return None,
+    }
+    Some(hasher.finish())
+}
+
+/// The same for the same tool and arguments, in whatever order and spacing they are written.
+fn of_call(call: &ToolCall) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    call.name().hash(&mut hasher);
+    match serde_json::from_str::<Value>(call.arguments()) {
+        Ok(value) => hash_value(&value, &mut hasher),
+        Err(_) => call.arguments().trim().hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            members.len().hash(hasher);
+            for (name, value) in members {
+                name.hash(hasher);
+                hash_value(value, hasher);
+            }
+        }
+        Value::Array(values) => {
+            values.len().hash(hasher);
+            values.iter().for_each(|value| hash_value(value, hasher));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            value.to_string().hash(hasher);
+        }
+    }
+}
+
+/// What a result says, without our own note.
+fn said(result: &ToolResult) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    result.outcome().hash(&mut hasher);
+    let own = usize::from(noted(result));
+    let parts = result.content().len().saturating_sub(own);
+    for part in result.content().iter().take(parts) {
+        match part {
+            ToolContent::Text(text) => text.hash(&mut hasher),
+            ToolContent::Json(value) => hash_value(value, &mut hasher),
+            ToolContent::Image { mime, data } => (mime, data).hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}

@@ -1,0 +1,144 @@
+//! What the model sees of the file tools. What they do is in the files beside this one.
+
+use std::{path::Path, sync::Arc};
+
+use harness_macros::toolset;
+
+use super::{list, off_loop::off_loop, read, root::Root, search, write};
+use crate::{
+    error::Error,
+    tool::{CancellationToken, ToolError},
+};
+
+/// How many bytes one answer has at most, about: less than a run allows, so that nothing is cut
+/// behind the back of these tools.
+pub(super) const MAX_TEXT: usize = 48 * 1024;
+
+/// Tools for the files inside one folder: `read_file`, `write_file`, `list_files`, `search_files`.
+///
+/// ```
+/// use harness::{Tool, toolbox::Files};
+///
+/// let files = Files::in_folder(".")?;
+/// let all = files.tools();
+/// let only_reading: Vec<Tool> =
+///     files.tools().into_iter().filter(|tool| tool.side_effects().is_read_only()).collect();
+/// assert_eq!((all.len(), only_reading.len()), (4, 3));
+/// # Ok::<(), harness::Error>(())
+/// ```
+///
+/// Neither `..` nor an absolute path nor a symbolic link leads out of the folder, at any instant:
+/// each path is resolved by the operating system relative to the opened folder (`openat2` on Linux,
+/// one component at a time elsewhere). The folder stays the same one if it is renamed. Pipes,
+/// sockets and devices are not opened. A hard link and a file system that is mounted inside the
+/// folder are inside.
+///
+/// The disk is never waited for on the async loop. Work that nobody waits for any more stops
+/// between its steps; a file is then written as a whole or not at all.
+///
+/// A file that is replaced keeps its mode and, where the system allows it, its owner; another hard
+/// link to it keeps the old text, and access lists are not copied. A program that is killed while it
+/// writes may leave a file `.<16 digits>.tmp` beside it.
+#[derive(Debug)]
+pub struct Files {
+    root: Arc<Root>,
+}
+
+#[toolset]
+impl Files {
+    /// Tools for this folder and what is below it.
+    ///
+    /// # Errors
+    /// Fails if there is no such folder.
+    pub fn in_folder(folder: impl AsRef<Path>) -> Result<Arc<Self>, Error> {
+        Ok(Arc::new(Self { root: Arc::new(Root::open(folder.as_ref())?) }))
+    }
+
+    /// Reads a text file in UTF-8: whole, or a window of its lines. If there is more, the first line
+    /// of the answer says which lines follow and how many there are; one call gives at most 48 KiB
+    /// of text.
+    ///
+    /// # Errors
+    /// Fails if there is no such file inside the folder, or if it is not text.
+    #[tool(side_effects = "read")]
+    pub async fn read_file(
+        &self,
+        /// relative to the folder, such as `src/main.rs`; what leads out of it is refused
+        path: &str,
+        /// the line to begin with
+        #[param(default = 1, range(1..))]
+        first_line: u64,
+        /// how many lines, if not all
+        #[param(range(1..))]
+        lines: Option<u64>,
+        stop: CancellationToken,
+    ) -> Result<String, ToolError> {
+        let (root, path) = (Arc::clone(&self.root), path.to_owned());
+        let lines = lines.unwrap_or(u64::MAX);
+        off_loop(&stop, move |stop| read::read(&root, &path, first_line, lines, stop)).await
+    }
+
+    /// Writes a text file: makes a new one, with the folders on the way to it, or replaces all
+    /// that the old one has. The file changes in one step: it has the old text or the new one,
+    /// never a part. Nothing is written into `.git`.
+    ///
+    /// # Errors
+    /// Fails, and leaves the file as it was, if the path leads out of the folder, is no regular
+    /// file, or cannot be written.
+    #[tool(side_effects = "write", idempotent)]
+    pub async fn write_file(
+        &self,
+        /// relative to the folder, such as `src/main.rs`; what leads out of it is refused
+        path: &str,
+        /// the whole text of the file
+        content: String,
+        stop: CancellationToken,
+    ) -> Result<String, ToolError> {
+        let (root, path) = (Arc::clone(&self.root), path.to_owned());
+        off_loop(&stop, move |stop| write::write(&root, &path, &content, stop)).await
+    }
+
+    /// Lists files, sorted by path, at most 1000. Without `glob`: all that is directly in the
+    /// folder, folders with `/` at the end. With `glob`: the files at any depth below it whose
+    /// path fits, without links, `.git` and what `.gitignore` and `.ignore` files name.
+    ///
+    /// # Errors
+    /// Fails if there is no such folder inside the folder of the tools, or if the glob is none.
+    #[tool(side_effects = "read")]
+    pub async fn list_files(
+        &self,
+        /// a folder, relative to the folder of the tools
+        #[param(default = ".")]
+        path: String,
+        /// such as `src/**/*.rs`; without `/`, such as `*.rs`, it fits names in any folder
+        glob: Option<String>,
+        stop: CancellationToken,
+    ) -> Result<String, ToolError> {
+        let root = Arc::clone(&self.root);
+        off_loop(&stop, move |stop| list::list(&root, &path, glob.as_deref(), stop)).await
+    }
+
+    /// Searches the lines of files for a regular expression and answers with `path:line: text`
+    /// for each line that fits, at most 200. Of a long line only the part around the hit is shown.
+    /// Binary files, links, `.git` and what `.gitignore` and `.ignore` files name are left out.
+    ///
+    /// # Errors
+    /// Fails if the pattern is no regular expression, or if there is no such file or folder inside
+    /// the folder of the tools.
+    #[tool(side_effects = "read")]
+    pub async fn search_files(
+        &self,
+        /// a regular expression for a part of one line, such as `fn \w+\(`; `(?i)` ignores case
+        pattern: String,
+        /// a file or folder, relative to the folder of the tools
+        #[param(default = ".")]
+        path: String,
+        /// only files that fit this glob, such as `*.rs`
+        glob: Option<String>,
+        stop: CancellationToken,
+    ) -> Result<String, ToolError> {
+        let root = Arc::clone(&self.root);
+        off_loop(&stop, move |stop| search::search(&root, &pattern, &path, glob.as_deref(), stop))
+            .await
+    }
+}

@@ -1,0 +1,196 @@
+//! What the model sees of `bash`: its arguments and its answer.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use harness_macros::{tool, toolset};
+
+use super::run::{End, Said, run};
+use crate::{
+    error::{Error, ErrorKind},
+    tool::{ToolContext, ToolError},
+};
+
+/// How long a command may run if the call does not say, in seconds.
+const DEFAULT_SECONDS: u64 = 30;
+/// How long a command may run at most, in seconds. The `timeout` of the tools is longer, since this
+/// limit says more when it is reached.
+const MAX_SECONDS: u64 = 300;
+
+/// Runs a command with bash and answers with its exit status, its standard output and its
+/// standard error.
+///
+/// Each call is a new shell that begins in the current folder of the program. It is not interactive:
+/// standard input is closed. A command that takes too long is killed, and whatever a command
+/// leaves running in the background is killed when it ends. Of each output the first and the last
+/// 12 KiB are kept. A command can do anything: read, change and delete files, use the network.
+///
+/// # Errors
+/// Fails if the command cannot be started or was stopped before its end; then the text has the
+/// output so far. A command that ends with another status than 0 is no error.
+///
+/// # For the host
+/// Whether the command ends, its time does, the context's token is cancelled or the future is
+/// dropped: its process group is killed and the shell reaped. On Linux each process is killed as
+/// well that has left the group (`timeout` and `setsid` do), unless it has also cleared its
+/// environment; elsewhere such a process lives on.
+///
+/// Nothing keeps a command inside a folder or off the network, and it has the environment of the
+/// program, without the variables that end in `_API_KEY`. Every side effect is declared, so that an
+/// agent asks before it runs.
+///
+/// # Examples
+/// ```
+/// use harness::{ToolContext, toolbox::bash};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let said = bash("echo $((6 * 7)); exit 3", 30, &ToolContext::new("call_1")).await?;
+/// assert_eq!(said, "exit status: 3\nstdout:\n42\nstderr: (nothing)");
+/// # Ok::<(), harness::ToolError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[tool(side_effects = ["read", "write", "network", "mutate"], timeout = "310s")]
+pub async fn bash(
+    /// such as `cargo test 2>&1 | tail -n 20`
+    command: &str,
+    /// after how many seconds the command is killed
+    #[param(default = DEFAULT_SECONDS, range(1..=MAX_SECONDS))]
+    timeout_seconds: u64,
+    context: &ToolContext,
+) -> Result<String, ToolError> {
+    answer(command, None, timeout_seconds, context).await
+}
+
+/// The tool `bash` in a folder of the program's choice; else it is the function [`bash`](fn@bash).
+///
+/// ```
+/// use harness::{ToolRegistry, toolbox::{Bash, Files, calc}, tools};
+///
+/// let mut tools = tools![calc];
+/// tools.extend(Files::in_folder(".")?.tools());
+/// tools.extend(Bash::in_folder(".")?.tools());
+/// assert_eq!(ToolRegistry::new(tools)?.tools().len(), 6);
+/// # Ok::<(), harness::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Bash {
+    folder: PathBuf,
+}
+
+#[toolset]
+impl Bash {
+    /// Commands begin in this folder. They can leave it.
+    ///
+    /// # Errors
+    /// Fails if there is no such folder.
+    pub fn in_folder(folder: impl AsRef<Path>) -> Result<Arc<Self>, Error> {
+        let given = folder.as_ref();
+        let wrong = |fault: String| {
+            let text = format!("`Bash::in_folder`: `{}` {fault}", given.display());
+            Error::new(ErrorKind::Configuration, text)
+        };
+        let folder = given.canonicalize().map_err(|err| {
+            wrong("cannot be opened; give the path of a folder that exists".to_owned()).because(err)
+        })?;
+        if !folder.is_dir() {
+            return Err(wrong("is no folder; give the path of a folder".to_owned()));
+        }
+        Ok(Arc::new(Self { folder }))
+    }
+
+    /// Runs a command with bash and answers with its exit status, its standard output and its
+    /// standard error.
+    ///
+    /// Each call is a new shell that begins in the same folder. It is not interactive: standard
+    /// input is closed. A command that takes too long is killed, and whatever a command
+    /// leaves running in the background is killed when it ends. Of each output the first and the last
+    /// 12 KiB are kept. A command can do anything: read, change and delete files, use the network.
+    ///
+    /// # Errors
+    /// Fails if the command cannot be started or was stopped before its end; then the text has the
+    /// output so far. A command that ends with another status than 0 is no error.
+    #[tool(side_effects = ["read", "write", "network", "mutate"], timeout = "310s")]
+    pub async fn bash(
+        &self,
+        /// such as `cargo test 2>&1 | tail -n 20`
+        command: &str,
+        /// after how many seconds the command is killed
+        #[param(default = DEFAULT_SECONDS, range(1..=MAX_SECONDS))]
+        timeout_seconds: u64,
+        context: &ToolContext,
+    ) -> Result<String, ToolError> {
+        answer(command, Some(&self.folder), timeout_seconds, context).await
+    }
+}
+
+async fn answer(
+    command: &str,
+    folder: Option<&Path>,
+    seconds: u64,
+    context: &ToolContext,
+) -> Result<String, ToolError> {
+    let stop = context.cancellation();
+    if !(1..=MAX_SECONDS).contains(&seconds) {
+        return Err(ToolError::BadArguments(vec![format!(
+            "`timeout_seconds`: {seconds} is not between 1 and {MAX_SECONDS}; nothing was run"
+        )]));
+    }
+    if stop.is_cancelled() {
+        return Err(ToolError::new("the run was stopped before the command; nothing was run"));
+    }
+    let said = Arc::new(Said::default());
+    let so_far = Arc::clone(&said);
+    context.on_stop(move || so_far.to_text(" so far"));
+    let limit = Duration::from_secs(seconds);
+    let end = run(command, folder, limit, stop, &said)
+        .await
+        .map_err(|err| not_started(command, folder, err))?;
+    report(&end, &said, seconds)
+}
+
+/// What the model reads of a command that was started.
+fn report(end: &End, said: &Said, seconds: u64) -> Result<String, ToolError> {
+    const DOUBT: &str = "it may have partly run: check what it did before you repeat it";
+    match end {
+        End::Exited(Some(status)) => Ok(format!("{status}\n{}", said.to_text(""))),
+        End::Exited(None) => Ok(format!("exit status: not known\n{}", said.to_text(""))),
+        End::TimedOut => Err(ToolError::new(format!(
+            "the command was stopped after {seconds} s, its time limit; {DOUBT}; a longer one may \
+             be given as `timeout_seconds`, up to {MAX_SECONDS}\n{}",
+            said.to_text(" so far")
+        ))),
+        End::Stopped => Err(ToolError::new(format!(
+            "the command was stopped before its end; {DOUBT}\n{}",
+            said.to_text(" so far")
+        ))),
+    }
+}
+
+fn not_started(command: &str, folder: Option<&Path>, err: std::io::Error) -> ToolError {
+    use std::io::ErrorKind::{ArgumentListTooLong, InvalidInput, NotFound};
+
+    let reason = match (err.kind(), folder) {
+        (NotFound, Some(folder)) if !folder.is_dir() => {
+            "its working folder is gone; the program must be started again with one that exists"
+                .to_owned()
+        }
+        (NotFound, _) => {
+            "there is no `bash` in the program's PATH; do without a shell, or ask for it to be \
+             installed"
+                .to_owned()
+        }
+        (ArgumentListTooLong, _) => format!(
+            "{} bytes are too long for a command; write it to a file and run that",
+            command.len()
+        ),
+        (InvalidInput, _) => {
+            "a command cannot contain the character 0; write it as `\\0`".to_owned()
+        }
+        (_, _) => format!("{err}; try again later"),
+    };
+    ToolError::new(format!("the command was not started: {reason}")).because(err)
+}

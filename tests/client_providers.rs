@@ -1,0 +1,237 @@
+//! OpenAI's provider and the one for every server that speaks Chat Completions, over a real
+//! socket: where they ask, with which headers, and what they make of answers.
+
+use async_openai::types::{
+    chat::{CreateChatCompletionRequestArgs, ReasoningEffort},
+    responses::CreateResponseArgs,
+};
+use harness::{
+    Error, ErrorKind, LocalProvider, Message, OpenAIProvider, Provider, StopReason, Transcript,
+    provider::{Effort, Limits, ProviderResponse, Request, Settings, accumulate},
+    testing::{Answer, LoopbackServer},
+    wire::chat::ThinkTags,
+};
+use serde_json::json;
+
+use crate::decoded::{named, unnamed};
+
+async fn ask(provider: &impl Provider) -> Result<ProviderResponse, Error> {
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("Oslo?"))?;
+    accumulate(provider.stream(Request::new(&transcript)?)).await
+}
+
+fn responses_body() -> String {
+    named(&[
+        json!({"type": "response.created", "response": {"id": "resp_1", "model": "m"}}),
+        json!({"type": "response.output_text.delta", "output_index": 0, "delta": "Cold."}),
+        json!({"type": "response.completed", "response": {"status": "completed",
+            "usage": {"input_tokens": 3, "output_tokens": 2}}}),
+    ])
+}
+
+fn chat_body(text: &str) -> String {
+    let chunk = |delta, finish: Option<&str>| json!({"id": "c1", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    unnamed(&[chunk(json!({"content": text}), None), chunk(json!({}), Some("stop"))])
+        + "data: [DONE]\n\n"
+}
+
+fn openai(server: &LoopbackServer) -> harness::client::OpenAIBuilder {
+    OpenAIProvider::builder().api_key("sk-secret-1").base_url(server.url()).model("gpt-test")
+}
+
+fn local(server: &LoopbackServer) -> harness::client::LocalBuilder {
+    LocalProvider::builder().base_url(server.url()).model("qwen")
+}
+
+#[tokio::test]
+async fn openai_is_asked_over_responses() {
+    let server = LoopbackServer::start([Answer::sse(responses_body())]).await.unwrap();
+    let answer = ask(&openai(&server).build().unwrap()).await.unwrap();
+    assert_eq!(answer.message.unwrap().text(), "Cold.");
+    assert_eq!((answer.stop, answer.usage.input), (StopReason::Complete, Some(3)));
+    let request = &server.requests()[0];
+    assert_eq!((request.method(), request.path()), ("POST", "/v1/responses"));
+    assert_eq!(request.header("authorization"), Some("Bearer sk-secret-1"));
+    assert_eq!(request.json()["input"][0]["content"][0]["text"], "Oslo?");
+}
+
+#[tokio::test]
+async fn a_local_server_is_asked_over_chat_without_a_key() {
+    let server = LoopbackServer::start([Answer::sse(chat_body("Cold."))]).await.unwrap();
+    let answer = ask(&local(&server).build().unwrap()).await.unwrap();
+    assert_eq!(answer.message.unwrap().text(), "Cold.");
+    let request = &server.requests()[0];
+    assert_eq!((request.path(), request.header("authorization")), ("/v1/chat/completions", None));
+    assert_eq!(request.json()["messages"], json!([{"role": "user", "content": "Oslo?"}]));
+}
+
+#[tokio::test]
+async fn a_hosted_server_is_asked_at_its_own_path_with_a_key_and_headers() {
+    let server =
+        LoopbackServer::start([Answer::sse(chat_body("<think>Hm.</think>Cold."))]).await.unwrap();
+    let provider = local(&server)
+        .base_url(format!("{}/api/v1", server.url()))
+        .api_key("sk-secret-1")
+        .header("x-title", "test")
+        .think_tags(ThinkTags::Split)
+        .effort(Effort::Low)
+        .extra("seed", 7)
+        .build()
+        .unwrap();
+    assert_eq!(ask(&provider).await.unwrap().message.unwrap().text(), "Cold.");
+    let request = &server.requests()[0];
+    assert_eq!(request.path(), "/api/v1/chat/completions");
+    assert_eq!(request.header("authorization"), Some("Bearer sk-secret-1"));
+    assert_eq!(request.header("x-title"), Some("test"));
+    assert_eq!(
+        (&request.json()["seed"], &request.json()["reasoning_effort"]),
+        (&json!(7), &json!("low"))
+    );
+}
+
+#[tokio::test]
+async fn settings_of_one_question_win_over_the_providers_own() {
+    let server = LoopbackServer::start([Answer::sse(chat_body("Cold."))]).await.unwrap();
+    let provider = local(&server).max_tokens(100).effort(Effort::High).build().unwrap();
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("Oslo?")).unwrap();
+    let own = Settings { max_tokens: Some(5), ..Settings::default() };
+    let request = Request::new(&transcript).unwrap().with_settings(Some(&own));
+    accumulate(provider.stream(request)).await.unwrap();
+    let body = server.requests()[0].json();
+    assert_eq!((&body["max_tokens"], &body["reasoning_effort"]), (&json!(5), &json!("high")));
+}
+
+#[tokio::test]
+async fn a_typed_request_is_the_template_and_the_builder_wins() {
+    let server = LoopbackServer::start([Answer::sse(responses_body())]).await.unwrap();
+    let template = CreateResponseArgs::default()
+        .model("gpt-template")
+        .input("never sent")
+        .temperature(0.5)
+        .max_output_tokens(9_u32)
+        .build()
+        .unwrap();
+    let provider = OpenAIProvider::builder()
+        .api_key("k")
+        .base_url(server.url())
+        .template(&template)
+        .unwrap()
+        .max_tokens(100)
+        .build()
+        .unwrap();
+    ask(&provider).await.unwrap();
+    let body = server.requests()[0].json();
+    assert_eq!((&body["model"], &body["temperature"]), (&json!("gpt-template"), &json!(0.5)));
+    assert_eq!(body["max_output_tokens"], 100);
+    assert_eq!(body["input"][0]["content"][0]["text"], "Oslo?");
+
+    let server = LoopbackServer::start([Answer::sse(chat_body("Cold."))]).await.unwrap();
+    let template = CreateChatCompletionRequestArgs::default()
+        .model("template")
+        .messages(Vec::new())
+        .reasoning_effort(ReasoningEffort::High)
+        .build()
+        .unwrap();
+    let provider = LocalProvider::builder()
+        .base_url(server.url())
+        .template(&template)
+        .unwrap()
+        .build()
+        .unwrap();
+    ask(&provider).await.unwrap();
+    let body = server.requests()[0].json();
+    assert_eq!((&body["model"], &body["reasoning_effort"]), (&json!("template"), &json!("high")));
+}
+
+#[tokio::test]
+async fn an_error_inside_the_stream_carries_the_id_of_the_answer() {
+    let body =
+        named(&[json!({"type": "error", "error": {"code": "server_error", "message": "no"}})]);
+    let server =
+        LoopbackServer::start([Answer::sse(body).header("x-request-id", "req_9")]).await.unwrap();
+    let err = ask(&openai(&server).build().unwrap()).await.unwrap_err();
+    assert_eq!((err.code(), err.request_id()), (Some("server_error"), Some("req_9")));
+}
+
+#[tokio::test]
+async fn errors_of_proxies_are_errors_whatever_they_call_their_body() {
+    let error = r#"{"error":{"message":"upstream","type":"x","code":"500"}}"#;
+    for answer in [
+        Answer::bytes(500, "text/event-stream", format!("data: {error}\n\n")),
+        Answer::bytes(500, "application/json", error),
+        Answer::bytes(500, "text/plain", error),
+    ] {
+        let server = LoopbackServer::start([answer]).await.unwrap();
+        let err = ask(&local(&server).build().unwrap()).await.unwrap_err();
+        assert_eq!(
+            (err.kind(), err.status(), err.message()),
+            (ErrorKind::Api, Some(500), "upstream")
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_in_one_piece_is_read_although_a_stream_was_asked_for() {
+    let body = json!({"object": "chat.completion", "choices": [{"message": {"content": "Cold."}, "finish_reason": "stop"}]});
+    let server =
+        LoopbackServer::start([Answer::json(200, &body), Answer::json(200, &json!({"hello": 1}))])
+            .await
+            .unwrap();
+    let provider = local(&server).build().unwrap();
+    assert_eq!(ask(&provider).await.unwrap().message.unwrap().text(), "Cold.");
+    let err = ask(&provider).await.unwrap_err();
+    assert_eq!(err.kind(), ErrorKind::Protocol);
+}
+
+#[tokio::test]
+async fn an_answer_over_a_limit_is_refused() {
+    let small = |limits| async move {
+        let server =
+            LoopbackServer::start([Answer::sse(chat_body(&"x".repeat(500)))]).await.unwrap();
+        ask(&local(&server).limits(limits).build().unwrap()).await.unwrap_err()
+    };
+    for (limits, name) in [
+        (Limits { event: 300, ..Limits::default() }, "Limits::event"),
+        (Limits { response: 300, ..Limits::default() }, "Limits::response"),
+    ] {
+        let err = small(limits).await;
+        assert_eq!(err.kind(), ErrorKind::TooLarge);
+        assert!(err.message().contains(name), "{err}");
+    }
+}
+
+#[tokio::test]
+async fn the_connection_is_used_again_on_every_wire() {
+    let late = std::time::Duration::from_millis(20);
+    let body = chat_body("Cold.");
+    let at = body.find("data: [DONE]").unwrap() + "data: [DONE]\n\n".len();
+    let answers = (0..3).map(|_| Answer::sse(format!("{body}: late\n\n")).pause_at(at, late));
+    let server = LoopbackServer::start(answers).await.unwrap();
+    let provider = local(&server).build().unwrap();
+    for _ in 0..3 {
+        ask(&provider).await.unwrap();
+    }
+    assert_eq!(server.connections(), 1, "what comes after the last word is read too");
+}
+
+#[test]
+fn a_missing_key_is_one_line_that_names_the_variable() {
+    // The variable is not set where tests run; with a key it would be another test.
+    if std::env::var_os("OPENAI_API_KEY").is_some() {
+        return;
+    }
+    let err = OpenAIProvider::from_env().unwrap_err();
+    assert!(err.is_configuration() && err.message().contains("`OPENAI_API_KEY`"));
+    assert_eq!(err.to_string().lines().count(), 1);
+}
+
+#[test]
+fn keys_never_print() {
+    let openai = OpenAIProvider::builder().api_key("sk-secret-1").header("x", "sk-secret-1");
+    let local = LocalProvider::builder().base_url("http://a.test").api_key("sk-secret-1");
+    let shown =
+        format!("{openai:?} {:?} {local:?} {:?}", openai.clone().build(), local.clone().build());
+    assert!(!shown.contains("sk-secret-1"), "{shown}");
+}

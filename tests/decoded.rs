@@ -1,0 +1,164 @@
+//! What a wire makes of a body, for the tests of the wires: read whole and byte by byte, which
+//! must be the same.
+
+use harness::{
+    Error, StopReason, StreamEvent, Usage,
+    provider::{Accumulator, Limits, ProviderResponse},
+    wire::{anthropic, chat, responses},
+};
+use serde_json::Value;
+
+/// The events of a body, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    pub(crate) events: Vec<StreamEvent>,
+    pub(crate) end: Result<(), Error>,
+}
+
+/// A call as the events tell it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+    pub(crate) ended: bool,
+}
+
+pub(crate) fn call(id: &str, name: &str, arguments: &str) -> Call {
+    let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
+    Call { id, name, arguments, ended: true }
+}
+
+impl Decoded {
+    pub(crate) fn text(&self) -> String {
+        let text = |event: &StreamEvent| match event {
+            StreamEvent::TextDelta { text, .. } => Some(text.clone()),
+            _ => None,
+        };
+        self.events.iter().filter_map(text).collect()
+    }
+
+    pub(crate) fn reasoning(&self) -> String {
+        let text = |event: &StreamEvent| match event {
+            StreamEvent::ReasoningDelta { text, .. } => Some(text.clone()),
+            _ => None,
+        };
+        self.events.iter().filter_map(text).collect()
+    }
+
+    /// The calls in the order in which they began.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        let mut calls: Vec<(u32, Call)> = Vec::new();
+        for event in &self.events {
+            match event {
+                StreamEvent::ToolCallStart { block, id, name } => {
+                    let (id, name) = (id.clone(), name.clone());
+                    calls.push((*block, Call { id, name, ..Call::default() }));
+                }
+                StreamEvent::ToolCallDelta { block, json } => {
+                    assert!(!json.is_empty(), "an empty delta");
+                    calls
+                        .iter_mut()
+                        .find(|(of, _)| of == block)
+                        .unwrap()
+                        .1
+                        .arguments
+                        .push_str(json);
+                }
+                StreamEvent::ToolCallEnd { block } => {
+                    let call = &mut calls.iter_mut().find(|(of, _)| of == block).unwrap().1;
+                    assert!(!std::mem::replace(&mut call.ended, true), "a call ended twice");
+                }
+                _ => {}
+            }
+        }
+        calls.into_iter().map(|(_, call)| call).collect()
+    }
+
+    pub(crate) fn completed(&self) -> Option<(StopReason, Usage)> {
+        match self.events.last() {
+            Some(StreamEvent::Completed { stop, usage }) => Some((*stop, *usage)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn stop(&self) -> StopReason {
+        assert!(self.end.is_ok(), "{:?}", self.end);
+        self.completed().unwrap().0
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        self.completed().unwrap().1
+    }
+
+    /// What is kept for the vendor, in order.
+    pub(crate) fn kept(&self) -> Vec<Value> {
+        let kept = |event: &StreamEvent| match event {
+            StreamEvent::Vendor { data, .. } => Some(serde_json::from_str(data.json()).unwrap()),
+            _ => None,
+        };
+        self.events.iter().filter_map(kept).collect()
+    }
+
+    pub(crate) fn error(&self) -> &Error {
+        self.end.as_ref().unwrap_err()
+    }
+
+    pub(crate) fn answer(&self) -> ProviderResponse {
+        let mut answer = Accumulator::default();
+        for event in &self.events {
+            answer.push(event).unwrap();
+        }
+        answer.finish().unwrap()
+    }
+}
+
+/// Reads a body in these pieces.
+pub(crate) fn read(wire: &str, pieces: &[&[u8]], reading: chat::Reading) -> Decoded {
+    macro_rules! read {
+        ($decoder:expr) => {{
+            let mut decoder = $decoder;
+            let mut events = Vec::new();
+            let mut end = Ok(());
+            for piece in pieces {
+                end = decoder.push(piece);
+                events.extend(std::iter::from_fn(|| decoder.next_event()));
+                if end.is_err() {
+                    break;
+                }
+            }
+            if end.is_ok() {
+                end = decoder.finish();
+                events.extend(std::iter::from_fn(|| decoder.next_event()));
+            }
+            Decoded { events, end }
+        }};
+    }
+    match wire {
+        "anthropic" => read!(anthropic::decoder(Limits::default())),
+        "responses" => read!(responses::decoder(Limits::default())),
+        "chat" => read!(chat::decoder(Limits::default(), reading)),
+        other => panic!("there is no wire `{other}`"),
+    }
+}
+
+/// Reads a body whole and byte by byte.
+pub(crate) fn both_ways(wire: &str, body: &str, reading: chat::Reading) -> Decoded {
+    let whole = read(wire, &[body.as_bytes()], reading);
+    let bytes: Vec<&[u8]> = body.as_bytes().chunks(1).collect();
+    let cut = read(wire, &bytes, reading);
+    assert_eq!(format!("{whole:?}"), format!("{cut:?}"), "byte by byte is different");
+    whole
+}
+
+/// Events as vendors send them that name each.
+pub(crate) fn named(events: &[Value]) -> String {
+    let one =
+        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+    events.iter().map(one).collect()
+}
+
+/// Events as vendors send them that name none.
+pub(crate) fn unnamed(events: &[Value]) -> String {
+    events.iter().map(|event| format!("data: {event}\n\n")).collect()
+}

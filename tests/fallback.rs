@@ -1,0 +1,207 @@
+//! Another provider when one is down: which failures lead there, how long one is passed over, who
+//! is said to have answered.
+
+use std::time::Duration;
+
+use harness::{
+    Agent, AnthropicProvider, Error, ErrorKind, Event, Message, Provider as _, Transcript,
+    client::OpenAIProvider,
+    journal::{Entry, MemoryJournal},
+    policy::{FallbackProvider, RetryPolicy, RetryProvider},
+    provider::{Ledger, ProviderResponse, Request, Spent, accumulate},
+    testing::{LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, reply, responses},
+    tool, tools,
+};
+use serde_json::json;
+use tokio::time::advance;
+
+fn api(status: u16) -> Error {
+    Error::new(ErrorKind::Api, "no").with_status(status)
+}
+
+fn named(name: &str, script: impl IntoIterator<Item = ScriptedReply>) -> ScriptedProvider {
+    ScriptedProvider::new(script).with_name(name).with_model(format!("{name}-model"))
+}
+
+async fn ask(provider: &impl harness::Provider) -> Result<ProviderResponse, Error> {
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("Oslo?")).unwrap();
+    accumulate(provider.stream(Request::new(&transcript).unwrap())).await
+}
+
+async fn falls_back(error: Error) -> bool {
+    let first = named("first", [reply().error(error)]);
+    let second = ScriptedProvider::answering(|_| reply().text("Cold."));
+    let result = ask(&FallbackProvider::new(first).or(second.clone())).await;
+    assert_eq!(result.is_ok(), !second.requests().is_empty());
+    result.is_ok()
+}
+
+#[tokio::test]
+async fn what_another_one_would_not_share_leads_to_it() {
+    for status in [307, 401, 402, 403, 404, 408, 409, 410, 429, 500, 502, 503, 504, 529] {
+        assert!(falls_back(api(status)).await, "{status}");
+    }
+    assert!(falls_back(api(429).with_code("insufficient_quota")).await);
+    assert!(falls_back(api(400).with_code("billing_hard_limit_reached")).await);
+    for kind in
+        [ErrorKind::Connect, ErrorKind::Timeout, ErrorKind::Interrupted, ErrorKind::Protocol]
+    {
+        assert!(falls_back(Error::new(kind, "no")).await, "{kind:?}");
+    }
+    assert!(falls_back(Error::new(ErrorKind::Api, "no").with_code("overloaded_error")).await);
+}
+
+#[tokio::test]
+async fn what_is_bad_everywhere_does_not() {
+    for status in [400, 413, 422] {
+        assert!(!falls_back(api(status)).await, "{status}");
+    }
+    for kind in [
+        ErrorKind::Cancelled,
+        ErrorKind::Configuration,
+        ErrorKind::Transcript,
+        ErrorKind::TooLarge,
+        ErrorKind::Journal,
+    ] {
+        assert!(!falls_back(Error::new(kind, "no")).await, "{kind:?}");
+    }
+    for code in ["invalid_request_error", "invalid_prompt", "context_length_exceeded"] {
+        assert!(!falls_back(Error::new(ErrorKind::Api, "no").with_code(code)).await, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_has_begun_to_speak_is_not_replaced() {
+    let first = named("first", [reply().text_in(["Co"]).error(api(529))]);
+    let second = named("second", [reply().text("Cold.")]);
+    let err = ask(&FallbackProvider::new(first).or(second.clone())).await.unwrap_err();
+    assert_eq!((err.status(), err.provider()), (Some(529), Some("first")));
+    assert!(second.requests().is_empty());
+}
+
+#[tokio::test]
+async fn when_all_fail_the_first_is_the_cause_and_all_are_named() {
+    let provider = FallbackProvider::new(named("a", [reply().error(api(529))]))
+        .or(named("b", [reply().error(api(401))]))
+        .or(named("c", [reply().error(Error::new(ErrorKind::Connect, "refused"))]));
+    let err = ask(&provider).await.unwrap_err();
+    assert_eq!((err.status(), err.provider()), (Some(529), Some("a")));
+    assert_eq!(err.to_string(), "a: 529: no; then b: 401: no; then c: refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_down_is_passed_over_until_it_has_cooled_down() {
+    let first = named("first", [reply().overloaded(), reply().text("back")]);
+    let second = ScriptedProvider::answering(|_| reply().text("Cold.")).with_name("second");
+    let provider = FallbackProvider::new(first.clone())
+        .or(second.clone())
+        .with_cool_down(Duration::from_secs(30));
+    for _ in 0..3 {
+        assert_eq!(ask(&provider).await.unwrap().provider.as_deref(), Some("second"));
+        advance(Duration::from_secs(9)).await;
+    }
+    assert_eq!((first.requests().len(), second.requests().len()), (1, 3));
+    advance(Duration::from_secs(3)).await;
+    let answer = ask(&provider).await.unwrap();
+    assert_eq!(answer.provider.as_deref(), Some("first"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_more_time_has_it() {
+    let busy = api(429).with_retry_after(Duration::from_secs(300));
+    let first = named("first", [reply().error(busy), reply().text("back")]);
+    let second = ScriptedProvider::answering(|_| reply().text("Cold."));
+    let provider = FallbackProvider::new(first.clone()).or(second);
+    ask(&provider).await.unwrap();
+    advance(Duration::from_secs(299)).await;
+    ask(&provider).await.unwrap();
+    assert_eq!(first.requests().len(), 1);
+    advance(Duration::from_secs(1)).await;
+    ask(&provider).await.unwrap();
+    assert_eq!(first.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_down_is_still_better_than_none() {
+    let first = named("first", [reply().overloaded(), reply().text("back")]);
+    let second = named("second", [reply().text("Cold."), reply().overloaded()]);
+    let provider = FallbackProvider::new(first).or(second);
+    ask(&provider).await.unwrap();
+    assert_eq!(ask(&provider).await.unwrap().provider.as_deref(), Some("first"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spent_budget_leads_on_and_is_not_spent_again() {
+    let down = || ScriptedProvider::answering(|_| reply().overloaded());
+    let (a, b) = (down().with_name("a"), down().with_name("b"));
+    let c = named("c", [reply().text("Cold.")]);
+    let policy = RetryPolicy { jitter: false, attempts: 3, ..RetryPolicy::default() };
+    let retried = |provider: &ScriptedProvider| RetryProvider::new(provider.clone(), policy);
+    let provider =
+        FallbackProvider::new(retried(&a)).or(retried(&b)).or(RetryProvider::new(c, policy));
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("Oslo?")).unwrap();
+    let ledger = Ledger::default();
+    let request = Request::new(&transcript).unwrap().with_ledger(Some(&ledger));
+    let answer = accumulate(provider.stream(request)).await.unwrap();
+    assert_eq!(answer.provider.as_deref(), Some("c"));
+    assert_eq!((a.requests().len(), b.requests().len()), (3, 1));
+    assert_eq!(ledger.spent(), Spent { attempts: 4, time: Duration::from_secs(3) });
+}
+
+/// Looks at the weather.
+#[tool(side_effects = "read")]
+fn weather(
+    /** Where */
+    city: String,
+) -> String {
+    format!("cold in {city}")
+}
+
+#[tokio::test]
+async fn a_conversation_that_began_on_one_wire_goes_on_on_the_other() {
+    let body = anthropic::body().thinking("Oslo is far.", "signed").text("Let me see.").call(
+        "toolu_01",
+        "weather",
+        json!({"city": "Oslo"}),
+    );
+    let first = LoopbackServer::start([
+        body.into(),
+        anthropic::error(529, "overloaded_error", "Overloaded"),
+    ])
+    .await
+    .unwrap();
+    let second = LoopbackServer::start([responses::body().text("Cold.")]).await.unwrap();
+    let provider = FallbackProvider::new(
+        AnthropicProvider::builder().api_key("k").base_url(first.url()).build().unwrap(),
+    )
+    .or(OpenAIProvider::builder().api_key("k").base_url(second.url()).build().unwrap());
+    let agent = Agent::builder(provider).tools(tools![weather]).build().unwrap();
+    let journal = MemoryJournal::default();
+    let mut chat = agent.chat().with_journal(journal.clone()).unwrap();
+    let mut switches = Vec::new();
+    let reply = chat
+        .send("Oslo?")
+        .on_event(|event| {
+            if let Event::FallingBack { from, to, .. } = event {
+                switches.push(format!("{from} -> {to}"));
+            }
+        })
+        .await
+        .unwrap();
+    assert_eq!((reply.text(), reply.provider()), ("Cold.", "openai"));
+    assert_eq!(switches, ["anthropic -> openai"]);
+    let answered: Vec<String> = journal
+        .entries()
+        .iter()
+        .filter_map(|fact| match fact {
+            Entry::ModelReplied { provider, .. } => Some(provider.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answered, ["anthropic", "openai"]);
+    let sent = second.requests()[0].json().to_string();
+    assert!(sent.contains("cold in Oslo") && sent.contains("toolu_01"), "{sent}");
+    first.assert_finished();
+}

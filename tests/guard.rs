@@ -1,0 +1,463 @@
+//! What ends a run: a scripted model does the bad thing, and the limit stops it through the real
+//! loop. Each scenario also runs without the limit, where it goes on to the end.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use harness::{
+    Agent, CallOutcome, Event, Outcome, Stopped, Tool, ToolError, Usage,
+    agent::{AgentBuilder, Machine},
+    journal::{Entry, InterruptCause, Limit, MemoryJournal},
+    policy::{Approval, ApprovalQuestion, Budget, Guard, Guardrails, Price, Prices},
+    testing::{Gate, RecordedRequest, ScriptedProvider, ScriptedReply, outline, reply},
+};
+use serde_json::{Map, Value, json};
+
+use crate::probe::{Log, READ, WRITE, Work, tool};
+
+/// A tool that answers what the function says, given its arguments and how often it was called.
+fn says(
+    name: &'static str,
+    effects: harness::SideEffects,
+    say: impl Fn(&Map<String, Value>, usize) -> Result<String, String> + Send + Sync + 'static,
+) -> Tool {
+    let calls = AtomicUsize::new(0);
+    let schema = json!({"type": "object", "properties": {}});
+    Tool::new(name, "Says it.", schema, effects, move |_, arguments| {
+        let said = say(&arguments, calls.fetch_add(1, Ordering::SeqCst));
+        Box::pin(async move { said.map(Into::into).map_err(ToolError::new) })
+    })
+}
+
+/// A model that does the same in each of so many turns, and then answers.
+fn stubborn(
+    turns: usize,
+    does: impl Fn(usize) -> ScriptedReply + Send + Sync + 'static,
+) -> ScriptedProvider {
+    ScriptedProvider::answering(move |request: &RecordedRequest| {
+        let turn = request.messages().len() / 2;
+        let again = request.last_text() == "And now?";
+        if again || turn >= turns { reply().text("Done.").tokens(1, 1) } else { does(turn) }
+    })
+}
+
+fn build(builder: AgentBuilder, rails: Guardrails) -> Agent {
+    builder.guardrails(rails).build().expect("an agent")
+}
+
+/// Runs the scenario: it must end by this limit, and the conversation must go on; without limits
+/// it must end with an answer.
+async fn scenario(limit: Limit, rails: Guardrails, builder: impl Fn() -> AgentBuilder) -> Stopped {
+    let free = build(builder(), Guardrails::none()).run("Go.").await;
+    assert_eq!(free.expect("nothing else stops it").text(), "Done.", "{limit:?}");
+
+    let mut chat = build(builder(), rails).chat();
+    let stopped = chat.send("Go.").await.expect_err("a limit is no answer");
+    assert_eq!(stopped.outcome(), Outcome::Limit(limit), "{stopped}");
+    assert_eq!(stopped.limit().map(|reached| reached.limit), Some(limit));
+    assert!(stopped.transcript().sendable().is_ok());
+    let reply = chat.send("And now?").await.expect("the conversation goes on");
+    assert_eq!(reply.text(), "Done.");
+    stopped
+}
+
+fn look(_: usize) -> ScriptedReply {
+    reply().text("Hm. ").call("look", json!({}))
+}
+
+fn new_each_time() -> Tool {
+    says("look", READ, |_, call| Ok(format!("view {call}")))
+}
+
+#[tokio::test]
+async fn turns() {
+    let builder =
+        || Agent::builder(stubborn(6, |turn| look(turn).tokens(7, 3))).tools([new_each_time()]);
+    let stopped = scenario(Limit::Turns, Guardrails::default().turns(4), builder).await;
+    assert_eq!((stopped.turns(), stopped.text()), (4, "Hm. "));
+    assert_eq!((stopped.usage().input, stopped.usage().output), (Some(28), Some(12)));
+    assert_eq!(stopped.transcript().messages().len(), 9);
+}
+
+#[tokio::test]
+async fn a_batch_that_would_pass_the_limit_of_calls_runs_nothing_of_it() {
+    for effects in [READ, WRITE] {
+        let log = Log::default();
+        let builder = || {
+            let four = |_| (0..4).fold(reply(), |said, _| said.call("work", json!({})));
+            Agent::builder(stubborn(3, four)).tools([tool("work", effects, &log, Work::Steps(1))])
+        };
+        let rails = Guardrails::default().tool_calls(10).repetitions(None);
+        let stopped = scenario(Limit::ToolCalls, rails, builder).await;
+        // Twelve in the free run, and two batches of four in the other one.
+        let begun = log.lines().iter().filter(|line| *line == "begin work").count();
+        assert_eq!(begun, 12 + 8, "{effects}");
+        let last = stopped.transcript().messages().last().expect("a message");
+        let told: Vec<_> = last.results().map(|result| result.outcome()).collect();
+        assert_eq!(told, [CallOutcome::NotStarted; 4]);
+        let text = last.results().next().expect("a result").to_text();
+        assert!(text.contains("reached its limit of tool calls"), "{text}");
+        assert_eq!(
+            stopped.to_string(),
+            "the limit of tool calls was reached before the model had an answer (after 3 turns): \
+             4 more were asked for, and 2 of 10 were left"
+        );
+    }
+}
+
+#[tokio::test]
+async fn tokens() {
+    let log = Log::default();
+    let table = [
+        (Limit::InputTokens, Guardrails::default().input_tokens(1000)),
+        (Limit::OutputTokens, Guardrails::default().output_tokens(100)),
+    ];
+    for (limit, rails) in table {
+        let builder = || {
+            let work = |_| reply().call("work", json!({})).tokens(400, 40);
+            Agent::builder(stubborn(5, work)).tools([tool("work", WRITE, &log, Work::Steps(0))])
+        };
+        let before = log.lines().len();
+        let stopped = scenario(limit, rails.repetitions(None), builder).await;
+        // The third answer passed the limit: its call does not run, for nobody could read it.
+        assert_eq!(stopped.turns(), 3);
+        assert_eq!(log.lines().len() - before, 2 * (5 + 2));
+    }
+}
+
+#[tokio::test]
+async fn cost() {
+    let builder = || {
+        let model = stubborn(5, |turn| look(turn).tokens(100_000, 10_000)).with_model("dear-1");
+        Agent::builder(model).tools([new_each_time()])
+    };
+    // 0.2 for what is sent and 0.1 for what is said: 0.3 a turn.
+    let prices = Prices::none().with("dear-*", Price::new(2.0, 10.0));
+    let rails = Guardrails::default().prices(prices).cost(0.8);
+    let stopped = scenario(Limit::Cost, rails, builder).await;
+    assert_eq!(stopped.turns(), 3);
+    let cost = stopped.cost().expect("it is known");
+    assert!((cost - 0.9).abs() < 1e-9, "{cost}");
+}
+
+#[tokio::test]
+async fn a_cost_that_nobody_knows_is_said_and_never_nothing() {
+    let priced = Prices::none().with("known", Price::new(1.0, 1.0));
+    let table = [
+        ("unpriced", Usage { input: Some(5), output: Some(5), ..Usage::default() }, "has no price"),
+        ("known", Usage::default(), "does not say how many tokens"),
+        ("known", Usage { input: Some(5), ..Usage::default() }, "does not say how many tokens"),
+    ];
+    for (model, usage, expected) in table {
+        let model = stubborn(3, move |turn| look(turn).usage(usage)).with_model(model);
+        let rails = Guardrails::default().cost(1e-9).prices(priced.clone());
+        let agent = build(Agent::builder(model).tools([new_each_time()]), rails);
+        let mut chat = agent.chat();
+        let mut said = Vec::new();
+        let reply = chat.send("Go.").on_event(|event| {
+            if let Event::LimitUnknown { limit: Limit::Cost, detail } = event {
+                said.push(detail.to_owned());
+            }
+        });
+        assert_eq!(reply.await.expect("an answer").cost(), None);
+        assert_eq!(said.len(), 1, "once: {said:?}");
+        assert!(said[0].contains(expected), "{said:?}");
+        assert_eq!((chat.budget().spent().cost, chat.budget().left().cost), (None, None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_stops_a_model_that_does_not_end() {
+    let builder = || {
+        let slow = reply().text("I think. ").pause(Duration::from_secs(90)).text("Done.");
+        Agent::builder(ScriptedProvider::new([slow, reply().text("Done.")]))
+    };
+    let free = build(builder(), Guardrails::none()).run("Go.").await.expect("an answer");
+    assert_eq!(free.text(), "I think. Done.");
+
+    let begun = tokio::time::Instant::now();
+    let mut chat = build(builder(), Guardrails::default().time(Duration::from_secs(60))).chat();
+    let mut near = None;
+    let run = chat.send("Go.").on_event(|event| {
+        if let Event::LimitNear { limit: Limit::Time, .. } = event {
+            near = Some(begun.elapsed());
+        }
+    });
+    let stopped = run.await.expect_err("a limit is no answer");
+    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time));
+    assert_eq!(stopped.text(), "I think. \n\n[interrupted]");
+    assert_eq!(begun.elapsed().as_secs(), 60);
+    assert_eq!(near.map(|at| at.as_secs()), Some(48));
+    assert_eq!(chat.send("And now?").await.expect("it goes on").text(), "Done.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_stops_a_tool_that_does_not_end() {
+    let log = Log::default();
+    let builder = || {
+        let gate = Gate::new();
+        let waits = tool("wait", WRITE, &log, Work::Gate(gate.clone()));
+        let model = stubborn(1, |_| reply().call("wait", json!({})));
+        (gate, Agent::builder(model).tools([waits]))
+    };
+    let (gate, free) = builder();
+    gate.open();
+    build(free, Guardrails::none()).run("Go.").await.expect("an answer");
+
+    let (_, agent) = builder();
+    let agent = build(agent, Guardrails::default().time(Duration::from_secs(5)));
+    let stopped = agent.run("Go.").await.expect_err("a limit is no answer");
+    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time));
+    let last = stopped.transcript().messages().last().expect("a message");
+    assert_eq!(last.results().next().map(|r| r.outcome()), Some(CallOutcome::InDoubt));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_in_which_a_person_decides_does_not_count() {
+    let builder = || {
+        let approver = |_: ApprovalQuestion<'_>| async {
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            Approval::Yes
+        };
+        let slow = || reply().pause(Duration::from_secs(4)).call("look", json!({}));
+        let model = ScriptedProvider::new([slow(), slow(), slow(), reply().text("Done.")]);
+        let permissions = harness::Permissions::default().ask("look");
+        Agent::builder(model).tools([new_each_time()]).approver(approver).permissions(permissions)
+    };
+    let rails = |seconds| Guardrails::default().time(Duration::from_secs(seconds));
+    build(builder(), rails(13)).run("Go.").await.expect("twelve seconds of its own");
+    let stopped = build(builder(), rails(11)).run("Go.").await.expect_err("one too many");
+    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time));
+}
+
+#[tokio::test]
+async fn failed_calls_in_a_row_whatever_their_names() {
+    let names = ["lok", "see", "watch", "look", "peek", "glance"];
+    let builder = || {
+        let invents = move |turn: usize| reply().call_text(names[turn], format!("{{{turn}"));
+        Agent::builder(stubborn(6, invents)).tools([new_each_time()])
+    };
+    let rails = Guardrails::default().failed_calls(4);
+    let stopped = scenario(Limit::FailedCalls, rails.clone(), builder).await;
+    assert_eq!(stopped.turns(), 4);
+
+    let mends = move |turn: usize| {
+        if turn % 3 == 2 { look(turn) } else { reply().call(names[turn % 2], json!({})) }
+    };
+    let builder = Agent::builder(stubborn(12, mends)).tools([new_each_time()]);
+    build(builder, rails).run("Go.").await.expect("a call that succeeds begins the count again");
+}
+
+#[tokio::test]
+async fn denied_calls_fail_too() {
+    let builder = || {
+        let permissions = harness::Permissions::default().deny("look", "not today");
+        Agent::builder(stubborn(6, look)).tools([new_each_time()]).permissions(permissions)
+    };
+    scenario(Limit::FailedCalls, Guardrails::default().failed_calls(3), builder).await;
+}
+
+#[tokio::test]
+async fn the_same_call_with_the_same_result_warns_and_then_stops() {
+    let builder = || {
+        // Order and spacing of the arguments make no other call of it.
+        let same = |turn: usize| match turn % 2 {
+            0 => reply().call_text("look", r#"{"a": 1, "b": [2]}"#),
+            _ => reply().call_text("look", r#"{"b":[2],"a":1}"#),
+        };
+        Agent::builder(stubborn(6, same)).tools([says("look", READ, |_, _| Ok("nothing".into()))])
+    };
+    let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
+    assert_eq!(stopped.turns(), 3);
+    let told: Vec<String> = stopped
+        .transcript()
+        .messages()
+        .iter()
+        .flat_map(|message| message.results())
+        .map(|result| result.to_text())
+        .collect();
+    assert_eq!(told[0], "nothing");
+    assert!(told[1].starts_with("nothing\nNote: you have had this very result"), "{}", told[1]);
+    assert_eq!(told[2], "nothing");
+    assert!(stopped.to_string().ends_with("`look` said the same 3 times"), "{stopped}");
+}
+
+#[tokio::test]
+async fn two_calls_in_turn_are_a_loop_too() {
+    let builder = || {
+        let swings = |turn: usize| reply().call(["look", "see"][turn % 2], json!({}));
+        let same = |name| says(name, READ, |_, _| Ok("nothing".into()));
+        Agent::builder(stubborn(8, swings)).tools([same("look"), same("see")])
+    };
+    let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
+    assert_eq!(stopped.turns(), 6);
+}
+
+#[tokio::test]
+async fn the_same_error_from_varied_arguments_counts_too() {
+    let builder = || {
+        let varies = |turn: usize| reply().call("find", json!({"name": format!("name {turn}")}));
+        let find = says("find", READ, |_, _| Err("the index is empty".into()));
+        Agent::builder(stubborn(6, varies)).tools([find])
+    };
+    let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
+    assert_eq!(stopped.turns(), 3);
+}
+
+#[tokio::test]
+async fn progress_begins_the_count_again_and_polling_is_let_alone() {
+    let run = |say: fn(usize) -> String, does: fn(usize) -> ScriptedReply, rails: Guardrails| {
+        let look = says("look", READ, move |_, call| Ok(say(call)));
+        let tools = [look, says("write", WRITE, |_, call| Ok(format!("wrote {call}")))];
+        let agent = build(Agent::builder(stubborn(10, does)).tools(tools), rails);
+        async move { agent.run("Go.").await.map_err(|stopped| stopped.outcome()) }
+    };
+    let rails = Guardrails::default;
+    let looks: fn(usize) -> ScriptedReply = |_| reply().call("look", json!({}));
+    let changes = run(|call| format!("{}", call / 2), looks, rails()).await;
+    changes.expect("every second result is new");
+    let works: fn(usize) -> ScriptedReply = |turn| {
+        let name = if turn % 2 == 0 { "look" } else { "write" };
+        reply().call(name, json!({}))
+    };
+    run(|_| "same".into(), works, rails()).await.expect("what is done between is new");
+    let twice: fn(usize) -> ScriptedReply = |turn| {
+        let said = (0..4).fold(reply(), |said, _| said.call("look", json!({})));
+        if turn < 2 { said } else { reply().text("Done.") }
+    };
+    run(|_| "same".into(), twice, rails()).await.expect("calls of one turn count once");
+    run(|_| "same".into(), looks, rails().polling("look")).await.expect("it waits for something");
+    let stops = run(|_| "same".into(), looks, rails()).await.expect_err("it goes in circles");
+    assert_eq!(stops, Outcome::Limit(Limit::Repetitions));
+}
+
+#[tokio::test]
+async fn a_warning_comes_once_at_four_fifths() {
+    let model = stubborn(9, |turn| look(turn).tokens(100, 1));
+    let rails = Guardrails::default().turns(10).input_tokens(1000);
+    let agent = build(Agent::builder(model).tools([new_each_time()]), rails);
+    let said = Mutex::new(Vec::new());
+    let mut turns = 0;
+    let run = agent.run("Go.").on_event(|event| match event {
+        Event::TurnEnded { turn, .. } => turns = turn,
+        Event::LimitNear { limit, detail } => {
+            said.lock().expect("unpoisoned").push((turns, limit, detail.to_owned()));
+        }
+        _ => {}
+    });
+    run.await.expect("an answer");
+    let said = said.into_inner().expect("unpoisoned");
+    assert_eq!(
+        said,
+        [
+            (8, Limit::Turns, "80 % of the limit of turns are used".to_owned()),
+            (8, Limit::InputTokens, "80 % of the limit of input tokens are used".to_owned()),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_can_be_asked_from_outside_and_by_a_tool() {
+    let seen = Arc::new(Mutex::new(None));
+    let kept = Arc::clone(&seen);
+    let schema = json!({"type": "object", "properties": {}});
+    let ask = Tool::new("ask", "Asks.", schema, READ, move |context, _| {
+        let budget = context.state::<Budget>().map(|budget| (*budget).clone());
+        *kept.lock().expect("unpoisoned") = budget.as_ref().map(|budget| budget.left());
+        Box::pin(async { Ok("asked".into()) })
+    });
+    let model =
+        stubborn(1, |_| reply().pause(Duration::from_secs(2)).call("ask", json!({})).tokens(30, 4));
+    let rails =
+        Guardrails::none().turns(5).tool_calls(9).input_tokens(100).time(Duration::from_secs(10));
+    let agent = build(Agent::builder(model).tools([ask]).early_start(false), rails);
+    let run = agent.run("Go.");
+    let budget = run.budget();
+    assert_eq!(budget.left().turns, Some(5));
+    run.await.expect("an answer");
+
+    let left = seen.lock().expect("unpoisoned").take().expect("the tool saw it");
+    assert_eq!((left.turns, left.tool_calls, left.input_tokens), (Some(4), Some(8), Some(70)));
+    assert_eq!((left.output_tokens, left.cost), (None, None));
+    assert_eq!(left.time, Some(Duration::from_secs(8)));
+    assert_eq!(left.to_string(), "4 turns, 8 tool calls, 70 input tokens, 8s");
+    assert_eq!((budget.left().turns, budget.spent().tool_calls), (Some(3), 1));
+}
+
+#[tokio::test]
+async fn every_run_begins_with_everything_still_to_spend() {
+    let same = says("look", READ, |_, _| Ok("nothing".into()));
+    let model = ScriptedProvider::answering(|request| {
+        let asked = request.messages().iter().rev().take_while(|m| m.text() != "Go.").count();
+        if asked < 4 { look(0).tokens(10, 1) } else { reply().text("Done.") }
+    });
+    let agent = build(Agent::builder(model).tools([same]), Guardrails::default().turns(3));
+    let mut chat = agent.chat();
+    for _ in 0..4 {
+        chat.send("Go.").await.expect("three turns and two equal results are allowed");
+    }
+}
+
+#[tokio::test]
+async fn the_facts_say_which_limit_it_was_and_reading_them_again_gives_the_same() {
+    let journal = MemoryJournal::default();
+    let agent = build(
+        Agent::builder(stubborn(9, |turn| look(turn).tokens(10, 1))).tools([new_each_time()]),
+        Guardrails::default().turns(2),
+    );
+    let mut chat = agent.chat().with_journal(journal.clone()).expect("a journal");
+    let stopped = chat.send("Go.").await.expect_err("a limit is no answer");
+
+    let facts = journal.entries();
+    let cause = facts.iter().rev().find_map(|fact| match fact {
+        Entry::Interrupted { cause, .. } => Some(cause.clone()),
+        _ => None,
+    });
+    let detail = "the model was asked 2 times".to_owned();
+    assert_eq!(cause, Some(InterruptCause::Limit { limit: Limit::Turns, detail }));
+
+    let written = serde_json::to_string(&facts).expect("JSON");
+    let read: Vec<Entry> = serde_json::from_str(&written).expect("the same");
+    let (mut machine, mut guard) = (Machine::new(), Guard::new(Guardrails::none()));
+    for fact in &read {
+        machine.apply(fact).expect("it followed before");
+        guard.apply(fact);
+    }
+    assert_eq!(machine.next(), harness::agent::Action::Finish(Outcome::Limit(Limit::Turns)));
+    assert_eq!(outline(machine.transcript().messages()), outline(stopped.transcript().messages()));
+    assert_eq!((guard.budget().spent().turns, guard.budget().spent().tool_calls), (2, 2));
+    assert_eq!(guard.budget().spent(), chat.budget().spent());
+}
+
+#[tokio::test]
+async fn calls_start_early_only_while_enough_of_them_are_left() {
+    let early = |calls: u32| async move {
+        let gate = Gate::new();
+        let log = Log::default();
+        let model = ScriptedProvider::new([
+            reply().call("look", json!({})).wait_for(&gate),
+            reply().text("Done."),
+        ]);
+        let builder = Agent::builder(model).tools([tool("look", READ, &log, Work::Steps(0))]);
+        let agent = build(builder, Guardrails::default().tool_calls(calls));
+        let opener = async {
+            gate.reached().await;
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+            let begun = log.has("begin look");
+            gate.open();
+            begun
+        };
+        let (reply, begun) = tokio::join!(agent.run("Go.").into_future(), opener);
+        reply.expect("an answer");
+        begun
+    };
+    assert!(early(17).await, "it starts while the model still speaks");
+    assert!(!early(16).await, "the answer may still ask for more than are left");
+}

@@ -1,0 +1,112 @@
+//! Going on with a run that was stopped, from its last complete fact.
+
+use harness::{
+    Agent, Error, ErrorKind, Message, Outcome,
+    agent::{Action, Machine},
+    journal::{Entry, MemoryJournal},
+    testing::{ScriptedProvider, outline, reply},
+    tool, tools,
+};
+use serde_json::json;
+
+/// Looks at the weather.
+#[tool(side_effects = "read")]
+fn weather(
+    /** Where */
+    city: String,
+) -> String {
+    format!("cold in {city}")
+}
+
+fn agent(model: &ScriptedProvider) -> Agent {
+    Agent::builder(model.clone()).tools(tools![weather]).build().unwrap()
+}
+
+#[tokio::test]
+async fn what_the_tools_have_answered_stands_and_only_the_model_is_asked_again() {
+    let model = ScriptedProvider::new([
+        reply().call("weather", json!({"city": "Oslo"})),
+        reply().overloaded(),
+        reply().text("Cold."),
+    ]);
+    let mut chat = agent(&model).chat();
+    let stopped = chat.send("Oslo?").await.unwrap_err();
+    assert_eq!(stopped.outcome(), Outcome::Failed);
+    assert_eq!(chat.resume().await.unwrap().text(), "Cold.");
+    let expected = "user: Oslo?\n\
+                    assistant: call weather {\"city\":\"Oslo\"}\n\
+                    tool: succeeded: cold in Oslo\n\
+                    assistant: Cold.\n";
+    assert_eq!(outline(chat.transcript().messages()), expected);
+    model.assert_finished();
+}
+
+#[tokio::test]
+async fn a_reply_that_broke_off_is_kept_and_the_model_is_told() {
+    let model = ScriptedProvider::new([reply().text("It is").cut(), reply().text("cold there.")]);
+    let journal = MemoryJournal::default();
+    let mut chat = agent(&model).chat().with_journal(journal.clone()).unwrap();
+    let stopped = chat.send("Oslo?").await.unwrap_err();
+    assert_eq!(stopped.error().unwrap().kind(), ErrorKind::Interrupted);
+    chat.resume().await.unwrap();
+    let expected = "user: Oslo?\n\
+                    assistant: It is\n\n[interrupted]\n\
+                    user: Your reply above was cut off before it was complete. Go on from where \
+                    it breaks off, without repeating what is there.\n\
+                    assistant: cold there.\n";
+    assert_eq!(outline(chat.transcript().messages()), expected);
+
+    // The facts, read again, give the same conversation; and each can be written as JSON.
+    let mut machine = Machine::new();
+    for fact in journal.entries() {
+        let json = serde_json::to_string(&fact).unwrap();
+        machine.apply(&serde_json::from_str::<Entry>(&json).unwrap()).unwrap();
+    }
+    assert_eq!(machine.transcript(), chat.transcript());
+    assert_eq!(machine.answered_by(), Some(("scripted", "scripted")));
+}
+
+#[tokio::test]
+async fn a_conversation_kept_elsewhere_goes_on_too() {
+    let model = ScriptedProvider::new([reply().text("It is").cut(), reply().text("cold.")]);
+    let agent = agent(&model);
+    let stopped = agent.run("Oslo?").await.unwrap_err();
+    let kept = serde_json::to_string(stopped.transcript()).unwrap();
+    let mut chat = agent.chat_from(serde_json::from_str(&kept).unwrap());
+    assert_eq!(chat.resume().await.unwrap().text(), "cold.");
+}
+
+#[tokio::test]
+async fn a_run_at_its_limit_of_turns_goes_on_with_a_new_one() {
+    let model = ScriptedProvider::new([
+        reply().call("weather", json!({"city": "Oslo"})),
+        reply().text("Cold."),
+    ]);
+    let agent = Agent::builder(model).tools(tools![weather]).turn_limit(1).build().unwrap();
+    let mut chat = agent.chat();
+    assert_eq!(
+        chat.send("Oslo?").await.unwrap_err().outcome(),
+        Outcome::Limit(harness::journal::Limit::Turns)
+    );
+    assert_eq!(chat.resume().await.unwrap().turns(), 1);
+}
+
+#[tokio::test]
+async fn what_is_complete_is_not_resumed_and_stays_as_it_is() {
+    let model = ScriptedProvider::new([reply().text("Cold.")]);
+    let mut chat = agent(&model).chat();
+    let error = |stopped: harness::Stopped| stopped.error().map(Error::to_string).unwrap();
+    let nothing = error(chat.resume().await.unwrap_err());
+    assert!(nothing.contains("nothing was said yet"), "{nothing}");
+    chat.send("Oslo?").await.unwrap();
+    let before = chat.transcript().clone();
+    let answered = error(chat.resume().await.unwrap_err());
+    assert!(answered.contains("the model has answered"), "{answered}");
+    assert_eq!(*chat.transcript(), before);
+
+    let mut machine = Machine::new();
+    machine.apply(&Entry::UserSaid { message: Message::user("Oslo?") }).unwrap();
+    let told = Entry::Resumed { message: Some(Message::user("Go on")) };
+    assert!(machine.apply(&told).is_err(), "nobody's words broke off");
+    assert_eq!(machine.next(), Action::CallProvider);
+}

@@ -1,0 +1,353 @@
+//! Trying again: what is tried again, after which waits, how often in a run, and how it is seen.
+//! The clock is paused, so waits are exact.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use harness::{
+    Agent, CancellationToken, Error, ErrorKind, Event, Message, Outcome, Provider as _,
+    StreamEvent, Transcript,
+    policy::{GiveUp, RetryPolicy, RetryProvider, RetryVerdict, ThrottledProvider},
+    provider::{Ledger, Request, Spent, accumulate},
+    testing::{ScriptedProvider, ScriptedReply, reply},
+    tool, tools,
+};
+use serde_json::json;
+use tokio::time::Instant;
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+fn api(status: u16) -> Error {
+    Error::new(ErrorKind::Api, "no").with_status(status)
+}
+
+fn asked() -> Transcript {
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("Oslo?")).unwrap();
+    transcript
+}
+
+fn failing(error: impl Fn() -> Error, times: usize) -> Vec<ScriptedReply> {
+    (0..times).map(|_| reply().error(error())).collect()
+}
+
+/// The waits of one call, and how it ended.
+async fn waits(provider: &impl harness::Provider) -> (Vec<Duration>, Result<String, Error>) {
+    let transcript = asked();
+    let mut waits = Vec::new();
+    let stream = provider.stream(Request::new(&transcript).unwrap()).inspect(|item| {
+        if let Ok(StreamEvent::Retrying { wait, .. }) = item {
+            waits.push(*wait);
+        }
+    });
+    let answer = accumulate(stream).await;
+    (waits, answer.map(|answer| answer.message.unwrap().text()))
+}
+
+#[test]
+fn each_failure_has_its_verdict() {
+    let policy = RetryPolicy::default();
+    let again = |error: &Error| match policy.decide(0, error, Spent::default(), 0.5) {
+        RetryVerdict::Wait(wait) => Some(wait),
+        RetryVerdict::GiveUp(GiveUp::Lasting) => None,
+        RetryVerdict::GiveUp(other) => panic!("{other:?}"),
+    };
+    let half = Some(seconds(0.5));
+    for status in [408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529] {
+        assert_eq!(again(&api(status)), half, "{status}");
+    }
+    for status in [307, 400, 401, 402, 403, 404, 405, 413, 422, 451, 501, 505] {
+        assert_eq!(again(&api(status)), None, "{status}");
+    }
+    for kind in [ErrorKind::Connect, ErrorKind::Timeout, ErrorKind::Interrupted] {
+        assert_eq!(again(&Error::new(kind, "no")), half, "{kind:?}");
+    }
+    for kind in [
+        ErrorKind::Configuration,
+        ErrorKind::Transcript,
+        ErrorKind::Protocol,
+        ErrorKind::TooLarge,
+        ErrorKind::Cancelled,
+        ErrorKind::Journal,
+    ] {
+        assert_eq!(again(&Error::new(kind, "no")), None, "{kind:?}");
+    }
+    // Inside a stream there is no status, only the vendor's word.
+    for code in ["overloaded_error", "api_error", "timeout_error", "rate_limit_error"] {
+        assert_eq!(again(&Error::new(ErrorKind::Api, "no").with_code(code)), half, "{code}");
+    }
+    for code in ["rate_limit_exceeded", "server_error", "slow_down", "server_is_overloaded"] {
+        assert_eq!(again(&Error::new(ErrorKind::Api, "no").with_code(code)), half, "{code}");
+    }
+    for code in ["invalid_request_error", "invalid_prompt", "authentication_error"] {
+        assert_eq!(again(&Error::new(ErrorKind::Api, "no").with_code(code)), None, "{code}");
+    }
+    // Money that is gone does not come back by waiting.
+    for code in ["insufficient_quota", "billing_error", "enforced_spend_limit_reached"] {
+        assert_eq!(again(&api(429).with_code(code)), None, "{code}");
+    }
+    // The vendor's verdict wins over all of that.
+    assert_eq!(again(&api(400).with_should_retry(true)), half);
+    assert_eq!(again(&api(529).with_should_retry(false)), None);
+}
+
+#[test]
+fn waits_double_up_to_the_longest_and_are_spread_over_their_whole_length() {
+    let policy = RetryPolicy { max: seconds(10.0), attempts: 100, ..RetryPolicy::default() };
+    let wait = |retries, chance| policy.decide(retries, &api(529), Spent::default(), chance);
+    for (retries, longest) in [(0, 1.0), (1, 2.0), (2, 4.0), (3, 8.0), (4, 10.0), (40, 10.0)] {
+        assert_eq!(wait(retries, 0.0), RetryVerdict::Wait(Duration::ZERO));
+        assert_eq!(wait(retries, 0.25), RetryVerdict::Wait(seconds(longest / 4.0)));
+        let plain = RetryPolicy { jitter: false, ..policy };
+        let verdict = plain.decide(retries, &api(529), Spent::default(), 0.25);
+        assert_eq!(verdict, RetryVerdict::Wait(seconds(longest)));
+    }
+}
+
+#[test]
+fn what_the_server_says_is_waited_and_never_less() {
+    let policy = RetryPolicy::default();
+    let busy = || api(429).with_retry_after(seconds(8.0));
+    let wait = |chance| policy.decide(3, &busy(), Spent::default(), chance);
+    assert_eq!(wait(0.0), RetryVerdict::Wait(seconds(8.0)));
+    assert_eq!(wait(0.5), RetryVerdict::Wait(seconds(10.0)));
+    let plain = RetryPolicy { jitter: false, ..policy };
+    let exact = plain.decide(3, &busy(), Spent::default(), 0.5);
+    assert_eq!(exact, RetryVerdict::Wait(seconds(8.0)));
+    // No time at all is no time to wait for.
+    let now = api(429).with_retry_after(Duration::ZERO);
+    assert_eq!(policy.decide(0, &now, Spent::default(), 0.5), RetryVerdict::Wait(seconds(0.5)));
+}
+
+#[test]
+fn a_wait_longer_than_the_budget_fails_at_once_and_says_so() {
+    let policy = RetryPolicy::default();
+    let spent = Spent { attempts: 2, time: seconds(100.0) };
+    let long = api(429).with_retry_after(seconds(21.0));
+    let RetryVerdict::GiveUp(why) = policy.decide(0, &long, spent, 0.0) else { panic!("waits") };
+    assert_eq!(
+        why.to_string(),
+        "gave up: the server asks to wait 21.0s, and of the 120.0s that this run may lose to \
+         failures 20.0s are left"
+    );
+    // The spread takes what is left, and no more.
+    let fits = api(429).with_retry_after(seconds(19.0));
+    assert_eq!(policy.decide(0, &fits, spent, 0.99), RetryVerdict::Wait(seconds(20.0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_waits_of_a_seed_are_always_the_same() {
+    let policy = RetryPolicy::default();
+    let mut script = failing(|| api(529), 4);
+    script.push(reply().text("Cold."));
+    let model = ScriptedProvider::new(script);
+    let provider = RetryProvider::new(model.clone(), policy).with_seed(7);
+    let begun = Instant::now();
+    let (waits, result) = waits(&provider).await;
+    let millis: Vec<u128> = waits.iter().map(Duration::as_millis).collect();
+    assert_eq!(millis, [773, 444, 2873, 3849]);
+    // The clock counts in whole milliseconds and rounds each wait up.
+    let total: Duration = waits.iter().sum();
+    assert!(begun.elapsed() >= total && begun.elapsed() < total + Duration::from_millis(8));
+    assert_eq!(result.unwrap(), "Cold.");
+    model.assert_finished();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_spread_the_clock_shows_each_wait() {
+    let policy = RetryPolicy { jitter: false, ..RetryPolicy::default() };
+    let mut script = failing(|| api(503), 4);
+    script.push(reply().text("Cold."));
+    let model = ScriptedProvider::new(script);
+    let begun = Instant::now();
+    let (waits, result) = waits(&RetryProvider::new(model.clone(), policy)).await;
+    assert_eq!(waits, [seconds(1.0), seconds(2.0), seconds(4.0), seconds(8.0)]);
+    assert_eq!(begun.elapsed(), seconds(15.0));
+    assert_eq!(result.unwrap(), "Cold.");
+    model.assert_finished();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fifth_failure_is_the_last_and_the_first_one_is_the_cause() {
+    let script = [
+        reply().error(api(529).with_code("overloaded_error").with_request_id("req_1")),
+        reply().error(api(503)),
+        reply().error(api(503)),
+        reply().error(Error::new(ErrorKind::Connect, "refused")),
+        reply().error(api(500)),
+    ];
+    let model = ScriptedProvider::new(script);
+    let provider = RetryProvider::new(model.clone(), RetryPolicy::default());
+    let (_, result) = waits(&provider).await;
+    let err = result.unwrap_err();
+    assert_eq!((err.status(), err.code()), (Some(529), Some("overloaded_error")));
+    assert_eq!(err.later().len(), 4);
+    assert_eq!(
+        err.to_string(),
+        "529 overloaded_error: no (request req_1); then 503: no (2 times); then refused; \
+         then 500: no; gave up: 5 tries of this run have failed, and no more are allowed"
+    );
+    model.assert_finished();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lasting_failure_is_not_tried_again() {
+    let model = ScriptedProvider::new([reply().error(api(529)), reply().error(api(401))]);
+    let provider = RetryProvider::new(model.clone(), RetryPolicy::default());
+    let (waits, result) = waits(&provider).await;
+    let err = result.unwrap_err();
+    assert_eq!((waits.len(), err.to_string().as_str()), (1, "529: no; then 401: no"));
+    assert!(!err.is_retryable(), "the last failure decides");
+    model.assert_finished();
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_inside_retries_do_not_multiply() {
+    let model = ScriptedProvider::new(failing(|| api(529), 5));
+    let policy = RetryPolicy { jitter: false, ..RetryPolicy::default() };
+    let inner = ThrottledProvider::new(RetryProvider::new(model.clone(), policy), 4);
+    let provider = RetryProvider::new(RetryProvider::new(inner, policy), policy);
+    let ledger = Ledger::default();
+    let transcript = asked();
+    let request = Request::new(&transcript).unwrap().with_ledger(Some(&ledger));
+    let err = accumulate(provider.stream(request)).await.unwrap_err();
+    assert_eq!(model.requests().len(), 5);
+    assert_eq!(err.later().len(), 4);
+    assert_eq!(ledger.spent(), Spent { attempts: 5, time: seconds(15.0) });
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_lost_in_a_try_counts_once() {
+    let slow = || reply().pause(seconds(10.0)).error(Error::new(ErrorKind::Timeout, "slow"));
+    let model = ScriptedProvider::new([slow(), slow(), slow(), reply().text("Cold.")]);
+    let policy = RetryPolicy { jitter: false, ..RetryPolicy::default() };
+    let provider = RetryProvider::new(RetryProvider::new(model, policy), policy);
+    let ledger = Ledger::default();
+    let transcript = asked();
+    let request = Request::new(&transcript).unwrap().with_ledger(Some(&ledger));
+    accumulate(provider.stream(request)).await.unwrap();
+    assert_eq!(ledger.spent(), Spent { attempts: 3, time: seconds(30.0 + 1.0 + 2.0 + 4.0) });
+}
+
+/// Looks at the weather.
+#[tool(side_effects = "read")]
+fn weather(
+    /** Where */
+    city: String,
+) -> String {
+    format!("cold in {city}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_budget_serves_all_turns_of_a_run_and_the_next_run_has_its_own() {
+    let model = ScriptedProvider::new([
+        reply().overloaded(),
+        reply().overloaded(),
+        reply().call("weather", json!({"city": "Oslo"})),
+        reply().overloaded(),
+        reply().overloaded(),
+        reply().overloaded(),
+        // The next run.
+        reply().overloaded(),
+        reply().overloaded(),
+        reply().text("Cold."),
+    ]);
+    let provider = RetryProvider::new(model.clone(), RetryPolicy::default());
+    let agent = Agent::builder(provider).tools(tools![weather]).build().unwrap();
+    let mut chat = agent.chat();
+    let mut tries = Vec::new();
+    let stopped = chat
+        .send("Oslo?")
+        .on_event(|event| {
+            if let Event::Retrying { attempt, of, .. } = event {
+                tries.push((attempt, of));
+            }
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(tries, [(2, 5), (3, 5), (4, 5), (5, 5)]);
+    assert_eq!(stopped.outcome(), Outcome::Failed);
+    assert_eq!(stopped.error().unwrap().status(), Some(529));
+    assert_eq!(chat.resume().await.unwrap().text(), "Cold.");
+    model.assert_finished();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_been_said_is_not_asked_again() {
+    let model = ScriptedProvider::new([reply().text_in(["Co"]).error(api(529))]);
+    let provider = RetryProvider::new(model.clone(), RetryPolicy::default());
+    let (waits, result) = waits(&provider).await;
+    assert_eq!((waits.len(), result.unwrap_err().status()), (0, Some(529)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_began_and_said_nothing_is_asked_again_and_nobody_hears_of_it() {
+    let model = ScriptedProvider::new([
+        reply().started().error(Error::new(ErrorKind::Api, "full").with_code("overloaded_error")),
+        reply().started().cut(),
+        reply().text("Cold."),
+    ]);
+    let provider = RetryProvider::new(model, RetryPolicy::default());
+    let transcript = asked();
+    let events: Vec<_> = provider.stream(Request::new(&transcript).unwrap()).collect().await;
+    let begun = events.iter().filter(|item| matches!(item, Ok(StreamEvent::Started { .. })));
+    assert_eq!(begun.count(), 1);
+    assert!(matches!(events.last(), Some(Ok(StreamEvent::Completed { .. }))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_wait_is_seen_before_it_begins_and_can_be_ended_at_once() {
+    let model = ScriptedProvider::new([reply().error(api(529).with_code("overloaded_error"))]);
+    let policy = RetryPolicy { jitter: false, ..RetryPolicy::default() };
+    let agent = Agent::builder(RetryProvider::new(model.clone(), policy)).build().unwrap();
+    let (stop, mut shown) = (CancellationToken::new(), String::new());
+    let begun = Instant::now();
+    let stopped = agent
+        .run("Oslo?")
+        .cancel_with(stop.clone())
+        .on_event(|event| {
+            if let Event::Retrying { attempt, of, wait, cause } = event {
+                shown = format!("retrying in {} s ({attempt} of {of}): {cause}", wait.as_secs());
+                stop.cancel();
+            }
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(shown, "retrying in 1 s (2 of 5): 529 overloaded_error: no");
+    assert_eq!(stopped.outcome(), Outcome::Interrupted);
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(model.open_streams(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_is_begun_again_after_output_only_where_that_is_asked_for() {
+    let script = || {
+        ScriptedProvider::new([
+            reply().call("weather", json!({"city": "Oslo"})).text_in(["It is "]).cut(),
+            reply().text_in(["It is cold."]),
+        ])
+    };
+    let run = async |policy| {
+        let agent = Agent::builder(RetryProvider::new(script(), policy));
+        let agent = agent.tools(tools![weather]).build().unwrap();
+        let mut shown = String::new();
+        let result = agent
+            .run("Oslo?")
+            .on_event(|event| match event {
+                Event::Text(text) => shown.push_str(text),
+                Event::Discarded { .. } => shown.clear(),
+                _ => {}
+            })
+            .await;
+        (shown, result)
+    };
+    let (shown, result) = run(RetryPolicy::default()).await;
+    assert_eq!((shown.as_str(), result.unwrap_err().outcome()), ("It is ", Outcome::Failed));
+
+    let (shown, result) = run(RetryPolicy { after_output: true, ..RetryPolicy::default() }).await;
+    let reply = result.unwrap();
+    assert_eq!((shown.as_str(), reply.text()), ("It is cold.", "It is cold."));
+    assert_eq!(reply.transcript().messages().len(), 2, "nothing is left of the first beginning");
+}

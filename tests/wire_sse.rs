@@ -1,0 +1,86 @@
+//! Server-sent events, however they are written and cut.
+
+use harness::{ErrorKind, wire::SseParser};
+
+fn records(pieces: &[&[u8]]) -> Vec<(String, String)> {
+    let mut parser = SseParser::new(1 << 20);
+    let mut seen = Vec::new();
+    let mut keep = |record: harness::wire::Record<'_>| {
+        seen.push(shown(record));
+        Ok(())
+    };
+    for piece in pieces {
+        parser.push(piece, &mut keep).unwrap();
+    }
+    parser.finish(&mut keep).unwrap();
+    seen
+}
+
+fn shown(record: harness::wire::Record<'_>) -> (String, String) {
+    let text = |bytes| String::from_utf8(Vec::from(bytes)).unwrap();
+    (text(record.event), text(record.data))
+}
+
+/// The body, what it holds.
+const BODIES: &[(&str, &[(&str, &str)])] = &[
+    ("data: a\n\ndata: b\n\n", &[("", "a"), ("", "b")]),
+    ("data:a\r\n\r\ndata:  b\r\n\r\n", &[("", "a"), ("", " b")]),
+    ("data: a\r\rdata: b\r\r", &[("", "a"), ("", "b")]),
+    ("\u{feff}data: a\n\n", &[("", "a")]),
+    (": comment\n\nevent: ping\n\ndata: a\n\n", &[("", "a")]),
+    ("event: x\ndata: a\ndata: b\nid: 1\nretry: 5\n\ndata: c\n\n", &[("x", "a\nb"), ("", "c")]),
+    ("data: a\nevent: late\n\n", &[("late", "a")]),
+    ("data\n\ndata:\n\n", &[("", ""), ("", "")]),
+    ("data: no blank line", &[("", "no blank line")]),
+    ("data: no blank line\n", &[("", "no blank line")]),
+    ("data: \u{1F980}\u{e9}\n\n", &[("", "\u{1F980}\u{e9}")]),
+    ("error: {}\ndata: a\n\n", &[("error", "{}"), ("", "a")]),
+    ("\n\n\n", &[]),
+    ("", &[]),
+];
+
+#[test]
+fn any_cut_in_three_gives_the_same_records() {
+    for (body, expected) in BODIES {
+        let expected: Vec<_> =
+            expected.iter().map(|(event, data)| (event.to_string(), data.to_string())).collect();
+        let body = body.as_bytes();
+        for first in 0..=body.len() {
+            for second in first..=body.len() {
+                let pieces = [&body[..first], &body[first..second], &body[second..]];
+                assert_eq!(records(&pieces), expected, "{body:?} cut at {first} and {second}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_event_over_the_limit_is_refused_however_it_comes() {
+    let line = format!("data: {}\n\n", "x".repeat(100));
+    let lines = "data: 123456789\n".repeat(10) + "\n";
+    for body in [line.as_bytes(), lines.as_bytes(), &line.as_bytes()[..80]] {
+        for size in [1, 7, 1000] {
+            let mut parser = SseParser::new(64);
+            let failed = body.chunks(size).find_map(|piece| parser.push(piece, |_| Ok(())).err());
+            assert_eq!(failed.unwrap().kind(), ErrorKind::TooLarge);
+        }
+        let mut parser = SseParser::new(200);
+        parser.push(body, |_| Ok(())).unwrap();
+    }
+}
+
+/// Searching what was searched before would take minutes here.
+#[test]
+fn a_large_event_in_small_pieces_is_read_once() {
+    let body = format!("data: {}\n\n", "x".repeat(8 << 20));
+    let mut parser = SseParser::new(16 << 20);
+    let mut size = 0;
+    for piece in body.as_bytes().chunks(64) {
+        let each = |record: harness::wire::Record<'_>| {
+            size = record.data.len();
+            Ok(())
+        };
+        parser.push(piece, each).unwrap();
+    }
+    assert_eq!(size, 8 << 20);
+}
