@@ -20,6 +20,7 @@ mod machine;
 mod offline;
 mod order;
 mod probe;
+#[cfg(target_os = "linux")]
 mod process;
 mod quickstart;
 mod resume;
@@ -27,6 +28,7 @@ mod retry;
 mod side_effects;
 mod soak;
 mod strict;
+#[cfg(target_os = "linux")]
 mod terminal;
 mod testing_bodies;
 mod testing_scripted;
