@@ -36,6 +36,7 @@ mod testing_server;
 mod throttle;
 mod tidy;
 mod tool_macro;
+mod tool_schema;
 mod toolbox;
 mod trace;
 mod transcript;

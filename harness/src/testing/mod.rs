@@ -87,7 +87,8 @@
 //!
 //! assert_eq!(server.requests()[0].header("x-api-key"), Some("key"));
 //! assert_eq!(server.requests()[0].json()["messages"][0]["content"][0]["text"], "Oslo?");
-//! assert_eq!(server.closed(0).await, ClosedBy::Server);
+//! let cut = server.requests()[1].connection();
+//! assert_eq!(server.closed(cut).await, ClosedBy::Server);
 //! server.assert_finished();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
