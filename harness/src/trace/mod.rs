@@ -31,14 +31,22 @@
 //! What is secret is replaced by `[secret]` before anything is kept or written: see [`Secrets`].
 
 mod event;
+#[cfg(feature = "otel")]
+mod otel;
 mod page;
 mod pretty;
 mod read;
 mod secrets;
+#[cfg(not(feature = "otel"))]
+mod silent;
 mod sink;
 mod tracer;
 
-pub(crate) use self::tracer::{Cast, Tracer};
+#[cfg(feature = "otel")]
+use self::otel as spans;
+#[cfg(not(feature = "otel"))]
+use self::silent as spans;
+
 pub use self::{
     event::{Happened, SCHEMA, TraceEvent, TracedCall},
     page::page,
@@ -46,4 +54,8 @@ pub use self::{
     read::read,
     secrets::Secrets,
     sink::{RunTrace, Trace},
+};
+pub(crate) use self::{
+    spans::Scope,
+    tracer::{Cast, Tracer},
 };
