@@ -5,10 +5,12 @@ use std::io::{self, Write};
 
 use harness::{CallOutcome, Message, Outcome, Role, Stopped, Transcript};
 
-use crate::screen::{Screen, short, tokens};
+use crate::screen::{Screen, tokens};
 
 /// Words of the kept text that are shown.
-const SHOWN: usize = 10;
+const WORDS: usize = 10;
+/// Letters of a call's arguments that are shown.
+const LETTERS: usize = 80;
 
 /// Shows why the run stopped and what it leaves. Each call is told as the model will be told of
 /// it.
@@ -16,8 +18,6 @@ const SHOWN: usize = 10;
 /// # Errors
 /// Fails if the screen cannot be written to.
 pub(crate) fn show<W: Write>(screen: &mut Screen<W>, stopped: &Stopped) -> io::Result<()> {
-    // A line of its own also behind a `^C` that the terminal has echoed.
-    screen.line("")?;
     match (stopped.outcome(), stopped.error()) {
         (Outcome::Interrupted, None) => screen.line("■ interrupted")?,
         _ => screen.line(&format!("■ {stopped}"))?,
@@ -34,9 +34,18 @@ pub(crate) fn show<W: Write>(screen: &mut Screen<W>, stopped: &Stopped) -> io::R
 /// The end of a text, as one line: where it was stopped. Its beginning is on the screen.
 fn end_of(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    match words.len().checked_sub(SHOWN) {
+    match words.len().checked_sub(WORDS) {
         Some(left_out @ 1..) => format!("… {}", words.get(left_out..).unwrap_or(&words).join(" ")),
         Some(0) | None => words.join(" "),
+    }
+}
+
+/// The beginning of a text, as one line: enough to know which call it was.
+fn beginning_of(text: &str) -> String {
+    let line = text.replace('\n', " ");
+    match line.char_indices().nth(LETTERS) {
+        Some((end, _)) => format!("{} …", line.get(..end).unwrap_or(&line)),
+        None => line,
     }
 }
 
@@ -50,7 +59,7 @@ fn calls(transcript: &Transcript) -> Vec<String> {
     for call in run.iter().flat_map(Message::calls) {
         let result = results.iter().find(|result| result.call_id() == call.id());
         let truth = result.map_or("has no result", |result| truth(result.outcome()));
-        lines.push(short(&format!("{}({}): {truth}", call.name(), call.arguments())));
+        lines.push(format!("{}({}): {truth}", call.name(), beginning_of(call.arguments())));
     }
     lines
 }

@@ -138,7 +138,10 @@ async fn talk(
             () = Signals::end(terminate, hang_up) => return Ok(ExitCode::from(STOPPED)),
         };
         let text = match line {
-            Line::Said(text) => text,
+            Line::Said(text) => {
+                interrupted = None;
+                text
+            }
             Line::Interrupt => {
                 if interrupted.is_some_and(|last| last.elapsed() < TWICE) {
                     return Ok(ExitCode::SUCCESS);

@@ -74,7 +74,7 @@ impl<W: Write> Screen<W> {
 }
 
 /// A text as one line, cut where it grows long.
-pub(crate) fn short(text: &str) -> String {
+fn short(text: &str) -> String {
     let line = text.trim_end().replace('\n', " ⏎ ");
     match line.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{} …", line.get(..end).unwrap_or(&line)),

@@ -73,6 +73,8 @@ async fn run() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Err(stopped) => {
+            // Behind the `^C` that the terminal has echoed.
+            screen.line("")?;
             ending::show(&mut screen, &stopped)?;
             let interrupted = stopped.outcome() == Outcome::Interrupted;
             Ok(ExitCode::from(if interrupted { INTERRUPTED } else { 1 }))

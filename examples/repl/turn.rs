@@ -58,6 +58,7 @@ pub(crate) async fn take(
                     return Ok(Ended::Quit);
                 }
                 stop.cancel();
+                lock(&view).interrupted()?;
             }
             () = Signals::end(terminate, hang_up) => return Ok(Ended::Quit),
             _ = tick.tick() => lock(&view).spinner.turn(),
@@ -99,6 +100,13 @@ impl View<'_> {
             _ => self.spinner.since = None,
         }
         self.screen.show(event);
+    }
+
+    /// The terminal has echoed `^C`: what comes now stands below it.
+    fn interrupted(&mut self) -> io::Result<()> {
+        self.spinner.clear();
+        self.spinner.since = None;
+        self.screen.line("")
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     journal::{Entry, Journal, MemoryJournal},
     message::{Message, Transcript},
     policy::{Budget, Guard},
-    provider::Usage,
+    provider::{Sent, Usage},
     trace::Tracer,
 };
 
@@ -39,6 +39,8 @@ pub struct Chat {
     pub(super) tracer: Tracer,
     journal: Box<dyn Journal>,
     pub(super) usage: Usage,
+    /// What the provider has written of the conversation already.
+    pub(super) sent: Sent,
     /// Tools that a person has allowed for the rest of the conversation.
     pub(super) always: HashSet<String>,
 }
@@ -54,6 +56,7 @@ impl Chat {
             tracer,
             journal: Box::new(MemoryJournal::default()),
             usage: Usage::default(),
+            sent: Sent::new(),
             always: HashSet::new(),
         }
     }

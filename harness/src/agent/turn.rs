@@ -54,7 +54,8 @@ impl Run<'_> {
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
             .with_tools(agent.tools().schemas())
-            .with_ledger(Some(ledger));
+            .with_ledger(Some(ledger))
+            .with_sent(Some(&chat.sent));
         let answer = answer.insert(Accumulator::default());
         let mut stream = agent.provider().stream(request);
         let mut began = false;

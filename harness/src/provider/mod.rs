@@ -8,11 +8,13 @@ mod ledger;
 mod limits;
 mod request;
 mod response;
+mod sent;
 mod settings;
 mod speak;
 
 use std::sync::Arc;
 
+pub(crate) use self::sent::Written;
 pub use self::{
     accumulate::{Accumulator, accumulate},
     context::ContextTokens,
@@ -21,6 +23,7 @@ pub use self::{
     limits::Limits,
     request::Request,
     response::{ProviderResponse, StopReason, Usage},
+    sent::Sent,
     settings::{Effort, Settings, ToolChoice},
 };
 pub(crate) use self::{

@@ -2,6 +2,7 @@
 //! Nothing here reads a clock, opens a socket or tries again.
 
 mod decoder;
+mod encoded;
 pub(crate) mod fault;
 mod json;
 mod names;
@@ -27,5 +28,6 @@ pub fn error_of(status: u16, body: &[u8]) -> crate::error::Error {
 
 pub use self::{
     decoder::Decoder,
+    encoded::Encoded,
     sse::{Record, SseParser},
 };

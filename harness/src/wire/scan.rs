@@ -1,42 +1,78 @@
 //! Finds the members of a JSON object without reading them: nearly all events of a stream are
-//! one kind of delta, of which one or two members matter.
+//! one kind of delta, of which one or two members matter. Each byte is looked at once.
 //!
 //! Where anything is unusual it gives up, and the event is read in full. What it finds in valid
 //! JSON is right; that the JSON is valid it does not check.
 
 use std::borrow::Cow;
 
-use memchr::{memchr2, memchr3};
+use memchr::memchr2;
 
-/// Hands over each member of the object `json`: its name and its value as JSON. Says whether the
-/// object was walked to its end.
-pub(super) fn members<'a>(json: &'a str, mut each: impl FnMut(&'a str, &'a str)) -> bool {
-    walk(json, &mut each).is_some()
-}
-
-fn walk<'a>(json: &'a str, each: &mut impl FnMut(&'a str, &'a str)) -> Option<()> {
+/// Walks over the object at the beginning of `json`. `each` is given the name of a member and
+/// all that follows, beginning with its value, and says how long the value is: see [`skip`] and
+/// [`value`]. Returns how long the object is, or nothing if somebody gave up.
+pub(super) fn object<'a>(
+    json: &'a str,
+    mut each: impl FnMut(&'a str, &'a str) -> Option<usize>,
+) -> Option<usize> {
     let bytes = json.as_bytes();
-    let mut at = after_space(bytes, 0);
-    at = expect(bytes, at, b'{')?;
+    let mut at = expect(bytes, 0, b'{')?;
     loop {
-        let start = expect(bytes, at, b'"')?;
-        let end = start.checked_add(memchr2(b'"', b'\\', bytes.get(start..)?)?)?;
+        let start = expect(bytes, after_space(bytes, at), b'"')?;
         // A name with an escape in it is none of those that matter, and may be one in disguise.
+        let length = bytes.get(start..)?.iter().position(|b| matches!(b, b'"' | b'\\'))?;
+        let end = start.checked_add(length)?;
         at = expect(bytes, end, b'"')?;
-        at = expect(bytes, after_space(bytes, at), b':')?;
+        at = after_space(bytes, expect(bytes, after_space(bytes, at), b':')?);
+        at = at.checked_add(each(json.get(start..end)?, json.get(at..)?)?)?;
         at = after_space(bytes, at);
-        let value_end = value_end(bytes, at)?;
-        each(json.get(start..end)?, json.get(at..value_end)?);
-        at = after_space(bytes, value_end);
         match bytes.get(at)? {
-            b',' => at = after_space(bytes, at.checked_add(1)?),
-            b'}' => {
-                let rest = bytes.get(at.checked_add(1)?..)?;
-                return rest.iter().all(u8::is_ascii_whitespace).then_some(());
-            }
+            b',' => at = at.checked_add(1)?,
+            b'}' => return at.checked_add(1),
             _ => return None,
         }
     }
+}
+
+/// The same for a list that holds one object and nothing else.
+pub(super) fn only<'a>(
+    json: &'a str,
+    each: impl FnMut(&'a str, &'a str) -> Option<usize>,
+) -> Option<usize> {
+    let bytes = json.as_bytes();
+    let start = after_space(bytes, expect(bytes, 0, b'[')?);
+    let end = start.checked_add(object(json.get(start..)?, each)?)?;
+    expect(bytes, after_space(bytes, end), b']')
+}
+
+/// Whether nothing but white space follows.
+pub(super) fn is_over(json: &str, at: usize) -> bool {
+    json.as_bytes().get(at..).is_some_and(|rest| rest.iter().all(u8::is_ascii_whitespace))
+}
+
+/// How long the value at the beginning of `json` is.
+pub(super) fn skip(json: &str) -> Option<usize> {
+    let bytes = json.as_bytes();
+    match bytes.first()? {
+        b'"' => string_end(bytes, 0),
+        b'{' | b'[' => nested_end(bytes),
+        _ => {
+            let is_end = |b: &u8| matches!(b, b',' | b'}' | b']') || b.is_ascii_whitespace();
+            bytes.iter().position(is_end).filter(|length| *length > 0)
+        }
+    }
+}
+
+/// Keeps the value at the beginning of `json`, and says how long it is.
+pub(super) fn value<'a>(json: &'a str, kept: &mut &'a str) -> Option<usize> {
+    let length = skip(json)?;
+    *kept = json.get(..length)?;
+    Some(length)
+}
+
+/// How long the value at the beginning of `json` is, if it is `null`.
+pub(super) fn null(json: &str) -> Option<usize> {
+    json.starts_with("null").then_some(4)
 }
 
 /// The text of a value that is a string; nothing if it is something else.
@@ -48,14 +84,8 @@ pub(super) fn text(json: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The one element of a list that has one.
-pub(super) fn only(json: &str) -> Option<&str> {
-    let inner = json.strip_prefix('[')?.strip_suffix(']')?.trim();
-    (value_end(inner.as_bytes(), 0)? == inner.len()).then_some(inner)
-}
-
 fn expect(bytes: &[u8], at: usize, byte: u8) -> Option<usize> {
-    (*bytes.get(at)? == byte).then(|| at.checked_add(1)).flatten()
+    (*bytes.get(at)? == byte).then(|| at.saturating_add(1))
 }
 
 fn after_space(bytes: &[u8], mut at: usize) -> usize {
@@ -65,24 +95,17 @@ fn after_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
-    match bytes.get(at)? {
-        b'"' => string_end(bytes, at),
-        b'{' | b'[' => nested_end(bytes, at),
-        _ => {
-            let is_end = |b: &u8| matches!(b, b',' | b'}' | b']') || b.is_ascii_whitespace();
-            let rest = bytes.get(at..)?;
-            let length = rest.iter().position(is_end).unwrap_or(rest.len());
-            (length > 0).then(|| at.checked_add(length)).flatten()
-        }
-    }
-}
-
 /// The place after the string that begins here.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = at.checked_add(1)?;
     loop {
-        at = at.checked_add(memchr2(b'"', b'\\', bytes.get(at..)?)?)?;
+        let rest = bytes.get(at..)?;
+        // Most strings of an event are ids and words: shorter than a search is worth.
+        let short = rest.iter().take(16).position(|b| matches!(b, b'"' | b'\\'));
+        at = match short {
+            Some(found) => at.checked_add(found)?,
+            None => at.checked_add(memchr2(b'"', b'\\', rest)?)?,
+        };
         match bytes.get(at)? {
             b'"' => return at.checked_add(1),
             _ => at = at.checked_add(2)?,
@@ -90,29 +113,23 @@ fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The place after the object or list that begins here.
-fn nested_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let (open, close) = match bytes.get(at)? {
-        b'{' => (b'{', b'}'),
-        _ => (b'[', b']'),
-    };
-    let mut at = at;
+/// The place after the object or list that begins `bytes`.
+fn nested_end(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0_usize;
     let mut depth = 0_usize;
     loop {
-        at = at.checked_add(memchr3(open, close, b'"', bytes.get(at..)?)?)?;
-        let byte = *bytes.get(at)?;
-        if byte == b'"' {
-            at = string_end(bytes, at)?;
-            continue;
+        match bytes.get(at)? {
+            b'"' => {
+                at = string_end(bytes, at)?;
+                continue;
+            }
+            b'{' | b'[' => depth = depth.checked_add(1)?,
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            _ => {}
         }
         at = at.checked_add(1)?;
-        if byte == open {
-            depth = depth.checked_add(1)?;
-        } else {
-            depth = depth.checked_sub(1)?;
-            if depth == 0 {
-                return Some(at);
-            }
+        if depth == 0 {
+            return Some(at);
         }
     }
 }

@@ -31,6 +31,7 @@ enum Kind {
     },
     /// A call that is ours to run.
     Call {
+        id: String,
         input: String,
         deltas: bool,
         extra: Option<String>,
@@ -75,7 +76,7 @@ impl OpenBlock {
                     let known = matches!(&**name, "type" | "id" | "name" | "input");
                     (!known).then(|| (&**name, value.get()))
                 }));
-                Kind::Call { input, deltas: false, extra }
+                Kind::Call { id: text("id"), input, deltas: false, extra }
             }
             kind => {
                 let part = match kind {
@@ -91,6 +92,13 @@ impl OpenBlock {
 
     pub(super) fn is_call(&self) -> bool {
         matches!(self.kind, Kind::Call { .. })
+    }
+
+    /// Whether this block is the call that `json` begins: a start that comes twice is not a second
+    /// call.
+    pub(super) fn is_begun_by(&self, index: u64, json: &str) -> bool {
+        let Kind::Call { id, .. } = &self.kind else { return false };
+        index == self.index && !id.is_empty() && text_of(Members::of(json).get("id")) == *id
     }
 
     /// Whether a delta of this number is meant for it.
@@ -168,7 +176,7 @@ impl OpenBlock {
                 let json = serde_json::json!({ "signature": signature }).to_string();
                 out.vendor(number, VendorPart::Reasoning, WIRE, json)?;
             }
-            Kind::Call { input, deltas, extra } => {
+            Kind::Call { id: _, input, deltas, extra } => {
                 if !*deltas {
                     out.call_delta(number, input)?;
                 }

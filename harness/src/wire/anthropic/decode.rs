@@ -20,6 +20,9 @@ pub fn decoder(limits: Limits) -> Decoder<Answer> {
     Decoder::with(Answer::default(), limits)
 }
 
+/// The type of nearly all events.
+const DELTA: &str = r#""content_block_delta""#;
+
 /// The answer so far.
 #[derive(Debug, Default)]
 pub struct Answer {
@@ -172,28 +175,26 @@ impl Answer {
     /// Reads a delta of text, thinking or arguments for a block that is open; leaves everything
     /// else.
     fn read_quickly(&mut self, data: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        let (mut kind, mut index, mut delta) = ("", "", "");
-        let whole = scan::members(data, |name, value| match name {
-            "type" => kind = value,
-            "index" => index = value,
-            "delta" => delta = value,
-            _ => {}
-        });
-        if !whole || kind != r#""content_block_delta""# {
+        let (mut event, mut index) = ("", "");
+        let (mut kind, mut text, mut json, mut thinking) = ("", "", "", "");
+        let end = scan::object(data, |name, rest| match name {
+            "type" => scan::value(rest, &mut event).filter(|_| event == DELTA),
+            "index" => scan::value(rest, &mut index),
+            "delta" => scan::object(rest, |name, rest| match name {
+                "type" => scan::value(rest, &mut kind),
+                "text" => scan::value(rest, &mut text),
+                "partial_json" => scan::value(rest, &mut json),
+                "thinking" => scan::value(rest, &mut thinking),
+                _ => scan::skip(rest),
+            }),
+            _ => scan::skip(rest),
+        })?;
+        if event != DELTA || !scan::is_over(data, end) {
             return None;
         }
         let index: u64 = index.parse().ok()?;
-        let (mut kind, mut text, mut json, mut thinking) = ("", "", "", "");
-        let whole = scan::members(delta, |name, value| match name {
-            "type" => kind = value,
-            "text" => text = value,
-            "partial_json" => json = value,
-            "thinking" => thinking = value,
-            _ => {}
-        });
         let block = self.blocks.iter_mut().rev().find(|block| block.is(Count(Some(index))))?;
         match kind {
-            _ if !whole => None,
             r#""text_delta""# => block.text(&scan::text(text)?, out),
             r#""thinking_delta""# => block.thinking(&scan::text(thinking)?, out),
             r#""input_json_delta""# => block.input(&scan::text(json)?, out),
@@ -243,6 +244,9 @@ impl Answer {
         let next = self.blocks.iter().map(|block| block.number.saturating_add(1)).max();
         let next = next.unwrap_or(0);
         let index = index.0.unwrap_or(u64::from(next));
+        if self.blocks.iter().any(|block| block.is_begun_by(index, json)) {
+            return Ok(());
+        }
         let number = match u32::try_from(index) {
             Ok(number) if self.blocks.iter().all(|block| block.number != number) => number,
             _ => next,

@@ -42,6 +42,9 @@ pub fn decoder(limits: Limits, reading: Reading) -> Decoder<Answer> {
 const TEXT: u32 = 1;
 const FIRST_CALL: u32 = 2;
 
+/// What a chunk says that it is.
+const CHUNK: &str = r#""chat.completion.chunk""#;
+
 /// The answer so far.
 #[derive(Debug, Default)]
 pub struct Answer {
@@ -59,7 +62,9 @@ pub struct Answer {
 
 impl Dialect for Answer {
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
-        if let Some(result) = self.read_quickly(data, out) {
+        if event != "error"
+            && let Some(result) = self.read_quickly(data, out)
+        {
             return result.map(|()| true);
         }
         if data.trim() == "[DONE]" {
@@ -110,35 +115,31 @@ impl Dialect for Answer {
 impl Answer {
     /// Reads a chunk that holds nothing but words or thinking; leaves everything else.
     fn read_quickly(&mut self, data: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        let is_null = |json: &str| json == "null";
-        let mut choices = "";
-        let mut plain = self.started;
-        plain &= scan::members(data, |name, value| match name {
-            "choices" => choices = value,
+        if !self.started {
+            return None;
+        }
+        let (mut content, mut thought, mut field, mut skipped) = ("", "", "", "");
+        let end = scan::object(data, |name, rest| match name {
+            "choices" => scan::only(rest, |name, rest| match name {
+                "delta" => scan::object(rest, |name, rest| match name {
+                    "content" => scan::value(rest, &mut content),
+                    "role" => scan::skip(rest),
+                    "reasoning_content" | "reasoning" if matches!(thought, "" | "null") => {
+                        field = name;
+                        scan::value(rest, &mut thought)
+                    }
+                    _ => scan::null(rest),
+                }),
+                "index" => scan::value(rest, &mut skipped).filter(|_| skipped == "0"),
+                "finish_reason" | "native_finish_reason" | "message" => scan::null(rest),
+                _ => scan::skip(rest),
+            }),
             "id" | "model" | "created" | "system_fingerprint" | "service_tier" | "provider"
-            | "obfuscation" | "p" => {}
-            "object" => plain &= value == r#""chat.completion.chunk""#,
-            _ => plain &= is_null(value),
-        });
-        let mut delta = "";
-        plain &= plain
-            && scan::members(scan::only(choices)?, |name, value| match name {
-                "delta" => delta = value,
-                "index" => plain &= value == "0",
-                "finish_reason" | "native_finish_reason" | "message" => plain &= is_null(value),
-                _ => {}
-            });
-        let (mut content, mut thought, mut field) = ("", "", "");
-        plain &= plain
-            && scan::members(delta, |name, value| match name {
-                "content" => content = value,
-                "role" => {}
-                "reasoning_content" | "reasoning" if thought.is_empty() || is_null(thought) => {
-                    (field, thought) = (name, value);
-                }
-                _ => plain &= is_null(value),
-            });
-        if !plain {
+            | "obfuscation" | "p" => scan::skip(rest),
+            "object" => scan::value(rest, &mut skipped).filter(|_| skipped == CHUNK),
+            _ => scan::null(rest),
+        })?;
+        if !scan::is_over(data, end) {
             return None;
         }
         let (content, thought) = (text_or_none(content)?, text_or_none(thought)?);

@@ -171,18 +171,19 @@ impl Answer {
     /// Reads a delta for an item that is known by its place; leaves everything else.
     fn read_quickly(&mut self, data: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
         let (mut kind, mut output, mut delta, mut content, mut summary) = ("", "", "", "0", "0");
-        let whole = scan::members(data, |name, value| match name {
-            "type" => kind = value,
-            "output_index" => output = value,
-            "delta" => delta = value,
-            "content_index" => content = value,
-            "summary_index" => summary = value,
-            _ => {}
-        });
+        let end = scan::object(data, |name, rest| match name {
+            // The other events are none for the short way, and some are long.
+            "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
+            "output_index" => scan::value(rest, &mut output),
+            "delta" => scan::value(rest, &mut delta),
+            "content_index" => scan::value(rest, &mut content),
+            "summary_index" => scan::value(rest, &mut summary),
+            _ => scan::skip(rest),
+        })?;
         let what = What::of(kind.strip_prefix('"')?.strip_suffix('"')?)?;
         let is_delta =
             matches!(what, What::Text | What::Summary | What::Thinking | What::Arguments);
-        if !whole || !is_delta {
+        if !is_delta || !scan::is_over(data, end) {
             return None;
         }
         let number = |json: &str| json.parse::<u64>().ok();
