@@ -7,6 +7,7 @@ mod client_anthropic;
 mod client_live;
 mod client_providers;
 mod clocks;
+mod context_full;
 mod corpus;
 mod decoded;
 mod early;
