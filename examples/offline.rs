@@ -2,8 +2,10 @@
 //! with a few rules instead of a network of neurons. The examples use it when there is no key.
 //! It is no part of the library.
 //!
-//! It writes what is quoted in the task (`write 'hello world' to a file`), reads the file back,
-//! works out the first sum that it finds (`17 * 23 - 100`), and answers with the real results.
+//! It writes what is quoted in the task (`write 'hello world' to a file`), reads, lists and
+//! searches files (`what does Cargo.toml say?`), works out the first sum that it finds
+//! (`17 * 23 - 100`, also in words), runs commands in backquotes, counts aloud (`count to 500`),
+//! remembers a favourite number, and answers with the real results.
 
 use std::{io, time::Duration};
 
@@ -23,57 +25,72 @@ pub(crate) async fn model() -> io::Result<LoopbackServer> {
     .await
 }
 
-/// Speaks as a service does: not all at once.
-fn spoken(body: anthropic::Body, number: usize) -> Answer {
-    body.id(&format!("msg_{number}")).answer().in_pieces(96, Duration::from_millis(4))
-}
-
 fn answer(request: &ReceivedRequest, number: usize) -> Answer {
     if request.path() != "/v1/messages" {
         return anthropic::error(404, "not_found_error", "this server has only /v1/messages");
     }
-    let said = Task::of(&request.json()).next(number);
+    let task = Task::of(&request.json());
+    let said = task.next(number);
     // About four bytes a token in, and a token a delta out.
     let (read, written) = (request.body().len() as u64 / 4, said.events().len() as u64);
-    spoken(said.usage(read, written), number)
+    let spoken = said.usage(read, written).id(&format!("msg_{number}")).answer();
+    // Not all at once, as a service does; and slowly enough to be interrupted where it counts.
+    match task.count {
+        Some(_) => spoken.in_pieces(120, Duration::from_millis(25)),
+        None => spoken.in_pieces(96, Duration::from_millis(4)),
+    }
 }
 
 /// What is to be done, and what came of it so far.
+#[derive(Default)]
 struct Task {
     text: String,
     /// The tools that the model was told of.
     tools: Vec<String>,
     /// Each call since the person spoke, with its result.
     done: Vec<Done>,
+    /// The person's favourite number, if it was told at any time.
+    favourite: Option<String>,
+    /// How far to count.
+    count: Option<u64>,
 }
 
 struct Done {
     tool: String,
+    /// What it was about: the path, the sum, the command.
+    about: String,
     result: String,
     failed: bool,
 }
 
+/// A call to be made: the tool and its arguments.
+type Call = (&'static str, Value);
+
 impl Task {
     /// Reads the task from the body of a request.
     fn of(body: &Value) -> Self {
-        let mut task = Self { text: String::new(), tools: Vec::new(), done: Vec::new() };
+        let mut task = Self::default();
         for tool in items(&body["tools"]) {
             task.tools.extend(tool["name"].as_str().map(str::to_owned));
         }
-        let mut names: Vec<(&str, &str)> = Vec::new();
+        let mut calls: Vec<&Value> = Vec::new();
         for message in items(&body["messages"]) {
             for block in items(&message["content"]) {
                 match block["type"].as_str() {
-                    Some("text") if message["role"] == "user" => {
-                        text_of(block).clone_into(&mut task.text);
-                        task.done.clear();
-                    }
-                    Some("tool_use") => names.push((word(block, "id"), word(block, "name"))),
+                    Some("text") if message["role"] == "user" => task.hear(text_of(block)),
+                    Some("tool_use") => calls.push(block),
                     Some("tool_result") => {
                         let id = word(block, "tool_use_id");
-                        let call = names.iter().rev().find(|(known, _)| *known == id);
+                        let call = calls.iter().rev().find(|call| word(call, "id") == id);
+                        let about = ["path", "expression", "command", "pattern"];
                         task.done.push(Done {
-                            tool: call.map_or("", |(_, name)| name).to_owned(),
+                            tool: call.map_or("", |call| word(call, "name")).to_owned(),
+                            about: call
+                                .and_then(|call| {
+                                    about.iter().find_map(|field| call["input"][field].as_str())
+                                })
+                                .unwrap_or_default()
+                                .to_owned(),
                             result: content_of(&block["content"]),
                             failed: block["is_error"] == true,
                         });
@@ -85,71 +102,145 @@ impl Task {
         task
     }
 
+    /// Takes what the person says: it is the task now, unless something newer comes.
+    fn hear(&mut self, text: &str) {
+        text.clone_into(&mut self.text);
+        self.done.clear();
+        let low = text.to_lowercase();
+        let told = low
+            .split_once(FAVOURITE)
+            .and_then(|(_, rest)| rest.trim_start().strip_prefix("is "))
+            .and_then(first_number);
+        if told.is_some() {
+            self.favourite = told.map(str::to_owned);
+        }
+        let far = low.split_once("count to ").and_then(|(_, rest)| first_number(rest));
+        self.count = far.and_then(|far| far.parse().ok()).map(|far: u64| far.min(1000));
+    }
+
     /// What the model says next.
     fn next(&self, number: usize) -> anthropic::Body {
-        let id = |call: usize| format!("toolu_{number}_{call}");
         if let Some(done) = self.done.iter().find(|done| done.failed) {
             let text = format!("`{}` went wrong, so I stop here: {}", done.tool, done.result);
             return anthropic::body().text(text);
         }
-        let asks = |word: &str| self.text.to_lowercase().contains(word);
-        let quoted = quoted(&self.text).filter(|_| self.has("write_file") && asks("write"));
-        let sum = sum(&self.text).filter(|_| self.has("calc"));
-        let reads = self.has("read_file") && asks("read");
-        match self.done.len() {
-            0 if quoted.is_some() => anthropic::body().text("First I write the file.").call(
-                &id(1),
-                "write_file",
-                json!({"path": FILE, "content": quoted}),
-            ),
-            0 | 1 if self.done.iter().all(|done| done.tool == "write_file") => {
-                let mut body = anthropic::body();
-                if !reads && sum.is_none() {
-                    return body.text(self.last_words());
-                }
-                if !self.done.is_empty() {
-                    body = body.text("It is written. Now I check it, and do the sum.");
-                }
-                if reads {
-                    body = body.call(&id(1), "read_file", json!({"path": FILE}));
-                }
-                match sum {
-                    Some(sum) => body.call(&id(2), "calc", json!({"expression": sum})),
-                    None => body,
-                }
+        let mut made = 0;
+        for (words, calls) in self.plan() {
+            if made == self.done.len() && !calls.is_empty() {
+                let body = anthropic::body();
+                let body = if words.is_empty() { body } else { body.text(words) };
+                return calls.into_iter().enumerate().fold(
+                    body,
+                    |body, (at, (tool, arguments))| {
+                        body.call(&format!("toolu_{number}_{}", at + 1), tool, arguments)
+                    },
+                );
             }
-            _ => anthropic::body().text(self.last_words()),
+            made += calls.len();
         }
+        anthropic::body().text(self.last_words())
     }
 
-    fn has(&self, tool: &str) -> bool {
-        self.tools.iter().any(|name| name == tool)
+    /// The calls, in steps, each with the words before it. It is the same in every turn.
+    fn plan(&self) -> Vec<(String, Vec<Call>)> {
+        let asks = |words: &[&str]| {
+            let low = self.text.to_lowercase();
+            words.iter().any(|word| low.contains(word))
+        };
+        let quoted = quoted(&self.text);
+        let unquoted = self.text.replace(quoted.unwrap_or("'"), " ");
+        let path = path(&unquoted).unwrap_or("hello.txt");
+        let write = quoted
+            .filter(|_| asks(&["write"]))
+            .map(|content| ("write_file", json!({"path": path, "content": content})));
+        let writes = write.is_some();
+        let shows = asks(&["what does", "what is in", "what's in", "show me"]);
+        let mut looks: Vec<Call> = Vec::new();
+        if asks(&["read"]) || shows && path != "hello.txt" {
+            looks.push(("read_file", json!({"path": path})));
+        }
+        if asks(&["list", "which files", "what files"]) {
+            looks.push(("list_files", json!({})));
+        }
+        if let Some(pattern) = quoted.filter(|_| asks(&["search"])) {
+            looks.push(("search_files", json!({"pattern": pattern})));
+        }
+        if let Some(sum) = self.sum() {
+            looks.push(("calc", json!({"expression": sum})));
+        }
+        let commands = self.text.split('`').skip(1).step_by(2);
+        let runs = commands.map(|command| ("bash", json!({"command": command}))).collect();
+        let known = |calls: Vec<Call>| -> Vec<Call> {
+            let has = |tool: &str| self.tools.iter().any(|name| name == tool);
+            calls.into_iter().filter(|(tool, _)| has(tool)).collect()
+        };
+        let check = if writes { "It is written. Now I check it, and do the sum." } else { "" };
+        vec![
+            ("First I write the file.".to_owned(), known(write.into_iter().collect())),
+            (check.to_owned(), known(looks)),
+            (self.counted(), known(runs)),
+        ]
+    }
+
+    /// The sum in the task, with the favourite number where it is meant.
+    fn sum(&self) -> Option<String> {
+        // What is quoted or in backquotes is no sum of the person's.
+        let mut text = outside(&self.text, '`').to_lowercase();
+        if let Some(number) = &self.favourite {
+            text = text.replace(&format!("my {FAVOURITE}"), number);
+            text = text.replace(" it ", &format!(" {number} "));
+        }
+        for (word, sign) in
+            [(" times ", " * "), (" plus ", " + "), (" minus ", " - "), (" divided by ", " / ")]
+        {
+            text = text.replace(&format!(",{word}"), sign).replace(word, sign);
+        }
+        sum(&text).map(str::to_owned)
+    }
+
+    /// The numbers, as far as they are asked for.
+    fn counted(&self) -> String {
+        let far = self.count.unwrap_or(0);
+        (1..=far).map(|number| number.to_string()).collect::<Vec<_>>().join(" ")
     }
 
     /// The answer, from what the tools really said.
     fn last_words(&self) -> String {
         let mut words = Vec::new();
-        for done in &self.done {
-            words.push(match done.tool.as_str() {
-                "write_file" => format!("I wrote {FILE}."),
-                "read_file" => format!("{FILE} says: {}", file_of(&done.result)),
-                "calc" => {
-                    format!("{} = {}", sum(&self.text).unwrap_or_default(), done.result.trim())
+        for Done { tool, about, result, .. } in &self.done {
+            words.push(match tool.as_str() {
+                "write_file" => format!("I wrote {about}."),
+                "read_file" => format!("{about} says: {}", file_of(result)),
+                "calc" => format!("{about} = {}", result.trim()),
+                "list_files" => format!("Here are: {}", result.trim().replace('\n', ", ")),
+                other => format!("{other}: {result}"),
+            });
+        }
+        // Before a command it was counted already.
+        if self.count.is_some() && self.done.iter().all(|done| done.tool != "bash") {
+            words.push(self.counted());
+        }
+        if words.is_empty() && self.text.to_lowercase().contains(FAVOURITE) {
+            words.push(match &self.favourite {
+                Some(number) if self.text.contains('?') => {
+                    format!("Your favourite number is {number}.")
                 }
-                other => format!("{other}: {}", done.result),
+                Some(number) => format!("I will remember it: {number}."),
+                None => "You have not told me.".to_owned(),
             });
         }
         if words.is_empty() {
             return "I am a few rules, not a model: I write what is 'quoted' to a file, read it \
-                    back, and do a sum such as 17 * 23 - 100. Set ANTHROPIC_API_KEY to talk to a \
-                    model."
+                    back, list files, do a sum such as 17 * 23 - 100, run a command in \
+                    `backquotes`, count to 500 and remember your favourite number. Set PROVIDER \
+                    and its key to talk to a model."
                 .to_owned();
         }
         words.join("\n")
     }
 }
 
-const FILE: &str = "hello.txt";
+const FAVOURITE: &str = "favourite number";
 
 fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
@@ -187,11 +278,32 @@ fn quoted(text: &str) -> Option<&str> {
     text[at + quote.len()..].split_once(quote).map(|(inside, _)| inside)
 }
 
+/// What stands outside of pairs of this mark.
+fn outside(text: &str, mark: char) -> String {
+    text.split(mark).step_by(2).collect::<Vec<_>>().join(" ")
+}
+
+/// The first path: a word with a dot inside, such as `Cargo.toml`. A number is none.
+fn path(text: &str) -> Option<&str> {
+    let words = text.split_whitespace();
+    words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())).find(|word| {
+        word.contains('.')
+            && word.chars().all(|c| c.is_alphanumeric() || "._-/".contains(c))
+            && word.chars().any(char::is_alphabetic)
+    })
+}
+
+fn first_number(text: &str) -> Option<&str> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text.get(..end).filter(|number| !number.is_empty())
+}
+
 /// The longest run of digits, operators and brackets that is a sum: it begins with a number and
 /// has two at least.
 fn sum(text: &str) -> Option<&str> {
     text.split(|c: char| !(c.is_ascii_digit() || " .+-*/()".contains(c)))
         .map(|run| run.trim().trim_end_matches(['.', ' ']))
+        .filter(|run| run.starts_with(|c: char| c.is_ascii_digit() || c == '('))
         .filter(|run| {
             run.split(['+', '-', '*', '/']).filter(|part| !part.trim().is_empty()).count() > 1
         })

@@ -10,8 +10,8 @@ use std::{
 
 use futures_util::StreamExt as _;
 use harness::{
-    Agent, CallOutcome, CancellationToken, Chat, Event, Outcome, Provider, Role, Tool, ToolResult,
-    Transcript,
+    Agent, CallOutcome, CancellationToken, Chat, Event, Message, Outcome, Provider, Role, Tool,
+    ToolResult, Transcript,
     policy::{Approval, ApprovalQuestion},
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::{
     probe::{Log, MUTATE, READ, WRITE, Work, tool},
+    strict,
     transcript::obeys,
 };
 
@@ -162,6 +163,12 @@ impl Setting {
         }
         tells_the_truth(&transcript, &self.log.lines(), at);
         assert_eq!(self.model.open_streams(), 0, "{at}: a stream is still open");
+
+        // What would be sent is accepted by the strictest server of each vendor.
+        let tools_told = self.chat.agent().tools().schemas();
+        let mut asked = transcript.clone();
+        asked.push(Message::user("Go on.")).unwrap_or_else(|err| panic!("{at}: {err}"));
+        strict::all_wires(&asked, tools_told).unwrap_or_else(|err| panic!("{at}: {err}"));
 
         // A clone of what was written down is the same conversation.
         let written = serde_json::to_string(&transcript).expect("JSON");

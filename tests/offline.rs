@@ -38,10 +38,11 @@ fn agent(server: &LoopbackServer) -> Agent {
         }),
         tool("read_file", move |_| {
             let file = disk.lock().unwrap().clone();
-            file.map(|text| format!("[lines 1-1 of 1]\n{}", text.to_uppercase()))
-                .ok_or_else(|| "no such file".to_owned())
+            file.map(|text| text.to_uppercase()).ok_or_else(|| "no such file".to_owned())
         }),
         tool("calc", |arguments| Ok(format!("<{}>", arguments["expression"].as_str().unwrap()))),
+        tool("list_files", |_| Ok("a.txt\nb.txt\n[2 entries]".to_owned())),
+        tool("bash", |arguments| Ok(format!("ran {}", arguments["command"]))),
     ];
     let provider = AnthropicProvider::builder().api_key("none").base_url(server.url()).build();
     Agent::builder(provider.unwrap()).tools(tools).build().unwrap()
@@ -60,8 +61,7 @@ tool: succeeded: done
 assistant: It is written. Now I check it, and do the sum.
 assistant: call read_file {"path":"hello.txt"}
 assistant: call calc {"expression":"17 * 23 - 100"}
-tool: succeeded: [lines 1-1 of 1]
-HELLO WORLD
+tool: succeeded: HELLO WORLD
 tool: succeeded: <17 * 23 - 100>
 assistant: I wrote hello.txt.
 hello.txt says: HELLO WORLD
@@ -81,6 +81,14 @@ async fn a_conversation_goes_on() {
         ("Please read the file.", "`read_file` went wrong, so I stop here: no such file"),
         ("Don't forget to write \"a b\"", "I wrote hello.txt."),
         ("read it", "hello.txt says: A B"),
+        ("What is my favourite number?", "You have not told me."),
+        ("My favourite number is 42.", "I will remember it: 42."),
+        ("What is it times 17, minus 100?", "42 * 17 - 100 = <42 * 17 - 100>"),
+        ("Which was my favourite number?", "Your favourite number is 42."),
+        ("Which files are here?", "Here are: a.txt, b.txt, [2 entries]"),
+        ("What does b.txt say?", "b.txt says: A B"),
+        ("Run `echo 1 + 2`.", "bash: ran \"echo 1 + 2\""),
+        ("Count to 12", "1 2 3 4 5 6 7 8 9 10 11 12"),
     ] {
         assert_eq!(chat.send(said).await.unwrap().text(), answered);
     }

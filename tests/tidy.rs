@@ -17,10 +17,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("client", &["error", "message", "provider", "wire"]),
     ("policy", &["error", "message", "provider", "tool", "journal"]),
     ("journal", &["error", "message", "provider", "tool"]),
-    ("agent", &["error", "message", "tool", "provider", "policy", "journal"]),
+    ("trace", &["error", "message", "tool", "provider", "policy", "journal"]),
+    ("agent", &["error", "message", "tool", "provider", "policy", "journal", "trace"]),
     (
         "testing",
-        &["error", "message", "tool", "provider", "wire", "client", "policy", "journal", "agent"],
+        &[
+            "error", "message", "tool", "provider", "wire", "client", "policy", "journal", "agent",
+            "trace",
+        ],
     ),
     ("__private", &["error", "message", "tool"]),
 ];

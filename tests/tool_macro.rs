@@ -279,7 +279,7 @@ async fn an_error_tells_the_model_its_causes_once() {
 
 /// Everything that is JSON.
 #[tool(side_effects = "none")]
-#[expect(clippy::too_many_arguments, reason = "one of each")]
+#[expect(clippy::too_many_arguments, clippy::boxed_local, reason = "one of each")]
 fn every_type(
     /// Shared text
     shared: Arc<str>,

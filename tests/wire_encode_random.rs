@@ -9,7 +9,7 @@ use harness::{
     Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
     ToolResult, Transcript,
     message::VendorData,
-    provider::{Request, Settings},
+    provider::{Request, Sent, Settings},
     tool::ToolSchema,
     wire::{anthropic, chat, responses},
 };
@@ -151,17 +151,23 @@ fn schemas() -> Vec<ToolSchema> {
     }]
 }
 
-/// The bodies of the requests as the conversation grows by one message each time.
+/// The bodies of the requests as the conversation grows by one message each time. Each is made
+/// anew, and of what was sent before, which must be the same.
 fn bodies(transcript: &Transcript, encode: impl Fn(&Request<'_>) -> Vec<u8>) -> Vec<Vec<u8>> {
     let tools = schemas();
+    let sent = Sent::new();
     let mut grown = Transcript::default();
-    let mut bodies = Vec::new();
+    let mut bodies: Vec<Vec<u8>> = Vec::new();
     for message in transcript.messages() {
         grown.push(message.clone()).unwrap();
         if let Ok(request) = Request::new(&grown) {
-            bodies.push(encode(&request.with_system(Some("Be brief.")).with_tools(&tools)));
+            let request = request.with_system(Some("Be brief.")).with_tools(&tools);
+            let body = encode(&request);
+            assert_eq!(body, encode(&request.with_sent(Some(&sent))));
+            bodies.push(body);
         }
     }
+    assert!(sent.size() > 0);
     bodies
 }
 

@@ -1,1 +1,212 @@
-//! The compile-fail tests.
+//! What the compiler says of a mistake, and that what is no mistake runs. See README.md.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+/// Each mistake that the macros find themselves, with all that is said of it.
+#[test]
+fn mistakes() {
+    trybuild::TestCases::new().compile_fail("fail/*/*.rs");
+}
+
+/// Each mistake that rustc finds: its words change, so the number of errors, their places and
+/// their main parts are checked.
+#[test]
+fn mistakes_that_rustc_finds() {
+    let fixtures = fixtures("rustc");
+    let package = package("ui-rustc", &fixtures, HARNESS);
+    let found = reports(&package, &["check", "--examples"], "error");
+    let mut wrong = String::new();
+    for (name, file) in &fixtures {
+        let expected = expectations(&fs::read_to_string(file).unwrap());
+        assert!(!expected.is_empty(), "{name} expects nothing");
+        let errors = found.get(name).map(Vec::as_slice).unwrap_or_default();
+        let met = expected.len() == errors.len()
+            && expected.iter().zip(errors).all(|((place, text), error)| {
+                error.place == *place && error.text.contains(text.as_str())
+            });
+        if !met {
+            let _ = writeln!(wrong, "{name}: expected {expected:#?}, found {errors:#?}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Each shape that a function may have, built without a warning and run. All of them are modules of
+/// one program, for linking is what takes the time.
+#[test]
+fn shapes() {
+    let fixtures = fixtures("pass");
+    let folder = here().join("pass");
+    let mut program = String::new();
+    let mut calls = String::new();
+    for (name, file) in &fixtures {
+        let inside = fs::read_to_string(file).unwrap();
+        let inside = inside
+            .replace("async fn main()", "pub(crate) async fn main()")
+            .replace("use crate::", &format!("use crate::{name}::"))
+            .replace("\"../support.rs\"", &format!("{:?}", here().join("support.rs")))
+            .replace("\"description.txt\"", &format!("{:?}", folder.join("description.txt")));
+        let module = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ui-pass-{name}.rs"));
+        fs::write(&module, inside).unwrap();
+        let _ = writeln!(program, "#[path = {module:?}]\nmod {name};");
+        let _ = writeln!(calls, "    println!(\"{name}\");\n    {name}::main();");
+    }
+    let main = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ui-pass.rs");
+    fs::write(&main, format!("{program}\nfn main() {{\n{calls}}}\n")).unwrap();
+    let package = package("ui-pass", &BTreeMap::from([("all".to_owned(), main)]), HARNESS);
+    let found = reports(&package, &["build", "--examples"], "warning");
+    assert!(found.is_empty(), "{found:#?}");
+    let run = Command::new(target().join("debug/examples/pass-all")).output().unwrap();
+    let last = String::from_utf8_lossy(&run.stdout).lines().last().unwrap_or_default().to_owned();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{last}: {said}");
+    assert_eq!(Some(&last), fixtures.keys().last());
+}
+
+/// Behind a facade and without `crate = ..` there is one error, at the attribute, with the way out.
+#[test]
+fn behind_a_facade() {
+    let fixtures = fixtures("facade");
+    let facade = r#"facade = { package = "ui-tests-facade", path = "@/packages/facade" }"#;
+    let package = package("ui-facade", &fixtures, facade);
+    let found = reports(&package, &["check", "--examples"], "error");
+    let all: Vec<&Reported> = found.values().flatten().collect();
+    let [error] = all.as_slice() else { panic!("{found:#?}") };
+    assert_eq!(error.place, r#"#[tool(side_effects = "none")]"#);
+    assert!(error.text.contains("`#[tool(crate = path::to::harness)]`"), "{}", error.text);
+}
+
+/// An error or a warning.
+#[derive(Debug)]
+struct Reported {
+    /// The source text that it underlines.
+    place: String,
+    /// All of it.
+    text: String,
+}
+
+/// Dependencies of the fixtures.
+const HARNESS: &str = r#"
+harness = { path = "@/../harness" }
+serde = { version = "1", features = ["derive"] }
+serde_json = "1"
+schemars = { version = "1", features = ["chrono04", "uuid1"] }
+tokio = { version = "1", features = ["macros", "rt-multi-thread", "time"] }
+anyhow = "1"
+thiserror = "2"
+chrono = { version = "0.4", default-features = false, features = ["serde"] }
+uuid = { version = "1", features = ["serde"] }
+"#;
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder in which the workspace is built, so that what is built is built once.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned()
+}
+
+/// The fixtures of a folder, by name.
+fn fixtures(folder: &str) -> BTreeMap<String, PathBuf> {
+    let entries = fs::read_dir(here().join(folder)).unwrap();
+    let files = entries.map(|entry| entry.unwrap().path());
+    let sources = files.filter(|file| file.extension().is_some_and(|ext| ext == "rs"));
+    sources.map(|file| (file.file_stem().unwrap().to_str().unwrap().to_owned(), file)).collect()
+}
+
+/// Writes a package whose examples are the fixtures, and says where.
+fn package(name: &str, fixtures: &BTreeMap<String, PathBuf>, dependencies: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let kind = name.strip_prefix("ui-").unwrap();
+    let mut manifest = format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+         [lints.rust]\nunexpected_cfgs = \"allow\"\n\n[dependencies]\n{}\n",
+        dependencies.replace('@', here().to_str().unwrap())
+    );
+    for (name, file) in fixtures {
+        let _ = write!(manifest, "\n[[example]]\nname = \"{kind}-{name}\"\npath = {file:?}\n");
+    }
+    fs::create_dir_all(folder.join("src")).unwrap();
+    fs::write(folder.join("src/lib.rs"), "").unwrap();
+    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    fs::copy(here().join("../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    folder
+}
+
+/// Runs cargo and gives what is reported of each fixture, in the order of the places: errors, and
+/// warnings too if the floor is `warning`.
+fn reports(package: &Path, arguments: &[&str], floor: &str) -> BTreeMap<String, Vec<Reported>> {
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .args(["--offline", "--quiet", "--keep-going", "--message-format=json"])
+        .current_dir(package)
+        .env("CARGO_TARGET_DIR", target())
+        .output()
+        .unwrap();
+    let mut found: BTreeMap<String, Vec<(u64, Reported)>> = BTreeMap::new();
+    let mut messages = 0;
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
+        messages += 1;
+        let (message, target) = (&line["message"], &line["target"]);
+        let spans = message["spans"].as_array();
+        let primary = spans.into_iter().flatten().find(|span| span["is_primary"] == true);
+        let level = message["level"].as_str().unwrap_or_default();
+        if level != "error" && level != floor {
+            continue;
+        }
+        let (Some(primary), "example") = (primary, target["kind"][0].as_str().unwrap_or_default())
+        else {
+            continue;
+        };
+        let text = &outermost(primary)["text"][0];
+        let [start, end] = ["highlight_start", "highlight_end"]
+            .map(|end| usize::try_from(text[end].as_u64().unwrap_or(1)).unwrap() - 1);
+        let source: Vec<char> = text["text"].as_str().unwrap_or_default().chars().collect();
+        let name = target["name"].as_str().unwrap();
+        let name = name.split_once('-').map_or(name, |(_, name)| name).to_owned();
+        let reported = Reported {
+            place: source.get(start..end).unwrap_or_default().iter().collect(),
+            text: message["rendered"].as_str().unwrap_or_default().to_owned(),
+        };
+        let at = primary["byte_start"].as_u64().unwrap_or_default();
+        found.entry(name).or_default().push((at, reported));
+    }
+    assert!(messages > 0, "cargo said: {}", String::from_utf8_lossy(&output.stderr));
+    let in_order = |mut all: Vec<(u64, Reported)>| {
+        all.sort_by_key(|(at, _)| *at);
+        all.into_iter().map(|(_, reported)| reported).collect()
+    };
+    found.into_iter().map(|(name, all)| (name, in_order(all))).collect()
+}
+
+/// The place in the fixture: where a macro was called, if the place is inside of one.
+fn outermost(span: &Value) -> &Value {
+    let caller = &span["expansion"]["span"];
+    if caller.is_object() && !span["file_name"].as_str().unwrap_or_default().contains("ui-tests") {
+        outermost(caller)
+    } else {
+        span
+    }
+}
+
+/// The lines ``- at `place`: text`` at the head of a fixture.
+fn expectations(source: &str) -> Vec<(String, String)> {
+    let lines = source.lines().filter_map(|line| line.strip_prefix("//! - at `"));
+    lines
+        .map(|line| {
+            let (quote, line) = line.strip_prefix('`').map_or(("`", line), |line| ("``", line));
+            let (place, text) = line.split_once(&format!("{quote}: ")).unwrap();
+            (place.to_owned(), text.to_owned())
+        })
+        .collect()
+}

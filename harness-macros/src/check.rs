@@ -183,11 +183,15 @@ pub(crate) fn hides(ident: &Ident) -> bool {
     what_it_hides(&ident.unraw().to_string()).is_some()
 }
 
-/// Whether a crate of this name can be named in the package.
+/// Whether another crate of this name can be named in the package.
 fn is_crate(name: &str) -> bool {
-    ["std", "core", "alloc", "harness"].contains(&name)
-        || proc_macro_crate::crate_name(name).is_ok()
-        || (name.contains('_') && proc_macro_crate::crate_name(&name.replace('_', "-")).is_ok())
+    use proc_macro_crate::{FoundCrate, crate_name};
+    let is = |package: &str| match crate_name(package) {
+        Ok(FoundCrate::Name(found)) => found == name,
+        // The package itself: a program is often named after its one tool.
+        Ok(FoundCrate::Itself) | Err(_) => false,
+    };
+    ["std", "core", "alloc"].contains(&name) || is(name) || is(&name.replace('_', "-"))
 }
 
 fn check_description(

@@ -195,7 +195,6 @@ fn parameter(
                 _ => quote!(#make),
             };
             let json = quote! {|| {
-                #[allow(unused_imports)]
                 use #private::NoJson as _;
                 #private::JsonOf(&#make()).json()
             }};
@@ -271,7 +270,6 @@ fn run(
         Output::Result(ok, err) => {
             let (ok, err) = (self_replaced(ok), self_replaced(err));
             quote! {
-                #[allow(unused_imports)]
                 use #private::{WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;
                 (&&&#private::Failing::<#err>::NEW).form().answer_result::<#ok, #err, _>(#out)
@@ -280,7 +278,6 @@ fn run(
         Output::Asked(ty) => {
             let ty = self_replaced(ty);
             quote! {
-                #[allow(unused_imports)]
                 use #private::{Otherwise as _, WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;
                 (&&&#private::Kind::of(&#out).failing()).form().answer::<#ty, _>(#out)

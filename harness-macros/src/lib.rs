@@ -8,6 +8,8 @@ mod docs;
 mod expand;
 mod model;
 mod signature;
+#[cfg(test)]
+mod snapshots;
 mod tool;
 mod tools;
 mod toolset;
@@ -16,7 +18,7 @@ mod values;
 
 use proc_macro::TokenStream;
 
-/// Makes a tool of a function. See `harness::tool`.
+/// The attribute of a function: see `harness::tool`.
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     tool::expand(attribute.into(), item.into()).into()

@@ -3,7 +3,12 @@
 
 pub use std::{borrow::ToOwned, option::Option, sync::Arc, time::Duration, vec::Vec};
 
+#[cfg(feature = "collect")]
+pub use inventory;
 pub use serde_json::Value;
+
+#[cfg(feature = "collect")]
+pub use crate::tool::collect::Collected;
 
 pub use crate::tool::{
     SideEffect, SideEffects, Tool, ToolDef,

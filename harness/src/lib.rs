@@ -40,7 +40,7 @@
 //! # Modules, in reading order
 //!
 //! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`policy`] what
-//! is refused · [`journal`] what survives · [`agent`] the loop · [`error`] what goes wrong
+//! is repeated and refused · [`journal`] what survives · [`trace`] what can be seen · [`agent`] the loop · [`error`] what goes wrong
 //!
 //! # What it is not
 //!
@@ -73,9 +73,18 @@ pub mod testing;
 pub mod tool;
 #[cfg(feature = "toolbox")]
 pub mod toolbox;
+pub mod trace;
 pub mod wire;
 
-pub use harness_macros::{tool, tools, toolset};
+#[doc = include_str!("../guide/tool.md")]
+pub use harness_macros::tool;
+#[doc = include_str!("../guide/tools.md")]
+pub use harness_macros::tools;
+#[doc = include_str!("../guide/toolset.md")]
+pub use harness_macros::toolset;
+
+#[cfg(feature = "collect")]
+pub use crate::tool::collected_tools;
 
 pub use crate::{
     agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
@@ -85,7 +94,7 @@ pub use crate::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
         ToolResult, Transcript,
     },
-    policy::Permissions,
+    policy::{FallbackProvider, Guardrails, Permissions, RetryPolicy, RetryProvider},
     provider::{Provider, StopReason, StreamEvent, Usage},
     tool::{
         CancellationToken, Progress, SideEffect, SideEffects, State, Tool, ToolContext, ToolDef,
@@ -100,7 +109,7 @@ pub use crate::{
 macro_rules! methods_need_toolset_on_the_impl_block {
     ($about:literal $visibility:vis $name:ident $(#[$allow:meta])? { $($items:tt)* }) => {
         #[doc = $about]
-        #[allow(missing_debug_implementations, reason = "there is no value of it to print")]
+        #[derive(::core::fmt::Debug)]
         $visibility enum $name {}
         $(#[$allow])?
         impl $name { $($items)* }
@@ -108,7 +117,21 @@ macro_rules! methods_need_toolset_on_the_impl_block {
     };
 }
 
-/// Adds a tool to those of the program, if the feature `collect` is on.
+/// Adds a tool to those of the program.
+#[cfg(feature = "collect")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __collect {
+    ($tool:ident) => {
+        $crate::__private::inventory::submit! { $crate::__private::Collected {
+            def: $tool::TOOL,
+            module: ::core::module_path!(),
+        } }
+    };
+}
+
+/// Adds a tool to those of the program if the feature `collect` is on; it is not.
+#[cfg(not(feature = "collect"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __collect {

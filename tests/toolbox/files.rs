@@ -51,13 +51,15 @@ async fn a_file_is_read_whole_or_by_its_lines_and_the_total_is_said() {
     let read = |arguments| call(&tools, "read_file", arguments);
 
     let whole = read(json!({"path": "ten.txt"})).await.unwrap();
-    assert_eq!(whole, format!("[lines 1-10 of 10]\n{lines}"));
+    assert_eq!(whole, lines, "a whole file is handed over as it is");
     let some = read(json!({"path": "./ten.txt", "first_line": 3, "lines": 2})).await.unwrap();
     assert_eq!(some, "[lines 3-4 of 10]\nline 3\r\nline 4\r\n");
     let rest = read(json!({"path": "ten.txt", "first_line": 9, "lines": 50})).await.unwrap();
     assert_eq!(rest, "[lines 9-10 of 10]\nline 9\r\nline 10\r\n");
     let open = read(json!({"path": "open.txt"})).await.unwrap();
-    assert_eq!(open, "[lines 1-2 of 2, without a line break at the end]\na\nb");
+    assert_eq!(open, "a\nb");
+    let last = read(json!({"path": "open.txt", "first_line": 2})).await.unwrap();
+    assert_eq!(last, "[lines 2-2 of 2, without a line break at the end]\nb");
     let first = read(json!({"path": "open.txt", "lines": 1})).await.unwrap();
     assert_eq!(first, "[lines 1-1 of 2]\na\n");
     let last = read(json!({"path": "open.txt", "first_line": 2})).await.unwrap();

@@ -9,6 +9,7 @@ use crate::{
     policy::{Approver, Guardrails, Permissions},
     provider::Provider,
     tool::{Tool, ToolContext, ToolLimits, ToolRegistry},
+    trace::Trace,
 };
 
 /// A provider, a system prompt and tools, ready to run. A clone is one pointer; any number of
@@ -47,6 +48,7 @@ struct Inner {
     approver: Option<Arc<dyn Approver>>,
     starts_early: bool,
     guardrails: Guardrails,
+    trace: Trace,
 }
 
 impl Agent {
@@ -62,6 +64,7 @@ impl Agent {
             approver: None,
             starts_early: true,
             guardrails: Guardrails::default(),
+            trace: Trace::default(),
         }
     }
 
@@ -131,6 +134,10 @@ impl Agent {
         &self.0.guardrails
     }
 
+    pub(super) fn trace(&self) -> &Trace {
+        &self.0.trace
+    }
+
     pub(super) fn starts_early(&self) -> bool {
         self.0.starts_early
     }
@@ -163,6 +170,7 @@ pub struct AgentBuilder {
     approver: Option<Arc<dyn Approver>>,
     starts_early: bool,
     guardrails: Guardrails,
+    trace: Trace,
 }
 
 impl AgentBuilder {
@@ -225,6 +233,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets where traces of the runs go and what must not be in them. Unless set, each is kept
+    /// in memory with the reply.
+    pub fn trace(mut self, trace: Trace) -> Self {
+        self.trace = trace;
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors
@@ -240,6 +255,7 @@ impl AgentBuilder {
             approver,
             starts_early,
             guardrails,
+            trace,
         } = self;
         if guardrails.allows_nothing() {
             return Err(Error::new(
@@ -257,6 +273,7 @@ impl AgentBuilder {
             approver,
             starts_early,
             guardrails,
+            trace,
         })))
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Agent, Chat, Event,
     early::{Ended, begin},
-    halt::{Told, warning_event},
+    halt::Told,
     machine::stopped,
     permit::denial,
     run::Run,
@@ -153,6 +153,7 @@ impl Run<'_> {
                     running.push(early);
                     continue;
                 }
+                self.chat.tracer.call(call, false);
                 self.emit(Event::ToolCall(call));
                 let transcript = self.chat.machine.transcript();
                 let (stop, reports) = (self.over.token(), &self.reports.0);
@@ -163,9 +164,10 @@ impl Run<'_> {
                 biased;
                 told = self.halt.told() => match told {
                     Told::Stop(cause) => break cause,
-                    Told::Warn(warning) => self.emit(warning_event(&warning)),
+                    Told::Warn(warning) => self.warned(&warning),
                 },
                 Some((call, message)) = self.reports.1.recv() => {
+                    self.chat.tracer.progress(&call, &message);
                     self.emit(Event::ToolProgress { call: &call, message: &message });
                 }
                 ended = running.next() => match ended {
@@ -187,6 +189,7 @@ impl Run<'_> {
 
     fn ended(&mut self, (call, result, elapsed): Ended) -> Result<(), Error> {
         let result = self.chat.guard.noted(&call, result);
+        self.chat.tracer.ran(&call, elapsed);
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
         self.chat.record(&Entry::CallFinished { result })
     }

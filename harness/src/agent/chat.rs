@@ -8,7 +8,8 @@ use crate::{
     journal::{Entry, Journal, MemoryJournal},
     message::{Message, Transcript},
     policy::{Budget, Guard},
-    provider::Usage,
+    provider::{Sent, Usage},
+    trace::Tracer,
 };
 
 /// A conversation that continues from one message to the next.
@@ -35,8 +36,11 @@ pub struct Chat {
     pub(super) agent: Agent,
     pub(super) machine: Machine,
     pub(super) guard: Guard,
+    pub(super) tracer: Tracer,
     journal: Box<dyn Journal>,
     pub(super) usage: Usage,
+    /// What the provider has written of the conversation already.
+    pub(super) sent: Sent,
     /// Tools that a person has allowed for the rest of the conversation.
     pub(super) always: HashSet<String>,
 }
@@ -44,12 +48,15 @@ pub struct Chat {
 impl Chat {
     pub(super) fn new(agent: Agent) -> Self {
         let guard = Guard::new(agent.guardrails().clone());
+        let tracer = Tracer::new(agent.trace());
         Self {
             agent,
             machine: Machine::new(),
             guard,
+            tracer,
             journal: Box::new(MemoryJournal::default()),
             usage: Usage::default(),
+            sent: Sent::new(),
             always: HashSet::new(),
         }
     }
@@ -135,6 +142,7 @@ impl Chat {
     pub(super) fn record(&mut self, entry: &Entry) -> Result<(), Error> {
         self.machine.apply(entry)?;
         self.guard.apply(entry);
+        self.tracer.fact(entry);
         match entry {
             Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => {
                 self.usage.add(usage);

@@ -49,6 +49,11 @@ impl Early {
         self.calls.clear();
     }
 
+    /// Those that have started, and were not taken over.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls.iter().map(|(call, _)| call)
+    }
+
     /// How many have started.
     pub(super) fn len(&self) -> usize {
         self.calls.len()

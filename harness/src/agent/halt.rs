@@ -35,7 +35,7 @@ impl Halt {
         let limit = guard.guardrails().time_limit();
         let after = |time: Duration| Instant::now().checked_add(time);
         let ends = limit.and_then(after);
-        let near = limit.and_then(|limit| after(limit * 4 / 5));
+        let near = limit.and_then(|limit| after(limit / 5 * 4));
         guard.budget().ends(ends);
         let (limit, budget) = (limit.unwrap_or_default(), guard.budget().clone());
         Self { program, limit, near, ends, budget }

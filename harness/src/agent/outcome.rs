@@ -7,7 +7,8 @@ use crate::{
     journal::Limit,
     message::{Message, Role, Transcript},
     policy::LimitReached,
-    provider::Usage,
+    provider::{ContextTokens, Usage},
+    trace::RunTrace,
 };
 
 /// How a run ended.
@@ -54,6 +55,8 @@ pub(super) struct Remains {
     pub(super) usage: Usage,
     pub(super) turns: u32,
     pub(super) cost: Option<f64>,
+    pub(super) context: ContextTokens,
+    pub(super) trace: RunTrace,
     transcript: Transcript,
 }
 
@@ -110,6 +113,16 @@ impl Reply {
     /// What the run cost, in the currency of the prices; `None` if that is not known.
     pub fn cost(&self) -> Option<f64> {
         self.remains.cost
+    }
+
+    /// What the tokens are made of that the last answer was asked with.
+    pub fn context(&self) -> ContextTokens {
+        self.remains.context
+    }
+
+    /// What happened in the run, with its timing.
+    pub fn trace(&self) -> &RunTrace {
+        &self.remains.trace
     }
 
     /// How many answers of the model came to their end.
@@ -178,6 +191,16 @@ impl Stopped {
     /// What the run cost, in the currency of the prices; `None` if that is not known.
     pub fn cost(&self) -> Option<f64> {
         self.0.remains.cost
+    }
+
+    /// What the tokens are made of that the last answer was asked with.
+    pub fn context(&self) -> ContextTokens {
+        self.0.remains.context
+    }
+
+    /// What happened in the run, with its timing.
+    pub fn trace(&self) -> &RunTrace {
+        &self.0.remains.trace
     }
 
     /// How many answers of the model came to their end.

@@ -17,8 +17,9 @@ use super::{
 use crate::{
     error::Error,
     journal::{Decision, Entry, InterruptCause},
-    policy::LimitReached,
-    provider::{Accumulator, Ledger, Usage},
+    policy::{LimitReached, Warning},
+    provider::{Accumulator, ContextMeter, ContextTokens, Ledger, Usage},
+    trace::{Cast, Happened},
 };
 
 /// One run, from a message of the user to its end. `turn` asks the model, `calls` runs what it
@@ -45,6 +46,12 @@ pub(super) struct Run<'a> {
     error: Option<Error>,
     /// The limit that stopped the run.
     limit: Option<LimitReached>,
+    /// Counts what requests are made of.
+    pub(super) meter: ContextMeter,
+    /// What the last request was made of.
+    pub(super) context: ContextTokens,
+    /// Whether the run came to its end, rather than being dropped.
+    ended: bool,
 }
 
 impl<'a> Run<'a> {
@@ -57,6 +64,8 @@ impl<'a> Run<'a> {
         let Stops { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
         let halt = Halt::new(cancellation, &chat.guard);
+        let agent = &chat.agent;
+        let meter = ContextMeter::new(agent.system(), agent.tools().schemas());
         let contexts = Contexts::new(chat, tool_time);
         Self {
             chat,
@@ -71,10 +80,14 @@ impl<'a> Run<'a> {
             ledger: Ledger::default(),
             error: None,
             limit: None,
+            meter,
+            context: ContextTokens::default(),
+            ended: false,
         }
     }
 
     pub(super) async fn drive(mut self, opening: Opening) -> Result<Reply, Stopped> {
+        self.trace_begin(&opening);
         let fact = match opening {
             Opening::Say(message) => Ok(Entry::UserSaid { message }),
             Opening::Resume => self.chat.machine.resumption(),
@@ -84,6 +97,7 @@ impl<'a> Run<'a> {
             Err(error) => self.fail(error),
         };
         let usage = self.chat.machine.usage();
+        self.trace_end(outcome);
         self.emit(Event::RunEnded { outcome, usage: &usage });
         self.result(outcome)
     }
@@ -122,8 +136,40 @@ impl<'a> Run<'a> {
     /// Tells the program of limits that are near or cannot be held.
     fn warn(&mut self) {
         for warning in self.chat.guard.warnings() {
-            tell(&mut self.watch, warning_event(&warning));
+            self.warned(&warning);
         }
+    }
+
+    pub(super) fn warned(&mut self, warning: &Warning) {
+        self.chat.tracer.warning(warning);
+        tell(&mut self.watch, warning_event(warning));
+    }
+
+    fn trace_begin(&mut self, opening: &Opening) {
+        let agent = self.chat.agent.clone();
+        let cast = Cast {
+            provider: agent.provider().name(),
+            model: agent.provider().model(),
+            tools: agent.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
+        };
+        let said = match opening {
+            Opening::Say(message) => Some(message),
+            Opening::Resume => None,
+        };
+        self.chat.tracer.begin(cast, said);
+    }
+
+    fn trace_end(&mut self, outcome: Outcome) {
+        let machine = &self.chat.machine;
+        let ended = Happened::RunEnded {
+            outcome: outcome.to_string(),
+            answered: outcome == Outcome::Answered,
+            turns: machine.turns(),
+            usage: machine.usage(),
+            cost: self.chat.guard.cost(),
+        };
+        self.chat.tracer.end(ended);
+        self.ended = true;
     }
 
     /// Writes down that the run was stopped, by a failure or by the program.
@@ -213,6 +259,8 @@ impl<'a> Run<'a> {
         let mut remains = Remains::of(machine.transcript().clone(), machine.begun_at());
         (remains.usage, remains.turns) = (machine.usage(), machine.turns());
         remains.cost = self.chat.guard.cost();
+        remains.context = self.context;
+        remains.trace = self.chat.tracer.run();
         match outcome {
             Outcome::Answered => {
                 Ok(Reply::new(remains).answered_by(self.chat.machine.answered_by()))
@@ -237,6 +285,9 @@ impl<'a> Run<'a> {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         self.close();
+        if !self.ended {
+            self.trace_end(Outcome::Interrupted);
+        }
     }
 }
 

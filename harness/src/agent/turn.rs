@@ -30,9 +30,14 @@ enum Heard {
 impl Run<'_> {
     /// Asks the provider for one answer.
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
+        for call in self.early.calls() {
+            self.chat.tracer.dropped(call);
+        }
         self.early.clear();
         self.contexts.clear();
         let turn = self.chat.machine.turns().saturating_add(1);
+        self.chat.tracer.turn(turn);
+        self.context = self.meter.count(self.chat.machine.transcript().messages());
         self.emit(Event::TurnStarted { turn });
         match self.hear().await? {
             Heard::Out => self.replied(turn),
@@ -49,20 +54,24 @@ impl Run<'_> {
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
             .with_tools(agent.tools().schemas())
-            .with_ledger(Some(ledger));
+            .with_ledger(Some(ledger))
+            .with_sent(Some(&chat.sent));
         let answer = answer.insert(Accumulator::default());
         let mut stream = agent.provider().stream(request);
+        let mut began = false;
         loop {
             let event = tokio::select! {
                 biased;
                 told = halt.told() => match told {
                     Told::Stop(cause) => return Ok(Heard::Stop(cause)),
                     Told::Warn(warning) => {
+                        chat.tracer.warning(&warning);
                         tell(watch, warning_event(&warning));
                         continue;
                     }
                 },
                 Some((call, message)) = reports.1.recv() => {
+                    chat.tracer.progress(&call, &message);
                     tell(watch, Event::ToolProgress { call: &call, message: &message });
                     continue;
                 }
@@ -74,6 +83,16 @@ impl Run<'_> {
                 Some(Err(error)) => return Ok(Heard::Failed(error)),
                 None => return Ok(Heard::Out),
             };
+            let is_word = !matches!(
+                event,
+                StreamEvent::Retrying { .. }
+                    | StreamEvent::FallingBack { .. }
+                    | StreamEvent::AnsweredBy { .. }
+            );
+            if is_word && !began {
+                began = true;
+                chat.tracer.answer_began();
+            }
             if let Err(error) = answer.push(&event) {
                 return Ok(Heard::Failed(error));
             }
@@ -92,15 +111,21 @@ impl Run<'_> {
                 StreamEvent::ToolCallEnd { block } => answer.written_call(*block),
                 StreamEvent::Retrying { attempt, of, wait, cause } => {
                     let (attempt, of, wait) = (*attempt, *of, *wait);
+                    chat.tracer.retry(attempt, of, wait, cause);
                     tell(watch, Event::Retrying { attempt, of, wait, cause });
                     None
                 }
                 StreamEvent::FallingBack { from, to, cause } => {
+                    chat.tracer.fall_back(from, to, cause);
                     tell(watch, Event::FallingBack { from, to, cause });
                     None
                 }
                 StreamEvent::Discarded { cause } => {
+                    for call in early.calls() {
+                        chat.tracer.dropped(call);
+                    }
                     early.clear();
+                    chat.tracer.discarded(cause);
                     tell(watch, Event::Discarded { cause });
                     None
                 }
@@ -131,6 +156,7 @@ impl Run<'_> {
                 && agent.tools().accepts(&call)
                 && chat.guard.may_start_early(calls.len())
             {
+                chat.tracer.call(&call, true);
                 tell(watch, Event::ToolCall(&call));
                 let (transcript, stop) = (chat.machine.transcript(), over.token());
                 let context = contexts.make(transcript, &call, stop, &reports.0);
@@ -145,6 +171,8 @@ impl Run<'_> {
             return self.interrupt(Some(cut_off()));
         };
         let ProviderResponse { message, stop, usage, id: _, model, provider } = answer.finish()?;
+        self.context = self.context.measured(&usage);
+        self.chat.tracer.context(self.context);
         let asked = self.chat.agent.provider();
         let entry = Entry::ModelReplied {
             message,

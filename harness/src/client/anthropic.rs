@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderValue};
 
 use super::{
@@ -82,10 +81,10 @@ impl Provider for AnthropicProvider {
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         let body = match request.settings() {
-            None => anthropic::encode(&request, &self.options),
+            None => anthropic::encode_pieces(&request, &self.options),
             Some(own) => {
                 let settings = own.over(&self.options.settings);
-                anthropic::encode(
+                anthropic::encode_pieces(
                     &request,
                     &anthropic::Options { settings, ..self.options.clone() },
                 )
@@ -94,7 +93,7 @@ impl Provider for AnthropicProvider {
         let question = body.map(|body| Question {
             url: self.url.clone(),
             headers: self.headers.clone(),
-            body: Bytes::from(body),
+            body,
         });
         self.transport.ask(question, anthropic::decoder(self.limits))
     }

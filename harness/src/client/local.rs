@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
@@ -94,16 +93,16 @@ impl Provider for LocalProvider {
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         let body = match request.settings() {
-            None => chat::encode(&request, &self.options),
+            None => chat::encode_pieces(&request, &self.options),
             Some(own) => {
                 let settings = own.over(&self.options.settings);
-                chat::encode(&request, &chat::Options { settings, ..self.options.clone() })
+                chat::encode_pieces(&request, &chat::Options { settings, ..self.options.clone() })
             }
         };
         let question = body.map(|body| Question {
             url: self.url.clone(),
             headers: self.headers.clone(),
-            body: Bytes::from(body),
+            body,
         });
         self.transport.ask(question, chat::decoder(self.limits, self.reading))
     }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
@@ -82,10 +81,10 @@ impl Provider for OpenAIProvider {
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         let body = match request.settings() {
-            None => responses::encode(&request, &self.options),
+            None => responses::encode_pieces(&request, &self.options),
             Some(own) => {
                 let settings = own.over(&self.options.settings);
-                responses::encode(
+                responses::encode_pieces(
                     &request,
                     &responses::Options { settings, ..self.options.clone() },
                 )
@@ -94,7 +93,7 @@ impl Provider for OpenAIProvider {
         let question = body.map(|body| Question {
             url: self.url.clone(),
             headers: self.headers.clone(),
-            body: Bytes::from(body),
+            body,
         });
         self.transport.ask(question, responses::decoder(self.limits))
     }

@@ -1,12 +1,11 @@
 //! The one socket: sends a body, reads the answer through a wire's decoder, and keeps the clocks.
 
-use std::{fmt, sync::Once, time::Duration};
+use std::{convert::Infallible, fmt, sync::Once, time::Duration};
 
-use bytes::Bytes;
 use futures_util::{FutureExt as _, stream};
 use reqwest::{
     Response,
-    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{Instant, timeout_at};
@@ -15,7 +14,7 @@ use super::{Clocks, failure};
 use crate::{
     error::{Error, ErrorKind},
     provider::{EventStream, StreamEvent},
-    wire::{Decoder, Dialect, fault},
+    wire::{Decoder, Dialect, Encoded, fault},
 };
 
 /// An error's body is read up to this many bytes.
@@ -29,13 +28,13 @@ const WHOLE_BODY: usize = 64 * 1024 * 1024;
 
 /// What follows a complete answer is read up to this many bytes and this long, so that the
 /// connection can be used again.
-const REST: (usize, Duration) = (64 * 1024, Duration::from_secs(1));
+const REST: (usize, Duration) = (64 * 1024, Duration::from_millis(100));
 
 /// One question, ready to be sent.
 pub(super) struct Question {
     pub(super) url: String,
     pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) body: Encoded,
 }
 
 /// The connections to one provider.
@@ -121,7 +120,10 @@ impl Transport {
         question: Result<Question, Error>,
         decoder: &mut Decoder<D>,
     ) -> Result<Reading, Error> {
-        let Question { url, headers, body } = question?;
+        let Question { url, mut headers, body } = question?;
+        headers.insert(CONTENT_LENGTH, body.size().into());
+        let pieces = body.into_pieces().into_iter().map(Ok::<_, Infallible>);
+        let body = reqwest::Body::wrap_stream(stream::iter(pieces));
         let whole = after(self.clocks.whole_call);
         let until = after(self.clocks.first_event).min(whole);
         let request = self.client.post(&url).headers(headers).body(body);

@@ -113,6 +113,7 @@ impl Accumulator {
                     all.push_str(text);
                 }
             }
+            StreamEvent::ToolCallStart { block, id, name } if self.has_begun(*block, id, name) => {}
             StreamEvent::ToolCallStart { block, id, name } => {
                 let id = self.unique_id(*block, id);
                 let said =
@@ -230,6 +231,14 @@ impl Accumulator {
             *last = TextBlock::new(marked).with_vendor(last.vendor().cloned());
         }
         message_of(blocks)
+    }
+
+    /// Whether a call has begun already: a beginning that comes twice is not a second call.
+    fn has_begun(&self, block: u32, given: &str, given_name: &str) -> bool {
+        self.parts.iter().filter(|part| part.block == block).any(|part| match &part.said {
+            Said::Call { id, name, .. } => id == given && name == given_name,
+            Said::Text(_) | Said::Reasoning(_) | Said::Opaque => false,
+        })
     }
 
     fn part(&mut self, block: u32, is: fn(&Said) -> bool, new: fn() -> Said) -> &mut Part {

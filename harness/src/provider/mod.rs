@@ -2,27 +2,33 @@
 //! accumulator that makes a whole answer of it.
 
 mod accumulate;
+mod context;
 mod event;
 mod ledger;
 mod limits;
 mod request;
 mod response;
+mod sent;
 mod settings;
 mod speak;
 
 use std::sync::Arc;
 
+pub(crate) use self::sent::Written;
 pub use self::{
     accumulate::{Accumulator, accumulate},
+    context::ContextTokens,
     event::{StreamEvent, VendorPart},
     ledger::{Ledger, Spent},
     limits::Limits,
     request::Request,
     response::{ProviderResponse, StopReason, Usage},
+    sent::Sent,
     settings::{Effort, Settings, ToolChoice},
 };
 pub(crate) use self::{
     accumulate::{breaks_off, cut_off},
+    context::ContextMeter,
     ledger::Attempt,
     speak::{Speaker, speak},
 };

@@ -1,6 +1,6 @@
 //! What a provider is asked.
 
-use super::{Ledger, Settings};
+use super::{Ledger, Sent, Settings};
 use crate::{
     error::Error,
     message::{Message, Transcript},
@@ -17,6 +17,7 @@ pub struct Request<'a> {
     tools: &'a [ToolSchema],
     settings: Option<&'a Settings>,
     ledger: Option<&'a Ledger>,
+    sent: Option<&'a Sent>,
 }
 
 impl<'a> Request<'a> {
@@ -26,7 +27,7 @@ impl<'a> Request<'a> {
     /// Fails if the transcript cannot be sent: see [`Transcript::sendable`].
     pub fn new(transcript: &'a Transcript) -> Result<Self, Error> {
         let messages = transcript.sendable()?;
-        Ok(Self { system: None, messages, tools: &[], settings: None, ledger: None })
+        Ok(Self { system: None, messages, tools: &[], settings: None, ledger: None, sent: None })
     }
 
     /// Adds the system prompt.
@@ -57,6 +58,13 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Adds what was sent already of this conversation. Without it all of it is written.
+    #[must_use]
+    pub fn with_sent(mut self, sent: Option<&'a Sent>) -> Self {
+        self.sent = sent;
+        self
+    }
+
     /// The system prompt.
     pub fn system(&self) -> Option<&'a str> {
         self.system
@@ -65,6 +73,11 @@ impl<'a> Request<'a> {
     /// The messages; every call has its result.
     pub fn messages(&self) -> &'a [Message] {
         self.messages
+    }
+
+    /// What was sent already of this conversation.
+    pub fn sent(&self) -> Option<&'a Sent> {
+        self.sent
     }
 
     /// Settings for this question alone.

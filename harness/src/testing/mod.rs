@@ -87,16 +87,22 @@
 //!
 //! assert_eq!(server.requests()[0].header("x-api-key"), Some("key"));
 //! assert_eq!(server.requests()[0].json()["messages"][0]["content"][0]["text"], "Oslo?");
-//! assert_eq!(server.closed(0).await, ClosedBy::Server);
+//! let cut = server.requests()[1].connection();
+//! assert_eq!(server.closed(cut).await, ClosedBy::Server);
 //! server.assert_finished();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Where failures are to come by chance, [`Chaos`] brings them, from a seed.
 
 pub mod anthropic;
+mod chaos;
+mod chaos_provider;
 pub mod chat;
 mod events;
+mod from_trace;
 mod gate;
 mod outline;
 mod pieces;
@@ -106,6 +112,8 @@ mod scripted;
 mod server;
 
 pub use self::{
+    chaos::{Chaos, Fault},
+    chaos_provider::ChaosProvider,
     gate::Gate,
     outline::outline,
     reply::{ScriptedReply, reply, reply_to},

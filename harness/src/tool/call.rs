@@ -143,6 +143,9 @@ impl Shared {
     }
 
     /// The value itself.
+    ///
+    /// # Panics
+    /// Never: `#[toolset]` asks for the type that it gave.
     #[expect(clippy::expect_used, reason = "`#[toolset]` makes the value and the method together")]
     pub fn get<T: 'static>(&self) -> &T {
         let value = self.0.as_deref().and_then(|value| value.downcast_ref());

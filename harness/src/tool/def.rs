@@ -221,6 +221,9 @@ pub const fn is_blank(text: &str) -> bool {
 }
 
 /// Stops the build with this message unless the rule holds.
+///
+/// # Panics
+/// Panics, while compiling, if it does not hold.
 #[expect(clippy::panic, reason = "it only ever runs in a constant, where a panic is an error")]
 #[track_caller]
 pub const fn rule(holds: bool, message: &str) {

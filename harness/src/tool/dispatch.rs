@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Tool, ToolContext, ToolError, ToolRegistry, cap::capped};
+use super::{Tool, ToolContext, ToolError, ToolRegistry, cap::capped, nearest::nearest};
 use crate::message::{CallOutcome, ToolCall, ToolContent, ToolResult};
 
 /// How long a tool that was told to stop may take to do so.
@@ -102,7 +102,12 @@ impl ToolRegistry {
         let names: Vec<&str> = self.tools().iter().map(Tool::name).collect();
         match names.as_slice() {
             [] => format!("there is no tool `{name}`: there are no tools at all"),
-            names => format!("there is no tool `{name}`; the tools are: {}", names.join(", ")),
+            names => {
+                let near = nearest(name, names.iter().copied());
+                let near = near.map(|near| format!("; did you mean `{near}`?"));
+                let near = near.unwrap_or_else(|| ";".to_owned());
+                format!("there is no tool `{name}`{near} the tools are: {}", names.join(", "))
+            }
         }
     }
 }

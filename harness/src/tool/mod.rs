@@ -3,6 +3,8 @@
 
 pub(crate) mod call;
 mod cap;
+#[cfg(feature = "collect")]
+pub(crate) mod collect;
 mod context;
 pub(crate) mod def;
 mod dispatch;
@@ -17,12 +19,16 @@ mod registry;
 pub(crate) mod returned;
 mod schema;
 mod side_effects;
+mod strict;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod tool;
+mod validate;
 
 pub(crate) use self::cap::cut;
 pub use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "collect")]
+pub use self::collect::collected_tools;
 pub use self::{
     context::{Progress, State, ToolContext},
     def::ToolDef,
@@ -32,5 +38,6 @@ pub use self::{
     registry::ToolRegistry,
     schema::ToolSchema,
     side_effects::{SideEffect, SideEffects},
+    strict::NotStrict,
     tool::{Tool, ToolFuture},
 };

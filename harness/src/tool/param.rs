@@ -143,8 +143,13 @@ fn with_integers(mut value: Value) -> Option<Value> {
                 }
                 whole.is_some()
             }
-            Value::Array(items) => items.iter_mut().fold(false, |any, item| visit(item) || any),
-            Value::Object(map) => map.values_mut().fold(false, |any, item| visit(item) || any),
+            // Every one of them is visited, and not only up to the first.
+            Value::Array(items) => {
+                items.iter_mut().filter_map(|v| visit(v).then_some(())).count() > 0
+            }
+            Value::Object(map) => {
+                map.values_mut().filter_map(|v| visit(v).then_some(())).count() > 0
+            }
             Value::Null | Value::Bool(_) | Value::String(_) => false,
         }
     }

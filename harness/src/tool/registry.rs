@@ -17,7 +17,7 @@ impl ToolRegistry {
     /// A registry of these tools.
     ///
     /// # Errors
-    /// Fails if two of them have one name.
+    /// Fails if two of them have one name, or if one of them is not right: see [`Self::add`].
     pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, Error> {
         let mut registry = Self::default();
         for tool in tools {
@@ -41,7 +41,9 @@ impl ToolRegistry {
     /// Adds a tool.
     ///
     /// # Errors
-    /// Fails, and changes nothing, if there is a tool of this name already.
+    /// Fails, and changes nothing, if there is a tool of this name already, or if the tool itself
+    /// is not right: a name that vendors do not take, a schema that is no object's, a default that
+    /// does not fit its parameter.
     pub fn add(&mut self, tool: Tool) -> Result<(), Error> {
         if let Some(other) = self.get(tool.name()) {
             return Err(Error::new(

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::{
     SideEffects, ToolContext, ToolDef, ToolError, ToolOutput, ToolSchema,
     call::{Call, Receiver},
+    validate,
 };
 
 /// A call that runs.
@@ -60,8 +61,14 @@ struct Made {
 }
 
 impl Tool {
-    /// A tool by hand. `input_schema` is a JSON Schema of an object; `run` gets the arguments as
-    /// the model gave them.
+    /// A tool by hand. `input_schema` is a JSON Schema of an object; `run` gets arguments that fit
+    /// it: the required ones are there, there are no others than those listed (unless the schema
+    /// says `"additionalProperties": true`), and types, names of an `enum` and limits are kept.
+    /// What is `null` and may be left out is left out.
+    ///
+    /// It cannot fail. A name that vendors do not take (they take `^[a-zA-Z0-9_-]{1,64}$`) and a
+    /// schema that is no object's are reported when a [`ToolRegistry`](super::ToolRegistry) is
+    /// built of it.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         description: impl Into<Cow<'static, str>>,
@@ -151,7 +158,18 @@ impl Tool {
     pub(super) fn problem(&self) -> Option<String> {
         match &self.body {
             Body::Declared { def, .. } => def.problem(),
-            Body::Made(_) => None,
+            Body::Made(made) => {
+                let ToolSchema { name, input_schema, .. } = &made.schema;
+                fault_of_name(name).or_else(|| {
+                    let is_object = input_schema.get("type").is_some_and(|kind| kind == "object");
+                    (!is_object).then(|| {
+                        format!(
+                            "the schema of the tool `{name}` is not that of an object: give it \
+                             `\"type\": \"object\"`"
+                        )
+                    })
+                })
+            }
         }
     }
 
@@ -163,7 +181,7 @@ impl Tool {
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
         let lines = match &self.body {
             Body::Declared { def, .. } => def.check(arguments),
-            Body::Made(_) => Vec::new(),
+            Body::Made(made) => validate::problems(&made.schema.input_schema, arguments),
         };
         if lines.is_empty() { Ok(()) } else { Err(lines) }
     }
@@ -191,8 +209,33 @@ impl Tool {
                 let call = Call::new(context.clone(), arguments, def.params, receiver.clone());
                 (def.run)(call).await
             }
-            Body::Made(made) => (made.run)(context.clone(), arguments).await,
+            Body::Made(made) => {
+                let schema = &made.schema.input_schema;
+                let problems = validate::problems(schema, &arguments);
+                if !problems.is_empty() {
+                    return Err(ToolError::BadArguments(problems));
+                }
+                let arguments = validate::without_nulls(schema, arguments);
+                (made.run)(context.clone(), arguments).await
+            }
         }
+    }
+}
+
+/// What is wrong with a name, for every vendor; `#[tool]` says it while compiling.
+fn fault_of_name(name: &str) -> Option<String> {
+    let odd = name.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'));
+    let count = name.chars().count();
+    match odd {
+        Some(odd) => Some(format!(
+            "the tool name `{name}` contains {odd:?}; providers take only ASCII letters, digits, \
+             `_` and `-`"
+        )),
+        None if count == 0 => Some("a tool has an empty name".to_owned()),
+        None if count > 64 => Some(format!(
+            "the tool name `{name}` is {count} characters long; providers take at most 64"
+        )),
+        None => None,
     }
 }
 

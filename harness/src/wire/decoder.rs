@@ -1,7 +1,7 @@
 //! What decoding is on every wire: bytes in, events out, the limits on both. Each wire brings
 //! only its dialect.
 
-use std::collections::VecDeque;
+use std::{borrow::Cow, collections::VecDeque};
 
 use super::sse::{Record, SseParser};
 use crate::{
@@ -120,13 +120,18 @@ fn read(
     if out.done {
         return Ok(());
     }
-    // One broken character costs that character, not the answer.
-    let data = String::from_utf8_lossy(record.data);
-    let event = String::from_utf8_lossy(record.event);
-    if dialect.read(&event, &data, out)? {
+    if dialect.read(&text(record.event), &text(record.data), out)? {
         *heard += 1;
     }
     Ok(())
+}
+
+/// One broken character costs that character, not the answer.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
 }
 
 fn interrupted() -> Error {

@@ -71,8 +71,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The whole body.
-    pub(super) fn finish(mut self) -> Vec<u8> {
+    /// The whole body up to the first element of the list `last`, which is its last member.
+    pub(super) fn finish(mut self, last: &str) -> Vec<u8> {
         for (name, value) in self.extra {
             // With `null` a member that is written by default is left out.
             if !value.is_null() && name != "tools" {
@@ -80,7 +80,8 @@ impl<'a> Body<'a> {
                 put(&mut self.out, value);
             }
         }
-        self.out.push(b'}');
+        key(&mut self.out, last);
+        self.out.push(b'[');
         self.out
     }
 }

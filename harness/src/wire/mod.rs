@@ -2,9 +2,11 @@
 //! Nothing here reads a clock, opens a socket or tries again.
 
 mod decoder;
+mod encoded;
 pub(crate) mod fault;
 mod json;
 mod names;
+mod scan;
 mod sse;
 mod tolerant;
 pub(crate) mod wait;
@@ -26,5 +28,6 @@ pub fn error_of(status: u16, body: &[u8]) -> crate::error::Error {
 
 pub use self::{
     decoder::Decoder,
+    encoded::Encoded,
     sse::{Record, SseParser},
 };

@@ -7,6 +7,7 @@ mod head;
 mod loopback;
 mod received;
 mod shared;
+mod spoil;
 
 pub use self::{
     answer::{Answer, Point},

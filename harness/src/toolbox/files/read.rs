@@ -17,7 +17,8 @@ const PIECE: usize = 64 * 1024;
 /// How many bytes are looked through to count lines.
 const MAX_SCAN: u64 = 1024 * 1024 * 1024;
 
-/// The lines from `first_line` on, after a line that says which they are and how many there are.
+/// The lines from `first_line` on; if they are not all, after a line that says which they are and
+/// how many there are.
 pub(super) fn read(
     root: &Root,
     given: &str,
@@ -130,6 +131,7 @@ impl Window {
             let next = self.last_whole + 1;
             (self.last_whole, format!(", cut at {MAX_TEXT} bytes: go on with `first_line` {next}"))
         };
+        let all = to_the_end && !self.full && first == 1 && last == total;
         let text = match String::from_utf8(self.kept) {
             Ok(text) => text,
             Err(err) => {
@@ -147,6 +149,6 @@ impl Window {
                 String::from_utf8_lossy(&bytes).into_owned()
             }
         };
-        Ok(format!("[lines {first}-{last} of {of}{note}]\n{text}"))
+        Ok(if all { text } else { format!("[lines {first}-{last} of {of}{note}]\n{text}") })
     }
 }

@@ -54,8 +54,9 @@ impl Files {
         Ok(Arc::new(Self { root: Arc::new(Root::open(folder.as_ref())?) }))
     }
 
-    /// Reads a text file in UTF-8: whole, or a window of its lines. The first line of the answer
-    /// says which lines follow and how many there are; one call gives at most 48 KiB of text.
+    /// Reads a text file in UTF-8: whole, or a window of its lines. If there is more, the first line
+    /// of the answer says which lines follow and how many there are; one call gives at most 48 KiB
+    /// of text.
     ///
     /// # Errors
     /// Fails if there is no such file inside the folder, or if it is not text.

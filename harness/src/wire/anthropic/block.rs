@@ -31,6 +31,7 @@ enum Kind {
     },
     /// A call that is ours to run.
     Call {
+        id: String,
         input: String,
         deltas: bool,
         extra: Option<String>,
@@ -75,7 +76,7 @@ impl OpenBlock {
                     let known = matches!(&**name, "type" | "id" | "name" | "input");
                     (!known).then(|| (&**name, value.get()))
                 }));
-                Kind::Call { input, deltas: false, extra }
+                Kind::Call { id: text("id"), input, deltas: false, extra }
             }
             kind => {
                 let part = match kind {
@@ -93,9 +94,33 @@ impl OpenBlock {
         matches!(self.kind, Kind::Call { .. })
     }
 
+    /// Whether this block is the call that `json` begins: a start that comes twice is not a second
+    /// call.
+    pub(super) fn is_begun_by(&self, index: u64, json: &str) -> bool {
+        let Kind::Call { id, .. } = &self.kind else { return false };
+        index == self.index && !id.is_empty() && text_of(Members::of(json).get("id")) == *id
+    }
+
     /// Whether a delta of this number is meant for it.
     pub(super) fn is(&self, index: crate::wire::tolerant::Count) -> bool {
         index.0.is_none_or(|index| index == self.index)
+    }
+
+    /// More words, if it is made of words.
+    pub(super) fn text(&mut self, text: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
+        matches!(self.kind, Kind::Text { .. }).then(|| out.text(self.number, text))
+    }
+
+    /// More thinking, if it is made of thinking.
+    pub(super) fn thinking(&mut self, text: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
+        matches!(self.kind, Kind::Thinking { .. }).then(|| out.reasoning(self.number, text))
+    }
+
+    /// More arguments, if it is a call that is ours to run.
+    pub(super) fn input(&mut self, json: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
+        let Kind::Call { deltas, .. } = &mut self.kind else { return None };
+        *deltas |= !json.is_empty();
+        Some(out.call_delta(self.number, json))
     }
 
     pub(super) fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
@@ -151,7 +176,7 @@ impl OpenBlock {
                 let json = serde_json::json!({ "signature": signature }).to_string();
                 out.vendor(number, VendorPart::Reasoning, WIRE, json)?;
             }
-            Kind::Call { input, deltas, extra } => {
+            Kind::Call { id: _, input, deltas, extra } => {
                 if !*deltas {
                     out.call_delta(number, input)?;
                 }

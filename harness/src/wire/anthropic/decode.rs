@@ -10,7 +10,7 @@ use crate::{
     provider::{Limits, StopReason, Usage},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
-        fault,
+        fault, scan,
         tolerant::{Count, List, Obj, Text},
     },
 };
@@ -19,6 +19,9 @@ use crate::{
 pub fn decoder(limits: Limits) -> Decoder<Answer> {
     Decoder::with(Answer::default(), limits)
 }
+
+/// The type of nearly all events.
+const DELTA: &str = r#""content_block_delta""#;
 
 /// The answer so far.
 #[derive(Debug, Default)]
@@ -112,6 +115,9 @@ impl Copy for Obj<OutputDetails> {}
 
 impl Dialect for Answer {
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
+        if let Some(result) = self.read_quickly(data, out) {
+            return result.map(|()| true);
+        }
         let parsed = match serde_json::from_str::<Event<'_>>(data) {
             Ok(parsed) => parsed,
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
@@ -166,6 +172,36 @@ impl Dialect for Answer {
 }
 
 impl Answer {
+    /// Reads a delta of text, thinking or arguments for a block that is open; leaves everything
+    /// else.
+    fn read_quickly(&mut self, data: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
+        let (mut event, mut index) = ("", "");
+        let (mut kind, mut text, mut json, mut thinking) = ("", "", "", "");
+        let end = scan::object(data, |name, rest| match name {
+            "type" => scan::value(rest, &mut event).filter(|_| event == DELTA),
+            "index" => scan::value(rest, &mut index),
+            "delta" => scan::object(rest, |name, rest| match name {
+                "type" => scan::value(rest, &mut kind),
+                "text" => scan::value(rest, &mut text),
+                "partial_json" => scan::value(rest, &mut json),
+                "thinking" => scan::value(rest, &mut thinking),
+                _ => scan::skip(rest),
+            }),
+            _ => scan::skip(rest),
+        })?;
+        if event != DELTA || !scan::is_over(data, end) {
+            return None;
+        }
+        let index: u64 = index.parse().ok()?;
+        let block = self.blocks.iter_mut().rev().find(|block| block.is(Count(Some(index))))?;
+        match kind {
+            r#""text_delta""# => block.text(&scan::text(text)?, out),
+            r#""thinking_delta""# => block.thinking(&scan::text(thinking)?, out),
+            r#""input_json_delta""# => block.input(&scan::text(json)?, out),
+            _ => None,
+        }
+    }
+
     fn start(&mut self, message: Option<&RawValue>, out: &mut Outlet) -> Result<(), Error> {
         let message = message.map(|json| serde_json::from_str::<Message<'_>>(json.get()));
         let Some(Ok(message)) = message else {
@@ -208,6 +244,9 @@ impl Answer {
         let next = self.blocks.iter().map(|block| block.number.saturating_add(1)).max();
         let next = next.unwrap_or(0);
         let index = index.0.unwrap_or(u64::from(next));
+        if self.blocks.iter().any(|block| block.is_begun_by(index, json)) {
+            return Ok(());
+        }
         let number = match u32::try_from(index) {
             Ok(number) if self.blocks.iter().all(|block| block.number != number) => number,
             _ => next,

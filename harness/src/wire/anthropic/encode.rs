@@ -5,13 +5,15 @@
 
 use super::{WIRE, thinking::thinking};
 use crate::{
-    error::{Error, ErrorKind},
+    error::Error,
     message::{
         Block, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent, ToolResult,
         VendorData,
     },
     provider::{Request, Settings, ToolChoice},
     wire::{
+        Encoded,
+        encoded::conversation,
         json::{Body, comma, inner, key, member, object, put, raw},
         names,
     },
@@ -39,6 +41,14 @@ const ID_LIMIT: usize = 64;
 /// # Errors
 /// Fails if there is nothing to send, or if `extra` names what is made of the conversation.
 pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
+    encode_pieces(request, options).map(Encoded::into_bytes)
+}
+
+/// As [`encode`], in pieces: what was [sent](Request::with_sent) before is not written again.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings, cache } = options;
     let Settings {
         max_tokens,
@@ -91,21 +101,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
     {
         body.value("tool_choice", &choice);
     }
-    let mut said = false;
-    body.member("messages", |out| {
-        out.push(b'[');
-        for message in request.messages() {
-            said |= encode_message(out, message);
-        }
-        out.push(b']');
-    });
-    if !said {
-        return Err(Error::new(
-            ErrorKind::Transcript,
-            "there is nothing to send: no message has a word in it",
-        ));
-    }
-    Ok(body.finish())
+    conversation(body, "messages", b"", WIRE, request, encode_message)
 }
 
 const EPHEMERAL: &str = r#"{"type":"ephemeral"}"#;
@@ -146,8 +142,8 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
     Some(said)
 }
 
-/// Writes one message, unless nothing of it can be sent. Says whether it was written.
-fn encode_message(out: &mut Vec<u8>, message: &Message) -> bool {
+/// Writes one message, unless nothing of it can be sent.
+fn encode_message(out: &mut Vec<u8>, message: &Message) {
     let start = out.len();
     comma(out);
     raw(out, r#"{"role":"#);
@@ -169,10 +165,9 @@ fn encode_message(out: &mut Vec<u8>, message: &Message) -> bool {
     }
     if out.len() == first {
         out.truncate(start);
-        return false;
+        return;
     }
     raw(out, "]}");
-    true
 }
 
 fn encode_block(out: &mut Vec<u8>, block: &Block) {

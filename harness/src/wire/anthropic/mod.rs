@@ -9,7 +9,7 @@ mod thinking;
 
 pub use self::{
     decode::{Answer, decoder},
-    encode::{Options, encode},
+    encode::{Options, encode, encode_pieces},
 };
 
 /// The name under which vendor data of this wire is kept.

@@ -1,6 +1,8 @@
 //! Makes events of the stream of chunks. Which call a fragment belongs to is told in `calls`,
 //! where thinking is found in `thought`.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use super::{
@@ -14,7 +16,7 @@ use crate::{
     provider::{Limits, StopReason, Usage},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
-        fault,
+        fault, scan,
         tolerant::{Count, Members, Obj, text_of},
     },
 };
@@ -40,6 +42,9 @@ pub fn decoder(limits: Limits, reading: Reading) -> Decoder<Answer> {
 const TEXT: u32 = 1;
 const FIRST_CALL: u32 = 2;
 
+/// What a chunk says that it is.
+const CHUNK: &str = r#""chat.completion.chunk""#;
+
 /// The answer so far.
 #[derive(Debug, Default)]
 pub struct Answer {
@@ -57,6 +62,11 @@ pub struct Answer {
 
 impl Dialect for Answer {
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
+        if event != "error"
+            && let Some(result) = self.read_quickly(data, out)
+        {
+            return result.map(|()| true);
+        }
         if data.trim() == "[DONE]" {
             if self.done_is_enough {
                 self.finish.get_or_insert_default();
@@ -103,6 +113,43 @@ impl Dialect for Answer {
 }
 
 impl Answer {
+    /// Reads a chunk that holds nothing but words or thinking; leaves everything else.
+    fn read_quickly(&mut self, data: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
+        if !self.started {
+            return None;
+        }
+        let (mut content, mut thought, mut field, mut skipped) = ("", "", "", "");
+        let end = scan::object(data, |name, rest| match name {
+            "choices" => scan::only(rest, |name, rest| match name {
+                "delta" => scan::object(rest, |name, rest| match name {
+                    "content" => scan::value(rest, &mut content),
+                    "role" => scan::skip(rest),
+                    "reasoning_content" | "reasoning" if matches!(thought, "" | "null") => {
+                        field = name;
+                        scan::value(rest, &mut thought)
+                    }
+                    _ => scan::null(rest),
+                }),
+                "index" => scan::value(rest, &mut skipped).filter(|_| skipped == "0"),
+                "finish_reason" | "native_finish_reason" | "message" => scan::null(rest),
+                _ => scan::skip(rest),
+            }),
+            "id" | "model" | "created" | "system_fingerprint" | "service_tier" | "provider"
+            | "obfuscation" | "p" => scan::skip(rest),
+            "object" => scan::value(rest, &mut skipped).filter(|_| skipped == CHUNK),
+            _ => scan::null(rest),
+        })?;
+        if !scan::is_over(data, end) {
+            return None;
+        }
+        let (content, thought) = (text_or_none(content)?, text_or_none(thought)?);
+        let field = if field == "reasoning" { "reasoning" } else { "reasoning_content" };
+        if let Err(err) = self.thought.push_field(field, &thought, out) {
+            return Some(Err(err));
+        }
+        Some(self.words(&content, out))
+    }
+
     fn choice(&mut self, choice: &Choice<'_>, data: &str, out: &mut Outlet) -> Result<(), Error> {
         match (&choice.delta.0, &choice.message.0) {
             (Some(delta), _) => self.delta(delta, out)?,
@@ -205,6 +252,14 @@ impl Answer {
         self.calls.finish(FIRST_CALL, stop == StopReason::Truncated, out)?;
         out.completed(stop, self.usage);
         Ok(())
+    }
+}
+
+/// The text of a value; `null` and a missing value are no text.
+fn text_or_none(json: &str) -> Option<Cow<'_, str>> {
+    match json {
+        "" | "null" => Some(Cow::Borrowed("")),
+        json => scan::text(json),
     }
 }
 

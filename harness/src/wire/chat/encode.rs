@@ -5,10 +5,12 @@ use std::borrow::Cow;
 
 use super::WIRE;
 use crate::{
-    error::{Error, ErrorKind},
+    error::Error,
     message::{Block, Image, Message, ReasoningBlock, Role, ToolCall, ToolContent, ToolResult},
     provider::{Effort, Request, Settings, ToolChoice},
     wire::{
+        Encoded,
+        encoded::conversation,
         json::{Body, comma, image_url, key, member, object, put, raw},
         names,
         tolerant::{Members, text_of},
@@ -78,6 +80,14 @@ pub enum CallIds {
 /// # Errors
 /// Fails if there is nothing to send, or if `extra` names what is made of the conversation.
 pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
+    encode_pieces(request, options).map(Encoded::into_bytes)
+}
+
+/// As [`encode`], in pieces: what was [sent](Request::with_sent) before is not written again.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings, max_completion_tokens, ask_for_usage, .. } = options;
     let Settings {
         max_tokens,
@@ -110,28 +120,17 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
         body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
     }
-    let mut said = false;
-    body.member("messages", |out| {
-        out.push(b'[');
-        if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
-            raw(out, r#"{"role":"system""#);
-            member(out, "content", system);
-            out.push(b'}');
-        }
-        let start = out.len();
-        for message in request.messages() {
-            encode_message(out, message, options);
-        }
-        said = out.len() > start;
-        out.push(b']');
-    });
-    if !said {
-        return Err(Error::new(
-            ErrorKind::Transcript,
-            "there is nothing to send: no message has a word in it",
-        ));
+    let mut leading = Vec::new();
+    if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
+        raw(&mut leading, r#"{"role":"system""#);
+        member(&mut leading, "content", system);
+        leading.push(b'}');
     }
-    Ok(body.finish())
+    let form =
+        format!("{WIRE} {} {:?} {:?}", leading.is_empty(), options.thought, options.call_ids);
+    conversation(body, "messages", &leading, &form, request, |out, message| {
+        encode_message(out, message, options);
+    })
 }
 
 fn level(effort: Effort) -> &'static str {

@@ -11,7 +11,7 @@ mod thought;
 
 pub use self::{
     decode::{Answer, Reading, decoder},
-    encode::{CallIds, Options, ThoughtReplay, encode},
+    encode::{CallIds, Options, ThoughtReplay, encode, encode_pieces},
     thought::ThinkTags,
 };
 

@@ -47,8 +47,7 @@ impl Thought {
         ];
         let found = fields.into_iter().find(|(_, text)| !text.is_empty());
         if let Some((name, text)) = found {
-            self.field.get_or_insert(name);
-            out.reasoning(BLOCK, text)?;
+            self.push_field(name, text, out)?;
         }
         for json in &delta.reasoning_details.0 {
             let Ok(detail) = Map::deserialize(*json) else { continue };
@@ -59,6 +58,20 @@ impl Thought {
             self.keep(detail);
         }
         Ok(())
+    }
+
+    /// Takes the thinking in the field of this name.
+    pub(super) fn push_field(
+        &mut self,
+        name: &'static str,
+        text: &str,
+        out: &mut Outlet,
+    ) -> Result<(), Error> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.field.get_or_insert(name);
+        out.reasoning(BLOCK, text)
     }
 
     /// Takes a part of the content that is thinking, as Mistral sends it. Says whether it is one.

@@ -12,6 +12,8 @@ use crate::{
     },
     provider::{Effort, Request, Settings, ToolChoice},
     wire::{
+        Encoded,
+        encoded::conversation,
         json::{Body, comma, image_url, key, member, object, put, raw},
         names,
         tolerant::{Members, text_of},
@@ -35,6 +37,14 @@ const ID_LIMIT: usize = 64;
 /// # Errors
 /// Fails if there is nothing to send, or if `extra` names what is made of the conversation.
 pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
+    encode_pieces(request, options).map(Encoded::into_bytes)
+}
+
+/// As [`encode`], in pieces: what was [sent](Request::with_sent) before is not written again.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings } = options;
     let Settings {
         max_tokens,
@@ -78,23 +88,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
         body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
     }
-    let mut said = false;
-    body.member("input", |out| {
-        out.push(b'[');
-        let start = out.len();
-        for message in request.messages() {
-            encode_message(out, message);
-        }
-        said = out.len() > start;
-        out.push(b']');
-    });
-    if !said {
-        return Err(Error::new(
-            ErrorKind::Transcript,
-            "there is nothing to send: no message has a word in it",
-        ));
-    }
-    Ok(body.finish())
+    conversation(body, "input", b"", WIRE, request, encode_message)
 }
 
 fn level(effort: Effort) -> &'static str {

@@ -8,7 +8,7 @@ mod item;
 
 pub use self::{
     decode::{Answer, decoder},
-    encode::{Options, encode},
+    encode::{Options, encode, encode_pieces},
 };
 
 /// The name under which vendor data of this wire is kept.

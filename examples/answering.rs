@@ -1,0 +1,40 @@
+//! Who answers in the examples: the provider that `PROVIDER` names, or the scripted model, which
+//! needs no key. It is no part of the library.
+
+use anyhow::Context as _;
+use harness::{AnthropicProvider, Provider, provider_from_env, testing::LoopbackServer};
+
+use crate::offline;
+
+/// Who answers, and what to tell the person of it.
+pub(crate) struct Answering {
+    pub(crate) provider: Box<dyn Provider>,
+    pub(crate) introduction: String,
+    /// Keeps the scripted model alive.
+    _server: Option<LoopbackServer>,
+}
+
+/// The provider that `PROVIDER` names; the scripted model if it is not set, whatever keys there
+/// are, so that trying an example costs nothing.
+///
+/// # Errors
+/// Fails if the name is unknown or what the provider needs is not set.
+pub(crate) async fn from_env() -> anyhow::Result<Answering> {
+    if std::env::var_os("PROVIDER").is_some_and(|name| !name.is_empty()) {
+        let provider = provider_from_env()?;
+        let introduction = format!("{} · {}", provider.name(), provider.model());
+        return Ok(Answering { provider, introduction, _server: None });
+    }
+    let server = offline::model().await.context("no port for the scripted model")?;
+    let provider = AnthropicProvider::builder().api_key("none").base_url(server.url()).build()?;
+    let introduction = "PROVIDER is not set, so a scripted model on this machine answers. For a \
+                        real one: PROVIDER=anthropic, openai or local, with its key."
+        .to_owned();
+    Ok(Answering { provider: Box::new(provider), introduction, _server: Some(server) })
+}
+
+/// The exit code for an error: 2 if the program is not set up, else 1.
+pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    let error = error.downcast_ref::<harness::Error>();
+    if error.is_some_and(harness::Error::is_configuration) { 2 } else { 1 }
+}

@@ -1,0 +1,77 @@
+//! Shows how a run ended that has no answer: what was kept of the words, and the truth about each
+//! call. It is no part of the library.
+
+use std::io::{self, Write};
+
+use harness::{CallOutcome, Message, Outcome, Role, Stopped, Transcript};
+
+use crate::screen::{Screen, tokens};
+
+/// Words of the kept text that are shown.
+const WORDS: usize = 10;
+/// Letters of a call's arguments that are shown.
+const LETTERS: usize = 80;
+
+/// Shows why the run stopped and what it leaves. Each call is told as the model will be told of
+/// it.
+///
+/// # Errors
+/// Fails if the screen cannot be written to.
+pub(crate) fn show<W: Write>(screen: &mut Screen<W>, stopped: &Stopped) -> io::Result<()> {
+    match (stopped.outcome(), stopped.error()) {
+        (Outcome::Interrupted, None) => screen.line("■ interrupted")?,
+        _ => screen.line(&format!("■ {stopped}"))?,
+    }
+    if !stopped.text().is_empty() {
+        screen.line(&format!("  kept: {}", end_of(stopped.text())))?;
+    }
+    for line in calls(stopped.transcript()) {
+        screen.line(&format!("  {line}"))?;
+    }
+    screen.line(&format!("  {} at least", tokens(stopped.usage())))
+}
+
+/// The end of a text, as one line: where it was stopped. Its beginning is on the screen.
+fn end_of(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words.len().checked_sub(WORDS) {
+        Some(left_out @ 1..) => format!("… {}", words.get(left_out..).unwrap_or(&words).join(" ")),
+        Some(0) | None => words.join(" "),
+    }
+}
+
+/// The beginning of a text, as one line: enough to know which call it was.
+fn beginning_of(text: &str) -> String {
+    let line = text.replace('\n', " ");
+    match line.char_indices().nth(LETTERS) {
+        Some((end, _)) => format!("{} …", line.get(..end).unwrap_or(&line)),
+        None => line,
+    }
+}
+
+/// What became of each call since the person spoke last.
+fn calls(transcript: &Transcript) -> Vec<String> {
+    let messages = transcript.messages();
+    let begun = messages.iter().rposition(|message| message.role() == Role::User).unwrap_or(0);
+    let run = messages.get(begun..).unwrap_or_default();
+    let results: Vec<_> = run.iter().flat_map(Message::results).collect();
+    let mut lines = Vec::new();
+    for call in run.iter().flat_map(Message::calls) {
+        let result = results.iter().find(|result| result.call_id() == call.id());
+        let truth = result.map_or("has no result", |result| truth(result.outcome()));
+        lines.push(format!("{}({}): {truth}", call.name(), beginning_of(call.arguments())));
+    }
+    lines
+}
+
+/// What is true of a call, in words for a person.
+fn truth(outcome: CallOutcome) -> &'static str {
+    match outcome {
+        CallOutcome::Succeeded => "ran to its end",
+        CallOutcome::Failed => "failed",
+        CallOutcome::Denied => "was not allowed and did not run",
+        CallOutcome::NotStarted => "did not start",
+        CallOutcome::StoppedReading => "was stopped; it only reads, so nothing has changed",
+        CallOutcome::InDoubt => "was stopped and may have partly run",
+    }
+}

@@ -1,0 +1,220 @@
+//! A herd: fifty agents ask a server that refuses the first wave and then serves only so many a
+//! second. How they come back decides how long it takes.
+//!
+//!     cargo run --release --example herd [-- path/of/the/picture.svg]
+//!
+//! runs the same fifty agents five times, in real time and at the same time: with and without
+//! jitter, with and without `Retry-After`, and once behind one shared provider that paces them. It
+//! prints a table, and draws the arrivals over time; `target/herd.svg` unless a path is given.
+
+mod chart;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use chart::{Arrival, Panel};
+use harness::{
+    Agent, AnthropicProvider,
+    policy::{RetryPolicy, RetryProvider, ThrottledProvider},
+    testing::{Answer, LoopbackServer, anthropic},
+};
+use tokio::task::JoinSet;
+
+const AGENTS: u32 = 50;
+
+/// Requests that the server serves in a second, and at once after a pause.
+const CAPACITY: f64 = 10.0;
+const BURST: f64 = 3.0;
+
+/// So long it serves nobody at all.
+const REFUSES_ALL: Duration = Duration::from_millis(300);
+
+/// One way of coming back.
+#[derive(Clone, Copy)]
+struct Way {
+    name: &'static str,
+    jitter: bool,
+    retry_after: bool,
+    paced: bool,
+}
+
+const WAYS: [Way; 5] = [
+    Way { name: "no jitter, no Retry-After", jitter: false, retry_after: false, paced: false },
+    Way { name: "jitter, no Retry-After", jitter: true, retry_after: false, paced: false },
+    Way { name: "no jitter, Retry-After", jitter: false, retry_after: true, paced: false },
+    Way { name: "jitter and Retry-After", jitter: true, retry_after: true, paced: false },
+    Way { name: "both, and one shared pace", jitter: true, retry_after: true, paced: true },
+];
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let path = std::env::args_os().nth(1).map_or_else(|| "target/herd.svg".into(), PathBuf::from);
+    let mut running = JoinSet::new();
+    for (at, way) in WAYS.into_iter().enumerate() {
+        running.spawn(async move { (at, run(way).await) });
+    }
+    let mut panels: Vec<Option<Panel>> = WAYS.map(|_| None).into();
+    while let Some(ended) = running.join_next().await {
+        let (at, panel) = ended?;
+        if let Some(place) = panels.get_mut(at) {
+            *place = Some(panel?);
+        }
+    }
+    let panels: Vec<Panel> = panels.into_iter().flatten().collect();
+    let text = explained(&panels);
+    println!("{}\n{}", table(&panels), text.join("\n"));
+    write(&path, &chart::draw(&panels, &text))?;
+    println!("\nThe arrivals over time are drawn in {}.", path.display());
+    Ok(())
+}
+
+fn write(path: &Path, picture: &str) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("the folder of {} cannot be made", path.display()))?;
+    }
+    std::fs::write(path, picture).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// Lets the herd run once, and notes every request.
+async fn run(way: Way) -> anyhow::Result<Panel> {
+    let arrivals = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&arrivals);
+    let begun = Instant::now();
+    let mut bucket = Bucket { left: BURST, filled: begun };
+    let server = LoopbackServer::answering(move |_| {
+        let now = Instant::now();
+        let at = now.duration_since(begun);
+        let served = at >= REFUSES_ALL && bucket.takes(now);
+        noted.lock().unwrap_or_else(PoisonError::into_inner).push(Arrival { at, served });
+        answer(served, way.retry_after)
+    })
+    .await?;
+
+    // Patient enough that all of them are served at last, however they do it.
+    let policy = RetryPolicy {
+        attempts: 100,
+        budget: Duration::from_secs(50),
+        base: Duration::from_millis(500),
+        max: Duration::from_secs(2),
+        jitter: way.jitter,
+        ..RetryPolicy::default()
+    };
+    let provider = AnthropicProvider::builder().api_key("none").base_url(server.url()).build()?;
+    let at_once = if way.paced { 5 } else { AGENTS as usize };
+    let shared = ThrottledProvider::new(provider.clone(), at_once);
+    let mut herd = JoinSet::new();
+    for _ in 0..AGENTS {
+        let agent = match way.paced {
+            true => Agent::builder(RetryProvider::new(shared.clone(), policy)),
+            false => Agent::builder(RetryProvider::new(provider.clone(), policy)),
+        }
+        .build()?;
+        herd.spawn(async move { agent.run("Is it my turn?").await.is_ok() });
+    }
+    let mut answered = 0;
+    while let Some(ended) = herd.join_next().await {
+        answered += u32::from(ended?);
+    }
+    let took = begun.elapsed();
+    drop((provider, shared));
+    server.shutdown().await;
+    let arrivals = std::mem::take(&mut *arrivals.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Panel { name: way.name, arrivals, answered, took })
+}
+
+fn answer(served: bool, retry_after: bool) -> Answer {
+    if served {
+        return anthropic::body().text("It is your turn.").answer();
+    }
+    let refusal = anthropic::error(429, "rate_limit_error", "Too many requests");
+    match retry_after {
+        true => refusal.header("retry-after", "1"),
+        false => refusal,
+    }
+}
+
+/// What may be served: it fills with time, up to a burst.
+struct Bucket {
+    left: f64,
+    filled: Instant,
+}
+
+impl Bucket {
+    fn takes(&mut self, now: Instant) -> bool {
+        let more = now.duration_since(self.filled).as_secs_f64() * CAPACITY;
+        (self.left, self.filled) = ((self.left + more).min(BURST), now);
+        let takes = self.left >= 1.0;
+        if takes {
+            self.left -= 1.0;
+        }
+        takes
+    }
+}
+
+fn table(panels: &[Panel]) -> String {
+    let mut table = format!(
+        "{AGENTS} agents, a server that serves {CAPACITY} a second\n\n\
+         {:<28}{:>9}{:>9}{:>9}{:>8}{:>10}\n",
+        "", "answered", "requests", "refused", "crowd", "took"
+    );
+    for panel in panels {
+        table += &format!(
+            "{:<28}{:>9}{:>9}{:>9}{:>8}{:>8.1} s\n",
+            panel.name,
+            panel.answered,
+            panel.arrivals.len(),
+            panel.refused(),
+            panel.crowd(AGENTS),
+            panel.took.as_secs_f64()
+        );
+    }
+    table + "\ncrowd: the most requests within a tenth of a second, when all have come once\n"
+}
+
+/// What the figures show, told from the figures.
+fn explained(panels: &[Panel]) -> Vec<String> {
+    let [plain, jitter, asked, both, paced] = panels else { return Vec::new() };
+    let ideal = f64::from(AGENTS) / CAPACITY;
+    vec![
+        format!(
+            "Serving {AGENTS} agents at {CAPACITY} a second takes {ideal:.0} s at best. Every run \
+             begins with the same wave, which is refused whole."
+        ),
+        format!(
+            "Without jitter all who failed together come back together: waves of up to {} requests \
+             within a tenth of a second, of which a few are served, and nobody between the waves. \
+             It took {:.1} s and {} refusals.",
+            plain.crowd(AGENTS),
+            plain.took.as_secs_f64(),
+            plain.refused()
+        ),
+        format!(
+            "With jitter the herd spreads out: at most {} at a time, {:.1} s, {} refusals.",
+            jitter.crowd(AGENTS),
+            jitter.took.as_secs_f64(),
+            jitter.refused()
+        ),
+        format!(
+            "Retry-After alone does not help against waves, for it says the same to all: up to {} \
+             at a time, {:.1} s, {} refusals. Jitter on top of it is what spreads them: {} at a \
+             time, {:.1} s, {} refusals.",
+            asked.crowd(AGENTS),
+            asked.took.as_secs_f64(),
+            asked.refused(),
+            both.crowd(AGENTS),
+            both.took.as_secs_f64(),
+            both.refused()
+        ),
+        format!(
+            "Agents that share one provider with a pace learn from each other's refusals instead \
+             of each from its own: {} requests for {AGENTS} answers, {:.1} s.",
+            paced.arrivals.len(),
+            paced.took.as_secs_f64()
+        ),
+    ]
+}

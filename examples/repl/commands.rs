@@ -1,0 +1,114 @@
+//! What a line of the person is: something to say, or a command of the program.
+
+use std::{io::Write as _, path::Path};
+
+use anyhow::Context as _;
+use harness::{Agent, Chat, Permissions, Tool, ToolCall, Transcript, policy::Verdict};
+
+use crate::screen::tokens;
+
+pub(crate) const HELP: &str = "\
+/tools      what the model can do, and what it must ask for
+/usage      tokens so far
+/save FILE  write the conversation; `--resume FILE` goes on with it
+/quit       quit, as Ctrl-D does
+/help       this
+Ctrl-C stops an answer; twice within 1.5 s at the prompt it quits.";
+
+/// A line, understood.
+pub(crate) enum Command<'a> {
+    Nothing,
+    Quit,
+    Show(Show),
+    Save(&'a str),
+    /// No such command, and what to do.
+    Unknown(String),
+    /// For the model.
+    Say(&'a str),
+}
+
+/// What a command shows.
+pub(crate) enum Show {
+    Help,
+    Tools,
+    Usage,
+}
+
+impl<'a> Command<'a> {
+    pub(crate) fn of(line: &'a str) -> Self {
+        let line = line.trim();
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        match (word, rest.trim()) {
+            ("", _) => Self::Nothing,
+            ("/quit", "") => Self::Quit,
+            ("/help", "") => Self::Show(Show::Help),
+            ("/tools", "") => Self::Show(Show::Tools),
+            ("/usage", "") => Self::Show(Show::Usage),
+            ("/save", "") => Self::Unknown("`/save` needs a file: `/save FILE`".to_owned()),
+            ("/save", file) => Self::Save(file),
+            (word, _) if word.starts_with('/') => {
+                Self::Unknown(format!("`{line}` is no command; `/help` lists them"))
+            }
+            _ => Self::Say(line),
+        }
+    }
+}
+
+impl Show {
+    pub(crate) fn text(&self, chat: &Chat) -> String {
+        match self {
+            Self::Help => HELP.to_owned(),
+            Self::Tools => {
+                let tools = chat.agent().tools().tools();
+                tools.iter().map(tool).collect::<Vec<_>>().join("\n")
+            }
+            Self::Usage => {
+                let messages = chat.transcript().messages().len();
+                format!("{messages} messages, {}", tokens(chat.usage()))
+            }
+        }
+    }
+}
+
+/// One tool on one line: its name, what it declares, whether it asks, and its first sentence.
+fn tool(tool: &Tool) -> String {
+    let call = ToolCall::new("", tool.name(), "{}");
+    let asks = match Permissions::default().decide(&call, tool.side_effects()) {
+        Verdict::Allow => "",
+        Verdict::Ask => ", asks first",
+        Verdict::Deny(_) => ", is denied",
+    };
+    let does = tool.description().split_whitespace().collect::<Vec<_>>().join(" ");
+    let does = does.split_once(". ").map_or(does.as_str(), |(first, _)| first);
+    format!("{} ({}{asks}): {}", tool.name(), tool.side_effects(), does.trim_end_matches('.'))
+}
+
+/// Writes the conversation, whole or not at all, and says what came of it.
+pub(crate) fn save(chat: &Chat, file: &str) -> String {
+    let messages = chat.transcript().messages().len();
+    match write(chat.transcript(), Path::new(file)) {
+        Ok(()) => format!("saved {messages} messages; go on later with `--resume {file}`"),
+        Err(err) => format!("`{file}` was not written: {err:#}"),
+    }
+}
+
+fn write(transcript: &Transcript, file: &Path) -> anyhow::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    // A file beside it takes its place in one step; only its owner can read it.
+    let mut new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    serde_json::to_writer_pretty(&mut new, transcript)?;
+    new.write_all(b"\n")?;
+    new.persist(file)?;
+    Ok(())
+}
+
+/// The conversation that was saved in this file.
+///
+/// # Errors
+/// Fails if there is no such file, or if it holds no conversation that can go on.
+pub(crate) fn resume(agent: &Agent, file: &str) -> anyhow::Result<Chat> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("`{file}` is not read"))?;
+    let transcript: Transcript = serde_json::from_str(&text)
+        .with_context(|| format!("`{file}` holds no conversation that `/save` wrote"))?;
+    Ok(agent.chat_from(transcript))
+}

@@ -1,0 +1,74 @@
+//! Shows a trace that a run has written: `cargo run --example trace -- runs.jsonl` prints it so that
+//! it reads like the run itself; with `--html` it prints a page with the turns and calls on an axis
+//! of time: `cargo run --example trace -- runs.jsonl --html > runs.html`.
+//!
+//! Without a file it records a run of its own with a scripted model, and shows that one.
+
+use std::{env, fs, time::Duration};
+
+use anyhow::{Context as _, Result};
+use harness::{
+    Agent, SideEffect, SideEffects, Tool,
+    testing::{ScriptedProvider, reply},
+    trace::{self, TraceEvent},
+};
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let (options, files): (Vec<String>, Vec<String>) =
+        env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    if let Some(option) = options.iter().find(|option| *option != "--html") {
+        anyhow::bail!("`{option}` is unknown; use: trace [FILE] [--html]");
+    }
+    let mut events = Vec::new();
+    for file in &files {
+        let lines = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+        events.extend(trace::read(&lines).with_context(|| format!("cannot understand {file}"))?);
+    }
+    if files.is_empty() {
+        events = recorded().await?;
+    }
+    match options.is_empty() {
+        true => print!("{}", trace::pretty(&events)),
+        false => print!("{}", trace::page(&events)),
+    }
+    Ok(())
+}
+
+/// A run whose calls start while the model still speaks.
+async fn recorded() -> Result<Vec<TraceEvent>> {
+    let wait = Duration::from_millis;
+    let model = ScriptedProvider::new([
+        reply()
+            .pause(wait(120))
+            .text("Let me look.")
+            .call("search_orders", json!({"email": "a@b.com"}))
+            .call("read_policy", json!({"topic": "refunds"}))
+            .pause(wait(150))
+            .call("note", json!({"text": "asked about refunds", "api_token": "t-123456789"}))
+            .tokens(820, 64),
+        reply()
+            .pause(wait(60))
+            .text("I found two orders, and both can still be returned.")
+            .tokens(1010, 31),
+    ]);
+    let tools = [
+        tool("search_orders", SideEffect::Read, 84, "[order #1021, #1044]"),
+        tool("read_policy", SideEffect::Read, 210, "Thirty days, unopened."),
+        tool("note", SideEffect::Write, 40, "noted"),
+    ];
+    let agent = Agent::builder(model).tools(tools).build()?;
+    let reply = agent.run("What can I still return?").await?;
+    Ok(reply.trace().events().to_vec())
+}
+
+fn tool(name: &'static str, effect: SideEffect, millis: u64, said: &'static str) -> Tool {
+    let schema = json!({"type": "object", "properties": {}});
+    Tool::new(name, "Does its work.", schema, SideEffects::of(&[effect]), move |_, _| {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            Ok(said.into())
+        })
+    })
+}

@@ -1,0 +1,152 @@
+//! What the tokens of a request are made of.
+
+use serde::{Deserialize, Serialize};
+
+use super::Usage;
+use crate::{
+    message::{Block, Message, ToolContent},
+    tool::ToolSchema,
+};
+
+/// What the tokens of a request are made of.
+///
+/// Vendors count only the whole. The parts are estimated from the text: four letters of the Latin
+/// alphabet a token, two of its neighbours, one of others, and 1,500 a picture. Once the vendor
+/// has counted the whole, the parts are scaled so that they add up to it, and `measured` says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContextTokens {
+    /// The system prompt.
+    pub system: u64,
+    /// What the model is told of the tools.
+    pub tools: u64,
+    /// What was said, with calls and results.
+    pub history: u64,
+    /// Thinking that was kept and goes back to the model.
+    pub reasoning: u64,
+    /// Whether the vendor has counted the whole.
+    pub measured: bool,
+}
+
+impl ContextTokens {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let Self { system, tools, history, reasoning, measured: _ } = self;
+        system.saturating_add(*tools).saturating_add(*history).saturating_add(*reasoning)
+    }
+
+    /// The parts scaled to what the vendor has counted, if it has.
+    #[must_use]
+    pub fn measured(self, usage: &Usage) -> Self {
+        let (Some(whole), estimated) = (usage.input, self.total()) else { return self };
+        if estimated == 0 {
+            return Self { history: whole, measured: true, ..self };
+        }
+        let scaled = |part: u64| {
+            let share = u128::from(part) * u128::from(whole) / u128::from(estimated);
+            u64::try_from(share).unwrap_or(u64::MAX)
+        };
+        let (system, tools) = (scaled(self.system), scaled(self.tools));
+        let reasoning = scaled(self.reasoning);
+        // What rounding leaves over was said by somebody.
+        let history = whole.saturating_sub(system).saturating_sub(tools).saturating_sub(reasoning);
+        Self { system, tools, history, reasoning, measured: true }
+    }
+}
+
+/// Counts a conversation that grows, looking at each message once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ContextMeter {
+    counted: usize,
+    so_far: ContextTokens,
+}
+
+impl ContextMeter {
+    /// For requests with this system prompt and these tools.
+    pub(crate) fn new(system: Option<&str>, tools: &[ToolSchema]) -> Self {
+        let of_tool = |tool: &ToolSchema| {
+            tokens(&tool.name) + tokens(&tool.description) + tokens(&tool.input_schema.to_string())
+        };
+        let so_far = ContextTokens {
+            system: system.map(tokens).unwrap_or_default(),
+            tools: tools.iter().map(of_tool).sum(),
+            ..ContextTokens::default()
+        };
+        Self { counted: 0, so_far }
+    }
+
+    /// The estimate for a request with these messages, which begin with those counted before.
+    pub(crate) fn count(&mut self, messages: &[Message]) -> ContextTokens {
+        for message in messages.get(self.counted..).unwrap_or_default() {
+            for block in message.blocks() {
+                match block {
+                    Block::Reasoning(thought) => {
+                        let proof = thought.vendor().map(|data| tokens(data.json()));
+                        self.so_far.reasoning += tokens(thought.text()).max(proof.unwrap_or(0));
+                    }
+                    Block::Text(text) => self.so_far.history += tokens(text.text()),
+                    Block::Image(_) => self.so_far.history += PICTURE,
+                    Block::ToolCall(call) => {
+                        self.so_far.history += tokens(call.name()) + tokens(call.arguments());
+                    }
+                    Block::ToolResult(result) => {
+                        let parts = result.content().iter().map(|part| match part {
+                            ToolContent::Image { .. } => PICTURE,
+                            ToolContent::Text(text) => tokens(text),
+                            ToolContent::Json(value) => tokens(&value.to_string()),
+                        });
+                        self.so_far.history += parts.sum::<u64>();
+                    }
+                    Block::Vendor(data) => self.so_far.history += tokens(data.json()),
+                }
+            }
+        }
+        self.counted = messages.len();
+        self.so_far
+    }
+}
+
+/// What a picture costs, more or less, in the usual size.
+const PICTURE: u64 = 1500;
+
+/// A rough count of a text's tokens.
+fn tokens(text: &str) -> u64 {
+    let quarters: u64 = text
+        .chars()
+        .map(|c| match c.len_utf8() {
+            1 => 1,
+            2 => 2,
+            _ => 4,
+        })
+        .sum();
+    quarters.div_ceil(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ContextMeter, ContextTokens};
+    use crate::{
+        message::{Block, Message, ReasoningBlock},
+        provider::Usage,
+    };
+
+    #[test]
+    fn the_parts_are_estimated_and_then_scaled_to_what_was_counted() {
+        let thought = Block::Reasoning(ReasoningBlock::new("hm".repeat(40), None));
+        let said =
+            [Message::user("x".repeat(400)), Message::assistant([thought, Block::text("日本")])];
+        let mut meter = ContextMeter::new(Some("Be brief."), &[]);
+        let first = meter.count(&said[..1]);
+        let expected = ContextTokens { system: 3, history: 100, ..ContextTokens::default() };
+        assert_eq!(first, expected);
+        let second = meter.count(&said);
+        assert_eq!((second.reasoning, second.history, second.total()), (20, 102, 125));
+        assert_eq!(second.measured(&Usage::default()), second);
+
+        let counted = Usage { input: Some(251), ..Usage::default() };
+        let measured = second.measured(&counted);
+        assert!(measured.measured);
+        assert_eq!(measured.total(), 251, "the parts add up to the whole");
+        assert_eq!((measured.system, measured.reasoning), (6, 40));
+    }
+}

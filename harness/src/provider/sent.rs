@@ -1,0 +1,73 @@
+//! What was sent already, so that a long conversation is not written anew for each question.
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+
+use crate::message::Message;
+
+/// The messages of one conversation as they were last sent, in the bytes of the wire that sent
+/// them. A conversation only grows, so the next request writes only what is new.
+///
+/// It belongs to one conversation, and a provider finds it in the
+/// [`Request`](super::Request::with_sent). What does not fit any more (another wire, another
+/// conversation) is written anew.
+#[derive(Default)]
+pub struct Sent(Mutex<Option<Written>>);
+
+/// Messages that are written.
+pub(crate) struct Written {
+    /// Which wire wrote them, and how: the bytes are of use only where this is the same.
+    pub(crate) form: String,
+    /// How many messages they are.
+    pub(crate) count: usize,
+    /// The id of the last of them.
+    pub(crate) last: String,
+    /// Their bytes, in order.
+    pub(crate) pieces: Vec<Bytes>,
+}
+
+impl Sent {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gives the bytes back, as a conversation does that is idle. The next request writes them
+    /// anew.
+    pub fn forget(&self) {
+        self.replace(None);
+    }
+
+    /// How many bytes are held.
+    pub fn size(&self) -> usize {
+        let written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        written.iter().flat_map(|written| &written.pieces).map(Bytes::len).sum()
+    }
+
+    /// What is written already of these messages in this form. Whoever takes it keeps what it
+    /// becomes.
+    pub(crate) fn take(&self, form: &str, messages: &[Message]) -> Option<Written> {
+        let written = self.replace(None)?;
+        let last = written.count.checked_sub(1).and_then(|last| messages.get(last))?;
+        (written.form == form && written.last == last.id()).then_some(written)
+    }
+
+    pub(crate) fn keep(&self, written: Written) {
+        self.replace(Some(written));
+    }
+
+    fn replace(&self, by: Option<Written>) -> Option<Written> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *held, by)
+    }
+}
+
+impl fmt::Debug for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sent").field("size", &self.size()).finish()
+    }
+}

@@ -1,0 +1,187 @@
+//! Where failures come from when they come by chance: how often, of which kinds, from which seed.
+//! What they do is in `chaos_provider` and, for the loopback server, in `server/spoil`.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use super::Answer;
+
+/// A kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// One of the statuses 500, 502, 503, 504 and 529.
+    ServerError,
+    /// Status 429 that says nothing of when to come back.
+    RateLimit,
+    /// Status 429 that says when to come back.
+    RateLimitWithHint,
+    /// No connection, or one that is closed before anything is said.
+    Refused,
+    /// Silence before the first byte.
+    StallAtFirst,
+    /// Silence in the middle of the answer.
+    StallMidway,
+    /// The connection breaks in the middle of the answer, or the answer ends there as if it were
+    /// whole.
+    Cut,
+    /// Bytes that nobody meant to send.
+    Garbage,
+    /// An event that comes twice.
+    Duplicate,
+}
+
+impl Fault {
+    /// All kinds.
+    pub const ALL: [Self; 9] = [
+        Self::ServerError,
+        Self::RateLimit,
+        Self::RateLimitWithHint,
+        Self::Refused,
+        Self::StallAtFirst,
+        Self::StallMidway,
+        Self::Cut,
+        Self::Garbage,
+        Self::Duplicate,
+    ];
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ServerError => "5xx",
+            Self::RateLimit => "429",
+            Self::RateLimitWithHint => "429 with a hint",
+            Self::Refused => "refused",
+            Self::StallAtFirst => "stall at first",
+            Self::StallMidway => "stall midway",
+            Self::Cut => "cut",
+            Self::Garbage => "garbage",
+            Self::Duplicate => "duplicate",
+        })
+    }
+}
+
+/// Failures that come by chance, from a seed: the same questions in the same order fail in the
+/// same way. A clone draws from the same source and counts into the same tally.
+///
+/// Around a provider it makes a [`ChaosProvider`](super::ChaosProvider); inside a
+/// [`LoopbackServer`](super::LoopbackServer) it spoils the answers on their way to the socket:
+///
+/// ```
+/// use harness::testing::{Chaos, Fault, LoopbackServer, anthropic};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let chaos = Chaos::seeded(7).rate(0.2).only([Fault::Cut, Fault::ServerError]);
+/// let faults = chaos.clone();
+/// let server =
+///     LoopbackServer::answering(move |_| faults.spoil(anthropic::body().text("Hello"))).await?;
+/// // .. let many ask ..
+/// println!("{:?}", chaos.injected());
+/// # drop(server);
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Chaos(Arc<Mutex<State>>);
+
+struct State {
+    random: fastrand::Rng,
+    rate: f64,
+    kinds: Vec<Fault>,
+    hint: Duration,
+    asked: u64,
+    injected: BTreeMap<Fault, u64>,
+}
+
+impl Chaos {
+    /// Failures of all kinds, in a fifth of the answers.
+    pub fn seeded(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            random: fastrand::Rng::with_seed(seed),
+            rate: 0.2,
+            kinds: Fault::ALL.to_vec(),
+            hint: Duration::from_secs(1),
+            asked: 0,
+            injected: BTreeMap::new(),
+        })))
+    }
+
+    /// Sets how many of the answers fail: 0 is none, 1 is all.
+    #[must_use]
+    pub fn rate(self, rate: f64) -> Self {
+        self.state().rate = rate;
+        self
+    }
+
+    /// Leaves only these kinds; one that is named twice comes twice as often.
+    #[must_use]
+    pub fn only(self, kinds: impl IntoIterator<Item = Fault>) -> Self {
+        self.state().kinds = kinds.into_iter().collect();
+        self
+    }
+
+    /// Sets when a refusal with a hint says to come back; 1 s unless set.
+    #[must_use]
+    pub fn hint(self, wait: Duration) -> Self {
+        self.state().hint = wait;
+        self
+    }
+
+    /// How many failures there have been, by kind.
+    pub fn injected(&self) -> BTreeMap<Fault, u64> {
+        self.state().injected.clone()
+    }
+
+    /// How many answers there have been, spoiled or not.
+    pub fn asked(&self) -> u64 {
+        self.state().asked
+    }
+
+    /// Makes one of the answers fail, or leaves it as it is: the chaos mode of the
+    /// [`LoopbackServer`](super::LoopbackServer).
+    pub fn spoil(&self, answer: impl Into<Answer>) -> Answer {
+        let answer = answer.into();
+        match self.draw() {
+            Some((fault, mut random)) => answer.spoiled(fault, self.wait(), &mut random),
+            None => answer,
+        }
+    }
+
+    /// What happens to the next answer, and the chance that decides the rest of it.
+    pub(super) fn draw(&self) -> Option<(Fault, fastrand::Rng)> {
+        let mut state = self.state();
+        state.asked += 1;
+        if state.random.f64() >= state.rate {
+            return None;
+        }
+        let State { random, kinds, .. } = &mut *state;
+        let fault = *random.choice(kinds.iter())?;
+        *state.injected.entry(fault).or_default() += 1;
+        Some((fault, state.random.fork()))
+    }
+
+    pub(super) fn wait(&self) -> Duration {
+        self.state().hint
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Chaos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("Chaos")
+            .field("rate", &state.rate)
+            .field("kinds", &state.kinds)
+            .field("asked", &state.asked)
+            .field("injected", &state.injected)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,162 @@
+//! A provider that fails by chance, without a socket.
+
+use std::{fmt, time::Duration};
+
+use futures_util::StreamExt as _;
+
+use super::{Chaos, Fault};
+use crate::{
+    error::{Error, ErrorKind},
+    provider::{EventStream, Provider, Request, Speaker, StreamEvent, speak},
+};
+
+/// Statuses with which a server says that it is not well.
+pub(super) const SERVER_ERRORS: [u16; 5] = [500, 502, 503, 504, 529];
+
+/// How long a silence lasts until the clock of a real provider would run out, unless set.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// A provider around a provider that fails by chance, as a network does.
+///
+/// ```
+/// use harness::{
+///     Agent,
+///     policy::{RetryPolicy, RetryProvider},
+///     testing::{Chaos, ChaosProvider, Fault, ScriptedProvider, reply},
+/// };
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?
+/// # .block_on(async {
+/// let model = ScriptedProvider::answering(|_| reply().text("Here I am."));
+/// let chaos = Chaos::seeded(7).rate(0.5).only([Fault::ServerError, Fault::StallAtFirst]);
+/// let provider = RetryProvider::new(
+///     ChaosProvider::new(model, chaos.clone()),
+///     RetryPolicy { attempts: 20, ..RetryPolicy::default() },
+/// );
+/// let agent = Agent::builder(provider).build()?;
+/// for _ in 0..20 {
+///     assert_eq!(agent.run("Are you there?").await?.text(), "Here I am.");
+/// }
+/// assert_eq!(chaos.asked() - chaos.injected().values().sum::<u64>(), 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ChaosProvider<P> {
+    inner: P,
+    chaos: Chaos,
+    silence: Duration,
+}
+
+impl<P: Provider> ChaosProvider<P> {
+    /// A provider that asks this one, with these failures.
+    pub fn new(inner: P, chaos: Chaos) -> Self {
+        Self { inner, chaos, silence: SILENCE }
+    }
+
+    /// Sets how long a silence lasts before it ends as a clock that ran out; 30 s unless set.
+    #[must_use]
+    pub fn silence(mut self, time: Duration) -> Self {
+        self.silence = time;
+        self
+    }
+
+    /// The failure of a call that does not come to its first event.
+    async fn refusal(&self, fault: Fault, random: &mut fastrand::Rng) -> Option<Error> {
+        let api = |status| Error::new(ErrorKind::Api, "chaos").with_status(status);
+        match fault {
+            Fault::ServerError => {
+                Some(api(random.choice(SERVER_ERRORS).unwrap_or(500)).with_code("api_error"))
+            }
+            Fault::RateLimit => Some(api(429).with_code("rate_limit_error")),
+            Fault::RateLimitWithHint => {
+                Some(api(429).with_code("rate_limit_error").with_retry_after(self.chaos.wait()))
+            }
+            Fault::Refused => Some(Error::new(ErrorKind::Connect, "the connection was refused")),
+            Fault::StallAtFirst => Some(self.silent("the server said nothing").await),
+            Fault::StallMidway | Fault::Cut | Fault::Garbage | Fault::Duplicate => None,
+        }
+    }
+
+    async fn silent(&self, words: &str) -> Error {
+        tokio::time::sleep(self.silence).await;
+        Error::new(ErrorKind::Timeout, format!("{words} for {:?}", self.silence))
+    }
+
+    /// Says so many events, and fails then; if there are fewer, before the last one.
+    async fn begin(
+        &self,
+        mut stream: EventStream<'_>,
+        fault: Fault,
+        mut events: usize,
+        speaker: &Speaker,
+    ) {
+        while let Some(item) = stream.next().await {
+            let last = matches!(item, Ok(StreamEvent::Completed { .. }) | Err(_));
+            if events > 0 && !last {
+                events -= 1;
+                speaker.say(item).await;
+                continue;
+            }
+            let failure = match fault {
+                Fault::Duplicate => {
+                    if let Ok(event) = &item {
+                        speaker.say(Ok(event.clone())).await;
+                    }
+                    speaker.say(item).await;
+                    break;
+                }
+                Fault::Garbage => Error::new(ErrorKind::Protocol, "an event cannot be understood"),
+                Fault::StallMidway => self.silent("the answer stopped coming: no event").await,
+                Fault::Cut
+                | Fault::ServerError
+                | Fault::RateLimit
+                | Fault::RateLimitWithHint
+                | Fault::Refused
+                | Fault::StallAtFirst => {
+                    Error::new(ErrorKind::Interrupted, "the connection broke in the middle")
+                }
+            };
+            return speaker.say(Err(failure)).await;
+        }
+        while let Some(item) = stream.next().await {
+            speaker.say(item).await;
+        }
+    }
+}
+
+impl<P: Provider> Provider for ChaosProvider<P> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn model(&self) -> &str {
+        self.inner.model()
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        speak(move |speaker| async move {
+            let mut stream = self.inner.stream(request);
+            let Some((fault, mut random)) = self.chaos.draw() else {
+                while let Some(item) = stream.next().await {
+                    speaker.say(item).await;
+                }
+                return;
+            };
+            match self.refusal(fault, &mut random).await {
+                Some(error) => speaker.say(Err(error)).await,
+                None => self.begin(stream, fault, random.usize(..8), &speaker).await,
+            }
+        })
+    }
+}
+
+impl<P: Provider> fmt::Debug for ChaosProvider<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChaosProvider")
+            .field("provider", &self.inner.name())
+            .field("model", &self.inner.model())
+            .field("chaos", &self.chaos)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,256 @@
+//! Writes the trace of one run, as the loop tells what happens.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use super::{Happened, RunTrace, SCHEMA, Secrets, Trace, TraceEvent, TracedCall};
+use crate::{
+    journal::{Decision, Entry},
+    message::{Block, Message, ToolCall, ToolContent, ToolResult},
+    policy::Warning,
+    provider::ContextTokens,
+};
+
+/// Who is asked in a run, and with which tools.
+pub(crate) struct Cast<'a> {
+    pub(crate) provider: &'a str,
+    pub(crate) model: &'a str,
+    pub(crate) tools: Vec<String>,
+}
+
+/// Writes the trace of one run.
+pub(crate) struct Tracer {
+    trace: Trace,
+    secrets: Secrets,
+    run: String,
+    events: Arc<Vec<TraceEvent>>,
+    turn: u32,
+    context: ContextTokens,
+    /// How long calls ran whose results come next.
+    ran: HashMap<String, Duration>,
+    /// The tools of calls.
+    tools: HashMap<String, String>,
+}
+
+impl Tracer {
+    pub(crate) fn new(trace: &Trace) -> Self {
+        Self {
+            secrets: trace.secrets.clone(),
+            trace: trace.clone(),
+            run: String::new(),
+            events: Arc::default(),
+            turn: 0,
+            context: ContextTokens::default(),
+            ran: HashMap::new(),
+            tools: HashMap::new(),
+        }
+    }
+
+    /// What was traced of the run.
+    pub(crate) fn run(&self) -> RunTrace {
+        RunTrace(Arc::clone(&self.events))
+    }
+
+    /// A run begins.
+    pub(crate) fn begin(&mut self, cast: Cast<'_>, said: Option<&Message>) {
+        if !self.trace.on {
+            return;
+        }
+        *self = Self::new(&self.trace);
+        self.run = format!("run_{:016x}", fastrand::u64(..));
+        let Cast { provider, model, tools } = cast;
+        let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let said = said.map(|said| self.secrets.hide(&said.text(), None));
+        self.write(Happened::RunStarted {
+            unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            tools,
+            said,
+        });
+    }
+
+    /// The model is asked.
+    pub(crate) fn turn(&mut self, turn: u32) {
+        self.turn = turn;
+        self.write(Happened::TurnStarted { turn });
+    }
+
+    /// The first event of the answer came.
+    pub(crate) fn answer_began(&mut self) {
+        self.write(Happened::AnswerBegan { turn: self.turn });
+    }
+
+    /// What the tokens are made of that the answer which comes next was asked with.
+    pub(crate) fn context(&mut self, context: ContextTokens) {
+        self.context = context;
+    }
+
+    /// A call begins.
+    pub(crate) fn call(&mut self, call: &ToolCall, early: bool) {
+        if !self.trace.on {
+            return;
+        }
+        let TracedCall { call, tool, arguments } = self.traced(call);
+        self.write(Happened::CallStarted { call, tool, arguments, early });
+    }
+
+    /// A call that began early was not wanted in the end.
+    pub(crate) fn dropped(&mut self, call: &ToolCall) {
+        self.write(Happened::CallDropped { call: call.id().to_owned() });
+    }
+
+    /// A tool says how far it has come.
+    pub(crate) fn progress(&mut self, call: &str, message: &str) {
+        if !self.trace.on {
+            return;
+        }
+        let message = self.secrets.hide(message, self.tools.get(call).map(String::as_str));
+        self.write(Happened::CallProgressed { call: call.to_owned(), message });
+    }
+
+    /// How long a call ran whose result comes next.
+    pub(crate) fn ran(&mut self, call: &ToolCall, elapsed: Duration) {
+        self.ran.insert(call.id().to_owned(), elapsed);
+    }
+
+    /// The provider is asked again.
+    pub(crate) fn retry(&mut self, attempt: u32, of: u32, wait: Duration, cause: &str) {
+        let (wait_us, cause) = (micros(wait), self.secrets.hide(cause, None));
+        self.write(Happened::Retried { attempt, of, wait_us, cause });
+    }
+
+    /// Another provider is asked.
+    pub(crate) fn fall_back(&mut self, from: &str, to: &str, cause: &str) {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let cause = self.secrets.hide(cause, None);
+        self.write(Happened::FellBack { from, to, cause });
+    }
+
+    /// The answer begins again.
+    pub(crate) fn discarded(&mut self, cause: &str) {
+        let cause = self.secrets.hide(cause, None);
+        self.write(Happened::Discarded { cause });
+    }
+
+    /// The program was warned.
+    pub(crate) fn warning(&mut self, warning: &Warning) {
+        self.write(match warning.clone() {
+            Warning::Near(reached) => {
+                Happened::LimitNear { limit: reached.limit, detail: reached.detail }
+            }
+            Warning::Unknown(reached) => {
+                Happened::LimitUnknown { limit: reached.limit, detail: reached.detail }
+            }
+        });
+    }
+
+    /// A fact was written down.
+    pub(crate) fn fact(&mut self, entry: &Entry) {
+        if !self.trace.on {
+            return;
+        }
+        let what = match entry {
+            Entry::ModelReplied { message, stop, usage, provider, model } => {
+                let (text, reasoning, calls) = self.said(message.as_ref());
+                Happened::ModelReplied {
+                    turn: self.turn,
+                    text,
+                    reasoning,
+                    calls,
+                    stop: *stop,
+                    usage: *usage,
+                    context: self.context,
+                    provider: provider.clone(),
+                    model: model.clone(),
+                }
+            }
+            Entry::Interrupted { message, usage, cause } => {
+                let (text, _, calls) = self.said(message.as_ref());
+                let cause = match serde_json::to_string(cause) {
+                    // Hides what is secret in the words of the cause.
+                    Ok(json) => serde_json::from_str(&self.secrets.hide(&json, None)),
+                    Err(err) => Err(err),
+                }
+                .unwrap_or_else(|_| cause.clone());
+                Happened::Interrupted { cause, text, calls, usage: *usage }
+            }
+            Entry::CallDecided { call, decision } => {
+                let (side_effects, denied) = match decision {
+                    Decision::Allow { side_effects } => (Some(*side_effects), None),
+                    Decision::Deny { reason } => (None, Some(self.secrets.hide(reason, None))),
+                };
+                Happened::CallDecided { call: call.clone(), side_effects, denied }
+            }
+            Entry::CallFinished { result } => self.finished(result),
+            // The run's beginning is told with who is asked, the call's where it really begins.
+            Entry::Given { .. }
+            | Entry::UserSaid { .. }
+            | Entry::Resumed { .. }
+            | Entry::CallStarted { .. } => return,
+        };
+        self.write(what);
+    }
+
+    /// The run is over.
+    pub(crate) fn end(&mut self, ended: Happened) {
+        self.write(ended);
+    }
+
+    fn finished(&mut self, result: &ToolResult) -> Happened {
+        let is_image = |part: &&ToolContent| matches!(part, ToolContent::Image { .. });
+        let tool = self.tools.get(result.call_id()).map(String::as_str);
+        Happened::CallFinished {
+            call: result.call_id().to_owned(),
+            outcome: result.outcome(),
+            text: self.secrets.hide(&result.to_text(), tool),
+            images: result.content().iter().filter(is_image).count(),
+            ran_us: self.ran.remove(result.call_id()).map(micros),
+        }
+    }
+
+    fn said(&mut self, message: Option<&Message>) -> (String, String, Vec<TracedCall>) {
+        let Some(message) = message else { return Default::default() };
+        let reasoning: Vec<&str> = message
+            .blocks()
+            .iter()
+            .filter_map(|block| match block {
+                Block::Reasoning(reasoning) => Some(reasoning.text()),
+                _ => None,
+            })
+            .collect();
+        let calls: Vec<TracedCall> = message.calls().map(|call| self.traced(call)).collect();
+        let text = self.secrets.hide(&message.text(), None);
+        (text, self.secrets.hide(&reasoning.join("\n"), None), calls)
+    }
+
+    fn traced(&mut self, call: &ToolCall) -> TracedCall {
+        self.tools.insert(call.id().to_owned(), call.name().to_owned());
+        TracedCall {
+            call: call.id().to_owned(),
+            tool: call.name().to_owned(),
+            arguments: self.secrets.hide(call.arguments(), Some(call.name())),
+        }
+    }
+
+    fn write(&mut self, what: Happened) {
+        if !self.trace.on {
+            return;
+        }
+        let event = TraceEvent {
+            v: SCHEMA,
+            run: self.run.clone(),
+            at_us: micros(self.trace.began.elapsed()),
+            what,
+        };
+        self.trace.write(&event);
+        Arc::make_mut(&mut self.events).push(event);
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,90 @@
+//! The body of a request, in pieces: most of a long conversation was written before.
+
+use bytes::Bytes;
+
+use super::json::Body;
+use crate::{
+    error::{Error, ErrorKind},
+    message::Message,
+    provider::{Request, Written},
+};
+
+/// Pieces below this size grow; above it a new one begins.
+const PIECE: usize = 64 * 1024;
+
+/// The body of a request.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    pieces: Vec<Bytes>,
+}
+
+impl Encoded {
+    /// How many bytes it is.
+    pub fn size(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+
+    /// Its bytes in order, in pieces that share what they can with earlier requests.
+    pub fn into_pieces(self) -> Vec<Bytes> {
+        self.pieces
+    }
+
+    /// Its bytes in one piece.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.pieces.concat()
+    }
+}
+
+/// Ends a body with the conversation, which is the member `name`. `leading` is what comes before
+/// the first message, and `form` says all that the bytes of a message depend on beside the
+/// message.
+///
+/// # Errors
+/// Fails if nothing of the conversation can be sent.
+pub(super) fn conversation(
+    body: Body<'_>,
+    name: &str,
+    leading: &[u8],
+    form: &str,
+    request: &Request<'_>,
+    write: impl Fn(&mut Vec<u8>, &Message),
+) -> Result<Encoded, Error> {
+    let messages = request.messages();
+    let known = request.sent().and_then(|sent| sent.take(form, messages));
+    let (count, mut pieces) = known.map_or((0, Vec::new()), |known| (known.count, known.pieces));
+    let mut new = match pieces.last() {
+        Some(last) if last.len() < PIECE => {
+            let last = last.to_vec();
+            pieces.pop();
+            last
+        }
+        _ => Vec::new(),
+    };
+    // What is written separates itself from what stands before it.
+    let first = leading.is_empty() && pieces.is_empty() && new.is_empty();
+    let lead = if first || !new.is_empty() { 0 } else { 1 };
+    if lead == 1 {
+        new.push(b',');
+    }
+    for message in messages.get(count..).unwrap_or_default() {
+        write(&mut new, message);
+    }
+    if new.len() > lead {
+        pieces.push(Bytes::from(new));
+    }
+    if pieces.is_empty() {
+        return Err(Error::new(
+            ErrorKind::Transcript,
+            "there is nothing to send: no message has a word in it",
+        ));
+    }
+    if let (Some(sent), Some(last)) = (request.sent(), messages.last()) {
+        let (form, last) = (form.to_owned(), last.id().to_owned());
+        sent.keep(Written { form, count: messages.len(), last, pieces: pieces.clone() });
+    }
+    let mut head = body.finish(name);
+    head.extend_from_slice(leading);
+    pieces.insert(0, Bytes::from(head));
+    pieces.push(Bytes::from_static(b"]}"));
+    Ok(Encoded { pieces })
+}

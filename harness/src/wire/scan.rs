@@ -1,0 +1,135 @@
+//! Finds the members of a JSON object without reading them: nearly all events of a stream are
+//! one kind of delta, of which one or two members matter. Each byte is looked at once.
+//!
+//! Where anything is unusual it gives up, and the event is read in full. What it finds in valid
+//! JSON is right; that the JSON is valid it does not check.
+
+use std::borrow::Cow;
+
+use memchr::memchr2;
+
+/// Walks over the object at the beginning of `json`. `each` is given the name of a member and
+/// all that follows, beginning with its value, and says how long the value is: see [`skip`] and
+/// [`value`]. Returns how long the object is, or nothing if somebody gave up.
+pub(super) fn object<'a>(
+    json: &'a str,
+    mut each: impl FnMut(&'a str, &'a str) -> Option<usize>,
+) -> Option<usize> {
+    let bytes = json.as_bytes();
+    let mut at = expect(bytes, 0, b'{')?;
+    loop {
+        let start = expect(bytes, after_space(bytes, at), b'"')?;
+        // A name with an escape in it is none of those that matter, and may be one in disguise.
+        let length = bytes.get(start..)?.iter().position(|b| matches!(b, b'"' | b'\\'))?;
+        let end = start.checked_add(length)?;
+        at = expect(bytes, end, b'"')?;
+        at = after_space(bytes, expect(bytes, after_space(bytes, at), b':')?);
+        at = at.checked_add(each(json.get(start..end)?, json.get(at..)?)?)?;
+        at = after_space(bytes, at);
+        match bytes.get(at)? {
+            b',' => at = at.checked_add(1)?,
+            b'}' => return at.checked_add(1),
+            _ => return None,
+        }
+    }
+}
+
+/// The same for a list that holds one object and nothing else.
+pub(super) fn only<'a>(
+    json: &'a str,
+    each: impl FnMut(&'a str, &'a str) -> Option<usize>,
+) -> Option<usize> {
+    let bytes = json.as_bytes();
+    let start = after_space(bytes, expect(bytes, 0, b'[')?);
+    let end = start.checked_add(object(json.get(start..)?, each)?)?;
+    expect(bytes, after_space(bytes, end), b']')
+}
+
+/// Whether nothing but white space follows.
+pub(super) fn is_over(json: &str, at: usize) -> bool {
+    json.as_bytes().get(at..).is_some_and(|rest| rest.iter().all(u8::is_ascii_whitespace))
+}
+
+/// How long the value at the beginning of `json` is.
+pub(super) fn skip(json: &str) -> Option<usize> {
+    let bytes = json.as_bytes();
+    match bytes.first()? {
+        b'"' => string_end(bytes, 0),
+        b'{' | b'[' => nested_end(bytes),
+        _ => {
+            let is_end = |b: &u8| matches!(b, b',' | b'}' | b']') || b.is_ascii_whitespace();
+            bytes.iter().position(is_end).filter(|length| *length > 0)
+        }
+    }
+}
+
+/// Keeps the value at the beginning of `json`, and says how long it is.
+pub(super) fn value<'a>(json: &'a str, kept: &mut &'a str) -> Option<usize> {
+    let length = skip(json)?;
+    *kept = json.get(..length)?;
+    Some(length)
+}
+
+/// How long the value at the beginning of `json` is, if it is `null`.
+pub(super) fn null(json: &str) -> Option<usize> {
+    json.starts_with("null").then_some(4)
+}
+
+/// The text of a value that is a string; nothing if it is something else.
+pub(super) fn text(json: &str) -> Option<Cow<'_, str>> {
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    match memchr::memchr(b'\\', inner.as_bytes()) {
+        None => Some(Cow::Borrowed(inner)),
+        Some(_) => serde_json::from_str(json).ok().map(Cow::Owned),
+    }
+}
+
+fn expect(bytes: &[u8], at: usize, byte: u8) -> Option<usize> {
+    (*bytes.get(at)? == byte).then(|| at.saturating_add(1))
+}
+
+fn after_space(bytes: &[u8], mut at: usize) -> usize {
+    while bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
+        at = at.saturating_add(1);
+    }
+    at
+}
+
+/// The place after the string that begins here.
+fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut at = at.checked_add(1)?;
+    loop {
+        let rest = bytes.get(at..)?;
+        // Most strings of an event are ids and words: shorter than a search is worth.
+        let short = rest.iter().take(16).position(|b| matches!(b, b'"' | b'\\'));
+        at = match short {
+            Some(found) => at.checked_add(found)?,
+            None => at.checked_add(memchr2(b'"', b'\\', rest)?)?,
+        };
+        match bytes.get(at)? {
+            b'"' => return at.checked_add(1),
+            _ => at = at.checked_add(2)?,
+        }
+    }
+}
+
+/// The place after the object or list that begins `bytes`.
+fn nested_end(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0_usize;
+    let mut depth = 0_usize;
+    loop {
+        match bytes.get(at)? {
+            b'"' => {
+                at = string_end(bytes, at)?;
+                continue;
+            }
+            b'{' | b'[' => depth = depth.checked_add(1)?,
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        at = at.checked_add(1)?;
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! The examples in a real terminal: keys in, screen out.
+//!
+//! The terminal is tmux, because it keeps a screen: a bare pseudo-terminal gives the bytes with
+//! which an editor of lines redraws itself, and needs an emulator on top to be read. Where there
+//! is no tmux, or the examples were not built, these tests say so and pass. They wait for what is
+//! on the screen, a bounded number of looks long, and never for time to pass.
+
+use std::{
+    fmt::Display,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use harness::{
+    CallOutcome, Message, Role, Transcript,
+    testing::{Answer, ClosedBy, LoopbackServer, Point, anthropic},
+};
+
+use crate::{process, transcript::obeys};
+
+/// How often a screen is looked at before a test gives up, and the breath between two looks.
+const LOOKS: u32 = 600;
+const BREATH: Duration = Duration::from_millis(50);
+
+/// A terminal in which an example runs.
+struct Terminal {
+    socket: String,
+    folder: tempfile::TempDir,
+}
+
+impl Terminal {
+    /// Starts an example with these variables and arguments, in a folder of its own; or says why
+    /// not.
+    fn start(example: &str, environment: &[&str], arguments: &str) -> Option<Self> {
+        static TERMINALS: AtomicU32 = AtomicU32::new(0);
+        let program = built(example)?;
+        if Command::new("tmux").arg("-V").output().is_err() {
+            println!("skipped: there is no tmux");
+            return None;
+        }
+        let number = TERMINALS.fetch_add(1, Ordering::Relaxed);
+        let socket = format!("harness-{}-{number}", std::process::id());
+        let terminal = Self { socket, folder: tempfile::tempdir().expect("a folder") };
+        terminal.begin(&program, environment, arguments);
+        Some(terminal)
+    }
+
+    /// Starts a program in the terminal, which stays when the program has ended.
+    fn begin(&self, program: &Path, environment: &[&str], arguments: &str) {
+        let run = format!(
+            "env -u PROVIDER {} {} {arguments}; echo \"exit code $?\"; stty -a; exec sleep 600",
+            environment.join(" "),
+            program.display(),
+        );
+        let folder = self.folder.path().display().to_string();
+        let size = ["-x", "160", "-y", "60"];
+        let started = self
+            .command(&["new-session", "-d", "-s", "main", "-c", &folder])
+            .args(size)
+            .arg(run)
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null())
+            .output();
+        done(started, "tmux starts");
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut tmux = Command::new("tmux");
+        tmux.args(["-u", "-L", &self.socket, "-f", "/dev/null"]).args(arguments);
+        tmux
+    }
+
+    /// Presses keys: text as it is, or names such as `Enter` and `C-c`.
+    fn press(&self, keys: &[&str]) {
+        let pressed = self.command(&["send-keys", "-t", "main"]).args(keys).output();
+        done(pressed, "keys are pressed");
+    }
+
+    /// Types a line and sends it.
+    fn say(&self, line: &str) {
+        let typed = self.command(&["send-keys", "-t", "main", "-l", line]).output();
+        done(typed, "a line is typed");
+        self.press(&["Enter"]);
+    }
+
+    /// All that was shown so far, lines that the screen has broken joined again.
+    fn screen(&self) -> String {
+        let shown = self.command(&["capture-pane", "-p", "-J", "-S", "-2000", "-t", "main"]);
+        done({ shown }.output(), "the screen is read").trim_end().to_owned()
+    }
+
+    /// Looks at the screen until it is as wanted.
+    fn wait(&self, what: impl Display, wanted: impl Fn(&str) -> bool) -> String {
+        for _ in 0..LOOKS {
+            let screen = self.screen();
+            if wanted(&screen) {
+                return screen;
+            }
+            std::thread::sleep(BREATH);
+        }
+        panic!("waited for {what}; the screen:\n{}", self.screen());
+    }
+
+    fn wait_for(&self, text: &str) -> String {
+        self.wait(format!("{text:?}"), |screen| screen.contains(text))
+    }
+
+    /// Waits for a text, so many times on the screen, and the empty prompt below it.
+    fn prompt_after(&self, text: &str, times: usize) -> String {
+        self.wait(format!("{times} times {text:?}, and the prompt"), |screen| {
+            screen.matches(text).count() >= times && screen.ends_with("\n>")
+        })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The conversation that was saved in a file, which obeys its law.
+    fn saved(&self, name: &str) -> Transcript {
+        let text = fs::read_to_string(self.file(name)).expect("a saved conversation");
+        let transcript: Transcript = serde_json::from_str(&text).expect("a lawful one");
+        obeys(transcript.sendable().expect("one that can be sent"));
+        transcript
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // The server of this terminal alone.
+        let _ = self.command(&["kill-server"]).output();
+    }
+}
+
+fn done(output: std::io::Result<Output>, what: &str) -> String {
+    let output = output.unwrap_or_else(|err| panic!("{what}: {err}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The built example, if it was built beside this test.
+fn built(example: &str) -> Option<PathBuf> {
+    let test = std::env::current_exe().expect("this test has a path");
+    let path = test.parent()?.parent()?.join("examples").join(example);
+    if !path.exists() {
+        println!("skipped: {} was not built", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+fn result_of<'t>(transcript: &'t Transcript, command: &str) -> &'t harness::ToolResult {
+    let messages = transcript.messages();
+    let mut calls = messages.iter().flat_map(Message::calls);
+    let call = calls.find(|call| call.arguments().contains(command)).expect("the call");
+    let mut results = messages.iter().flat_map(Message::results);
+    results.find(|result| result.call_id() == call.id()).expect("its result")
+}
+
+#[test]
+fn a_chat_answers_counts_saves_quits_and_goes_on() {
+    let Some(terminal) = Terminal::start("repl", &[], "") else { return };
+    terminal.prompt_after("/help tells more.", 1);
+    terminal.say("My favourite number is 42.");
+    terminal.prompt_after("I will remember it: 42.", 1);
+    terminal.say("What is it times 17, minus 100?");
+    let screen = terminal.prompt_after("42 * 17 - 100 = 614", 1);
+    let lines: Vec<&str> = screen.lines().collect();
+    assert!(lines.contains(&"⚙ calc({\"expression\":\"42 * 17 - 100\"})"), "{screen}");
+    assert!(lines.contains(&"→ 614"), "{screen}");
+    let told = |line: &&&str| line.contains(" tokens in, ") && line.ends_with(" s)");
+    assert_eq!(lines.iter().filter(told).count(), 2, "tokens and time after each turn: {screen}");
+
+    terminal.say("/tools");
+    let screen = terminal.prompt_after("bash (read, write, network, mutate, asks first): ", 1);
+    for tool in ["calc (none): ", "read_file (read): ", "write_file (write): "] {
+        assert!(screen.contains(tool), "{tool}: {screen}");
+    }
+    terminal.say("/usage");
+    terminal.prompt_after("6 messages, ", 1);
+    terminal.say("/sav x");
+    terminal.prompt_after("`/sav x` is no command; `/help` lists them", 1);
+    terminal.say("/save no/such/folder/x.json");
+    terminal.prompt_after("`no/such/folder/x.json` was not written: ", 1);
+    terminal.say("/save chat.json");
+    terminal.prompt_after("saved 6 messages", 1);
+    assert_eq!(terminal.saved("chat.json").messages().len(), 6);
+    // The history: the last thing said to the model, five lines up.
+    terminal.press(&["Up", "Up", "Up", "Up", "Up", "Up", "Enter"]);
+    terminal.prompt_after("42 * 17 - 100 = 614", 2);
+    terminal.press(&["C-d"]);
+    terminal.wait_for("exit code 0");
+
+    let Some(again) = Terminal::start("repl", &[], "--resume chat.json; true") else { return };
+    again.wait_for("exit code 0");
+    assert!(again.screen().contains("`chat.json` is not read"), "{}", again.screen());
+    let saved = terminal.file("chat.json");
+    let resume = format!("--resume {}", saved.display());
+    let Some(again) = Terminal::start("repl", &[], &resume) else { return };
+    again.prompt_after("goes on after 6 messages.", 1);
+    again.say("Which was my favourite number?");
+    again.prompt_after("Your favourite number is 42.", 1);
+    again.say("/quit");
+    again.wait_for("exit code 0");
+}
+
+#[test]
+fn ctrl_c_stops_the_turn_and_a_second_one_at_the_prompt_quits() {
+    let Some(terminal) = Terminal::start("repl", &[], "") else { return };
+    terminal.prompt_after("/help tells more.", 1);
+    terminal.say("What is 17 * 23 - 100? Then count to 1000.");
+    terminal.wait_for(" 20 ");
+    terminal.press(&["C-c"]);
+    let screen = terminal.prompt_after("■ interrupted", 1);
+    println!("{screen}");
+    assert!(
+        screen.contains("calc({\"expression\":\"17 * 23 - 100\"}): ran to its end"),
+        "{screen}"
+    );
+
+    terminal.say("/save stopped.json");
+    terminal.prompt_after("saved 4 messages", 1);
+    let transcript = terminal.saved("stopped.json");
+    let roles: Vec<Role> = transcript.messages().iter().map(Message::role).collect();
+    assert_eq!(roles, [Role::User, Role::Assistant, Role::Tool, Role::Assistant]);
+    let result = transcript.messages()[2].results().next().expect("a result");
+    assert_eq!((result.outcome(), result.to_text().as_str()), (CallOutcome::Succeeded, "291"));
+    let kept = transcript.messages()[3].text();
+    let words = kept.strip_suffix("[interrupted]").expect("the mark").trim_end();
+    assert!(words.starts_with("17 * 23 - 100 = 291\n1 2 3"), "{words}");
+    let shown = screen.split("17 * 23 - 100 = 291\n").nth(1).expect("the words");
+    let shown = shown.split("^C").next().expect("the words before the stop").trim_end();
+    assert_eq!(words, format!("17 * 23 - 100 = 291\n{shown}"), "what was shown is kept");
+
+    // The conversation goes on.
+    terminal.say("What is 2 + 3?");
+    terminal.prompt_after("2 + 3 = 5", 1);
+    terminal.press(&["C-c"]);
+    terminal.prompt_after("(Ctrl-C again quits)", 1);
+    terminal.press(&["C-c", "C-c"]);
+    terminal.wait_for("exit code 0");
+}
+
+#[test]
+fn a_command_runs_when_the_person_says_so() {
+    let Some(terminal) = Terminal::start("repl", &[], "") else { return };
+    terminal.prompt_after("/help tells more.", 1);
+    let question = "[a]lways this tool:";
+    let asked = |times: usize| {
+        terminal.wait(format!("question {times}"), |screen| {
+            screen.matches(question).count() == times && screen.ends_with(question)
+        })
+    };
+    let ran = || fs::read_to_string(terminal.file("ran")).unwrap_or_default();
+
+    // What was typed before the question is no answer to it.
+    terminal.say("Count to 60 and run `echo typed-ahead >> ran`");
+    terminal.wait_for(" 5 ");
+    terminal.say("y");
+    terminal.wait_for(" 50 ");
+    asked(1);
+    assert_eq!(ran(), "");
+    terminal.say("n");
+    terminal.prompt_after("✗ bash: the person at the terminal said no", 1);
+    assert_eq!(ran(), "");
+
+    terminal.say("Run `echo yes >> ran`");
+    asked(2);
+    terminal.say("what?");
+    asked(3);
+    terminal.say("y");
+    terminal.prompt_after("exit status: 0", 2);
+    assert_eq!(ran(), "yes\n");
+
+    // A question that is taken back eats no key of what follows.
+    terminal.say("Run `echo interrupted >> ran`");
+    asked(4);
+    terminal.press(&["C-c"]);
+    terminal.say("What is 2 + 3?");
+    let screen = terminal.prompt_after("2 + 3 = 5", 1);
+    let truth = "bash({\"command\":\"echo interrupted >> ran\"}): did not start";
+    assert!(screen.contains(truth), "{screen}");
+
+    terminal.say("Run `echo always >> ran` and `echo too >> ran`");
+    asked(5);
+    terminal.say("a");
+    terminal.prompt_after("s)\n>", 4);
+    assert_eq!(ran(), "yes\nalways\ntoo\n");
+    assert_eq!(terminal.screen().matches(question).count(), 5, "it is not asked again");
+
+    terminal.say("/save asked.json");
+    terminal.prompt_after("saved ", 1);
+    let transcript = terminal.saved("asked.json");
+    for (command, outcome) in [
+        ("typed-ahead", CallOutcome::Denied),
+        ("yes", CallOutcome::Succeeded),
+        ("interrupted", CallOutcome::NotStarted),
+        ("always", CallOutcome::Succeeded),
+        ("too", CallOutcome::Succeeded),
+    ] {
+        assert_eq!(result_of(&transcript, command).outcome(), outcome, "{command}");
+    }
+}
+
+#[test]
+fn ctrl_c_kills_the_command_that_runs() {
+    let Some(terminal) = Terminal::start("repl", &[], "") else { return };
+    terminal.prompt_after("/help tells more.", 1);
+    let mark = process::mark();
+    terminal.say(&format!("Run `echo begun; {}`", process::stubborn(&mark)));
+    terminal.wait_for("[a]lways this tool:");
+    terminal.say("y");
+    process::wait_for(&mark);
+    terminal.press(&["C-c"]);
+    let screen = terminal.prompt_after("was stopped and may have partly run", 1);
+    assert!(screen.contains("■ interrupted"), "{screen}");
+    assert_eq!(process::with(&mark), Vec::<String>::new(), "what is left");
+    terminal.say("/save killed.json");
+    terminal.prompt_after("saved ", 1);
+    let transcript = terminal.saved("killed.json");
+    let result = result_of(&transcript, &mark);
+    assert_eq!(result.outcome(), CallOutcome::InDoubt);
+    assert!(result.to_text().contains("begun"), "its output so far: {}", result.to_text());
+
+    // And when the whole program is told to end while a command runs.
+    terminal.say(&format!("Run `{}`", process::stubborn(&mark)));
+    terminal.wait("the second question", |screen| screen.ends_with("tool:"));
+    terminal.say("y");
+    process::wait_for(&mark);
+    end(&terminal);
+    terminal.wait_for("exit code 130");
+    assert_eq!(process::with(&mark), Vec::<String>::new(), "what is left");
+}
+
+/// Tells the program in the terminal to end.
+fn end(terminal: &Terminal) {
+    let shell = terminal.command(&["display", "-p", "-t", "main", "#{pane_pid}"]).output();
+    let shell = done(shell, "the shell's id");
+    let program = process::children(shell.trim());
+    let [program] = program.as_slice() else { panic!("children of the shell: {program:?}") };
+    done(Command::new("kill").args(["-TERM", program]).output(), "the program is told to end");
+}
+
+#[test]
+fn a_terminal_is_left_as_it_was() {
+    let Some(terminal) = Terminal::start("repl", &[], "") else { return };
+    terminal.prompt_after("/help tells more.", 1);
+    end(&terminal);
+    let screen = terminal.wait_for("exit code 130");
+    let modes = |screen: &str| screen.contains(" icanon ") && screen.contains(" echo ");
+    terminal.wait("the modes of the terminal", modes);
+    assert!(!screen.contains("panicked"), "{screen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spinner_turns_until_the_first_word_and_the_connection_is_closed() {
+    let stalled = Answer::empty(200).stall_at(Point::BeforeHead);
+    let whole = anthropic::body().text("Here I am.").answer();
+    let server = LoopbackServer::start([stalled, whole]).await.expect("a port");
+    let address = format!("ANTHROPIC_BASE_URL={}", server.url());
+    let environment = ["PROVIDER=anthropic", "ANTHROPIC_API_KEY=none", &address];
+    let Some(terminal) = Terminal::start("repl", &environment, "") else { return };
+    terminal.prompt_after("anthropic · ", 1);
+    terminal.say("Hello?");
+    let turns = |screen: &str| {
+        let last = screen.lines().last().unwrap_or_default();
+        last.starts_with(|c| ('⠀'..='⣿').contains(&c)) && last.ends_with(" s")
+    };
+    terminal.wait("a spinner", turns);
+    server.received(0).await;
+    terminal.press(&["C-c"]);
+    assert_eq!(server.closed(0).await, ClosedBy::Client);
+    let screen = terminal.prompt_after("■ interrupted", 1);
+    assert!(!screen.contains(" 0 s"), "the spinner is gone: {screen}");
+    terminal.say("Hello again?");
+    terminal.prompt_after("Here I am.\n(25 tokens in, 15 out, ", 1);
+    terminal.press(&["C-d"]);
+    terminal.wait_for("exit code 0");
+    server.assert_finished();
+}
+
+#[test]
+fn one_task_is_stopped_and_says_what_it_leaves() {
+    let Some(terminal) = Terminal::start("stream", &[], "") else { return };
+    terminal.wait_for(" 20 ");
+    terminal.press(&["C-c"]);
+    let screen = terminal.wait_for("exit code 130");
+    println!("{screen}");
+    for line in [
+        "■ interrupted",
+        "[interrupted]",
+        "  calc({\"expression\":\"17 * 23 - 100\"}): ran to its end",
+        " out at least",
+    ] {
+        assert!(screen.contains(line), "{line:?}: {screen}");
+    }
+}
+
+#[test]
+fn three_prompts_are_one_conversation_also_without_a_terminal() {
+    let Some(program) = built("multi_turn") else { return };
+    let said = done(Command::new(program).env_remove("PROVIDER").output(), "the example runs");
+    for line in ["42 * 17 - 100 = 614\n", "Your favourite number is 42.\n", "\n8 messages, "] {
+        assert!(said.contains(line), "{line:?}: {said}");
+    }
+}
+
+#[test]
+fn what_is_not_set_up_is_said_with_code_2() {
+    for example in ["stream", "multi_turn", "repl"] {
+        let Some(program) = built(example) else { return };
+        for (key, value, expected) in
+            [("PROVIDER", "nobody", "`nobody`"), ("PROVIDER", "anthropic", "ANTHROPIC_API_KEY")]
+        {
+            let mut program = Command::new(&program);
+            program.env_remove("ANTHROPIC_API_KEY").env(key, value).stdin(Stdio::null());
+            let output = program.output().expect("it runs");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{example}: {said}");
+            assert!(said.contains(expected), "{example}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_chat_reads_its_lines_from_a_file_too() {
+    let Some(program) = built("repl") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines = folder.path().join("lines");
+    fs::write(&lines, "What is 2 + 3?\n/usage\n").expect("a file");
+    let mut program = Command::new(program);
+    program.env_remove("PROVIDER").stdin(fs::File::open(lines).expect("the file"));
+    let said = done(program.output(), "the example runs");
+    assert!(said.contains("2 + 3 = 5\n") && said.contains("\n4 messages, "), "{said}");
+}

@@ -1,0 +1,353 @@
+//! What is written down of a run, that it reads back, and that nothing secret is in it.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use harness::{
+    Agent, Error, ErrorKind, Outcome, Tool, ToolContent,
+    policy::Guardrails,
+    provider::ContextTokens,
+    testing::{ScriptedProvider, outline, reply},
+    trace::{self, Happened, SCHEMA, Secrets, Trace, TraceEvent},
+};
+use serde_json::{Value, json};
+
+use crate::probe::{Log, READ, WRITE, Work, tool};
+
+/// What was written, and in how many pieces.
+#[derive(Clone, Default)]
+struct Paper(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Paper {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("unpoisoned").concat()).expect("UTF-8")
+    }
+}
+
+impl Write for Paper {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("unpoisoned").push(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A tool that takes its time and says this.
+fn slow(name: &'static str, effects: harness::SideEffects, millis: u64, said: Value) -> Tool {
+    let schema = json!({"type": "object", "properties": {}});
+    Tool::new(name, "Says it.", schema, effects, move |_, _| {
+        let said = said.clone();
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            Ok(match said {
+                Value::String(text) => ToolContent::Text(text),
+                value => ToolContent::Json(value),
+            }
+            .into())
+        })
+    })
+}
+
+fn names(events: &[TraceEvent]) -> Vec<String> {
+    let name = |event: &TraceEvent| {
+        let json = serde_json::to_value(&event.what).expect("JSON");
+        json["event"].as_str().expect("a name").to_owned()
+    };
+    events.iter().map(name).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trace_reads_like_the_run_itself() {
+    let model = ScriptedProvider::new([
+        reply().call("search_orders", json!({"email": "a@b.com"})).tokens(100, 10),
+        reply()
+            .text("Let me note that.")
+            .call("note", json!({}))
+            .call("pay", json!({"cents": 1}))
+            .call("lok", json!({}))
+            .tokens(150, 20),
+        reply()
+            .text(format!("I found two orders. {}", "They are long. ".repeat(30)))
+            .tokens(200, 9),
+    ]);
+    let tools = [
+        slow("search_orders", READ, 84, json!("[order #1021, #1044]")),
+        slow("note", WRITE, 3, json!({"noted": true})),
+        slow("pay", crate::probe::MUTATE, 3, json!("paid")),
+    ];
+    let agent = Agent::builder(model).tools(tools).build().expect("an agent");
+    let reply = agent.run("Where are\nmy orders?").await.expect("an answer");
+    let shown = reply.trace().to_string();
+    let (start, end) = shown.split_at(shown.find("model -> \"I found").expect("the answer"));
+    assert_eq!(
+        start,
+        r#"user -> "Where are my orders?"
+model -> search_orders
+  search_orders({"email":"a@b.com"})
+  -> [order #1021, #1044] (84 ms)
+model -> "Let me note that." note, pay, lok
+  pay({"cents":1})
+  -> denied: `pay` declares `mutate`, so a person must approve it, and there is nobody to ask. The program can allow it with `Permissions::default().allow("pay")` or give an ..
+  note({})
+  -> {"noted":true} (3 ms)
+  lok({})
+  -> failed: there is no tool `lok`; the tools are: search_orders, note, pay (0 µs)
+"#
+    );
+    assert!(end.ends_with(" ..\"\n") && end.len() < 200, "{end}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_step_is_there_with_its_time() {
+    let model = ScriptedProvider::new([
+        reply()
+            .pause(Duration::from_millis(100))
+            .call("look", json!({}))
+            .pause(Duration::from_millis(50))
+            .text("Hm.")
+            .tokens(100, 10),
+        reply().text("Done.").tokens(120, 2),
+    ]);
+    let agent =
+        Agent::builder(model).system("Be brief.").tools([slow("look", READ, 20, json!("x"))]);
+    let reply = agent.build().expect("an agent").run("Go.").await.expect("an answer");
+    let events = reply.trace().events();
+    assert_eq!(
+        names(events),
+        [
+            "run_started",
+            "turn_started",
+            "answer_began",
+            "call_started",
+            "model_replied",
+            "call_decided",
+            "call_finished",
+            "turn_started",
+            "answer_began",
+            "model_replied",
+            "run_ended",
+        ]
+    );
+    let at: Vec<u64> = events.iter().map(|event| (event.at_us - events[0].at_us) / 1000).collect();
+    assert_eq!(at[..8], [0, 0, 100, 100, 150, 150, 150, 150]);
+    assert!(at.is_sorted());
+    assert!(reply.trace().to_string().contains("  -> x (20 ms, began 50 ms early)\n"));
+    assert!(matches!(events[3].what, Happened::CallStarted { early: true, .. }));
+    assert!(matches!(events[6].what, Happened::CallFinished { ran_us: Some(20_000..21_000), .. }));
+    let Happened::ModelReplied { context, usage, .. } = &events[9].what else { panic!("no reply") };
+    assert_eq!((context.total(), context.measured, usage.output), (120, true, Some(2)));
+    assert_eq!(*context, reply.context(), "the last request's");
+    assert!(context.tools > 0 && context.system > 0 && context.history > 0, "{context:?}");
+    assert!(events.iter().all(|event| event.v == SCHEMA && event.run == events[0].run));
+}
+
+#[tokio::test]
+async fn lines_are_written_one_by_one_and_read_back() {
+    let paper = Paper::default();
+    let trace = Trace::default().to_writer(paper.clone());
+    let model = ScriptedProvider::new([reply().text("One."), reply().overloaded()]);
+    let agent = Agent::builder(model).trace(trace).build().expect("an agent");
+    let mut chat = agent.chat();
+    let first = chat.send("Go.").await.expect("an answer");
+    let second = chat.send("And?").await.expect_err("no answer");
+
+    let pieces = paper.0.lock().expect("unpoisoned").clone();
+    assert!(pieces.iter().all(|piece| piece.iter().filter(|byte| **byte == b'\n').count() == 1));
+    assert!(pieces.iter().all(|piece| piece.ends_with(b"\n")), "a line is one piece");
+    let text = paper.text();
+    let read = trace::read(&text).expect("events");
+    assert_eq!(read, [first.trace().events(), second.trace().events()].concat());
+
+    // However the last line was cut, all lines before it are there.
+    let (before, last) = text.trim_end().rsplit_once('\n').expect("lines");
+    for cut in (0..last.len()).filter(|at| last.is_char_boundary(*at)) {
+        let torn = format!("{before}\n{}", &last[..cut]);
+        assert_eq!(trace::read(&torn).expect("events").len(), read.len() - 1, "{cut}");
+    }
+    let broken = text.replacen("{", "", 1);
+    let err = trace::read(&broken).expect_err("a line in the middle");
+    assert!(err.to_string().contains("line 1 of the trace"), "{err}");
+    let newer = text.replacen("\"v\":1", "\"v\":2", 1);
+    assert!(trace::read(&newer).expect_err("newer").to_string().contains("format 2"));
+    let more = "{\"v\":1,\"run\":\"r\",\"at_us\":1,\"event\":\"sneezed\",\"loud\":true}\n";
+    assert_eq!(trace::read(more).expect("it is let alone")[0].what, Happened::Unknown);
+}
+
+#[tokio::test]
+async fn what_is_secret_is_nowhere() {
+    let secrets =
+        ["hunter2-hunter2", "4111111111111111", "sk-ant-api03-abcdefghijkl", "tok_123456"];
+    let paper = Paper::default();
+    let trace = Trace::default()
+        .secrets(Secrets::default().field("login", "card"))
+        .to_writer(paper.clone());
+    let login = json!({
+        "user": "ann", "password": secrets[0], "card": 4_111_111_111_111_111_u64,
+        "headers": {"X-Api-Key": secrets[2]},
+    });
+    let session = json!({"ok": true, "session": {"access_token": secrets[3]}});
+    let model = ScriptedProvider::new([
+        reply().reasoning(format!("The password is {}.", secrets[0])).call("login", login.clone()),
+        reply().text(format!("Your card is {} and {}.", secrets[1], secrets[3])),
+        reply().error(Error::new(ErrorKind::Api, format!("bad key {}", secrets[2]))),
+    ]);
+    let agent = Agent::builder(model.clone()).tools([slow("login", READ, 0, session)]);
+    let mut chat = agent.trace(trace).build().expect("an agent").chat();
+    let reply = chat.send("Log me in.").await.expect("an answer");
+    let stopped = chat.send("Again.").await.expect_err("no answer");
+
+    assert!(reply.text().contains(secrets[1]), "the run itself is not changed");
+    assert!(model.requests()[1].last_text().contains(secrets[3]));
+    let kept = format!("{:?}{:?}", reply.trace(), stopped.trace());
+    let shown = format!("{}{}", reply.trace(), trace::page(reply.trace().events()));
+    for secret in secrets {
+        for text in [&paper.text(), &kept, &shown] {
+            assert!(!text.contains(secret), "{secret} is in {text}");
+        }
+    }
+    assert!(paper.text().contains("ann"), "what is not secret is there");
+}
+
+#[tokio::test]
+async fn with_and_without_a_trace_the_same_happens() {
+    let run = |trace: Trace| async move {
+        let log = Log::default();
+        let model = ScriptedProvider::new([
+            reply().call("look", json!({})).call("fail", json!({})),
+            reply().call("look", json!({})),
+            reply().text("Done."),
+        ]);
+        let tools =
+            [tool("look", READ, &log, Work::Steps(2)), tool("fail", WRITE, &log, Work::Fails)];
+        let agent = Agent::builder(model).tools(tools).trace(trace).build().expect("an agent");
+        let reply = agent.run("Go.").await.expect("an answer");
+        (outline(reply.transcript().messages()), log.lines(), reply.trace().events().len())
+    };
+    struct Broken;
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::Error::other("the disk is full"))
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let broken = Trace::default().to_writer(Broken);
+    let off = run(Trace::off()).await;
+    let on = run(Trace::default()).await;
+    let failing = run(broken.clone()).await;
+    assert_eq!((&off.0, &off.1), (&on.0, &on.1));
+    assert_eq!((&off.0, &off.1), (&failing.0, &failing.1));
+    assert_eq!((off.2, on.2), (0, failing.2), "a disk that is full ends no run");
+    assert!(broken.problem().is_some_and(|problem| problem.contains("the disk is full")));
+}
+
+#[tokio::test]
+async fn a_dropped_run_leaves_its_trace_and_a_limit_says_which() {
+    let paper = Paper::default();
+    let model = ScriptedProvider::new([reply().text("I think").stall()]);
+    let agent = Agent::builder(model).trace(Trace::default().to_writer(paper.clone()));
+    let agent = agent.build().expect("an agent");
+    {
+        let run = std::pin::pin!(agent.run("Go.").into_future());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut run = run;
+        for _ in 0..20 {
+            assert!(run.as_mut().poll(&mut context).is_pending());
+        }
+    }
+    let events = trace::read(&paper.text()).expect("events");
+    assert_eq!(
+        names(&events),
+        ["run_started", "turn_started", "answer_began", "interrupted", "run_ended"]
+    );
+    let shown = trace::pretty(&events);
+    assert!(shown.ends_with("(cut off)\nstopped by the program\n"), "{shown}");
+
+    let log = Log::default();
+    let model = ScriptedProvider::answering(|_| reply().call("look", json!({})));
+    let agent = Agent::builder(model).tools([tool("look", READ, &log, Work::Steps(0))]);
+    let agent = agent.guardrails(Guardrails::default().turns(2)).build().expect("an agent");
+    let stopped = agent.run("Go.").await.expect_err("no answer");
+    let shown = stopped.trace().to_string();
+    assert!(
+        shown.ends_with("stopped by the limit of turns: the model was asked 2 times\n"),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn a_recorded_run_is_a_test() {
+    let record = |model: ScriptedProvider| async move {
+        let log = Log::default();
+        let tools =
+            [tool("look", READ, &log, Work::Steps(0)), tool("note", WRITE, &log, Work::Steps(0))];
+        let agent = Agent::builder(model.clone()).tools(tools).build().expect("an agent");
+        let mut chat = agent.chat();
+        let first = chat.send("Go.").await;
+        let first = first.map_err(|stopped| stopped.outcome()).expect("an answer");
+        let second = chat.send("And?").await.expect_err("it breaks off");
+        model.assert_finished();
+        let events = [first.trace().events(), second.trace().events()].concat();
+        let lines: Vec<String> =
+            events.iter().map(|event| serde_json::to_string(event).expect("JSON")).collect();
+        assert_eq!(second.outcome(), Outcome::Failed);
+        (outline(chat.transcript().messages()), log.lines(), first.usage(), lines.join("\n"))
+    };
+    let first = record(ScriptedProvider::new([
+        reply().reasoning("Hm.").text("Let me see.").call("look", json!({})).tokens(10, 4),
+        reply().call_text("note", "{\"a\": ").call("note", json!({})).tokens(20, 5),
+        reply().text("All is well.").tokens(30, 6),
+        reply().text("Well,").overloaded(),
+    ]))
+    .await;
+    let events = trace::read(&first.3).expect("events");
+    let again = record(ScriptedProvider::from_trace(&events)).await;
+    assert_eq!((again.0, again.1, again.2), (first.0, first.1, first.2));
+}
+
+#[test]
+fn a_page_shows_every_turn_and_call_and_no_markup_of_theirs() {
+    let event = |at_us: u64, what: Value| {
+        let mut event = json!({"v": 1, "run": "run_1", "at_us": at_us});
+        let (event_map, what) = (event.as_object_mut().expect("a map"), what);
+        event_map.extend(what.as_object().expect("a map").clone());
+        serde_json::from_value::<TraceEvent>(event).expect("an event")
+    };
+    let context = serde_json::to_value(ContextTokens::default()).expect("JSON");
+    let events = [
+        event(
+            0,
+            json!({"event": "run_started", "unix_ms": 0, "provider": "p", "model": "m",
+                        "tools": [], "said": "<script>alert(1)</script>"}),
+        ),
+        event(10, json!({"event": "turn_started", "turn": 1})),
+        event(400_000, json!({"event": "answer_began", "turn": 1})),
+        event(
+            500_000,
+            json!({"event": "call_started", "call": "c", "tool": "look",
+                              "arguments": "{\"a\":\"<b>\"}", "early": true}),
+        ),
+        event(
+            1_000_000,
+            json!({"event": "model_replied", "turn": 1, "text": "", "stop": "complete",
+                                "usage": {}, "context": context, "provider": "p", "model": "m"}),
+        ),
+        event(
+            2_000_000,
+            json!({"event": "call_finished", "call": "c", "outcome": "succeeded",
+                                "text": "seen", "ran_us": 250_000}),
+        ),
+    ];
+    let page = trace::page(&events);
+    assert!(page.contains("model, turn 1") && page.contains(">look</div>"), "{page}");
+    assert!(page.contains("bar early\" style=\"left:25.0000%;width:12.5000%\""), "{page}");
+    assert!(!page.contains("<script") && !page.contains("<b>\""), "{page}");
+    assert!(!page.contains("http"), "it needs nothing else");
+}

@@ -1,0 +1,9 @@
+//! An empty list.
+
+use harness::tool;
+
+/// Does it.
+#[tool(side_effects = [])]
+fn f() {}
+
+fn main() {}

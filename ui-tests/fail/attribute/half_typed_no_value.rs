@@ -1,0 +1,10 @@
+//! Half-typed: no value.
+
+use harness::tool;
+
+/// Does it.
+#[tool(side_effects = )]
+fn f() {}
+fn g() { f() }
+
+fn main() {}

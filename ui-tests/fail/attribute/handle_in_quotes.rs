@@ -1,0 +1,9 @@
+//! A name in quotes.
+
+use harness::tool;
+
+/// Does it.
+#[tool(side_effects = "none", handle = "F")]
+fn f() {}
+
+fn main() {}

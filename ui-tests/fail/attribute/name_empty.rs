@@ -1,0 +1,9 @@
+//! An empty name.
+
+use harness::tool;
+
+/// Does it.
+#[tool(side_effects = "none", name = "")]
+fn f() {}
+
+fn main() {}

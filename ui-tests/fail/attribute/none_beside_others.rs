@@ -1,0 +1,9 @@
+//! `"none"` beside others.
+
+use harness::tool;
+
+/// Does it.
+#[tool(side_effects = ["none","read"])]
+fn f() {}
+
+fn main() {}

@@ -1,0 +1,9 @@
+//! A side effect given twice.
+
+use harness::tool;
+
+/// Does it.
+#[tool(side_effects = ["read","read"])]
+fn f() {}
+
+fn main() {}

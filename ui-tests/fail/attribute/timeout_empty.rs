@@ -1,0 +1,9 @@
+//! An empty time limit.
+
+use harness::tool;
+
+/// Does it.
+#[tool(side_effects = "none", timeout = "")]
+fn f() {}
+
+fn main() {}

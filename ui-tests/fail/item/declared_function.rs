@@ -1,0 +1,11 @@
+//! A function without a body.
+
+use harness::tool;
+
+trait A {
+/// Does it.
+#[tool(side_effects = "none")]
+fn f() -> i64;
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+//! On a macro.
+
+use harness::tool;
+
+#[tool(side_effects = "none")]
+macro_rules! a { () => {} }
+
+fn main() {}

@@ -1,0 +1,10 @@
+//! A key given twice.
+
+use harness::tool;
+
+/// Does it.
+#[tool(side_effects = "none")]
+fn f(/// X
+ #[param(default = 1, default = 2)] x: i64) -> i64 { x }
+
+fn main() {}

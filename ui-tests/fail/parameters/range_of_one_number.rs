@@ -1,0 +1,10 @@
+//! One number for a range.
+
+use harness::tool;
+
+/// Does it.
+#[tool(side_effects = "none")]
+fn f(/// X
+ #[param(range(5))] x: i64) -> i64 { x }
+
+fn main() {}

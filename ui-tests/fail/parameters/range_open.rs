@@ -1,0 +1,10 @@
+//! A range without ends.
+
+use harness::tool;
+
+/// Does it.
+#[tool(side_effects = "none")]
+fn f(/// X
+ #[param(range(..))] x: i64) -> i64 { x }
+
+fn main() {}

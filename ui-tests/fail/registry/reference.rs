@@ -1,0 +1,10 @@
+//! A reference in the list.
+
+use harness::{tool, tools};
+
+/// Does it.
+#[tool(side_effects = "none")]
+fn calc() {}
+fn g() { let _ = tools![&calc]; }
+
+fn main() {}

@@ -1,0 +1,8 @@
+//! On a function.
+
+use harness::toolset;
+
+#[toolset]
+fn f() {}
+
+fn main() {}

@@ -1,0 +1,8 @@
+//! On a struct.
+
+use harness::toolset;
+
+#[toolset]
+struct S;
+
+fn main() {}

@@ -1,0 +1,17 @@
+//! Image content.
+
+include!("../support.rs");
+
+use harness::{tool, tools};
+
+use harness::ToolContent;
+/// Draws.
+#[tool(side_effects = "none")]
+fn draw() -> ToolContent { ToolContent::Image { mime: "image/png".into(), data: vec![1] } }
+
+#[tokio::main]
+async fn main() {
+    let cx = harness::ToolContext::new("call_1");
+    let t = tools![draw].remove(0);
+    said(&t, &cx, r#"{}"#, r#"image image/png"#).await;
+}
