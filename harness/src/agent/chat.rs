@@ -133,6 +133,14 @@ impl Chat {
         self.guard.budget().clone()
     }
 
+    /// What the tokens are made of that the next request will send before what is said next:
+    /// an estimate. What the last one really sent is told by
+    /// [`Reply::context`](super::Reply::context).
+    pub fn context(&self) -> ContextTokens {
+        let (system, tools) = (self.agent.system(), self.agent.tools().schemas());
+        ContextMeter::new(system, tools).count(self.transcript().messages())
+    }
+
     /// The agent that answers.
     pub fn agent(&self) -> &Agent {
         &self.agent

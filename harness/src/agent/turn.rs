@@ -59,6 +59,7 @@ impl Run<'_> {
         let answer = answer.insert(Accumulator::default());
         let mut stream = agent.provider().stream(request);
         let mut began = false;
+        let scope = chat.tracer.chat_scope();
         loop {
             let event = tokio::select! {
                 biased;
@@ -75,7 +76,7 @@ impl Run<'_> {
                     tell(watch, Event::ToolProgress { call: &call, message: &message });
                     continue;
                 }
-                event = stream.next() => event,
+                event = scope.within(stream.next()) => event,
                 () = early.drive() => None,
             };
             let event = match event {
@@ -89,6 +90,9 @@ impl Run<'_> {
                     | StreamEvent::FallingBack { .. }
                     | StreamEvent::AnsweredBy { .. }
             );
+            if is_word {
+                chat.tracer.chunk();
+            }
             if is_word && !began {
                 began = true;
                 chat.tracer.answer_began();
@@ -156,11 +160,11 @@ impl Run<'_> {
                 && agent.tools().accepts(&call)
                 && chat.guard.may_start_early(calls.len())
             {
-                chat.tracer.call(&call, true);
+                let scope = chat.tracer.call(&call, true);
                 tell(watch, Event::ToolCall(&call));
                 let (transcript, stop) = (chat.machine.transcript(), over.token());
                 let context = contexts.make(transcript, &call, stop, &reports.0);
-                early.push(begin(&agent, &call, context), call);
+                early.push(begin(&agent, &call, context, scope), call);
             }
         }
     }
@@ -170,9 +174,9 @@ impl Run<'_> {
         let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
         };
-        let ProviderResponse { message, stop, usage, id: _, model, provider } = answer.finish()?;
+        let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
         self.context = self.context.measured(&usage);
-        self.chat.tracer.context(self.context);
+        self.chat.tracer.answer(self.context, id);
         let asked = self.chat.agent.provider();
         let entry = Entry::ModelReplied {
             message,
