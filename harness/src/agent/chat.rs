@@ -8,7 +8,7 @@ use crate::{
     journal::{Entry, Journal, MemoryJournal},
     message::{Message, Transcript},
     policy::{Budget, Guard},
-    provider::{Sent, Usage},
+    provider::{ContextMeter, ContextTokens, Sent, Usage},
     trace::Tracer,
 };
 
