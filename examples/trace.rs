@@ -64,7 +64,7 @@ async fn recorded() -> Result<Vec<TraceEvent>> {
 }
 
 fn tool(name: &'static str, effect: SideEffect, millis: u64, said: &'static str) -> Tool {
-    let schema = json!({"type": "object", "properties": {}});
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": true});
     Tool::new(name, "Does its work.", schema, SideEffects::of(&[effect]), move |_, _| {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(millis)).await;

@@ -28,7 +28,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 /// A tool that takes 5 ms and tells `tracing` of a span of its own.
 fn look() -> Tool {
-    let schema = json!({"type": "object", "properties": {}});
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": true});
     let effects = SideEffects::of(&[SideEffect::Read]);
     Tool::new("look", "Looks.", schema, effects, |_, arguments| {
         Box::pin(async move {
