@@ -17,7 +17,7 @@ pub(crate) struct Panel {
     pub(crate) arrivals: Vec<Arrival>,
     /// Agents that have their answer.
     pub(crate) answered: u32,
-    /// Until the last one had it.
+    /// From the first request to the last.
     pub(crate) took: Duration,
 }
 
@@ -61,7 +61,7 @@ const PANEL: f64 = 110.0;
 const PLOT: f64 = 70.0;
 const TOP: f64 = 60.0;
 /// Characters of a line of the text.
-const LINE: usize = 130;
+const LINE: usize = 150;
 
 /// The picture.
 pub(crate) fn draw(panels: &[Panel], text: &[String]) -> String {

@@ -28,7 +28,7 @@ use anyhow::Context as _;
 use commands::Command;
 use harness::{
     Agent, Chat,
-    policy::TerminalApprover,
+    policy::{RetryPolicy, RetryProvider, TerminalApprover},
     toolbox::{Files, bash, calc},
     tools,
 };
@@ -83,7 +83,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     };
     let mut signals = Signals::listen()?;
     let answering = answering::from_env().await?;
-    let agent = Agent::builder(answering.provider)
+    let agent = Agent::builder(RetryProvider::new(answering.provider, RetryPolicy::default()))
         .system("You are concise. Use the tools; do not guess.")
         .tools(tools![calc])
         .tools(Files::in_folder(".")?.tools())

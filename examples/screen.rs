@@ -34,7 +34,7 @@ impl<W: Write> Screen<W> {
     fn try_show(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
             Event::Text(text) => {
-                write!(self.out, "{text}")?;
+                write!(self.out, "{}", plain(text))?;
                 self.in_words = !text.ends_with('\n');
             }
             Event::ToolCall(call) => {
@@ -53,6 +53,19 @@ impl<W: Write> Screen<W> {
                     format!("{mark} {text}")
                 })?;
             }
+            Event::Retrying { attempt, of, wait, cause } => {
+                let wait = wait.as_secs_f64();
+                self.line(&format!("↻ retrying in {wait:.1} s ({attempt} of {of}): {cause}"))?;
+            }
+            Event::FallingBack { from, to, cause } => {
+                self.line(&format!("↷ {from} is down, so {to} is asked: {cause}"))?;
+            }
+            Event::Discarded { cause } => {
+                self.line(&format!("↺ the answer broke off and begins again: {cause}"))?;
+            }
+            Event::LimitNear { detail, .. } | Event::LimitUnknown { detail, .. } => {
+                self.line(&format!("! {detail}"))?;
+            }
             Event::TurnEnded { .. } | Event::RunEnded { .. } => self.end_words()?,
             _ => {}
         }
@@ -62,7 +75,7 @@ impl<W: Write> Screen<W> {
     /// Shows a line of its own.
     pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
         self.end_words()?;
-        writeln!(self.out, "{line}")
+        writeln!(self.out, "{}", plain(line))
     }
 
     fn end_words(&mut self) -> io::Result<()> {
@@ -71,6 +84,13 @@ impl<W: Write> Screen<W> {
         }
         Ok(())
     }
+}
+
+/// The text without what a terminal obeys instead of showing it: a model, or a file that it read,
+/// must not move the cursor.
+fn plain(text: &str) -> String {
+    let shows = |c: char| !c.is_control() || c == '\n' || c == '\t';
+    text.chars().map(|c| if shows(c) { c } else { '\u{fffd}' }).collect()
 }
 
 /// A text as one line, cut where it grows long.

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use harness::{
     Agent, CancellationToken, Outcome,
+    policy::{RetryPolicy, RetryProvider},
     toolbox::{Files, calc},
     tools,
 };
@@ -37,7 +38,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     let mut screen = Screen::stdout();
     let answering = answering::from_env().await?;
     screen.line(&answering.introduction)?;
-    let agent = Agent::builder(answering.provider)
+    let agent = Agent::builder(RetryProvider::new(answering.provider, RetryPolicy::default()))
         .system("You are concise. Use the tools; do not guess.")
         .tools(tools![calc])
         .tools(Files::in_folder(".")?.tools())

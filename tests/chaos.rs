@@ -171,3 +171,53 @@ async fn layers_around_layers_survive_what_chance_brings() {
     }
     assert!(answered > 400 && failed > 0, "{answered} answered, {failed} failed");
 }
+
+#[tokio::test(start_paused = true)]
+async fn layers_can_be_dropped_at_every_poll() {
+    let mut polls = 0;
+    // Counts up until a run comes to its end without being dropped.
+    for stop_at in 0..2000 {
+        let first = ScriptedProvider::new([
+            reply().overloaded(),
+            reply().started().pause(Duration::from_millis(5)).cut(),
+            reply().error(harness::Error::new(ErrorKind::Api, "no").with_status(404)),
+        ]);
+        let second = ScriptedProvider::new([
+            reply().overloaded(),
+            reply().text("One moment.").call("charge", json!({})),
+            reply().text("Charged."),
+        ])
+        .with_name("second");
+        let throttled = ThrottledProvider::new(first.clone(), 1);
+        let policy = RetryPolicy::default();
+        let provider = FallbackProvider::new(RetryProvider::new(throttled.clone(), policy))
+            .or(RetryProvider::new(second.clone(), policy));
+        let agent = Agent::builder(provider)
+            .tools(tools![charge])
+            .permissions(Permissions::default().allow("charge"))
+            .state(Arc::new(AtomicU32::new(0)))
+            .build()
+            .unwrap();
+        let mut chat = agent.chat();
+        let mut run = Box::pin(chat.send("Charge it.").into_future());
+        let mut left = stop_at;
+        let ended = std::future::poll_fn(|context| {
+            if left == 0 {
+                return std::task::Poll::Ready(None);
+            }
+            left -= 1;
+            run.as_mut().poll(context).map(Some)
+        })
+        .await;
+        drop(run);
+        assert!(chat.transcript().sendable().is_ok(), "dropped at poll {stop_at}");
+        assert_eq!((first.open_streams(), second.open_streams()), (0, 0));
+        assert_eq!(throttled.in_flight(), 0, "dropped at poll {stop_at}");
+        if let Some(ended) = ended {
+            assert_eq!(ended.unwrap().provider(), "second");
+            polls = stop_at;
+            break;
+        }
+    }
+    assert!(polls > 5, "{polls}");
+}

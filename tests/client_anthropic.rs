@@ -136,11 +136,13 @@ async fn an_error_inside_a_success_is_an_error() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let elsewhere = LoopbackServer::start([anthropic::body().text("stolen")]).await.unwrap();
-    let answer = Answer::empty(307).header("location", elsewhere.url());
-    let err = answered(answer).await.unwrap_err();
-    assert_eq!((err.kind(), err.status()), (ErrorKind::Api, Some(307)));
-    assert_eq!(elsewhere.connections(), 0);
+    for status in [302, 303, 307, 308] {
+        let elsewhere = LoopbackServer::start([anthropic::body().text("stolen")]).await.unwrap();
+        let answer = Answer::empty(status).header("location", elsewhere.url());
+        let err = answered(answer).await.unwrap_err();
+        assert_eq!((err.kind(), err.status()), (ErrorKind::Api, Some(status)));
+        assert_eq!(elsewhere.connections(), 0, "{status}");
+    }
 }
 
 #[tokio::test]

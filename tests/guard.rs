@@ -27,7 +27,7 @@ fn says(
     say: impl Fn(&Map<String, Value>, usize) -> Result<String, String> + Send + Sync + 'static,
 ) -> Tool {
     let calls = AtomicUsize::new(0);
-    let schema = json!({"type": "object", "properties": {}});
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": true});
     Tool::new(name, "Says it.", schema, effects, move |_, arguments| {
         let said = say(&arguments, calls.fetch_add(1, Ordering::SeqCst));
         Box::pin(async move { said.map(Into::into).map_err(ToolError::new) })
@@ -365,7 +365,7 @@ async fn a_warning_comes_once_at_four_fifths() {
 async fn what_is_left_can_be_asked_from_outside_and_by_a_tool() {
     let seen = Arc::new(Mutex::new(None));
     let kept = Arc::clone(&seen);
-    let schema = json!({"type": "object", "properties": {}});
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": true});
     let ask = Tool::new("ask", "Asks.", schema, READ, move |context, _| {
         let budget = context.state::<Budget>().map(|budget| (*budget).clone());
         *kept.lock().expect("unpoisoned") = budget.as_ref().map(|budget| budget.left());

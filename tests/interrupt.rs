@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Event, Message, Outcome, Provider, Role, Tool,
     ToolResult, Transcript,
-    policy::{Approval, ApprovalQuestion},
+    policy::{Approval, ApprovalQuestion, FallbackProvider, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
 };
@@ -28,17 +28,48 @@ use crate::{
 struct Scenario {
     name: &'static str,
     script: fn() -> Vec<ScriptedReply>,
+    around: Around,
+}
+
+/// What stands between the agent and the model.
+#[derive(Clone, Copy)]
+enum Around {
+    Nothing,
+    Retry,
+    Fallback,
+}
+
+impl Around {
+    fn provider(self, model: ScriptedProvider) -> Box<dyn Provider> {
+        let model = Breathing(model);
+        match self {
+            Self::Nothing => Box::new(model),
+            Self::Retry => {
+                let policy = RetryPolicy { after_output: true, ..RetryPolicy::default() };
+                Box::new(RetryProvider::new(model, policy).with_seed(1))
+            }
+            Self::Fallback => {
+                let down = ScriptedProvider::new([reply().overloaded(), reply().overloaded()]);
+                Box::new(FallbackProvider::new(Breathing(down)).or(model))
+            }
+        }
+    }
 }
 
 /// Words, thinking, calls that run together, a barrier, a failing tool, an unknown one, approval,
 /// and calls that start while the model still speaks.
 const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "words", script: || vec![reply().text("One two three four five six.")] },
+    Scenario {
+        name: "words",
+        script: || vec![reply().text("One two three four five six.")],
+        around: Around::Nothing,
+    },
     Scenario {
         name: "thinking, then words",
         script: || {
             vec![reply().reasoning("Unsigned.").signed_reasoning("Signed.", "s").text("Words.")]
         },
+        around: Around::Nothing,
     },
     Scenario {
         name: "reads that run together",
@@ -46,6 +77,7 @@ const SCENARIOS: &[Scenario] = &[
             let calls = reply().text("Look.").call("look", json!({})).call("peek", json!({}));
             vec![calls, reply().text("Seen.")]
         },
+        around: Around::Nothing,
     },
     Scenario {
         name: "a read, a write, a read",
@@ -53,6 +85,7 @@ const SCENARIOS: &[Scenario] = &[
             let calls = reply().call("look", json!({})).call("write", json!({}));
             vec![calls.call("peek", json!({})), reply().text("Done.")]
         },
+        around: Around::Nothing,
     },
     Scenario {
         name: "several turns, a failure, an unknown name, broken arguments",
@@ -63,6 +96,7 @@ const SCENARIOS: &[Scenario] = &[
                 reply().text("Done."),
             ]
         },
+        around: Around::Nothing,
     },
     Scenario {
         name: "approval",
@@ -70,6 +104,7 @@ const SCENARIOS: &[Scenario] = &[
             let calls = reply().call("pay", json!({})).call("look", json!({}));
             vec![calls, reply().text("Paid.")]
         },
+        around: Around::Nothing,
     },
     Scenario {
         name: "calls while the model still speaks",
@@ -77,14 +112,50 @@ const SCENARIOS: &[Scenario] = &[
             let calls = reply().call("look", json!({})).call("peek", json!({}));
             vec![calls.text("And a long tail of words after the calls."), reply().text("Done.")]
         },
+        around: Around::Nothing,
     },
     Scenario {
         name: "a failing connection",
         script: || vec![reply().call("write", json!({})), reply().text("So f").overloaded()],
+        around: Around::Nothing,
     },
     Scenario {
         name: "an answer that is cut off",
         script: || vec![reply().text("So ").call("look", json!({})).text("far").cut()],
+        around: Around::Nothing,
+    },
+    Scenario {
+        name: "words between calls, and after them",
+        script: || {
+            let calls = reply().text("A ").call("look", json!({})).text("b ");
+            vec![calls.call("write", json!({})).text("c."), reply().text("Done.")]
+        },
+        around: Around::Nothing,
+    },
+    Scenario {
+        name: "a provider that is asked again",
+        script: || {
+            vec![
+                reply().overloaded(),
+                reply().text("Look.").call("look", json!({})).call("write", json!({})),
+                reply().text("So f").overloaded(),
+                reply().text("So far, so good."),
+            ]
+        },
+        around: Around::Retry,
+    },
+    Scenario {
+        name: "a call of an answer that is begun again",
+        script: || {
+            let broken = reply().call("peek", json!({})).text("and").overloaded();
+            vec![broken, reply().text("Anew.").call("look", json!({})), reply().text("Done.")]
+        },
+        around: Around::Retry,
+    },
+    Scenario {
+        name: "a provider that is down",
+        script: || vec![reply().text("Here.").call("look", json!({})), reply().text("Done.")],
+        around: Around::Fallback,
     },
 ];
 
@@ -137,7 +208,9 @@ impl Setting {
             tokio::task::yield_now().await;
             Approval::Yes
         };
-        let agent = Agent::builder(Breathing(model.clone())).tools(tools(&log)).approver(approver);
+        let agent = Agent::builder(scenario.around.provider(model.clone()))
+            .tools(tools(&log))
+            .approver(approver);
         let chat = agent.build().expect("an agent").chat();
         Self { log, model, chat, shown: Arc::default() }
     }
@@ -145,7 +218,9 @@ impl Setting {
     fn watch(&self) -> impl FnMut(Event<'_>) + Send + use<> {
         let shown = Arc::clone(&self.shown);
         move |event| match event {
-            Event::TurnStarted { .. } => shown.lock().expect("unpoisoned").clear(),
+            Event::TurnStarted { .. } | Event::Discarded { .. } => {
+                shown.lock().expect("unpoisoned").clear()
+            }
             Event::Text(text) => shown.lock().expect("unpoisoned").push_str(text),
             _ => {}
         }
@@ -163,6 +238,8 @@ impl Setting {
         }
         tells_the_truth(&transcript, &self.log.lines(), at);
         assert_eq!(self.model.open_streams(), 0, "{at}: a stream is still open");
+        let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        assert_eq!(tasks, 0, "{at}: a task is left");
 
         // What would be sent is accepted by the strictest server of each vendor.
         let tools_told = self.chat.agent().tools().schemas();
@@ -237,7 +314,7 @@ impl<F: Future + Unpin> Future for Polls<F> {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn dropping_the_run_at_every_poll_leaves_the_truth() {
     let mut points = 0;
     for scenario in SCENARIOS {
@@ -257,7 +334,41 @@ async fn dropping_the_run_at_every_poll_leaves_the_truth() {
     assert!(points > 100, "only {points} points: the scripts are too short to prove anything");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn cancelling_the_run_at_every_poll_ends_it_as_interrupted() {
+    let mut points = 0;
+    for scenario in SCENARIOS {
+        for polls in 0.. {
+            let mut setting = Setting::new(scenario);
+            let (watch, token) = (setting.watch(), CancellationToken::new());
+            let run = setting.chat.send("Go.").cancel_with(token.clone()).on_event(watch);
+            let mut run = run.into_future();
+            let at = format!("{}, cancelled after {polls} polls", scenario.name);
+            let early = Polls { future: &mut run, left: polls }.await;
+            token.cancel();
+            let done = early.is_some();
+            let ended = match early {
+                Some(ended) => ended,
+                None => run.as_mut().await,
+            };
+            drop(run);
+            if let Err(stopped) = &ended {
+                let outcome = stopped.outcome();
+                assert!(outcome == Outcome::Interrupted || outcome == Outcome::Failed, "{at}");
+                assert_eq!(stopped.transcript(), setting.chat.transcript(), "{at}");
+            }
+            setting.check(&at).await;
+            points += 1;
+            if done {
+                break;
+            }
+        }
+    }
+    println!("cancelled after {points} numbers of polls of {} scenarios", SCENARIOS.len());
+    assert!(points > 100, "only {points} points");
+}
+
+#[tokio::test(start_paused = true)]
 async fn cancelling_the_run_at_every_event_ends_it_as_interrupted() {
     let mut points = 0;
     for scenario in SCENARIOS {

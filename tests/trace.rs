@@ -40,7 +40,7 @@ impl Write for Paper {
 
 /// A tool that takes its time and says this.
 fn slow(name: &'static str, effects: harness::SideEffects, millis: u64, said: Value) -> Tool {
-    let schema = json!({"type": "object", "properties": {}});
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": true});
     Tool::new(name, "Says it.", schema, effects, move |_, _| {
         let said = said.clone();
         Box::pin(async move {

@@ -95,8 +95,10 @@ impl View<'_> {
         self.spinner.clear();
         // Thinking is not shown, so that the spinner stays until there are words or a call.
         match event {
-            Event::TurnStarted { .. } => self.spinner.since = Some(Instant::now()),
-            Event::Reasoning(_) => {}
+            Event::TurnStarted { .. } | Event::Discarded { .. } => {
+                self.spinner.since = Some(Instant::now());
+            }
+            Event::Reasoning(_) | Event::Retrying { .. } | Event::FallingBack { .. } => {}
             _ => self.spinner.since = None,
         }
         self.screen.show(event);

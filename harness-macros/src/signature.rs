@@ -38,8 +38,8 @@ impl Function {
 
     /// Whether there is a body, and not only a `;` as in a trait.
     pub(crate) fn has_body(&self) -> bool {
-        let is_block = |token| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
-        self.body.clone().into_iter().any(is_block)
+        // A block may be in an invisible group, if `macro_rules!` passed it on.
+        self.body.clone().into_iter().any(|token| matches!(token, TokenTree::Group(_)))
     }
 }
 

@@ -18,6 +18,9 @@ pub enum ErrorKind {
     Timeout,
     /// The provider answered with a status that is no success, or with an error inside a stream.
     Api,
+    /// The conversation does not fit into the model's context window. Sending it again cannot
+    /// help; a shorter one, or a model with a larger window, can.
+    ContextFull,
     /// The answer ended before it was complete.
     Interrupted,
     /// The answer could not be understood.
@@ -155,7 +158,7 @@ impl Error {
 
     /// What kind of thing went wrong.
     pub fn kind(&self) -> ErrorKind {
-        self.0.kind
+        if self.is_context_full() { ErrorKind::ContextFull } else { self.0.kind }
     }
 
     /// The text without its causes. For a vendor's error, these are the vendor's words.
@@ -208,6 +211,22 @@ impl Error {
         self.0.kind == ErrorKind::Timeout
     }
 
+    /// Whether the conversation does not fit into the model's context window. Vendors say so under
+    /// a code of their own, or under a general one and in words.
+    pub fn is_context_full(&self) -> bool {
+        match self.0.kind {
+            ErrorKind::ContextFull => true,
+            // A limit of the rate says much the same of tokens, and has a status of its own.
+            ErrorKind::Api if !matches!(self.0.api.status, Some(429 | 500..)) => {
+                let code = self.code().unwrap_or_default();
+                let words = self.message().to_ascii_lowercase();
+                TOO_LONG_CODES.iter().any(|known| code.contains(known))
+                    || TOO_LONG_WORDS.iter().any(|known| words.contains(known))
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the program itself must be changed: a key, an option, a name.
     pub fn is_configuration(&self) -> bool {
         self.0.kind == ErrorKind::Configuration
@@ -230,7 +249,7 @@ impl Error {
         if let Some(verdict) = self.0.api.should_retry {
             return verdict;
         }
-        match self.0.kind {
+        match self.kind() {
             ErrorKind::Connect | ErrorKind::Timeout => true,
             ErrorKind::Api => {
                 if self.is_out_of_quota() {
@@ -248,6 +267,7 @@ impl Error {
             }
             ErrorKind::Configuration
             | ErrorKind::Transcript
+            | ErrorKind::ContextFull
             | ErrorKind::Interrupted
             | ErrorKind::Protocol
             | ErrorKind::TooLarge
@@ -256,6 +276,27 @@ impl Error {
         }
     }
 }
+
+/// Codes under which a full context window is reported.
+const TOO_LONG_CODES: [&str; 4] = [
+    "context_length_exceeded",
+    "exceed_context_size",
+    "context_window_exceeded",
+    "too_many_prompt_tokens",
+];
+
+/// Words in which it is reported where the code is a general one.
+const TOO_LONG_WORDS: [&str; 9] = [
+    "prompt is too long",
+    "prompt too long",
+    "maximum context length",
+    "max context length",
+    "exceed context limit",
+    "exceeds the context window",
+    "exceeds the available context size",
+    "exceeds the maximum number of tokens allowed",
+    "total length of all messages is too long",
+];
 
 /// Codes under which vendors report money that is gone; waiting does not bring it back.
 const SPENT: [&str; 6] =

@@ -153,12 +153,12 @@ impl Run<'_> {
                     running.push(early);
                     continue;
                 }
-                self.chat.tracer.call(call, false);
+                let scope = self.chat.tracer.call(call, false);
                 self.emit(Event::ToolCall(call));
                 let transcript = self.chat.machine.transcript();
                 let (stop, reports) = (self.over.token(), &self.reports.0);
                 let context = self.contexts.make(transcript, call, stop, reports);
-                running.push(begin(&agent, call, context));
+                running.push(begin(&agent, call, context, scope));
             }
             tokio::select! {
                 biased;

@@ -8,7 +8,7 @@ use crate::{
     journal::{Entry, Journal, MemoryJournal},
     message::{Message, Transcript},
     policy::{Budget, Guard},
-    provider::{Sent, Usage},
+    provider::{ContextMeter, ContextTokens, Sent, Usage},
     trace::Tracer,
 };
 
@@ -131,6 +131,14 @@ impl Chat {
     /// last one. It can be kept and asked while a run goes on.
     pub fn budget(&self) -> Budget {
         self.guard.budget().clone()
+    }
+
+    /// What the tokens are made of that the next request will send before what is said next:
+    /// an estimate. What the last one really sent is told by
+    /// [`Reply::context`](super::Reply::context).
+    pub fn context(&self) -> ContextTokens {
+        let (system, tools) = (self.agent.system(), self.agent.tools().schemas());
+        ContextMeter::new(system, tools).count(self.transcript().messages())
     }
 
     /// The agent that answers.

@@ -14,6 +14,7 @@ use super::Agent;
 use crate::{
     message::{ToolCall, ToolResult},
     tool::ToolContext,
+    trace::Scope,
 };
 
 /// A call that runs: it gives the call, its result, and how long it took.
@@ -23,11 +24,11 @@ pub(super) type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
 pub(super) type Ended = (ToolCall, ToolResult, Duration);
 
 /// Begins a call. Nothing happens before the future is polled.
-pub(super) fn begin(agent: &Agent, call: &ToolCall, context: ToolContext) -> Running {
+pub(super) fn begin(agent: &Agent, call: &ToolCall, context: ToolContext, scope: Scope) -> Running {
     let (agent, call) = (agent.clone(), call.clone());
     Box::pin(async move {
         let begun = Instant::now();
-        let result = agent.tools().dispatch(&call, &context).await;
+        let result = scope.call(agent.tools().dispatch(&call, &context)).await;
         (call, result, begun.elapsed())
     })
 }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::Error,
     journal::{Decision, Entry, InterruptCause},
+    message::Message,
     policy::{LimitReached, Warning},
     provider::{Accumulator, ContextMeter, ContextTokens, Ledger, Usage},
     trace::{Cast, Happened},
@@ -147,14 +148,17 @@ impl<'a> Run<'a> {
 
     fn trace_begin(&mut self, opening: &Opening) {
         let agent = self.chat.agent.clone();
+        let said = match opening {
+            Opening::Say(message) => Some(message),
+            Opening::Resume => None,
+        };
+        let transcript = self.chat.transcript().clone();
+        let conversation = transcript.messages().first().or(said).map(Message::id);
         let cast = Cast {
             provider: agent.provider().name(),
             model: agent.provider().model(),
             tools: agent.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
-        };
-        let said = match opening {
-            Opening::Say(message) => Some(message),
-            Opening::Resume => None,
+            conversation,
         };
         self.chat.tracer.begin(cast, said);
     }

@@ -61,6 +61,7 @@ impl Run<'_> {
         let answer = answer.insert(Accumulator::default());
         let mut answering = agent.provider().stream(request);
         let mut began = false;
+        let scope = chat.tracer.chat_scope();
         // One wait for the whole answer: to begin it anew with each event costs more than all the
         // rest of the event.
         let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));
@@ -81,7 +82,7 @@ impl Run<'_> {
                     tell(watch, Event::ToolProgress { call: &call, message: &message });
                     continue;
                 }
-                event = answering.next() => event,
+                event = scope.within(answering.next()) => event,
                 () = early.drive() => None,
             };
             let event = match event {
@@ -95,6 +96,9 @@ impl Run<'_> {
                     | StreamEvent::FallingBack { .. }
                     | StreamEvent::AnsweredBy { .. }
             );
+            if is_word {
+                chat.tracer.chunk();
+            }
             if is_word && !began {
                 began = true;
                 chat.tracer.answer_began();
@@ -162,11 +166,11 @@ impl Run<'_> {
                 && agent.tools().accepts(&call)
                 && chat.guard.may_start_early(calls.len())
             {
-                chat.tracer.call(&call, true);
+                let scope = chat.tracer.call(&call, true);
                 tell(watch, Event::ToolCall(&call));
                 let (transcript, stop) = (chat.machine.transcript(), over.token());
                 let context = contexts.make(transcript, &call, stop, &reports.0);
-                early.push(begin(&agent, &call, context), call);
+                early.push(begin(&agent, &call, context, scope), call);
             }
         }
     }
@@ -176,9 +180,9 @@ impl Run<'_> {
         let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
         };
-        let ProviderResponse { message, stop, usage, id: _, model, provider } = answer.finish()?;
+        let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
         self.context = self.context.measured(&usage);
-        self.chat.tracer.context(self.context);
+        self.chat.tracer.answer(self.context, id);
         let asked = self.chat.agent.provider();
         let entry = Entry::ModelReplied {
             message,

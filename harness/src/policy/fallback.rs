@@ -169,6 +169,7 @@ fn another_may_answer(error: &Error) -> bool {
         // The program's own mistakes and limits, and its own wish to stop.
         ErrorKind::Configuration
         | ErrorKind::Transcript
+        | ErrorKind::ContextFull
         | ErrorKind::TooLarge
         | ErrorKind::Cancelled
         | ErrorKind::Journal => false,

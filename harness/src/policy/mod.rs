@@ -1,5 +1,7 @@
 //! What is repeated, refused and asked first, and what ends a run. A policy decides and never acts;
 //! the providers around a provider do what it says.
+#![doc = ""]
+#![doc = include_str!("../../guide/failing-network.md")]
 
 mod approver;
 mod fallback;

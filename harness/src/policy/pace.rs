@@ -11,6 +11,9 @@ const GAPS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 /// How long nobody starts after a refusal, if the server does not say.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The longest that a server may close the door for all.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The pace of all requests to one server. Until it refuses one, there is none.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -49,11 +52,11 @@ impl Pace {
             self.gap = (self.gap * 2).clamp(GAPS.0, GAPS.1);
             self.slowed = Some(now);
         }
-        let asked = asked.filter(|wait| !wait.is_zero());
+        let asked = asked.filter(|wait| !wait.is_zero()).map(|wait| wait.min(LONGEST));
         if known && asked.is_none() {
             return;
         }
-        let until = now.checked_add(asked.unwrap_or(PAUSE)).unwrap_or(self.closed_until);
+        let until = now + asked.unwrap_or(PAUSE);
         if until > self.closed_until {
             self.closed_until = until;
             self.next = self.next.max(until);

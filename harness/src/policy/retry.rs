@@ -126,7 +126,9 @@ impl RetryPolicy {
             return RetryVerdict::GiveUp(GiveUp::NoTimeLeft { wait, asked, left, budget });
         }
         RetryVerdict::Wait(match asked {
-            Some(asked) if self.jitter => (asked + self.spread(asked / 2, chance)).min(left),
+            Some(asked) if self.jitter => {
+                asked.saturating_add(self.spread(asked / 2, chance)).min(left)
+            }
             Some(_) | None => wait,
         })
     }

@@ -96,20 +96,27 @@ impl Call {
         self,
         run: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static,
     ) -> ToolFuture {
-        Box::pin(async move {
-            let Ok(runtime) = Handle::try_current() else { return run() };
-            let mut task = OnDrop(runtime.spawn_blocking(run));
-            match (&mut task.0).await {
-                Ok(ended) => ended,
-                Err(err) => match err.try_into_panic() {
-                    Ok(panic) => resume_unwind(panic),
-                    Err(_) => Err(ToolError::new(
-                        "the program is shutting down, so the tool was not started",
-                    )),
-                },
-            }
-        })
+        on_thread_for_blocking(Box::new(run))
     }
+}
+
+/// Boxed, so that the runtime's part is compiled once and not for each tool.
+fn on_thread_for_blocking(
+    run: Box<dyn FnOnce() -> Result<ToolOutput, ToolError> + Send>,
+) -> ToolFuture {
+    Box::pin(async move {
+        let Ok(runtime) = Handle::try_current() else { return run() };
+        let mut task = OnDrop(runtime.spawn_blocking(run));
+        match (&mut task.0).await {
+            Ok(ended) => ended,
+            Err(err) => match err.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => {
+                    Err(ToolError::new("the program is shutting down, so the tool was not started"))
+                }
+            },
+        }
+    })
 }
 
 impl fmt::Debug for Call {

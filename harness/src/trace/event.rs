@@ -41,6 +41,9 @@ pub enum Happened {
         model: String,
         /// The names of the tools.
         tools: Vec<String>,
+        /// The conversation that it is a run of: the id of its first message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conversation: Option<String>,
         /// What the user said, without pictures; not there if a run was resumed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said: Option<String>,
@@ -95,6 +98,9 @@ pub enum Happened {
         provider: String,
         /// The model that answered.
         model: String,
+        /// The vendor's id of the answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        response: Option<String>,
     },
     /// It was decided whether a call may run.
     CallDecided {

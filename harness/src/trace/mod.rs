@@ -29,16 +29,37 @@
 //! | `event` | what happened: a variant of [`Happened`] in snake case, whose fields are the other members |
 //!
 //! What is secret is replaced by `[secret]` before anything is kept or written: see [`Secrets`].
+//!
+//! # OpenTelemetry
+//!
+//! With the feature `otel` a run is also told to `tracing`, as spans by OpenTelemetry's conventions
+//! for generative AI: `invoke_agent`, below it `chat {model}` for each turn and `execute_tool
+//! {tool}` for each call, and whatever a tool tells of itself below that. What the conventions have
+//! no word for (retry, fallback, approval, interrupt, early start, limits) begins with `harness.`.
+//! Histograms of duration, time to the first chunk, time per chunk and tokens go to the global
+//! meter provider. Tokens stand on `chat` spans alone, so that a sum over all spans counts them
+//! once. Words, arguments and results are left out unless `Trace::content_in_spans` says so.
+//!
+//! A subscriber of the program with the layer of `tracing-opentelemetry` sends them on; set the
+//! meter provider before the first run.
 
 mod event;
+#[cfg(feature = "otel")]
+mod otel;
 mod page;
 mod pretty;
 mod read;
 mod secrets;
+#[cfg(not(feature = "otel"))]
+mod silent;
 mod sink;
 mod tracer;
 
-pub(crate) use self::tracer::{Cast, Tracer};
+#[cfg(feature = "otel")]
+use self::otel as spans;
+#[cfg(not(feature = "otel"))]
+use self::silent as spans;
+
 pub use self::{
     event::{Happened, SCHEMA, TraceEvent, TracedCall},
     page::page,
@@ -46,4 +67,8 @@ pub use self::{
     read::read,
     secrets::Secrets,
     sink::{RunTrace, Trace},
+};
+pub(crate) use self::{
+    spans::Scope,
+    tracer::{Cast, Tracer},
 };

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{Secrets, TraceEvent, pretty};
+use super::{Secrets, TraceEvent, pretty, spans::Spans};
 use crate::error::{Error, ErrorKind};
 
 /// Where the traces of an agent's runs go, and what must not be in them. A clone writes to the same
@@ -39,6 +39,8 @@ pub struct Trace {
     pub(super) on: bool,
     pub(super) secrets: Secrets,
     pub(super) began: Instant,
+    #[cfg(feature = "otel")]
+    content: bool,
     lines: Option<Arc<Mutex<Lines>>>,
 }
 
@@ -49,7 +51,14 @@ struct Lines {
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { on: true, secrets: Secrets::default(), began: Instant::now(), lines: None }
+        Self {
+            on: true,
+            secrets: Secrets::default(),
+            began: Instant::now(),
+            lines: None,
+            #[cfg(feature = "otel")]
+            content: false,
+        }
     }
 }
 
@@ -64,6 +73,23 @@ impl Trace {
     pub fn secrets(mut self, secrets: Secrets) -> Self {
         self.secrets = secrets;
         self
+    }
+
+    /// Also puts words into OpenTelemetry's spans: what was said, arguments and results, without
+    /// what is secret. They are left out unless this says so.
+    #[cfg(feature = "otel")]
+    #[must_use]
+    pub fn content_in_spans(mut self, on: bool) -> Self {
+        self.content = on;
+        self
+    }
+
+    pub(super) fn spans(&self) -> Spans {
+        #[cfg(feature = "otel")]
+        let spans = Spans::new(self.content);
+        #[cfg(not(feature = "otel"))]
+        let spans = Spans;
+        spans
     }
 
     /// Also writes it to the end of this file, as JSON lines, each line at once.

@@ -6,7 +6,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{Happened, RunTrace, SCHEMA, Secrets, Trace, TraceEvent, TracedCall};
+use super::{
+    Happened, RunTrace, SCHEMA, Scope, Secrets, Trace, TraceEvent, TracedCall, spans::Spans,
+};
 use crate::{
     journal::{Decision, Entry},
     message::{Block, Message, ToolCall, ToolContent, ToolResult},
@@ -19,6 +21,8 @@ pub(crate) struct Cast<'a> {
     pub(crate) provider: &'a str,
     pub(crate) model: &'a str,
     pub(crate) tools: Vec<String>,
+    /// The id of the conversation's first message.
+    pub(crate) conversation: Option<&'a str>,
 }
 
 /// Writes the trace of one run.
@@ -29,6 +33,8 @@ pub(crate) struct Tracer {
     events: Arc<Vec<TraceEvent>>,
     turn: u32,
     context: ContextTokens,
+    response: Option<String>,
+    spans: Spans,
     /// How long calls ran whose results come next.
     ran: HashMap<String, Duration>,
     /// The tools of calls.
@@ -44,6 +50,8 @@ impl Tracer {
             events: Arc::default(),
             turn: 0,
             context: ContextTokens::default(),
+            response: None,
+            spans: trace.spans(),
             ran: HashMap::new(),
             tools: HashMap::new(),
         }
@@ -56,12 +64,12 @@ impl Tracer {
 
     /// A run begins.
     pub(crate) fn begin(&mut self, cast: Cast<'_>, said: Option<&Message>) {
-        if !self.trace.on {
+        if !self.is_read() {
             return;
         }
         *self = Self::new(&self.trace);
         self.run = format!("run_{:016x}", fastrand::u64(..));
-        let Cast { provider, model, tools } = cast;
+        let Cast { provider, model, tools, conversation } = cast;
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let said = said.map(|said| self.secrets.hide(&said.text(), None));
         self.write(Happened::RunStarted {
@@ -69,6 +77,7 @@ impl Tracer {
             provider: provider.to_owned(),
             model: model.to_owned(),
             tools,
+            conversation: conversation.map(str::to_owned),
             said,
         });
     }
@@ -84,18 +93,29 @@ impl Tracer {
         self.write(Happened::AnswerBegan { turn: self.turn });
     }
 
-    /// What the tokens are made of that the answer which comes next was asked with.
-    pub(crate) fn context(&mut self, context: ContextTokens) {
-        self.context = context;
+    /// A piece of the answer came.
+    pub(crate) fn chunk(&mut self) {
+        self.spans.chunk();
+    }
+
+    /// What the tokens are made of that the answer which comes next was asked with, and its id.
+    pub(crate) fn answer(&mut self, context: ContextTokens, response: Option<String>) {
+        (self.context, self.response) = (context, response);
+    }
+
+    /// Within which the model is listened to.
+    pub(crate) fn chat_scope(&self) -> Scope {
+        self.spans.chat()
     }
 
     /// A call begins.
-    pub(crate) fn call(&mut self, call: &ToolCall, early: bool) {
-        if !self.trace.on {
-            return;
+    pub(crate) fn call(&mut self, call: &ToolCall, early: bool) -> Scope {
+        let id = call.id();
+        if self.is_read() {
+            let TracedCall { call, tool, arguments } = self.traced(call);
+            self.write(Happened::CallStarted { call, tool, arguments, early });
         }
-        let TracedCall { call, tool, arguments } = self.traced(call);
-        self.write(Happened::CallStarted { call, tool, arguments, early });
+        self.spans.call(id, &self.secrets)
     }
 
     /// A call that began early was not wanted in the end.
@@ -105,7 +125,7 @@ impl Tracer {
 
     /// A tool says how far it has come.
     pub(crate) fn progress(&mut self, call: &str, message: &str) {
-        if !self.trace.on {
+        if !self.is_read() {
             return;
         }
         let message = self.secrets.hide(message, self.tools.get(call).map(String::as_str));
@@ -150,7 +170,7 @@ impl Tracer {
 
     /// A fact was written down.
     pub(crate) fn fact(&mut self, entry: &Entry) {
-        if !self.trace.on {
+        if !self.is_read() {
             return;
         }
         let what = match entry {
@@ -166,6 +186,7 @@ impl Tracer {
                     context: self.context,
                     provider: provider.clone(),
                     model: model.clone(),
+                    response: self.response.take(),
                 }
             }
             Entry::Interrupted { message, usage, cause } => {
@@ -236,7 +257,13 @@ impl Tracer {
         }
     }
 
+    /// Whether anybody wants to know what happens.
+    fn is_read(&self) -> bool {
+        self.trace.on || self.spans.listens()
+    }
+
     fn write(&mut self, what: Happened) {
+        self.spans.happened(&what);
         if !self.trace.on {
             return;
         }

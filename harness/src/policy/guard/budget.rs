@@ -87,19 +87,18 @@ impl fmt::Display for Left {
 /// tool takes it as a parameter `State<Budget>`:
 ///
 /// ```
-/// use harness::{Agent, SideEffects, Tool, policy::Budget, testing::{ScriptedProvider, reply}};
+/// use harness::{Agent, State, policy::Budget, testing::{ScriptedProvider, reply}, tool, tools};
 /// use serde_json::json;
 ///
+/// /// What is left of this run.
+/// #[tool(side_effects = "none")]
+/// fn budget(budget: State<Budget>) -> String {
+///     format!("{} turns left", budget.left().turns.unwrap_or(u32::MAX))
+/// }
+///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
-/// let schema = json!({"type": "object", "properties": {}});
-/// let left = Tool::new("budget", "What is left.", schema, SideEffects::NONE, |context, _| {
-///     Box::pin(async move {
-///         let budget = context.state::<Budget>().ok_or("there is no run").map_err(harness::ToolError::new)?;
-///         Ok(format!("{} turns left", budget.left().turns.unwrap_or(u32::MAX)).into())
-///     })
-/// });
 /// let model = ScriptedProvider::new([reply().call("budget", json!({})), reply().text("Enough.")]);
-/// let agent = Agent::builder(model.clone()).tools([left]).build()?;
+/// let agent = Agent::builder(model.clone()).tools(tools![budget]).build()?;
 /// agent.run("Is there time?").await?;
 /// assert_eq!(model.requests()[1].last_text(), "19 turns left");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,0 +1,463 @@
+//! Tells `tracing` and OpenTelemetry what happens, by the names of their conventions for generative
+//! AI: spans `invoke_agent`, `chat {model}` and `execute_tool {tool}`, and histograms of the client.
+//!
+//! The names are written out here. What the conventions have no word for begins with `harness.`.
+//! Usage stands on `chat` spans alone, so that a sum over all spans counts it once.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use opentelemetry::{
+    Array, KeyValue, StringValue, Value,
+    metrics::{Histogram, Meter},
+};
+use tracing::{Instrument as _, Level, Span, event, field::Empty, info_span};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+use super::{Happened, Secrets, TracedCall};
+use crate::{
+    journal::InterruptCause,
+    message::{CallOutcome, ToolResult},
+    provider::{StopReason, Usage},
+};
+
+/// The spans that are open, and the histograms.
+pub(super) struct Spans {
+    run: Span,
+    chat: Option<Chat>,
+    calls: HashMap<String, (Span, String)>,
+    asked: (String, String),
+    meters: Option<Meters>,
+    content: bool,
+}
+
+impl Default for Spans {
+    fn default() -> Self {
+        Self {
+            run: Span::none(),
+            chat: None,
+            calls: HashMap::new(),
+            asked: Default::default(),
+            meters: None,
+            content: false,
+        }
+    }
+}
+
+/// An answer that is being given.
+struct Chat {
+    span: Span,
+    begun: Instant,
+    /// When the last piece of it came.
+    last: Option<Instant>,
+}
+
+struct Meters {
+    duration: Histogram<f64>,
+    first_chunk: Histogram<f64>,
+    per_chunk: Histogram<f64>,
+    tokens: Histogram<u64>,
+}
+
+impl Meters {
+    fn new(meter: &Meter) -> Self {
+        let seconds = |name: &'static str, about: &'static str, bounds: &[f64]| {
+            let histogram = meter.f64_histogram(name).with_unit("s").with_description(about);
+            histogram.with_boundaries(bounds.to_vec()).build()
+        };
+        let tokens = meter
+            .u64_histogram("gen_ai.client.token.usage")
+            .with_unit("{token}")
+            .with_description("Number of input and output tokens used.")
+            .with_boundaries((0..14).map(|power| 4_f64.powi(power)).collect())
+            .build();
+        let long: Vec<f64> = (0..14).map(|power| 0.01 * 2_f64.powi(power)).collect();
+        let short: Vec<f64> = (0..14).map(|power| 0.001 * 2_f64.powi(power)).collect();
+        Self {
+            duration: seconds(
+                "gen_ai.client.operation.duration",
+                "GenAI operation duration.",
+                &long,
+            ),
+            first_chunk: seconds(
+                "gen_ai.client.operation.time_to_first_chunk",
+                "Time to receive the first chunk of a streamed answer.",
+                &short,
+            ),
+            per_chunk: seconds(
+                "gen_ai.client.operation.time_per_output_chunk",
+                "Time between two chunks of a streamed answer.",
+                &short,
+            ),
+            tokens,
+        }
+    }
+}
+
+impl Spans {
+    /// For a run whose words may be told, or not.
+    pub(super) fn new(content: bool) -> Self {
+        Self { content, ..Self::default() }
+    }
+
+    pub(super) fn listens(&self) -> bool {
+        true
+    }
+
+    /// Takes what happened; what is secret in it is hidden already.
+    pub(super) fn happened(&mut self, what: &Happened) {
+        match what {
+            Happened::RunStarted { provider, model, conversation, said, .. } => {
+                self.begin(provider, model, conversation.as_deref(), said.as_deref());
+            }
+            Happened::TurnStarted { .. } => self.turn(),
+            Happened::ModelReplied {
+                text, calls, stop, usage, provider, model, response, ..
+            } => {
+                let Some(chat) = self.chat.take() else { return };
+                let reason = finish_reason(*stop);
+                let reasons = Value::Array(Array::String(vec![StringValue::from(reason)]));
+                chat.span.set_attribute("gen_ai.response.finish_reasons", reasons);
+                chat.span.record("gen_ai.response.model", model.as_str());
+                if *provider != self.asked.0 {
+                    chat.span.record("gen_ai.provider.name", provider.as_str());
+                }
+                if let Some(id) = response {
+                    chat.span.record("gen_ai.response.id", id.as_str());
+                }
+                if self.content {
+                    let said = output_message(text, calls, reason);
+                    chat.span.record("gen_ai.output.messages", said.as_str());
+                }
+                record_usage(&chat.span, usage);
+                self.measure(&chat, provider, Some(model), usage, None);
+            }
+            Happened::Interrupted { cause, usage, .. } => {
+                let (kind, words) = told(cause);
+                event!(
+                    name: "harness.interrupt",
+                    parent: &self.run,
+                    Level::INFO,
+                    harness.interrupt.cause = kind,
+                    harness.interrupt.detail = words.as_str()
+                );
+                let Some(chat) = self.chat.take() else { return };
+                failed(&chat.span, kind, &words);
+                record_usage(&chat.span, usage);
+                let provider = self.asked.0.clone();
+                self.measure(&chat, &provider, None, usage, Some(kind));
+            }
+            Happened::CallStarted { call, tool, arguments, early } => {
+                let span = info_span!(
+                    parent: &self.run,
+                    "execute_tool",
+                    otel.name = format!("execute_tool {tool}"),
+                    otel.kind = "internal",
+                    otel.status_code = Empty,
+                    otel.status_description = Empty,
+                    error.type = Empty,
+                    gen_ai.operation.name = "execute_tool",
+                    gen_ai.tool.name = tool.as_str(),
+                    gen_ai.tool.call.id = call.as_str(),
+                    gen_ai.tool.type = "function",
+                    gen_ai.tool.call.arguments = Empty,
+                    gen_ai.tool.call.result = Empty,
+                    harness.call.early_start = *early,
+                    harness.call.outcome = Empty,
+                );
+                if self.content {
+                    span.record("gen_ai.tool.call.arguments", arguments.as_str());
+                }
+                self.calls.insert(call.clone(), (span, tool.clone()));
+            }
+            Happened::CallDecided { call, denied, .. } => event!(
+                name: "harness.approval",
+                parent: &self.run,
+                Level::INFO,
+                gen_ai.tool.call.id = call.as_str(),
+                harness.approval.allowed = denied.is_none(),
+                harness.approval.reason = denied.as_deref()
+            ),
+            Happened::Retried { attempt, of, wait_us, cause } => event!(
+                name: "harness.retry",
+                parent: self.speaking(),
+                Level::WARN,
+                harness.retry.attempt = i64::from(*attempt),
+                harness.retry.of = i64::from(*of),
+                harness.retry.wait = Duration::from_micros(*wait_us).as_secs_f64(),
+                harness.retry.cause = cause.as_str()
+            ),
+            Happened::FellBack { from, to, cause } => event!(
+                name: "harness.fallback",
+                parent: self.speaking(),
+                Level::WARN,
+                harness.fallback.from = from.as_str(),
+                harness.fallback.to = to.as_str(),
+                harness.fallback.cause = cause.as_str()
+            ),
+            Happened::LimitNear { limit, detail } | Happened::LimitUnknown { limit, detail } => {
+                event!(
+                    name: "harness.guard.warning",
+                    parent: &self.run,
+                    Level::WARN,
+                    harness.guard.limit = limit.to_string(),
+                    harness.guard.detail = detail.as_str()
+                );
+            }
+            Happened::RunEnded { outcome, answered, turns, cost, .. } => {
+                self.run.record("harness.outcome", outcome.as_str());
+                self.run.record("harness.turns", i64::from(*turns));
+                if let Some(cost) = cost {
+                    self.run.record("harness.cost", *cost);
+                }
+                if !answered {
+                    failed(&self.run, "stopped", outcome);
+                }
+                self.chat = None;
+                self.run = Span::none();
+            }
+            Happened::AnswerBegan { .. }
+            | Happened::CallProgressed { .. }
+            | Happened::CallFinished { .. }
+            | Happened::CallDropped { .. }
+            | Happened::Discarded { .. }
+            | Happened::Unknown => {}
+        }
+    }
+
+    /// A piece of the answer came.
+    pub(super) fn chunk(&mut self) {
+        let (Some(chat), Some(meters)) = (&mut self.chat, &self.meters) else { return };
+        let now = Instant::now();
+        let (provider, model) = &self.asked;
+        let attributes = of_chat(provider, model);
+        match chat.last.replace(now) {
+            None => {
+                let waited = now.duration_since(chat.begun).as_secs_f64();
+                chat.span.record("gen_ai.response.time_to_first_chunk", waited);
+                meters.first_chunk.record(waited, &attributes);
+            }
+            Some(before) => {
+                meters.per_chunk.record(now.duration_since(before).as_secs_f64(), &attributes);
+            }
+        }
+    }
+
+    /// Within which the model is listened to.
+    pub(super) fn chat(&self) -> Scope {
+        Scope { span: self.speaking().clone(), words: None }
+    }
+
+    /// Within which the call of this id runs. It ends when the call does.
+    pub(super) fn call(&mut self, id: &str, secrets: &Secrets) -> Scope {
+        let (span, tool) = self.calls.remove(id).unwrap_or((Span::none(), String::new()));
+        Scope { span, words: self.content.then(|| (secrets.clone(), tool)) }
+    }
+
+    fn speaking(&self) -> &Span {
+        self.chat.as_ref().map_or(&self.run, |chat| &chat.span)
+    }
+
+    fn begin(
+        &mut self,
+        provider: &str,
+        model: &str,
+        conversation: Option<&str>,
+        said: Option<&str>,
+    ) {
+        self.meters = Some(Meters::new(&opentelemetry::global::meter("harness")));
+        self.asked = (provider.to_owned(), model.to_owned());
+        self.run = info_span!(
+            "invoke_agent",
+            otel.kind = "internal",
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+            error.type = Empty,
+            gen_ai.operation.name = "invoke_agent",
+            gen_ai.provider.name = provider,
+            gen_ai.request.model = model,
+            gen_ai.conversation.id = conversation,
+            gen_ai.input.messages = Empty,
+            harness.outcome = Empty,
+            harness.turns = Empty,
+            harness.cost = Empty,
+        );
+        if let Some(said) = said.filter(|_| self.content) {
+            let part = serde_json::json!([{"type": "text", "content": said}]);
+            let message = serde_json::json!([{"role": "user", "parts": part}]).to_string();
+            self.run.record("gen_ai.input.messages", message.as_str());
+        }
+    }
+
+    fn turn(&mut self) {
+        let (provider, model) = &self.asked;
+        let span = info_span!(
+            parent: &self.run,
+            "chat",
+            otel.name = format!("chat {model}"),
+            otel.kind = "client",
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+            error.type = Empty,
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = provider.as_str(),
+            gen_ai.request.model = model.as_str(),
+            gen_ai.request.stream = true,
+            gen_ai.response.id = Empty,
+            gen_ai.response.model = Empty,
+            gen_ai.response.time_to_first_chunk = Empty,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            gen_ai.usage.cache_read.input_tokens = Empty,
+            gen_ai.usage.cache_creation.input_tokens = Empty,
+            gen_ai.usage.reasoning.output_tokens = Empty,
+            gen_ai.output.messages = Empty,
+        );
+        self.chat = Some(Chat { span, begun: Instant::now(), last: None });
+    }
+
+    fn measure(
+        &self,
+        chat: &Chat,
+        provider: &str,
+        model: Option<&str>,
+        usage: &Usage,
+        error: Option<&'static str>,
+    ) {
+        let Some(meters) = &self.meters else { return };
+        let mut attributes = of_chat(provider, &self.asked.1);
+        attributes
+            .extend(model.map(|model| KeyValue::new("gen_ai.response.model", model.to_owned())));
+        for (kind, count) in [("input", usage.input), ("output", usage.output)] {
+            if let Some(count) = count {
+                let kind = [KeyValue::new("gen_ai.token.type", kind)];
+                meters.tokens.record(count, &[attributes.as_slice(), &kind].concat());
+            }
+        }
+        attributes.extend(error.map(|error| KeyValue::new("error.type", error)));
+        meters.duration.record(chat.begun.elapsed().as_secs_f64(), &attributes);
+    }
+}
+
+/// Within which something is done, so that what it does is told as a part of it.
+#[derive(Clone)]
+pub(crate) struct Scope {
+    span: Span,
+    /// Hides what is secret in the words of a call's result, if they may be told.
+    words: Option<(Secrets, String)>,
+}
+
+impl Scope {
+    /// Does it.
+    pub(crate) fn within<F: Future>(&self, work: F) -> impl Future<Output = F::Output> {
+        work.instrument(self.span.clone())
+    }
+
+    /// Runs a call to its end, which is the end of its span.
+    pub(crate) async fn call<F: Future<Output = ToolResult>>(self, run: F) -> ToolResult {
+        let Self { span, words } = self;
+        let unless_it_ends = Unended(span.clone());
+        let result = run.instrument(span.clone()).await;
+        unless_it_ends.disarm();
+        if let Some((mut secrets, tool)) = words {
+            let said = secrets.hide(&result.to_text(), Some(&tool));
+            span.record("gen_ai.tool.call.result", said.as_str());
+        }
+        record_outcome(&span, result.outcome());
+        result
+    }
+}
+
+/// Says of a call that it was stopped, unless it ended.
+struct Unended(Span);
+
+impl Unended {
+    fn disarm(mut self) {
+        self.0 = Span::none();
+    }
+}
+
+impl Drop for Unended {
+    fn drop(&mut self) {
+        self.0.record("harness.call.outcome", "stopped");
+        failed(&self.0, "stopped", "the call was stopped while it ran");
+    }
+}
+
+fn record_outcome(span: &Span, outcome: CallOutcome) {
+    let name = match outcome {
+        CallOutcome::Succeeded => "succeeded",
+        CallOutcome::Failed => "failed",
+        CallOutcome::Denied => "denied",
+        CallOutcome::NotStarted => "not_started",
+        CallOutcome::StoppedReading => "stopped_reading",
+        CallOutcome::InDoubt => "in_doubt",
+    };
+    span.record("harness.call.outcome", name);
+    if outcome.is_error() {
+        failed(span, name, "the call did not succeed");
+    }
+}
+
+fn failed(span: &Span, kind: &str, words: &str) {
+    span.record("error.type", kind);
+    span.record("otel.status_code", "ERROR");
+    span.record("otel.status_description", words);
+}
+
+fn record_usage(span: &Span, usage: &Usage) {
+    let Usage { input, cache_read, cache_write, output, reasoning } = usage;
+    let counts = [
+        ("gen_ai.usage.input_tokens", input),
+        ("gen_ai.usage.output_tokens", output),
+        ("gen_ai.usage.cache_read.input_tokens", cache_read),
+        ("gen_ai.usage.cache_creation.input_tokens", cache_write),
+        ("gen_ai.usage.reasoning.output_tokens", reasoning),
+    ];
+    for (name, count) in counts {
+        if let Some(count) = count {
+            span.record(name, i64::try_from(*count).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+fn of_chat(provider: &str, model: &str) -> Vec<KeyValue> {
+    vec![
+        KeyValue::new("gen_ai.operation.name", "chat"),
+        KeyValue::new("gen_ai.provider.name", provider.to_owned()),
+        KeyValue::new("gen_ai.request.model", model.to_owned()),
+    ]
+}
+
+/// The convention's word.
+fn finish_reason(stop: StopReason) -> &'static str {
+    match stop {
+        StopReason::Complete => "stop",
+        StopReason::ToolCalls => "tool_call",
+        StopReason::Truncated => "length",
+        StopReason::Paused => "pause",
+        StopReason::Refused => "content_filter",
+    }
+}
+
+fn told(cause: &InterruptCause) -> (&'static str, String) {
+    match cause {
+        InterruptCause::Program => ("cancelled", "stopped by the program".to_owned()),
+        InterruptCause::Limit { limit, detail } => ("limit", format!("{limit}: {detail}")),
+        InterruptCause::Denial { call } => ("denial", call.clone()),
+        InterruptCause::Failure { error } => ("failure", error.clone()),
+    }
+}
+
+/// The answer in the convention's shape.
+fn output_message(text: &str, calls: &[TracedCall], reason: &str) -> String {
+    let text = (!text.is_empty()).then(|| serde_json::json!({"type": "text", "content": text}));
+    let calls = calls.iter().map(|TracedCall { call, tool, arguments }| {
+        serde_json::json!({"type": "tool_call", "id": call, "name": tool, "arguments": arguments})
+    });
+    let parts: Vec<serde_json::Value> = text.into_iter().chain(calls).collect();
+    serde_json::json!([{"role": "assistant", "parts": parts, "finish_reason": reason}]).to_string()
+}

@@ -1,0 +1,239 @@
+//! What OpenTelemetry is told of a run, through `tracing`, as an exporter receives it.
+//!
+//! With `HARNESS_OTLP=http://127.0.0.1:4318` a run is also sent to a real receiver there.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use harness::{
+    Agent, Error, ErrorKind, SideEffect, SideEffects, Tool, Usage,
+    policy::{Guardrails, RetryPolicy, RetryProvider},
+    testing::{ScriptedProvider, reply},
+    trace::{Secrets, Trace},
+};
+use opentelemetry::{Value, trace::TracerProvider as _};
+use opentelemetry_otlp::{MetricExporter, SpanExporter, WithExportConfig as _};
+use opentelemetry_sdk::{
+    metrics::{
+        InMemoryMetricExporter, PeriodicReader, SdkMeterProvider,
+        data::{AggregatedMetrics, MetricData},
+    },
+    trace::{InMemorySpanExporter, SdkTracerProvider, SpanData},
+};
+use serde_json::json;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+/// A tool that takes 5 ms and tells `tracing` of a span of its own.
+fn look() -> Tool {
+    let schema = json!({"type": "object", "properties": {}});
+    let effects = SideEffects::of(&[SideEffect::Read]);
+    Tool::new("look", "Looks.", schema, effects, |_, arguments| {
+        Box::pin(async move {
+            let _inner = tracing::info_span!("query").entered();
+            match arguments.get("fail") {
+                Some(_) => Err(harness::ToolError::new("nothing there")),
+                None => {
+                    Ok(json!({"seen": "a cat", "session_token": "t-123456789"}).to_string().into())
+                }
+            }
+        })
+    })
+}
+
+fn model() -> ScriptedProvider {
+    let whole = Usage {
+        input: Some(100),
+        cache_read: Some(60),
+        cache_write: Some(20),
+        output: Some(30),
+        reasoning: Some(12),
+    };
+    let busy = || Error::new(ErrorKind::Api, "Overloaded").with_status(529);
+    ScriptedProvider::new([
+        reply().error(busy().with_retry_after(Duration::from_millis(1))),
+        reply()
+            .text("Let me see.")
+            .call("look", json!({"password": "hunter2-hunter2", "at": "home"}))
+            .call("look", json!({"fail": true}))
+            .pause(Duration::from_millis(20))
+            .usage(whole),
+        reply().text("A cat.").tokens(150, 5),
+    ])
+    .with_name("anthropic")
+    .with_model("claude-test")
+}
+
+/// Runs it under these exporters.
+async fn run(spans: SdkTracerProvider, content: bool) -> harness::Reply {
+    let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("harness"));
+    let _listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let trace = Trace::default().secrets(Secrets::default()).content_in_spans(content);
+    let agent = Agent::builder(RetryProvider::new(model(), RetryPolicy::default()))
+        .tools([look()])
+        .guardrails(Guardrails::default().turns(2))
+        .trace(trace)
+        .build()
+        .expect("an agent");
+    agent.run("What is at home?").await.expect("an answer")
+}
+
+fn attributes(span: &SpanData) -> HashMap<&str, &Value> {
+    span.attributes.iter().map(|pair| (pair.key.as_str(), &pair.value)).collect()
+}
+
+/// Runs it with these providers alone: meters are global.
+fn one_run(spans: &SdkTracerProvider, meters: &SdkMeterProvider, content: bool) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    opentelemetry::global::set_meter_provider(meters.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(run(spans.clone(), content));
+}
+
+fn told(content: bool) -> (Vec<SpanData>, Vec<(String, String, u64)>) {
+    let exporter = InMemorySpanExporter::default();
+    let spans = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
+    let metrics = InMemoryMetricExporter::default();
+    let reader = PeriodicReader::builder(metrics.clone()).build();
+    let meters = SdkMeterProvider::builder().with_reader(reader).build();
+    one_run(&spans, &meters, content);
+    spans.force_flush().expect("exported");
+    meters.force_flush().expect("exported");
+
+    let mut counted = Vec::new();
+    for metric in
+        metrics.get_finished_metrics().expect("metrics").iter().flat_map(|of| of.scope_metrics())
+    {
+        for metric in metric.metrics() {
+            let counts: Vec<u64> = match metric.data() {
+                AggregatedMetrics::F64(MetricData::Histogram(of)) => {
+                    of.data_points().map(|point| point.count()).collect()
+                }
+                AggregatedMetrics::U64(MetricData::Histogram(of)) => {
+                    of.data_points().map(|point| point.sum()).collect()
+                }
+                other => panic!("{other:?}"),
+            };
+            let (name, unit) = (metric.name().to_owned(), metric.unit().to_owned());
+            counted.push((name, unit, counts.iter().sum()));
+        }
+    }
+    (exporter.get_finished_spans().expect("spans"), counted)
+}
+
+#[test]
+fn spans_and_metrics_are_named_by_the_conventions() {
+    let (spans, metrics) = told(false);
+    let by_name =
+        |name: &str| -> Vec<&SpanData> { spans.iter().filter(|span| span.name == name).collect() };
+    let [agent] = by_name("invoke_agent")[..] else { panic!("{spans:?}") };
+    let chats = by_name("chat claude-test");
+    let tools = by_name("execute_tool look");
+    assert_eq!((chats.len(), tools.len(), by_name("query").len()), (2, 2, 2));
+    assert_eq!(spans.len(), 7);
+
+    // The tree: what a tool tells of itself stands below its call.
+    let of_agent = agent.span_context.span_id();
+    assert!(chats.iter().chain(&tools).all(|span| span.parent_span_id == of_agent));
+    for query in by_name("query") {
+        assert!(tools.iter().any(|tool| tool.span_context.span_id() == query.parent_span_id));
+    }
+
+    let agent_says = attributes(agent);
+    assert_eq!(agent_says["gen_ai.operation.name"].as_str(), "invoke_agent");
+    assert_eq!(agent_says["gen_ai.provider.name"].as_str(), "anthropic");
+    assert!(agent_says["gen_ai.conversation.id"].as_str().starts_with("msg_"));
+    assert_eq!(agent_says["harness.turns"], &Value::I64(2));
+    let events = |span: &SpanData| -> Vec<String> {
+        span.events.iter().map(|event| event.name.to_string()).collect()
+    };
+    assert_eq!(events(agent), ["harness.approval", "harness.approval", "harness.guard.warning"]);
+    assert_eq!(events(chats[0]), ["harness.retry"]);
+
+    let chat = attributes(chats[0]);
+    assert_eq!(chat["gen_ai.operation.name"].as_str(), "chat");
+    assert_eq!(chat["gen_ai.request.model"].as_str(), "claude-test");
+    assert_eq!(chat["gen_ai.response.model"].as_str(), "claude-test");
+    assert!(chat["gen_ai.response.id"].as_str().starts_with("scripted_"));
+    assert_eq!(chat["gen_ai.response.finish_reasons"].to_string(), "[\"tool_call\"]");
+    assert!(matches!(chat["gen_ai.response.time_to_first_chunk"], Value::F64(_)));
+    for (name, count) in [
+        ("gen_ai.usage.input_tokens", 100),
+        ("gen_ai.usage.output_tokens", 30),
+        ("gen_ai.usage.cache_read.input_tokens", 60),
+        ("gen_ai.usage.cache_creation.input_tokens", 20),
+        ("gen_ai.usage.reasoning.output_tokens", 12),
+    ] {
+        assert_eq!(chat[name], &Value::I64(count), "{name}");
+    }
+    let counts_usage =
+        |span: &&SpanData| attributes(span).keys().any(|name| name.starts_with("gen_ai.usage."));
+    assert!(spans.iter().filter(counts_usage).all(|span| span.name.starts_with("chat ")));
+
+    let worked =
+        tools.iter().find(|tool| attributes(tool)["harness.call.outcome"].as_str() == "succeeded");
+    let worked = worked.expect("one succeeded");
+    assert_eq!(attributes(worked)["harness.call.early_start"], &Value::Bool(true));
+    assert_eq!(attributes(worked)["gen_ai.tool.type"].as_str(), "function");
+    assert!(worked.end_time < chats[0].end_time, "it ended before the model did");
+    let fell = tools.iter().find(|tool| attributes(tool).contains_key("error.type"));
+    assert!(matches!(fell.expect("one failed").status, opentelemetry::trace::Status::Error { .. }));
+
+    let said = format!("{spans:?}");
+    for words in ["at home", "A cat", "a cat", "hunter2", "t-123456789", "nothing there"] {
+        assert!(!said.contains(words), "{words}");
+    }
+    let deprecated = ["gen_ai.system", "gen_ai.usage.prompt_tokens", "gen_ai.prompt"];
+    assert!(
+        !spans.iter().any(|span| deprecated.iter().any(|name| attributes(span).contains_key(name)))
+    );
+
+    let metric = |name: &str| {
+        let found = metrics.iter().find(|(of, _, _)| of == name);
+        found.map(|(_, unit, count)| (unit.as_str(), *count))
+    };
+    assert_eq!(metric("gen_ai.client.operation.duration"), Some(("s", 2)));
+    assert_eq!(metric("gen_ai.client.operation.time_to_first_chunk"), Some(("s", 2)));
+    assert!(metric("gen_ai.client.operation.time_per_output_chunk").is_some_and(|(_, n)| n > 2));
+    assert_eq!(metric("gen_ai.client.token.usage"), Some(("{token}", 285)));
+
+    // Words only where they are asked for, and never what is secret.
+    let (spans, _) = told(true);
+    let said = format!("{spans:?}");
+    for words in ["What is at home?", "A cat.", "a cat", "nothing there"] {
+        assert!(said.contains(words), "{words}");
+    }
+    for secret in ["hunter2", "t-123456789"] {
+        assert!(!said.contains(secret), "{secret}");
+    }
+}
+
+/// Sends a run to a receiver that is no part of this project, where one is named.
+#[test]
+fn a_real_receiver_takes_it() {
+    let Ok(endpoint) = std::env::var("HARNESS_OTLP") else {
+        println!("skipped: start a receiver, and name it as HARNESS_OTLP=http://127.0.0.1:4318");
+        return;
+    };
+    // The exporters' HTTP client wants one, even where it speaks no TLS.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let traces = SpanExporter::builder()
+        .with_http()
+        .with_endpoint(format!("{endpoint}/v1/traces"))
+        .build()
+        .expect("an exporter");
+    let spans = SdkTracerProvider::builder().with_batch_exporter(traces).build();
+    let metrics = MetricExporter::builder()
+        .with_http()
+        .with_endpoint(format!("{endpoint}/v1/metrics"))
+        .build()
+        .expect("an exporter");
+    let meters =
+        SdkMeterProvider::builder().with_reader(PeriodicReader::builder(metrics).build()).build();
+    one_run(&spans, &meters, false);
+    spans.force_flush().expect("the receiver takes spans");
+    meters.force_flush().expect("the receiver takes metrics");
+}
