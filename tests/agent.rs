@@ -481,3 +481,25 @@ async fn a_message_that_the_user_cannot_say_is_refused() {
     assert!(stopped.to_string().contains("only the user"), "{stopped}");
     assert_eq!(model.requests().len(), 0);
 }
+
+#[tokio::test]
+async fn a_server_that_counts_its_calls_anew_gives_no_id_twice() {
+    let log = Log::default();
+    let call = || reply().call_with_id("call_0", "look", json!({}));
+    let model = ScriptedProvider::new([
+        call(),
+        call(),
+        reply().text("Seen."),
+        call(),
+        reply().text("Again."),
+    ]);
+    let mut chat = agent(&model, [tool("look", READ, &log, Work::Steps(0))]).chat();
+    chat.send("Go.").await.expect("an answer");
+    chat.send("Go on.").await.expect("an answer");
+    let messages = chat.transcript().messages();
+    let ids: Vec<&str> = messages.iter().flat_map(|m| m.calls()).map(|call| call.id()).collect();
+    assert_eq!(ids, ["call_0", "call_0_2", "call_0_3"]);
+    let answered: Vec<&str> =
+        messages.iter().flat_map(|m| m.results()).map(|result| result.call_id()).collect();
+    assert_eq!(answered, ids);
+}

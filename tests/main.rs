@@ -14,14 +14,12 @@ mod early;
 mod fallback;
 mod guard;
 mod interrupt;
-#[cfg(target_os = "linux")]
 mod left_over;
 mod limits;
 mod machine;
 mod offline;
 mod order;
 mod probe;
-#[cfg(target_os = "linux")]
 mod process;
 mod quickstart;
 mod resume;
@@ -29,7 +27,6 @@ mod retry;
 mod side_effects;
 mod soak;
 mod strict;
-#[cfg(target_os = "linux")]
 mod terminal;
 mod testing_bodies;
 mod testing_scripted;
@@ -48,3 +45,4 @@ mod wire_encode;
 mod wire_encode_random;
 mod wire_responses;
 mod wire_sse;
+mod wire_strict;

@@ -1,6 +1,8 @@
 //! The loop as a pure machine: facts in, the next action out. It knows no clock, no chance, no
 //! socket and no log, so that every behaviour of the loop is a line in a table.
 
+use std::{collections::HashSet, sync::Arc};
+
 use super::{Outcome, schedule};
 use crate::{
     error::{Error, ErrorKind},
@@ -49,6 +51,8 @@ pub struct Machine {
     begun_at: usize,
     untouched: bool,
     answered_by: Option<(String, String)>,
+    /// Ids of all calls so far.
+    call_ids: Arc<HashSet<String>>,
 }
 
 #[derive(Clone, Debug)]
@@ -109,6 +113,7 @@ impl Machine {
             begun_at: 0,
             untouched: true,
             answered_by: None,
+            call_ids: Arc::default(),
         }
     }
 
@@ -178,6 +183,9 @@ impl Machine {
                 }
                 transcript.sendable()?;
                 self.transcript = transcript.clone();
+                for message in transcript.messages() {
+                    self.took(message);
+                }
                 self.begun_at = transcript.messages().len();
             }
             Entry::UserSaid { message } => {
@@ -365,6 +373,7 @@ impl Machine {
                     .map(|call| Call { call: call.clone(), status: Status::Asked })
                     .collect();
                 if !calls.is_empty() {
+                    self.took(message);
                     let asked = message.clone();
                     self.phase = Phase::Calling(Calling { asked, calls, then: called });
                     return Ok(());
@@ -375,6 +384,16 @@ impl Machine {
         };
         self.go_on(then);
         Ok(())
+    }
+
+    /// Ids that a new call cannot have.
+    pub(super) fn call_ids(&self) -> &Arc<HashSet<String>> {
+        &self.call_ids
+    }
+
+    fn took(&mut self, message: &Message) {
+        let ids = message.calls().map(|call| call.id().to_owned());
+        Arc::make_mut(&mut self.call_ids).extend(ids);
     }
 
     fn call(&mut self, id: &str) -> Result<&mut Call, Error> {

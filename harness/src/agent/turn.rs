@@ -2,6 +2,8 @@
 
 use std::pin::pin;
 
+use std::sync::Arc;
+
 use futures_util::{StreamExt as _, stream};
 
 use super::{
@@ -58,7 +60,7 @@ impl Run<'_> {
             .with_tools(agent.tools().schemas())
             .with_ledger(Some(ledger))
             .with_sent(Some(&chat.sent));
-        let answer = answer.insert(Accumulator::default());
+        let answer = answer.insert(Accumulator::avoiding(Arc::clone(chat.machine.call_ids())));
         let mut answering = agent.provider().stream(request);
         let mut began = false;
         let scope = chat.tracer.chat_scope();

@@ -1,6 +1,6 @@
 //! Makes a whole answer of events. There is one accumulator for all wires; it knows none.
 
-use std::{collections::HashSet, pin::pin};
+use std::{collections::HashSet, pin::pin, sync::Arc};
 
 use futures_core::Stream;
 use futures_util::StreamExt as _;
@@ -49,6 +49,8 @@ pub struct Accumulator {
     /// Tokens of what was taken back.
     discarded: Usage,
     stop: Option<StopReason>,
+    /// Ids that earlier calls of the conversation have.
+    taken: Arc<HashSet<String>>,
 }
 
 #[derive(Clone, Debug)]
@@ -67,6 +69,12 @@ enum Said {
 }
 
 impl Accumulator {
+    /// An answer none of whose calls gets one of these ids: servers count their calls anew in each
+    /// answer, and vendors want ids that are unique in a conversation.
+    pub(crate) fn avoiding(taken: Arc<HashSet<String>>) -> Self {
+        Self { taken, ..Self::default() }
+    }
+
     /// Takes the next event.
     ///
     /// # Errors
@@ -301,13 +309,11 @@ impl Accumulator {
             ("", None) => format!("call_{:016x}", fastrand::u64(..)),
             (given, _) => given.to_owned(),
         };
-        if !taken.contains(base.as_str()) {
+        let is_free = |id: &str| !taken.contains(id) && !self.taken.contains(id);
+        if is_free(&base) {
             return base;
         }
-        (2_u32..)
-            .map(|n| format!("{base}_{n}"))
-            .find(|id| !taken.contains(id.as_str()))
-            .unwrap_or(base)
+        (2_u32..).map(|n| format!("{base}_{n}")).find(|id| is_free(id)).unwrap_or(base)
     }
 }
 

@@ -62,6 +62,10 @@ pub struct Settings {
     pub tool_choice: Option<ToolChoice>,
     /// Whether it may call several tools at once.
     pub parallel_calls: Option<bool>,
+    /// Whether the vendor holds the model to the schemas of the tools. A tool whose schema has no
+    /// [strict form](crate::tool::ToolSchema::strict) is sent without; unless this is set, all
+    /// are, and the arguments are checked when the call comes.
+    pub strict_tools: Option<bool>,
     /// A name for the end user that says nothing about them, for the vendor's abuse checks.
     pub user: Option<String>,
     /// Members of the request's body in the vendor's own words. Each replaces what would stand
@@ -82,6 +86,7 @@ impl Settings {
             effort,
             tool_choice,
             parallel_calls,
+            strict_tools,
             user,
             extra,
         } = self;
@@ -95,6 +100,7 @@ impl Settings {
             effort: effort.or(base.effort),
             tool_choice: tool_choice.clone().or_else(|| base.tool_choice.clone()),
             parallel_calls: parallel_calls.or(base.parallel_calls),
+            strict_tools: strict_tools.or(base.strict_tools),
             user: user.clone().or_else(|| base.user.clone()),
             extra: both,
         }

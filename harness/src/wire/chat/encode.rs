@@ -97,6 +97,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         effort,
         tool_choice,
         parallel_calls,
+        strict_tools,
         user,
         extra,
     } = settings;
@@ -115,7 +116,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     body.maybe("reasoning_effort", effort.map(level));
     body.maybe("user", user.as_ref());
-    body.tools(|out| tools(out, request));
+    let strict = strict_tools.unwrap_or(false);
+    body.tools(|out| tools(out, request, strict));
     if !request.tools().is_empty() {
         body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
@@ -156,15 +158,18 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-fn tools(out: &mut Vec<u8>, request: &Request<'_>) {
+fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
     for tool in request.tools() {
+        let form = if strict { tool.strict().ok() } else { None };
         comma(out);
         raw(out, r#"{"type":"function","function":{"#);
         member(out, "name", &tool.name);
         member(out, "description", &tool.description);
         key(out, "parameters");
-        put(out, &tool.input_schema);
-        raw(out, r#","strict":false}}"#);
+        put(out, form.as_ref().unwrap_or(&tool.input_schema));
+        key(out, "strict");
+        put(out, &form.is_some());
+        raw(out, "}}");
     }
 }
 

@@ -54,6 +54,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         effort,
         tool_choice,
         parallel_calls,
+        strict_tools,
         user,
         extra,
     } = settings;
@@ -83,7 +84,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     body.maybe("safety_identifier", user.as_ref());
     body.maybe("instructions", request.system().filter(|system| !system.trim().is_empty()));
-    body.tools(|out| tools(out, request));
+    let strict = strict_tools.unwrap_or(false);
+    body.tools(|out| tools(out, request, strict));
     if !request.tools().is_empty() {
         body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
@@ -112,16 +114,19 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-fn tools(out: &mut Vec<u8>, request: &Request<'_>) {
+fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
     for tool in request.tools() {
+        let form = if strict { tool.strict().ok() } else { None };
         comma(out);
         raw(out, r#"{"type":"function""#);
         member(out, "name", &tool.name);
         member(out, "description", &tool.description);
         key(out, "parameters");
-        put(out, &tool.input_schema);
+        put(out, form.as_ref().unwrap_or(&tool.input_schema));
         // Left out, the vendor makes it strict and rewrites the schema.
-        raw(out, r#","strict":false}"#);
+        key(out, "strict");
+        put(out, &form.is_some());
+        out.push(b'}');
     }
 }
 

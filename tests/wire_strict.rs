@@ -1,0 +1,98 @@
+//! Whether the vendor is to hold the model to a tool's schema is always said, and said of a
+//! schema only if it has the form that vendors ask for.
+
+use harness::{
+    Message, Transcript,
+    provider::{Request, Settings},
+    tool::ToolSchema,
+    wire::{anthropic, chat, responses},
+};
+use serde_json::{Value, json};
+
+/// A tool with a parameter that may be left out.
+fn list(number: usize) -> ToolSchema {
+    ToolSchema {
+        name: format!("list_{number}"),
+        description: "Lists.".to_owned(),
+        input_schema: json!({
+            "type": "object",
+            "properties": {"limit": {"type": "integer", "default": 10}},
+            "required": [],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+/// A tool that takes any key, which no vendor can hold a model to.
+fn open_map() -> ToolSchema {
+    ToolSchema {
+        name: "set".to_owned(),
+        description: "Sets.".to_owned(),
+        input_schema: json!({
+            "type": "object",
+            "properties": {"all": {"type": "object", "additionalProperties": {"type": "string"}}},
+            "required": ["all"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+/// Of each tool on each wire: whether it is strict, and its schema.
+fn sent(tools: &[ToolSchema], strict_tools: Option<bool>) -> [Vec<(Value, Value)>; 3] {
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("?")).expect("lawful");
+    let request = Request::new(&transcript).expect("it can be sent").with_tools(tools);
+    let settings = Settings { strict_tools, ..Settings::default() };
+    let model = "m".to_owned();
+    let body = |bytes: Result<Vec<u8>, harness::Error>| -> Vec<Value> {
+        let body: Value = serde_json::from_slice(&bytes.expect("a body")).expect("JSON");
+        body["tools"].as_array().expect("tools").clone()
+    };
+    let of = |tools: Vec<Value>, at: &str, schema: &str| {
+        let part = |tool: &Value, name: &str| tool.pointer(&format!("{at}/{name}")).cloned();
+        tools
+            .iter()
+            .map(|tool| (part(tool, "strict").expect("said"), part(tool, schema).expect("there")))
+            .collect()
+    };
+    let anthropic =
+        anthropic::Options { model: model.clone(), settings: settings.clone(), cache: true };
+    let mut chat_options = chat::Options::new(model.clone());
+    chat_options.settings = settings.clone();
+    let responses_options = responses::Options { model, settings };
+    [
+        of(body(anthropic::encode(&request, &anthropic)), "", "input_schema"),
+        of(body(responses::encode(&request, &responses_options)), "", "parameters"),
+        of(body(chat::encode(&request, &chat_options)), "/function", "parameters"),
+    ]
+}
+
+#[test]
+fn unless_asked_for_no_tool_is_strict_and_its_schema_goes_as_it_is() {
+    for wire in sent(&[list(1), open_map()], None) {
+        assert_eq!(wire[0], (json!(false), list(1).input_schema));
+        assert_eq!(wire[1], (json!(false), open_map().input_schema));
+    }
+}
+
+#[test]
+fn asked_for_a_tool_is_strict_if_its_schema_can_be() {
+    for wire in sent(&[list(1), open_map()], Some(true)) {
+        let (strict, schema) = &wire[0];
+        assert_eq!(strict, true);
+        assert_eq!(schema["required"], json!(["limit"]));
+        assert_eq!(schema["properties"]["limit"]["type"], json!(["integer", "null"]));
+        assert_eq!(wire[1], (json!(false), open_map().input_schema));
+    }
+}
+
+#[test]
+fn no_more_tools_are_strict_than_the_vendor_takes() {
+    let tools: Vec<ToolSchema> = (0..30).map(list).collect();
+    let strict =
+        |wire: &[(Value, Value)]| wire.iter().filter(|(strict, _)| *strict == true).count();
+    let [anthropic, responses, chat] = sent(&tools, Some(true));
+    // Each has one parameter of two types, and sixteen of these are taken.
+    assert_eq!((strict(&anthropic), strict(&responses), strict(&chat)), (16, 30, 30));
+    assert!(anthropic.iter().take(16).all(|(strict, _)| *strict == true));
+}
