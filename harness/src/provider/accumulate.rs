@@ -99,7 +99,8 @@ impl Accumulator {
             StreamEvent::Discarded { .. } => {
                 let mut discarded = self.discarded;
                 discarded.add(&self.usage);
-                *self = Self { discarded, ..Self::default() };
+                let taken = Arc::clone(&self.taken);
+                *self = Self { discarded, taken, ..Self::default() };
             }
             StreamEvent::TextDelta { block, text } => {
                 let part = self.part(
