@@ -153,11 +153,11 @@ async fn the_turn_limit_is_no_answer_and_the_chat_goes_on() {
 }
 
 fn agent_with_default_limit(log: &Log) -> Agent {
-    // The arguments differ, so that it is the turns that come to their end.
-    let model = ScriptedProvider::answering(|request| {
-        reply().call("look", json!({"at": request.messages().len()}))
-    });
-    agent(&model, [tool("look", READ, log, Work::Steps(0))])
+    let model = ScriptedProvider::answering(|_| reply().call("look", json!({})));
+    // It is the turns that shall come to their end.
+    let rails = harness::policy::Guardrails::default().repetitions(None);
+    let builder = Agent::builder(model).tools([tool("look", READ, log, Work::Steps(0))]);
+    builder.guardrails(rails).build().expect("an agent")
 }
 
 #[tokio::test]
