@@ -148,16 +148,20 @@ async fn the_turn_limit_is_no_answer_and_the_chat_goes_on() {
     let reply = chat.send("Stop.").await.expect("an answer");
     assert_eq!((reply.text(), reply.turns()), ("Fine.", 1));
 
-    let default = agent_with_default_limit(&log).run("Go.").await.expect_err("no answer");
+    let default = agent_with_default_limit().run("Go.").await.expect_err("no answer");
     assert_eq!(default.turns(), 20, "the default");
 }
 
-fn agent_with_default_limit(log: &Log) -> Agent {
-    let model = ScriptedProvider::answering(|_| reply().call("look", json!({})));
-    // It is the turns that shall come to their end.
-    let rails = harness::policy::Guardrails::default().repetitions(None);
-    let builder = Agent::builder(model).tools([tool("look", READ, log, Work::Steps(0))]);
-    builder.guardrails(rails).build().expect("an agent")
+fn agent_with_default_limit() -> Agent {
+    // Arguments and results differ, so that it is the turns that come to their end.
+    let model = ScriptedProvider::answering(|request| {
+        reply().call("look", json!({"at": request.messages().len()}))
+    });
+    let schema = json!({"type": "object", "properties": {"at": {"type": "integer"}}});
+    let look = Tool::new("look", "Looks.", schema, READ, |_, arguments| {
+        Box::pin(async move { Ok(format!("seen {}", arguments["at"]).into()) })
+    });
+    agent(&model, [look])
 }
 
 #[tokio::test]

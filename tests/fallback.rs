@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use harness::{
-    Agent, AnthropicProvider, Error, ErrorKind, Event, Message, Provider as _, Transcript,
+    Agent, AnthropicProvider, CancellationToken, Error, ErrorKind, Event, Message, Outcome,
+    Provider as _, Transcript,
     client::OpenAIProvider,
     journal::{Entry, MemoryJournal},
     policy::{FallbackProvider, RetryPolicy, RetryProvider},
     provider::{Ledger, ProviderResponse, Request, Spent, accumulate},
-    testing::{LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, reply, responses},
+    testing::{Gate, LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, reply, responses},
     tool, tools,
 };
 use serde_json::json;
@@ -204,4 +205,22 @@ async fn a_conversation_that_began_on_one_wire_goes_on_on_the_other() {
     let sent = second.requests()[0].json().to_string();
     assert!(sent.contains("cold in Oslo") && sent.contains("toolu_01"), "{sent}");
     first.assert_finished();
+}
+
+#[tokio::test]
+async fn a_stop_by_the_program_asks_nobody_else() {
+    let gate = Gate::new();
+    let first = named("first", [reply().wait_for(&gate)]);
+    let second = named("second", [reply().text("Cold.")]);
+    let provider = FallbackProvider::new(first.clone()).or(second.clone());
+    let agent = Agent::builder(provider).build().unwrap();
+    let stop = CancellationToken::new();
+    let run = agent.run("Oslo?").cancel_with(stop.clone()).into_future();
+    let test = async {
+        gate.reached().await;
+        stop.cancel();
+    };
+    let (result, ()) = tokio::join!(run, test);
+    assert_eq!(result.unwrap_err().outcome(), Outcome::Interrupted);
+    assert_eq!((first.open_streams(), second.requests().len()), (0, 0));
 }

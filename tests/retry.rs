@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use harness::{
-    Agent, CancellationToken, Error, ErrorKind, Event, Message, Outcome, Provider as _,
-    StreamEvent, Transcript,
+    Agent, AnthropicProvider, CancellationToken, Error, ErrorKind, Event, Message, Outcome,
+    Provider as _, StreamEvent, Transcript,
+    client::{LocalProvider, OpenAIProvider},
     policy::{GiveUp, RetryPolicy, RetryProvider, RetryVerdict, ThrottledProvider},
     provider::{Ledger, Request, Spent, accumulate},
-    testing::{ScriptedProvider, ScriptedReply, reply},
+    testing::{LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, chat, reply, responses},
     tool, tools,
 };
 use serde_json::json;
@@ -350,4 +351,51 @@ async fn a_turn_is_begun_again_after_output_only_where_that_is_asked_for() {
     let reply = result.unwrap();
     assert_eq!((shown.as_str(), reply.text()), ("It is cold.", "It is cold."));
     assert_eq!(reply.transcript().messages().len(), 2, "nothing is left of the first beginning");
+}
+
+#[tokio::test]
+async fn an_overload_that_is_told_inside_the_stream_is_tried_again_on_every_wire() {
+    let policy = RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() };
+    let asked_again = async |provider: &dyn harness::Provider, server: &LoopbackServer| {
+        let (waits, result) = waits(&RetryProvider::new(ByRef(provider), policy)).await;
+        assert_eq!(result.unwrap(), "Cold.");
+        server.assert_finished();
+        waits
+    };
+
+    let body = anthropic::body();
+    let full = body.clone().error("overloaded_error", "Overloaded").answer();
+    let server = LoopbackServer::start([full, body.text("Cold.").answer()]).await.unwrap();
+    let provider = AnthropicProvider::builder().api_key("k").base_url(server.url());
+    assert_eq!(asked_again(&provider.build().unwrap(), &server).await.len(), 1);
+
+    let body = responses::body();
+    let limited = body.clone().failed("rate_limit_exceeded", "Please try again in 7ms.").answer();
+    let server = LoopbackServer::start([limited, body.text("Cold.").answer()]).await.unwrap();
+    let provider = OpenAIProvider::builder().api_key("k").base_url(server.url());
+    let waits = asked_again(&provider.build().unwrap(), &server).await;
+    assert!(waits[0] >= Duration::from_millis(7), "the words say how long: {waits:?}");
+
+    let body = chat::body();
+    let down = body.clone().error("502", "upstream").answer();
+    let server = LoopbackServer::start([down, body.text("Cold.").answer()]).await.unwrap();
+    let provider = LocalProvider::builder().base_url(server.url()).model("m");
+    assert_eq!(asked_again(&provider.build().unwrap(), &server).await.len(), 1);
+}
+
+/// A provider that is only borrowed.
+struct ByRef<'p>(&'p dyn harness::Provider);
+
+impl harness::Provider for ByRef<'_> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn model(&self) -> &str {
+        self.0.model()
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> harness::provider::EventStream<'a> {
+        self.0.stream(request)
+    }
 }

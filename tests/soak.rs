@@ -77,7 +77,7 @@ fn says_chat(turn: Turn, id: &str) -> Answer {
 }
 
 fn clocks() -> Clocks {
-    let short = Duration::from_millis(250);
+    let short = Duration::from_millis(500);
     Clocks { first_event: short, between_events: short, ..Clocks::default() }
 }
 

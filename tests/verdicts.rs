@@ -58,8 +58,10 @@ async fn the_guide_says_what_happens() {
     for [statuses, body, again, another] in lines {
         for status in statuses.split(", ") {
             let error = error(status, &body);
-            let of_vendor = matches!(error.kind(), ErrorKind::Api | ErrorKind::ContextFull);
-            assert!(of_vendor, "{status} {body}");
+            assert!(
+                matches!(error.kind(), ErrorKind::Api | ErrorKind::ContextFull),
+                "{status} {body}"
+            );
             let told = match policy.decide(0, &error, Spent::default(), 0.0) {
                 RetryVerdict::Wait(wait) if wait == policy.base => "yes".to_owned(),
                 RetryVerdict::Wait(wait) => format!("{}s", wait.as_secs_f64()),

@@ -1,6 +1,8 @@
 //! One answer of the model: asked for, shown as it arrives, written down.
 
-use futures_util::StreamExt as _;
+use std::pin::pin;
+
+use futures_util::{StreamExt as _, stream};
 
 use super::{
     Event,
@@ -57,13 +59,17 @@ impl Run<'_> {
             .with_ledger(Some(ledger))
             .with_sent(Some(&chat.sent));
         let answer = answer.insert(Accumulator::default());
-        let mut stream = agent.provider().stream(request);
+        let mut answering = agent.provider().stream(request);
         let mut began = false;
         let scope = chat.tracer.chat_scope();
+        // One wait for the whole answer: to begin it anew with each event costs more than all the
+        // rest of the event.
+        let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));
+        let mut halted = pin!(halted);
         loop {
             let event = tokio::select! {
                 biased;
-                told = halt.told() => match told {
+                Some(told) = halted.next() => match told {
                     Told::Stop(cause) => return Ok(Heard::Stop(cause)),
                     Told::Warn(warning) => {
                         chat.tracer.warning(&warning);
@@ -76,7 +82,7 @@ impl Run<'_> {
                     tell(watch, Event::ToolProgress { call: &call, message: &message });
                     continue;
                 }
-                event = scope.within(stream.next()) => event,
+                event = scope.within(answering.next()) => event,
                 () = early.drive() => None,
             };
             let event = match event {

@@ -1,8 +1,8 @@
 //! The one socket: sends a body, reads the answer through a wire's decoder, and keeps the clocks.
 
-use std::{convert::Infallible, fmt, sync::Once, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, fmt, sync::Once, time::Duration};
 
-use futures_util::{FutureExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use reqwest::{
     Response,
     header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -74,42 +74,41 @@ impl Transport {
         decoder: Decoder<D>,
     ) -> EventStream<'a> {
         let state = State::Ask(Box::new(question), decoder);
-        Box::pin(stream::unfold(state, |state| self.step(state)))
+        let heard = stream::unfold(state, |state| self.step(state));
+        // One step reads what one piece of the answer says: hundreds of events when they come fast.
+        Box::pin(heard.flat_map(|Heard { events, failed }| {
+            stream::iter(events.into_iter().map(Ok).chain(failed.map(Err)))
+        }))
     }
 
-    async fn step<D: Dialect>(
-        &self,
-        mut state: State<D>,
-    ) -> Option<(Result<StreamEvent, Error>, State<D>)> {
+    async fn step<D: Dialect>(&self, mut state: State<D>) -> Option<(Heard, State<D>)> {
         loop {
             state = match state {
                 State::Ask(question, mut decoder) => {
                     match self.send(*question, &mut decoder).await {
                         Ok(reading) => State::Read(Box::new(reading), decoder),
-                        Err(err) => State::Fail(err),
+                        Err(err) => return Some((Heard::nothing_but(err), State::Done)),
                     }
                 }
                 State::Read(mut reading, mut decoder) => {
-                    if let Some(event) = decoder.next_event() {
-                        if matches!(event, StreamEvent::Completed { .. }) {
-                            reading.glance();
-                            return Some((Ok(event), State::Rest(reading)));
-                        }
-                        return Some((Ok(event), State::Read(reading, decoder)));
+                    let failed = self.read(&mut reading, &mut decoder).await.err();
+                    let events = decoder.take_events();
+                    if decoder.is_complete() {
+                        reading.glance();
+                        return Some((Heard { events, failed: None }, State::Rest(reading)));
                     }
-                    match reading.failed.take() {
-                        Some(err) => State::Fail(err),
-                        None => {
-                            reading.failed = self.read(&mut reading, &mut decoder).await.err();
-                            State::Read(reading, decoder)
-                        }
+                    if failed.is_some() {
+                        return Some((Heard { events, failed }, State::Done));
                     }
+                    if !events.is_empty() {
+                        return Some((Heard { events, failed }, State::Read(reading, decoder)));
+                    }
+                    State::Read(reading, decoder)
                 }
                 State::Rest(reading) => {
                     reading.drain().await;
                     return None;
                 }
-                State::Fail(err) => return Some((Err(err), State::Done)),
                 State::Done => return None,
             };
         }
@@ -141,7 +140,7 @@ impl Transport {
         let headers = response.headers().clone();
         if status.is_success() && !is_json {
             let response = Some(response);
-            return Ok(Reading { response, headers, until, whole, failed: None, rest: 0 });
+            return Ok(Reading { response, headers, until, whole, rest: 0 });
         }
         let until = if status.is_success() { until } else { until.min(after(ERROR_TIME)) };
         let body = whole_body(response, until).await?;
@@ -153,7 +152,7 @@ impl Transport {
                 ErrorKind::Interrupted => unstreamed().because(err),
                 _ => err,
             })?;
-            return Ok(Reading { response: None, headers, until, whole, failed: None, rest: 0 });
+            return Ok(Reading { response: None, headers, until, whole, rest: 0 });
         }
         let mut err = failure::of_answer(status.as_u16(), &headers, &body);
         if status.is_redirection() {
@@ -244,8 +243,19 @@ enum State<D> {
     Ask(Box<Result<Question, Error>>, Decoder<D>),
     Read(Box<Reading>, Decoder<D>),
     Rest(Box<Reading>),
-    Fail(Error),
     Done,
+}
+
+/// What was heard at once: events, and what failed after them.
+struct Heard {
+    events: VecDeque<StreamEvent>,
+    failed: Option<Error>,
+}
+
+impl Heard {
+    fn nothing_but(err: Error) -> Self {
+        Self { events: VecDeque::new(), failed: Some(err) }
+    }
 }
 
 /// An answer that is being read.
@@ -256,7 +266,6 @@ struct Reading {
     until: Instant,
     /// When all of it must be here.
     whole: Instant,
-    failed: Option<Error>,
     /// Bytes read after the end of the answer.
     rest: usize,
 }

@@ -57,7 +57,7 @@ impl SchemaCell {
 }
 
 impl ToolDef {
-    /// What a function declares; [`Self::with`] and the others say the rest.
+    /// What a function declares; [`Self::idempotent`] and [`Self::within`] say the rest.
     pub const fn new(
         name: &'static str,
         description: &'static str,

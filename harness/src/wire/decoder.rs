@@ -100,6 +100,11 @@ impl<D: Dialect> Decoder<D> {
         self.out.events.pop_front()
     }
 
+    /// All events that have been read and not taken yet.
+    pub(crate) fn take_events(&mut self) -> VecDeque<StreamEvent> {
+        std::mem::take(&mut self.out.events)
+    }
+
     /// Whether the answer has come to its end.
     pub fn is_complete(&self) -> bool {
         self.out.done

@@ -6,8 +6,6 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
-
 /// Walks over the object at the beginning of `json`. `each` is given the name of a member and
 /// all that follows, beginning with its value, and says how long the value is: see [`skip`] and
 /// [`value`]. Returns how long the object is, or nothing if somebody gave up.
@@ -20,7 +18,7 @@ pub(super) fn object<'a>(
     loop {
         let start = expect(bytes, after_space(bytes, at), b'"')?;
         // A name with an escape in it is none of those that matter, and may be one in disguise.
-        let length = bytes.get(start..)?.iter().position(|b| matches!(b, b'"' | b'\\'))?;
+        let length = mark(bytes.get(start..)?)?;
         let end = start.checked_add(length)?;
         at = expect(bytes, end, b'"')?;
         at = after_space(bytes, expect(bytes, after_space(bytes, at), b':')?);
@@ -99,18 +97,33 @@ fn after_space(bytes: &[u8], mut at: usize) -> usize {
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = at.checked_add(1)?;
     loop {
-        let rest = bytes.get(at..)?;
-        // Most strings of an event are ids and words: shorter than a search is worth.
-        let short = rest.iter().take(16).position(|b| matches!(b, b'"' | b'\\'));
-        at = match short {
-            Some(found) => at.checked_add(found)?,
-            None => at.checked_add(memchr2(b'"', b'\\', rest)?)?,
-        };
+        at = at.checked_add(mark(bytes.get(at..)?)?)?;
         match bytes.get(at)? {
             b'"' => return at.checked_add(1),
             _ => at = at.checked_add(2)?,
         }
     }
+}
+
+/// Where the first quote or backslash is. Most strings of an event are ids and words, too short
+/// for what it costs to begin a search with vectors: eight bytes at a time are the faster.
+fn mark(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let (words, tail) = bytes.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let quote = word ^ (ONES * 0x22);
+        let escape = word ^ (ONES * 0x5c);
+        // The high bit of a byte that is zero; of the lowest one found it is exact.
+        let found = (quote.wrapping_sub(ONES) & !quote) | (escape.wrapping_sub(ONES) & !escape);
+        if found & HIGH != 0 {
+            let byte = usize::try_from((found & HIGH).trailing_zeros() / 8).ok()?;
+            return at.checked_mul(8)?.checked_add(byte);
+        }
+    }
+    let at = tail.iter().position(|b| matches!(b, b'"' | b'\\'))?;
+    words.len().checked_mul(8)?.checked_add(at)
 }
 
 /// The place after the object or list that begins `bytes`.

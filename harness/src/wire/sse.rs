@@ -135,7 +135,12 @@ impl SseParser {
             self.event.clear();
             return Ok(rest);
         }
-        let (name, value) = match memchr::memchr(b':', line) {
+        // Nearly all lines are data.
+        let colon = match line.starts_with(b"data:") {
+            true => Some(4),
+            false => memchr::memchr(b':', line),
+        };
+        let (name, value) = match colon {
             Some(at) => {
                 let (name, value) = line.split_at(at);
                 let value = value.get(1..).unwrap_or_default();

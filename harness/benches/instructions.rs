@@ -1,0 +1,367 @@
+//! How much work the library does, counted exactly: instructions and allocations of each part, as
+//! `valgrind --tool=callgrind` sees them. Unlike times they are the same on a busy machine, so they
+//! can be compared from one commit to the next.
+//!
+//!     cargo bench -p harness --bench instructions --features testing
+//!
+//! compares with the figures in `instructions.tsv`, which belong to one toolchain, and fails where
+//! one has grown by more than a twentieth. `-- --write` writes them anew; a part of a name after
+//! `--` measures only the cases that have it. Without valgrind, or with another toolchain,
+//! nothing is compared, and it says so.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    hint::black_box,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use futures_util::{StreamExt as _, stream};
+use harness::{
+    Agent, Message, Provider, SideEffect, SideEffects, StreamEvent, Tool, Transcript,
+    agent::Event,
+    message::{Block, ToolCall},
+    provider::{Accumulator, EventStream, Limits, Request},
+    tool::ToolRegistry,
+    wire::{self, SseParser},
+};
+use serde_json::json;
+
+#[path = "rendered/mod.rs"]
+mod rendered;
+
+/// How many text deltas a stream has.
+const DELTAS: usize = 2_000;
+
+/// So many bytes come at once from a socket.
+const CHUNK: usize = 16 * 1024;
+
+/// A figure may grow by this much.
+const GROWTH: f64 = 1.05;
+
+const CASES: &[&str] = &[
+    "sse",
+    "decode/anthropic",
+    "decode/responses",
+    "decode/chat",
+    "accumulate",
+    "turn/anthropic",
+    "turn/responses",
+    "turn/chat",
+    "encode/anthropic/1000",
+    "encode/responses/1000",
+    "encode/chat/1000",
+    "dispatch",
+    "schema",
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).filter(|word| word != "--bench").collect();
+    if let [run, case] = arguments.as_slice()
+        && run == "--run"
+    {
+        run_case(case);
+        return ExitCode::SUCCESS;
+    }
+    let write = arguments.iter().any(|word| word == "--write");
+    let wanted = arguments.iter().find(|word| !word.starts_with("--"));
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: valgrind is not installed, so instructions cannot be counted");
+        return ExitCode::SUCCESS;
+    }
+    let toolchain = toolchain();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/instructions.tsv");
+    let (of, mut known) = read(&path);
+    let comparable = of == toolchain;
+    if !comparable && !write {
+        println!("not compared: the figures are of {of}, this is {toolchain}");
+    }
+    println!("{:<24} {:>14} {:>9} {:>12}", "case", "instructions", "growth", "allocations");
+    let mut grown = Vec::new();
+    for case in CASES.iter().filter(|case| wanted.is_none_or(|wanted| case.contains(wanted))) {
+        let now = measure(case);
+        let before = known.insert((*case).to_owned(), now).filter(|_| comparable);
+        let growth = before.map(|before| share(now.instructions, before.instructions));
+        let shown =
+            growth.map_or("-".to_owned(), |growth| format!("{:+.1} %", growth * 100.0 - 100.0));
+        println!("{case:<24} {:>14} {shown:>9} {:>12}", now.instructions, now.allocations);
+        let more = before.is_some_and(|before| {
+            // A handful of allocations is no growth: they come and go with the hash seed.
+            now.allocations > before.allocations + 8
+                && share(now.allocations, before.allocations) > GROWTH
+        });
+        if growth.is_some_and(|growth| growth > GROWTH) || more {
+            grown.push(*case);
+        }
+    }
+    if write {
+        let lines = known.iter().map(|(case, Figures { instructions, allocations })| {
+            format!("{case}\t{instructions}\t{allocations}\n")
+        });
+        let text = format!("{toolchain}\n{}", lines.collect::<String>());
+        fs::write(&path, text).expect("the figures can be written");
+        return ExitCode::SUCCESS;
+    }
+    if grown.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("grown by more than 5 %: {}", grown.join(", "));
+    println!("if that is meant to be, write the figures anew with `-- --write` and say why");
+    ExitCode::FAILURE
+}
+
+/// What one case costs.
+#[derive(Clone, Copy)]
+struct Figures {
+    instructions: u64,
+    allocations: u64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share is rounded anyway")]
+fn share(now: u64, before: u64) -> f64 {
+    now as f64 / before.max(1) as f64
+}
+
+fn toolchain() -> String {
+    let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let version = Command::new(rustc).arg("--version").output().map(|out| out.stdout);
+    let version = String::from_utf8(version.unwrap_or_default()).unwrap_or_default();
+    format!("{} {}", version.trim(), env::consts::ARCH)
+}
+
+/// The committed figures, and the toolchain that they belong to.
+fn read(path: &Path) -> (String, BTreeMap<String, Figures>) {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let mut lines = text.lines();
+    let of = lines.next().unwrap_or("no toolchain yet").to_owned();
+    let figures = lines.filter_map(|line| {
+        let mut words = line.split('\t');
+        let case = words.next()?.to_owned();
+        let instructions = words.next()?.parse().ok()?;
+        let allocations = words.next()?.parse().ok()?;
+        Some((case, Figures { instructions, allocations }))
+    });
+    (of, figures.collect())
+}
+
+/// Runs one case in a process of its own and counts what [`measured`] does.
+fn measure(case: &str) -> Figures {
+    let out: PathBuf = env::temp_dir().join(format!(
+        "instructions-{}-{}",
+        std::process::id(),
+        case.replace('/', "-")
+    ));
+    let run = Command::new("valgrind")
+        .args(["--tool=callgrind", "--zero-before=*measured*"])
+        .args(["--compress-strings=no", "--compress-pos=no"])
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .arg(env::current_exe().expect("the path of this program"))
+        .args(["--run", case])
+        .output()
+        .expect("valgrind runs");
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "`{case}` failed under valgrind: {told}");
+    let profile = fs::read_to_string(&out).expect("a profile");
+    match env::var_os("KEEP_PROFILE") {
+        Some(_) => println!("for callgrind_annotate: {}", out.display()),
+        None => drop(fs::remove_file(&out)),
+    }
+    let totals = profile.lines().find_map(|line| line.strip_prefix("totals: "));
+    let instructions = totals.and_then(|words| words.trim().parse().ok()).expect("a total");
+    let mut allocations = 0;
+    let mut callee = "";
+    for line in profile.lines() {
+        if let Some(name) = line.strip_prefix("cfn=") {
+            callee = name;
+        } else if let Some(calls) = line.strip_prefix("calls=")
+            && matches!(callee, "malloc" | "calloc" | "realloc")
+        {
+            allocations += calls.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        }
+    }
+    Figures { instructions, allocations }
+}
+
+/// What is counted: nothing before it and nothing after it.
+#[inline(never)]
+fn measured(run: &mut dyn FnMut()) {
+    run();
+}
+
+/// Runs a case twice and counts the second time: what is made once is made by then.
+fn twice(mut run: impl FnMut()) {
+    run();
+    measured(&mut run);
+    std::process::exit(0);
+}
+
+fn run_case(case: &str) {
+    let parts: Vec<&str> = case.split('/').collect();
+    match parts.as_slice() {
+        ["sse"] => {
+            let body = rendered::stream("responses", DELTAS);
+            twice(|| {
+                let mut parser = SseParser::new(Limits::default().event);
+                let mut bytes = 0;
+                for chunk in body.as_bytes().chunks(CHUNK) {
+                    let pushed = parser.push(chunk, |record| {
+                        bytes += record.data.len();
+                        Ok(())
+                    });
+                    pushed.expect("a stream");
+                }
+                black_box(bytes);
+            });
+        }
+        ["decode", wire] => {
+            let body = rendered::stream(wire, DELTAS);
+            twice(|| decode(wire, body.as_bytes(), |event| drop(black_box(event))));
+        }
+        ["accumulate"] => {
+            let mut events = Vec::new();
+            decode("anthropic", rendered::stream("anthropic", DELTAS).as_bytes(), |event| {
+                events.push(event);
+            });
+            twice(|| {
+                let mut answer = Accumulator::default();
+                for event in &events {
+                    answer.push(event).expect("an event that fits");
+                }
+                black_box(answer.finish().expect("an answer"));
+            });
+        }
+        ["turn", wire] => {
+            let agent = Agent::builder(Rendered::new(wire)).build().expect("an agent");
+            let runtime = runtime();
+            twice(|| {
+                let mut bytes = 0;
+                let run = agent.run("Speak.").on_event(|event| {
+                    if let Event::Text(text) = event {
+                        bytes += text.len();
+                    }
+                });
+                let reply = runtime.block_on(run.into_future()).expect("an answer");
+                assert_eq!(reply.text().len(), bytes);
+            });
+        }
+        ["encode", wire, messages] => {
+            let transcript = transcript(messages.parse().expect("a number"));
+            let request = Request::new(&transcript).expect("a transcript that can be sent");
+            twice(|| drop(black_box(encode(wire, &request))));
+        }
+        ["dispatch"] => {
+            let tools = ToolRegistry::new([tool()]).expect("tools");
+            let context = harness::ToolContext::new("call_1");
+            let runtime = runtime();
+            let call = ToolCall::new("call_1", "look", r#"{"path":"src/lib.rs","lines":20}"#);
+            twice(|| {
+                runtime.block_on(async {
+                    for _ in 0..100 {
+                        black_box(tools.dispatch(&call, &context).await);
+                    }
+                });
+            });
+        }
+        ["schema"] => twice(|| drop(black_box(tool()))),
+        _ => panic!("no case is called `{case}`"),
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+fn decode(wire: &str, body: &[u8], mut each: impl FnMut(StreamEvent)) {
+    macro_rules! read {
+        ($decoder:expr) => {{
+            let mut decoder = $decoder;
+            for chunk in body.chunks(CHUNK) {
+                decoder.push(chunk).expect("a stream");
+                while let Some(event) = decoder.next_event() {
+                    each(event);
+                }
+            }
+            decoder.finish().expect("a whole stream");
+        }};
+    }
+    let limits = Limits::default();
+    match wire {
+        "anthropic" => read!(wire::anthropic::decoder(limits)),
+        "responses" => read!(wire::responses::decoder(limits)),
+        _ => read!(wire::chat::decoder(limits, wire::chat::Reading::default())),
+    }
+}
+
+fn encode(wire: &str, request: &Request<'_>) -> Vec<u8> {
+    let (model, settings) = ("model".to_owned(), Default::default());
+    let body = match wire {
+        "anthropic" => wire::anthropic::encode(
+            request,
+            &wire::anthropic::Options { model, settings, cache: true },
+        ),
+        "responses" => {
+            wire::responses::encode(request, &wire::responses::Options { model, settings })
+        }
+        _ => wire::chat::encode(request, &wire::chat::Options::new(model)),
+    };
+    body.expect("a body")
+}
+
+/// A conversation of so many messages of a kilobyte.
+fn transcript(messages: usize) -> Transcript {
+    let words = "It says \"the quick brown fox\", and jumps.\n".repeat(24);
+    let mut transcript = Transcript::default();
+    for at in 0..messages {
+        let message = match at % 2 {
+            0 => Message::user(words.as_str()),
+            _ => Message::assistant([Block::text(words.as_str())]),
+        };
+        transcript.push(message).expect("a message that fits");
+    }
+    transcript
+}
+
+fn tool() -> Tool {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "The file."},
+            "lines": {"type": "integer", "minimum": 1}
+        },
+        "required": ["path"],
+        "additionalProperties": false
+    });
+    Tool::new("look", "Looks into a file.", schema, SideEffects::of(&[SideEffect::Read]), |_, _| {
+        Box::pin(async { Ok("seen".into()) })
+    })
+}
+
+/// A provider whose answer comes through a decoder, without a socket.
+struct Rendered {
+    wire: String,
+    body: String,
+}
+
+impl Rendered {
+    fn new(wire: &str) -> Self {
+        Self { wire: wire.to_owned(), body: rendered::stream(wire, DELTAS) }
+    }
+}
+
+impl Provider for Rendered {
+    fn name(&self) -> &str {
+        &self.wire
+    }
+
+    fn model(&self) -> &str {
+        "rendered"
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        black_box(encode(&self.wire, &request));
+        let mut events = Vec::new();
+        decode(&self.wire, self.body.as_bytes(), |event| events.push(Ok(event)));
+        stream::iter(events).boxed()
+    }
+}
