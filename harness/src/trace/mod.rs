@@ -9,7 +9,8 @@
 //! use harness::{Agent, testing::{ScriptedProvider, reply}};
 //!
 //! # tokio::runtime::Runtime::new()?.block_on(async {
-//! let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+//! let model = ScriptedProvider::new([reply().text("Hello.").tokens(9, 3)]);
+//! let agent = Agent::builder(model).build()?;
 //! let reply = agent.run("Say hello.").await?;
 //! assert_eq!(reply.trace().to_string(), "user -> \"Say hello.\"\nmodel -> \"Hello.\"\n");
 //! # Ok::<(), Box<dyn std::error::Error>>(())

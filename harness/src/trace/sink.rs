@@ -22,14 +22,14 @@ use crate::error::{Error, ErrorKind};
 /// use harness::{Agent, testing::{ScriptedProvider, reply}, trace::{self, Secrets, Trace}};
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("runs.jsonl");
+/// # let path = std::env::temp_dir().join(format!("harness-runs-{}.jsonl", std::process::id()));
 /// let trace = Trace::default().secrets(Secrets::default().name("iban")).to_file(&path)?;
 /// let model = ScriptedProvider::new([reply().text("Hello.")]);
 /// Agent::builder(model).trace(trace).build()?.run("Say hello.").await?;
 ///
 /// let events = trace::read(&std::fs::read_to_string(&path)?)?;
 /// assert!(trace::pretty(&events).contains("model -> \"Hello.\""));
+/// # std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
