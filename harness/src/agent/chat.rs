@@ -41,6 +41,8 @@ pub struct Chat {
     pub(super) usage: Usage,
     /// What the provider has written of the conversation already.
     pub(super) sent: Sent,
+    /// What the messages amount to, each counted once.
+    pub(super) meter: ContextMeter,
     /// Tools that a person has allowed for the rest of the conversation.
     pub(super) always: HashSet<String>,
 }
@@ -49,6 +51,7 @@ impl Chat {
     pub(super) fn new(agent: Agent) -> Self {
         let guard = Guard::new(agent.guardrails().clone());
         let tracer = Tracer::new(agent.trace());
+        let meter = ContextMeter::new(agent.system(), agent.tools().schemas());
         Self {
             agent,
             machine: Machine::new(),
@@ -57,6 +60,7 @@ impl Chat {
             journal: Box::new(MemoryJournal::default()),
             usage: Usage::default(),
             sent: Sent::new(),
+            meter,
             always: HashSet::new(),
         }
     }
@@ -137,8 +141,8 @@ impl Chat {
     /// an estimate. What the last one really sent is told by
     /// [`Reply::context`](super::Reply::context).
     pub fn context(&self) -> ContextTokens {
-        let (system, tools) = (self.agent.system(), self.agent.tools().schemas());
-        ContextMeter::new(system, tools).count(self.transcript().messages())
+        let mut meter = self.meter;
+        meter.count(self.transcript().messages())
     }
 
     /// The agent that answers.

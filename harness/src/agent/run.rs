@@ -19,7 +19,7 @@ use crate::{
     journal::{Decision, Entry, InterruptCause},
     message::Message,
     policy::{LimitReached, Warning},
-    provider::{Accumulator, ContextMeter, ContextTokens, Ledger, Usage},
+    provider::{Accumulator, ContextTokens, Ledger, Usage},
     trace::{Cast, Happened},
 };
 
@@ -47,8 +47,6 @@ pub(super) struct Run<'a> {
     error: Option<Error>,
     /// The limit that stopped the run.
     limit: Option<LimitReached>,
-    /// Counts what requests are made of.
-    pub(super) meter: ContextMeter,
     /// What the last request was made of.
     pub(super) context: ContextTokens,
     /// Whether the run came to its end, rather than being dropped.
@@ -65,8 +63,6 @@ impl<'a> Run<'a> {
         let Stops { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
         let halt = Halt::new(cancellation, &chat.guard);
-        let agent = &chat.agent;
-        let meter = ContextMeter::new(agent.system(), agent.tools().schemas());
         let contexts = Contexts::new(chat, tool_time);
         Self {
             chat,
@@ -81,7 +77,6 @@ impl<'a> Run<'a> {
             ledger: Ledger::default(),
             error: None,
             limit: None,
-            meter,
             context: ContextTokens::default(),
             ended: false,
         }

@@ -41,7 +41,7 @@ impl Run<'_> {
         self.contexts.clear();
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
-        self.context = self.meter.count(self.chat.machine.transcript().messages());
+        self.context = self.chat.meter.count(self.chat.machine.transcript().messages());
         self.emit(Event::TurnStarted { turn });
         match self.hear().await? {
             Heard::Out => self.replied(turn),
