@@ -7,10 +7,10 @@
 mod floor;
 mod ours;
 mod peer;
-mod report;
-mod server;
 #[path = "../../rendered/mod.rs"]
 mod rendered;
+mod report;
+mod server;
 
 use std::{
     alloc::System,
@@ -52,12 +52,25 @@ fn main() -> Result<(), Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["serve"] => server::serve(),
+        ["idle", address] => idle(address),
         ["work", "send", messages, kind, address] => {
             work(|runtime| ours::sender(runtime, kind, messages.parse()?, address))
         }
         ["work", subject, wire, address] => work(|runtime| reader(runtime, subject, wire, address)),
         _ => run(),
     }
+}
+
+/// Prints what a chat holds that waits for its next message.
+fn idle(address: &str) -> Result<(), Failure> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let region = Region::new(ALLOCATOR);
+    let (bytes, chats) = ours::idle(address, || {
+        let change = region.change();
+        change.bytes_allocated.saturating_sub(change.bytes_deallocated)
+    })?;
+    println!("\nAn idle chat holds {bytes} bytes beside its text (mean of {chats})");
+    Ok(())
 }
 
 /// Something that is done again and again; it says how many bytes of text it has read.
@@ -183,6 +196,7 @@ fn run() -> Result<(), Failure> {
         tables.push((messages, take_turns(workers)?));
     }
     report::requests(&tables);
+    Command::new(std::env::current_exe()?).args(["idle", address]).status()?;
     drop(server.stdin.take());
     server.wait()?;
     Ok(())

@@ -80,3 +80,27 @@ pub fn sender(_: &Runtime, kind: &str, messages: usize, address: &str) -> Result
         }
     }
 }
+
+/// The bytes that a chat holds which has had an answer and waits, beside the text of the answer, and
+/// of how many chats they are the mean.
+pub fn idle(address: &str, held: impl Fn() -> usize) -> Result<(usize, usize), Failure> {
+    const CHATS: usize = 200;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let agent = agent("anthropic", &format!("http://{address}"))?;
+    let mut chats: Vec<_> = (0..=CHATS).map(|_| agent.chat()).collect();
+    let ask = |chat: &mut harness::Chat| -> Result<usize, Failure> {
+        Ok(runtime.block_on(async { chat.send("Speak.").await })?.text().len())
+    };
+    // The first one pays for the connection.
+    let (first, rest) = chats.split_first_mut().ok_or("no chat")?;
+    ask(first)?;
+    let before = held();
+    let mut text = 0;
+    for chat in rest {
+        text += ask(chat)?;
+    }
+    let each = held().saturating_sub(before + text) / CHATS;
+    // The chats themselves were made before.
+    let own = size_of::<harness::Chat>();
+    Ok((each + own, CHATS))
+}

@@ -92,8 +92,11 @@ fn async_openai(wire: &str, base: &str) -> Result<Task, Failure> {
     if wire == "responses" {
         return Ok(Box::new(move |runtime| {
             runtime.block_on(async {
-                let request =
-                    CreateResponseArgs::default().model("m").input("Speak.").stream(true).build()?;
+                let request = CreateResponseArgs::default()
+                    .model("m")
+                    .input("Speak.")
+                    .stream(true)
+                    .build()?;
                 let mut stream = client.responses().create_stream(request).await?;
                 let mut text = String::new();
                 while let Some(event) = stream.next().await {

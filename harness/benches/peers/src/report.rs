@@ -66,12 +66,16 @@ pub fn streams(tables: &[Table<'_>]) -> Result<(), Failure> {
 /// A turn of a long conversation.
 pub fn requests(tables: &[Table<'_>]) {
     println!("\nA turn of a long conversation, the answer one word\n");
-    println!("| messages | memcpy ms | ready bytes ms | harness ms | x ready bytes | allocations |");
+    println!(
+        "| messages | memcpy ms | ready bytes ms | harness ms | x ready bytes | allocations |"
+    );
     println!("|---|---|---|---|---|---|");
     for (messages, rows) in tables {
         let time = |name| of(rows, name).unwrap_or(f64::NAN);
-        let allocations =
-            rows.iter().find(|(name, _)| *name == "harness").map_or(0, |(_, turn)| turn.allocations);
+        let allocations = rows
+            .iter()
+            .find(|(name, _)| *name == "harness")
+            .map_or(0, |(_, turn)| turn.allocations);
         println!(
             "| {messages} | {:.2} | {:.2} | {:.2} | {:.2} | {allocations} |",
             time("memcpy"),

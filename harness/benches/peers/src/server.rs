@@ -102,7 +102,8 @@ pub async fn read_answer(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> std::i
             if let Some(head) = head {
                 let text = String::from_utf8_lossy(buffer.get(..head).unwrap_or_default());
                 let length = text.split("content-length: ").nth(1).unwrap_or_default();
-                let length: usize = length.split("\r\n").next().unwrap_or_default().parse().unwrap_or(0);
+                let length: usize =
+                    length.split("\r\n").next().unwrap_or_default().parse().unwrap_or(0);
                 wanted = Some(head + 4 + length);
             }
         }
