@@ -216,8 +216,13 @@ fn assigned(after: &str) -> Option<(&str, &str, &str)> {
     }
     let ends =
         |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | '&' | '}' | '\\');
-    let end = value.find(ends).unwrap_or(value.len());
     let between = after.get(..after.len() - value.len())?;
+    // What is quoted is secret up to its quote, which may have been cut off.
+    let end = match between.chars().next_back() {
+        Some(quote @ ('"' | '\'')) => value.find([quote, '\\']),
+        _ => value.find(ends),
+    };
+    let end = end.unwrap_or(value.len());
     let (value, after) = value.split_at(end);
     (!value.is_empty()).then_some((between, value, after))
 }
@@ -271,7 +276,11 @@ mod tests {
             ("password=hunter2&x=1", "password=[secret]&x=1"),
             ("Authorization: Bearer abc.def", "Authorization: Bearer [secret]"),
             (r#"{"password": "cut o"#, r#"{"password": "[secret]"#),
-            ("SECRET_KEY = 'a b'", "SECRET_KEY = '[secret] b'"),
+            ("SECRET_KEY = 'a b'", "SECRET_KEY = '[secret]'"),
+            (
+                r#"{"note":"{\"password\": \"a b\", \"n\": 1}"}"#,
+                r#"{"note":"{\"password\": \"[secret]\", \"n\": 1}"}"#,
+            ),
             ("use sk-ant-0123456789abcdef now", "use [secret] now"),
             (r#"{"note":"token: abc"}"#, r#"{"note":"token: [secret]"}"#),
             ("the key to success", "the key to success"),

@@ -139,8 +139,9 @@ fn encode_message(out: &mut Vec<u8>, message: &Message) {
         Role::Assistant if is_foreign(message) => {
             // Servers that fold items take calls only one after the other.
             let is_call = |block: &&Block| matches!(block, Block::ToolCall(_));
-            let (calls, others): (Vec<_>, Vec<_>) = message.blocks().iter().partition(is_call);
-            others.into_iter().chain(calls).for_each(|block| encode_block(out, block));
+            let blocks = message.blocks().iter();
+            let others = blocks.clone().filter(|block| !is_call(block));
+            others.chain(blocks.filter(is_call)).for_each(|block| encode_block(out, block));
         }
         // The vendor's own items go back in the order in which they came.
         Role::Assistant => message.blocks().iter().for_each(|block| encode_block(out, block)),
