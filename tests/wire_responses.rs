@@ -541,6 +541,37 @@ fn an_answer_in_one_piece_is_read() {
     assert!(decoder.is_complete());
 }
 
+#[test]
+fn f2_2_calls_of_another_vendor_stand_one_after_the_other() {
+    let call = |id: &str| Block::ToolCall(ToolCall::new(id, "add", "{}"));
+    let result =
+        |id: &str| Block::ToolResult(ToolResult::new(id, CallOutcome::Succeeded, ["1".into()]));
+    let said = [Block::text("One."), call("a"), Block::text("Two."), call("b")];
+    let body = encoded(&[
+        Message::user("?"),
+        Message::assistant(said),
+        Message::new(Role::Tool, [result("a"), result("b")]),
+    ]);
+    let kinds: Vec<&str> = body["input"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "message",
+            "message",
+            "message",
+            "function_call",
+            "function_call",
+            "function_call_output",
+            "function_call_output"
+        ]
+    );
+}
+
 fn encoded_with(messages: &[Message], settings: Settings) -> Result<Value, harness::Error> {
     let mut transcript = Transcript::default();
     for message in messages {

@@ -136,23 +136,41 @@ fn encode_message(out: &mut Vec<u8>, message: &Message) {
     match message.role() {
         Role::User => encode_user(out, message),
         Role::Tool => message.results().for_each(|result| encode_result(out, result)),
-        Role::Assistant => {
-            for block in message.blocks() {
-                match block {
-                    Block::Text(text) => encode_text(out, text),
-                    Block::ToolCall(call) => encode_call(out, call),
-                    Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
-                    Block::Vendor(data) => {
-                        if let Some(json) = ours(Some(data)) {
-                            comma(out);
-                            raw(out, json);
-                        }
-                    }
-                    // Only a person shows pictures; only tools answer calls.
-                    Block::Image(_) | Block::ToolResult(_) => {}
-                }
+        Role::Assistant if is_foreign(message) => {
+            // Servers that fold items take calls only one after the other.
+            let is_call = |block: &&Block| matches!(block, Block::ToolCall(_));
+            let (calls, others): (Vec<_>, Vec<_>) = message.blocks().iter().partition(is_call);
+            others.into_iter().chain(calls).for_each(|block| encode_block(out, block));
+        }
+        // The vendor's own items go back in the order in which they came.
+        Role::Assistant => message.blocks().iter().for_each(|block| encode_block(out, block)),
+    }
+}
+
+/// Whether nothing in the message came from this vendor.
+fn is_foreign(message: &Message) -> bool {
+    message.blocks().iter().all(|block| match block {
+        Block::Text(text) => ours(text.vendor()).is_none(),
+        Block::ToolCall(call) => ours(call.vendor()).is_none(),
+        Block::Reasoning(reasoning) => ours(reasoning.vendor()).is_none(),
+        Block::Vendor(data) => ours(Some(data)).is_none(),
+        Block::Image(_) | Block::ToolResult(_) => true,
+    })
+}
+
+fn encode_block(out: &mut Vec<u8>, block: &Block) {
+    match block {
+        Block::Text(text) => encode_text(out, text),
+        Block::ToolCall(call) => encode_call(out, call),
+        Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
+        Block::Vendor(data) => {
+            if let Some(json) = ours(Some(data)) {
+                comma(out);
+                raw(out, json);
             }
         }
+        // Only a person shows pictures; only tools answer calls.
+        Block::Image(_) | Block::ToolResult(_) => {}
     }
 }
 
