@@ -334,7 +334,11 @@ impl Part {
         let Self { block: _, said, vendor } = self;
         match said {
             Said::Text(text) if text.trim().is_empty() && vendor.is_none() => None,
-            Said::Text(text) => Some(Block::Text(TextBlock::new(text).with_vendor(vendor))),
+            Said::Text(mut text) => {
+                // It is kept for as long as the conversation; the room to grow into is not needed.
+                text.shrink_to_fit();
+                Some(Block::Text(TextBlock::new(text).with_vendor(vendor)))
+            }
             Said::Reasoning(text) if text.is_empty() && vendor.is_none() => None,
             Said::Reasoning(text) => Some(Block::Reasoning(ReasoningBlock::new(text, vendor))),
             Said::Call { id, name, arguments, ended: _ } => {
