@@ -221,6 +221,7 @@ fn f2_2_free_text_input_is_a_json_string() {
     let results = Message::new(Role::Tool, [Block::ToolResult(result)]);
     let body = encoded(&[Message::user("?"), decoded.answer().message.unwrap(), results]);
     assert_eq!(body["input"][1]["input"], "ls \"x\"");
+    assert_eq!(body["input"][2]["type"], "custom_tool_call_output");
 }
 
 // -- the end

@@ -37,7 +37,7 @@ impl Encoded {
 
 /// Ends a body with the conversation, which is the member `name`. `leading` is what comes before
 /// the first message, and `form` says all that the bytes of a message depend on beside the
-/// message.
+/// message and the one before it, which `write` gets as well.
 ///
 /// # Errors
 /// Fails if nothing of the conversation can be sent.
@@ -47,7 +47,7 @@ pub(super) fn conversation(
     leading: &[u8],
     form: &str,
     request: &Request<'_>,
-    write: impl Fn(&mut Vec<u8>, &Message),
+    write: impl Fn(&mut Vec<u8>, Option<&Message>, &Message),
 ) -> Result<Encoded, Error> {
     let messages = request.messages();
     let known = request.sent().and_then(|sent| sent.take(form, messages));
@@ -66,8 +66,8 @@ pub(super) fn conversation(
     if lead == 1 {
         new.push(b',');
     }
-    for message in messages.get(count..).unwrap_or_default() {
-        write(&mut new, message);
+    for (at, message) in messages.iter().enumerate().skip(count) {
+        write(&mut new, at.checked_sub(1).and_then(|before| messages.get(before)), message);
     }
     if new.len() > lead {
         pieces.push(Bytes::from(new));

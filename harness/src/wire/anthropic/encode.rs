@@ -103,7 +103,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     {
         body.value("tool_choice", &choice);
     }
-    conversation(body, "messages", b"", WIRE, request, encode_message)
+    conversation(body, "messages", b"", WIRE, request, |out, _, message| {
+        encode_message(out, message)
+    })
 }
 
 const EPHEMERAL: &str = r#"{"type":"ephemeral"}"#;

@@ -130,7 +130,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let form =
         format!("{WIRE} {} {:?} {:?}", leading.is_empty(), options.thought, options.call_ids);
-    conversation(body, "messages", &leading, &form, request, |out, message| {
+    conversation(body, "messages", &leading, &form, request, |out, _, message| {
         encode_message(out, message, options);
     })
 }

@@ -132,10 +132,16 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
 
 /// Writes the items that a message is. Thinking and what follows it stay beside each other, in
 /// their order.
-fn encode_message(out: &mut Vec<u8>, message: &Message) {
+fn encode_message(out: &mut Vec<u8>, before: Option<&Message>, message: &Message) {
     match message.role() {
         Role::User => encode_user(out, message),
-        Role::Tool => message.results().for_each(|result| encode_result(out, result)),
+        Role::Tool => {
+            for result in message.results() {
+                let mut calls = before.into_iter().flat_map(Message::calls);
+                let call = calls.find(|call| call.id() == result.call_id());
+                encode_result(out, result, call.is_some_and(is_custom));
+            }
+        }
         Role::Assistant if is_foreign(message) => {
             // Servers that fold items take calls only one after the other.
             let is_call = |block: &&Block| matches!(block, Block::ToolCall(_));
@@ -245,7 +251,7 @@ fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
 
 fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
     let members = Members::of(ours(call.vendor()).unwrap_or_default());
-    let custom = text_of(members.get("type")) == "custom_tool_call";
+    let custom = is_custom(call);
     comma(out);
     raw(out, if custom { r#"{"type":"custom_tool_call""# } else { r#"{"type":"function_call""# });
     member(out, "call_id", &names::id(call.id(), ID_LIMIT));
@@ -269,9 +275,18 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
     out.push(b'}');
 }
 
-fn encode_result(out: &mut Vec<u8>, result: &ToolResult) {
+/// Whether the call is one of free text, which is answered in words of its own.
+fn is_custom(call: &ToolCall) -> bool {
+    let members = Members::of(ours(call.vendor()).unwrap_or_default());
+    text_of(members.get("type")) == "custom_tool_call"
+}
+
+fn encode_result(out: &mut Vec<u8>, result: &ToolResult, custom: bool) {
     comma(out);
-    raw(out, r#"{"type":"function_call_output""#);
+    let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
+    out.push(b'{');
+    key(out, "type");
+    put(out, kind);
     member(out, "call_id", &names::id(result.call_id(), ID_LIMIT));
     key(out, "output");
     let shows = result.content().iter().any(|part| matches!(part, ToolContent::Image { .. }));
