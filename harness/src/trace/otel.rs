@@ -53,6 +53,8 @@ struct Chat {
     begun: Instant,
     /// When the last piece of it came.
     last: Option<Instant>,
+    /// What is said of every piece, made once.
+    attributes: Vec<KeyValue>,
 }
 
 struct Meters {
@@ -232,16 +234,15 @@ impl Spans {
     pub(super) fn chunk(&mut self) {
         let (Some(chat), Some(meters)) = (&mut self.chat, &self.meters) else { return };
         let now = Instant::now();
-        let (provider, model) = &self.asked;
-        let attributes = of_chat(provider, model);
-        match chat.last.replace(now) {
+        let Chat { span, begun, last, attributes } = chat;
+        match last.replace(now) {
             None => {
-                let waited = now.duration_since(chat.begun).as_secs_f64();
-                chat.span.record("gen_ai.response.time_to_first_chunk", waited);
-                meters.first_chunk.record(waited, &attributes);
+                let waited = now.duration_since(*begun).as_secs_f64();
+                span.record("gen_ai.response.time_to_first_chunk", waited);
+                meters.first_chunk.record(waited, attributes);
             }
             Some(before) => {
-                meters.per_chunk.record(now.duration_since(before).as_secs_f64(), &attributes);
+                meters.per_chunk.record(now.duration_since(before).as_secs_f64(), attributes);
             }
         }
     }
@@ -316,7 +317,8 @@ impl Spans {
             gen_ai.usage.reasoning.output_tokens = Empty,
             gen_ai.output.messages = Empty,
         );
-        self.chat = Some(Chat { span, begun: Instant::now(), last: None });
+        let attributes = of_chat(&self.asked.0, &self.asked.1);
+        self.chat = Some(Chat { span, begun: Instant::now(), last: None, attributes });
     }
 
     fn measure(
