@@ -10,7 +10,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
@@ -27,7 +26,6 @@ const BREATH: Duration = Duration::from_millis(50);
 
 /// A terminal in which an example runs.
 struct Terminal {
-    socket: String,
     folder: tempfile::TempDir,
 }
 
@@ -35,15 +33,12 @@ impl Terminal {
     /// Starts an example with these variables and arguments, in a folder of its own; or says why
     /// not.
     fn start(example: &str, environment: &[&str], arguments: &str) -> Option<Self> {
-        static TERMINALS: AtomicU32 = AtomicU32::new(0);
         let program = built(example)?;
         if Command::new("tmux").arg("-V").output().is_err() {
             println!("skipped: there is no tmux");
             return None;
         }
-        let number = TERMINALS.fetch_add(1, Ordering::Relaxed);
-        let socket = format!("harness-{}-{number}", std::process::id());
-        let terminal = Self { socket, folder: tempfile::tempdir().expect("a folder") };
+        let terminal = Self { folder: tempfile::tempdir().expect("a folder") };
         terminal.begin(&program, environment, arguments);
         Some(terminal)
     }
@@ -69,7 +64,7 @@ impl Terminal {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut tmux = Command::new("tmux");
-        tmux.args(["-u", "-L", &self.socket, "-f", "/dev/null"]).args(arguments);
+        tmux.args(["-u", "-f", "/dev/null", "-S"]).arg(self.file("socket")).args(arguments);
         tmux
     }
 
