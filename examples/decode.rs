@@ -153,6 +153,11 @@ fn summary(file: &str, events: &[StreamEvent], end: Result<(), Error>) -> Value 
                     call.arguments.push_str(json);
                 }
             }
+            StreamEvent::ToolCallArguments { block, json } => {
+                if let Some(call) = calls.iter_mut().rfind(|call| call.block == *block) {
+                    call.arguments.clone_from(json);
+                }
+            }
             StreamEvent::ToolCallEnd { block } => {
                 if let Some(call) = calls.iter_mut().rfind(|call| call.block == *block) {
                     call.ended = true;

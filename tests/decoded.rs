@@ -65,6 +65,10 @@ impl Decoded {
                         .arguments
                         .push_str(json);
                 }
+                StreamEvent::ToolCallArguments { block, json } => {
+                    let call = &mut calls.iter_mut().find(|(of, _)| of == block).unwrap().1;
+                    call.arguments.clone_from(json);
+                }
                 StreamEvent::ToolCallEnd { block } => {
                     let call = &mut calls.iter_mut().find(|(of, _)| of == block).unwrap().1;
                     assert!(!std::mem::replace(&mut call.ended, true), "a call ended twice");

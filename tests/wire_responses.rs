@@ -182,6 +182,20 @@ fn f2_2_arguments_without_deltas_are_taken_from_the_end() {
 }
 
 #[test]
+fn f2_2_of_deltas_and_end_the_end_is_right() {
+    let contradicted = [
+        added(0, function("fc_1", "call_1", "", "in_progress")),
+        event("function_call_arguments.delta", 0, "fc_1", "delta", r#"{"a":7}"#),
+        event("function_call_arguments.done", 0, "fc_1", "arguments", r#"{"a":1}"#),
+        done(0, function("fc_1", "call_1", r#"{"a":1}"#, "completed")),
+    ];
+    let decoded = whole(&contradicted);
+    assert_eq!(decoded.calls(), [call("call_1", "add", r#"{"a":1}"#)]);
+    let message = decoded.answer().message.unwrap();
+    assert_eq!(message.calls().next().unwrap().arguments(), r#"{"a":1}"#);
+}
+
+#[test]
 fn f2_2_a_truncated_call_is_told_as_done_and_is_not() {
     let events = [
         created(),

@@ -145,6 +145,7 @@ impl Run<'_> {
                 | StreamEvent::AnsweredBy { .. }
                 | StreamEvent::ToolCallStart { .. }
                 | StreamEvent::ToolCallDelta { .. }
+                | StreamEvent::ToolCallArguments { .. }
                 | StreamEvent::Vendor { .. }
                 | StreamEvent::UsageSoFar(_)
                 | StreamEvent::Completed { .. } => None,

@@ -133,6 +133,10 @@ impl Accumulator {
                 Said::Call { arguments, .. } => arguments.push_str(json),
                 Said::Text(_) | Said::Reasoning(_) | Said::Opaque => {}
             },
+            StreamEvent::ToolCallArguments { block, json } => match self.call(*block)? {
+                Said::Call { arguments, .. } => arguments.clone_from(json),
+                Said::Text(_) | Said::Reasoning(_) | Said::Opaque => {}
+            },
             StreamEvent::ToolCallEnd { block } => match self.call(*block)? {
                 Said::Call { ended, .. } => *ended = true,
                 Said::Text(_) | Said::Reasoning(_) | Said::Opaque => {}

@@ -51,6 +51,13 @@ pub enum StreamEvent {
         /// The text, never empty.
         json: String,
     },
+    /// The arguments' JSON text as it really is: what came of it before does not count.
+    ToolCallArguments {
+        /// The block.
+        block: u32,
+        /// The text, whole.
+        json: String,
+    },
     /// The call's arguments are all there. It may run only once the answer has completed, unless
     /// it only reads.
     ToolCallEnd {
@@ -139,6 +146,7 @@ impl StreamEvent {
             | Self::ReasoningDelta { .. }
             | Self::ToolCallStart { .. }
             | Self::ToolCallDelta { .. }
+            | Self::ToolCallArguments { .. }
             | Self::ToolCallEnd { .. }
             | Self::Vendor { .. }
             | Self::Completed { .. } => true,

@@ -203,6 +203,19 @@ impl Outlet {
         if json.is_empty() {
             return Ok(());
         }
+        self.count_arguments(block, json)?;
+        self.events.push_back(StreamEvent::ToolCallDelta { block, json: json.to_owned() });
+        Ok(())
+    }
+
+    /// The vendor says at the end what the arguments are, and it is not what it said before.
+    pub(super) fn call_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
+        self.count_arguments(block, json)?;
+        self.events.push_back(StreamEvent::ToolCallArguments { block, json: json.to_owned() });
+        Ok(())
+    }
+
+    fn count_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
         self.grow(json.len())?;
         if let Some((_, size)) = self.calls.iter_mut().rev().find(|(of, _)| *of == block) {
             *size = size.saturating_add(json.len());
@@ -217,7 +230,6 @@ impl Outlet {
                 ));
             }
         }
-        self.events.push_back(StreamEvent::ToolCallDelta { block, json: json.to_owned() });
         Ok(())
     }
 

@@ -283,13 +283,21 @@ impl Item {
     }
 }
 
-/// Hands on what of the whole arguments was not handed on yet.
+/// Hands on what of the whole arguments was not handed on yet. If they are not what was, the
+/// end is right.
 fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Result<(), Error> {
-    if let Some(rest) = all.strip_prefix(sent.as_str()) {
-        out.call_delta(number, rest)?;
-        sent.push_str(rest);
+    match all.strip_prefix(sent.as_str()) {
+        Some(rest) => {
+            out.call_delta(number, rest)?;
+            sent.push_str(rest);
+            Ok(())
+        }
+        None if all.is_empty() => Ok(()),
+        None => {
+            all.clone_into(sent);
+            out.call_arguments(number, all)
+        }
     }
-    Ok(())
 }
 
 /// The id that results refer to; it is not the id of the item.
