@@ -503,3 +503,17 @@ async fn a_server_that_counts_its_calls_anew_gives_no_id_twice() {
         messages.iter().flat_map(|m| m.results()).map(|result| result.call_id()).collect();
     assert_eq!(answered, ids);
 }
+
+#[tokio::test]
+async fn an_answer_that_begins_again_gives_no_id_twice_either() {
+    let log = Log::default();
+    let call = || reply().call_with_id("call_0", "look", json!({}));
+    let again = harness::StreamEvent::Discarded { cause: "it broke off".into() };
+    let second = reply().text("So f").event(again).call_with_id("call_0", "look", json!({}));
+    let model = ScriptedProvider::new([call(), second, reply().text("Seen.")]);
+    let reply = agent(&model, [tool("look", READ, &log, Work::Steps(0))]).run("Go.").await;
+    let reply = reply.expect("an answer");
+    let messages = reply.transcript().messages();
+    let ids: Vec<&str> = messages.iter().flat_map(|m| m.calls()).map(|call| call.id()).collect();
+    assert_eq!(ids, ["call_0", "call_0_2"]);
+}
