@@ -21,14 +21,11 @@ use crate::{
     error::Error,
     journal::{Decision, Entry, InterruptCause},
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    tool::{SideEffects, ToolContext, cut},
+    tool::{GRACE, SideEffects, ToolContext, cut},
 };
 
 /// Calls that run at the same time, at most.
 pub(super) const AT_ONCE: usize = 8;
-
-/// How long a tool that was told to stop may take to do so.
-const GRACE: Duration = Duration::from_millis(100);
 
 /// A report of a running tool: the call's id, and the words.
 pub(super) type Report = (String, String);

@@ -11,7 +11,7 @@ use super::{Tool, ToolContext, ToolError, ToolRegistry, cap::capped, nearest::ne
 use crate::message::{CallOutcome, ToolCall, ToolContent, ToolResult};
 
 /// How long a tool that was told to stop may take to do so.
-const GRACE: Duration = Duration::from_millis(100);
+pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
 impl ToolRegistry {
     /// Runs a call to its end and answers it. It never fails: an unknown name is answered with

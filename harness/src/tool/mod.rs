@@ -24,7 +24,7 @@ mod strict;
 mod tool;
 mod validate;
 
-pub(crate) use self::cap::cut;
+pub(crate) use self::{cap::cut, dispatch::GRACE};
 pub use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "collect")]
