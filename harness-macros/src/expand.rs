@@ -7,7 +7,7 @@ use syn::{Path, Visibility, ext::IdentExt as _};
 use crate::{
     docs::Text,
     model::{Assertion, Default, Output, Param, Passed, Tool},
-    types::{at, replace_self},
+    rewrite::{at, replace_self},
 };
 
 /// The path of `harness` as the user's package knows it, or what is wrong.

@@ -6,7 +6,10 @@ mod check;
 mod diagnostics;
 mod docs;
 mod expand;
+mod limits;
 mod model;
+mod params;
+mod rewrite;
 mod signature;
 #[cfg(test)]
 mod snapshots;

@@ -28,7 +28,7 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
         entries.iter().map(|Entry { attributes, path }| (quote!(#(#attributes)*), path)).unzip();
     // A type that is no tool is underlined, and not the whole list.
     let made = paths.iter().map(|path| {
-        let method = crate::types::at(path.span(), quote!(tool));
+        let method = crate::rewrite::at(path.span(), quote!(tool));
         quote!(<#path>::#method())
     });
     let unique = match paths.as_slice() {

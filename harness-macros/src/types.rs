@@ -1,7 +1,7 @@
 //! What can be told of a type from its spelling alone: forms that no model can fill in, and plain
 //! spellings for which a better message is possible. What a type can do is for traits to judge.
 
-use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
     GenericArgument, Path, PathArguments, ReturnType, Type, TypePath, TypeReference,
@@ -11,6 +11,7 @@ use syn::{
 use crate::{
     diagnostics::Errors,
     model::{Output, Passed},
+    rewrite::{at, owned_lifetimes, replace_lifetimes},
 };
 
 /// Looks through the invisible group that `macro_rules!` puts around a type, and parentheses.
@@ -184,15 +185,6 @@ fn lent(
     ok.then(|| quote!(#head #elem #tail))
 }
 
-/// The same tokens at another place.
-pub(crate) fn at(span: Span, tokens: TokenStream) -> TokenStream {
-    let place = |mut token: TokenTree| {
-        token.set_span(span);
-        token
-    };
-    tokens.into_iter().map(place).collect()
-}
-
 /// Containers of the standard library, whose arguments the model fills in as well. Of other
 /// generic types, such as `State<T>`, nothing is known.
 const CONTAINERS: [&str; 13] = [
@@ -321,53 +313,6 @@ fn can_be_key(ty: &Type) -> bool {
         Type::Reference(_) | Type::Macro(_) | Type::Verbatim(_) => true,
         _ => false,
     }
-}
-
-/// The same type with `'static` for every lifetime: what is read owns its data.
-fn owned_lifetimes(ty: &Type) -> TokenStream {
-    replace_lifetimes(ty.to_token_stream(), "static")
-}
-
-/// The same tokens with one lifetime for all others but `'static`.
-fn replace_lifetimes(tokens: TokenStream, lifetime: &str) -> TokenStream {
-    let mut out = TokenStream::new();
-    let mut tokens = tokens.into_iter();
-    while let Some(token) = tokens.next() {
-        match token {
-            TokenTree::Punct(punct) if punct.as_char() == '\'' => {
-                out.extend([TokenTree::Punct(punct)]);
-                if let Some(TokenTree::Ident(ident)) = tokens.next() {
-                    let word = if ident == "static" { "static" } else { lifetime };
-                    out.extend([TokenTree::Ident(Ident::new(word, ident.span()))]);
-                }
-            }
-            TokenTree::Group(group) => {
-                let inside = replace_lifetimes(group.stream(), lifetime);
-                let mut replaced = Group::new(group.delimiter(), inside);
-                replaced.set_span(group.span());
-                out.extend([TokenTree::Group(replaced)]);
-            }
-            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {
-                out.extend([token])
-            }
-        }
-    }
-    out
-}
-
-/// The same tokens with the type itself for `Self`, which constants inside a method cannot name.
-pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> TokenStream {
-    let replace = |token| match token {
-        TokenTree::Ident(ident) if ident == "Self" => quote!(<#self_type>),
-        TokenTree::Group(group) => {
-            let inside = replace_self(group.stream(), self_type);
-            let mut replaced = Group::new(group.delimiter(), inside);
-            replaced.set_span(group.span());
-            TokenTree::Group(replaced).into()
-        }
-        other => TokenStream::from(other),
-    };
-    tokens.into_iter().map(replace).collect()
 }
 
 /// What the return type says by its spelling.

@@ -1,0 +1,220 @@
+//! The parameters of a function: their names, their descriptions and the attributes before them.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::ToTokens;
+use syn::{
+    Attribute, FnArg, Meta, Pat, PatType, Signature, ext::IdentExt as _, spanned::Spanned as _,
+};
+
+use crate::{
+    args::{ParamArgs, param_args},
+    check::fault_of_name,
+    diagnostics::{Errors, did_you_mean, nearest},
+    docs::{self, Argument, Docs, Text},
+    limits::{check_default, check_range},
+    model::{Assertion, Param},
+    types,
+};
+
+/// Checks the parameters and takes our attributes and the comments off them.
+pub(crate) fn check_params(
+    signature: &mut Signature,
+    docs: &Docs,
+    krate: &TokenStream,
+    errors: &mut Errors,
+) -> Vec<Option<Param>> {
+    let name = signature.ident.unraw().to_string();
+    let mut params = Vec::new();
+    let mut named: Vec<(String, String)> = Vec::new();
+    let mut known: Vec<String> = Vec::new();
+    for input in &mut signature.inputs {
+        let FnArg::Typed(input) = input else {
+            if let FnArg::Receiver(receiver) = input {
+                receiver.attrs.retain(|attribute| !docs::is_doc(attribute));
+            }
+            continue;
+        };
+        let param = check_param(input, docs, &mut named, krate, errors);
+        if let Pat::Ident(pat) = &*input.pat {
+            known.push(pat.ident.unraw().to_string());
+        }
+        params.push(param);
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for Argument { name: documented, span, .. } in &docs.arguments {
+        if seen.contains(&documented.as_str()) {
+            errors.push_at(*span, format!("parameter `{documented}` is described twice"));
+        } else if !known.contains(documented) {
+            let near = did_you_mean(nearest(documented, known.iter().map(String::as_str)), '`');
+            errors.push_at(*span, format!("`{name}` has no parameter `{documented}`{near}"));
+        }
+        seen.push(documented);
+    }
+    params
+}
+
+fn check_param(
+    input: &mut PatType,
+    docs: &Docs,
+    named: &mut Vec<(String, String)>,
+    krate: &TokenStream,
+    errors: &mut Errors,
+) -> Option<Param> {
+    let comment = docs::read_param(&input.attrs);
+    let comment_span = input.attrs.iter().find(|a| docs::is_doc(a)).map(|a| a.pound_token.span());
+    let mut args = ParamArgs::default();
+    take_attributes(&mut input.attrs, &mut args, errors);
+    let ident = match &*input.pat {
+        Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => pat.ident.clone(),
+        Pat::Wild(wild) => {
+            errors.push(
+                wild,
+                "a tool's parameter is one name, by which the model knows it\nhelp: name it; a name \
+                 that begins with `_` may be unused",
+            );
+            return None;
+        }
+        other => {
+            errors.push(
+                other,
+                "a tool's parameter is one name\nhelp: take one name and destructure it in the body",
+            );
+            return None;
+        }
+    };
+    let own = ident.unraw().to_string();
+    let name = check_param_name(&own, &ident, &args, named, errors);
+    let ty = &*input.ty;
+    let (owned, passed) = types::parameter(&own, ty, krate, errors)?;
+    let plain = types::plain(ty);
+    let mut asserted = Vec::new();
+    let mut supplied = |span, message| asserted.push(Assertion { span, injected: false, message });
+    let listed = docs.arguments.iter().find(|argument| argument.name == own);
+    let description = match (comment, listed) {
+        (Some(_), Some(listed)) => {
+            errors.push_at(
+                listed.span,
+                format!(
+                    "parameter `{own}` is described twice\nhelp: keep this line, or the comment \
+                     above the parameter"
+                ),
+            );
+            return None;
+        }
+        (Some(text), None) => Some((text, comment_span)),
+        (None, Some(listed)) => Some((Text::Known(listed.text.clone()), Some(listed.span))),
+        (None, None) => None,
+    };
+    let description =
+        description.filter(|(text, _)| !matches!(text, Text::Known(text) if text.is_empty()));
+    if let (Some((_, Some(span))), None) = (&description, plain) {
+        let message =
+            format!("`{own}` is supplied by the host, so the model never sees this description");
+        supplied(*span, message);
+    }
+    if let (Some(expr), None) = (&args.default, plain) {
+        let message = format!("`{own}` is supplied by the host, so it takes no default");
+        supplied(first_span(expr), message);
+    }
+    if let (Some(rename), None) = (&args.rename, plain) {
+        let message = format!("`{own}` is supplied by the host, so the model never sees its name");
+        supplied(rename.0.span(), message);
+    }
+    let default = check_default(&own, ty, plain, &args, errors);
+    let range = check_range(&own, ty, &owned, plain, &args, krate, errors);
+    let text = match description {
+        Some((text, _)) => text,
+        None => {
+            let message = format!(
+                "parameter `{own}` has no description\nhelp: write a `///` comment above it, or `- \
+                 {own}: ...` under `# Arguments` in the function's comment"
+            );
+            if args.meant_description {
+                // The key in the wrong place was reported.
+            } else if plain.is_some() {
+                errors.push(&ident, message);
+            } else {
+                asserted.push(Assertion { span: ident.span(), injected: true, message });
+            }
+            Text::Known(String::new())
+        }
+    };
+    Some(Param { name: name?, owned, passed, description: text, default, range, asserted })
+}
+
+fn first_span(tokens: impl ToTokens) -> Span {
+    tokens.to_token_stream().into_iter().next().map_or_else(Span::call_site, |token| token.span())
+}
+
+/// Reads and removes what is ours; reports what has no place on a parameter.
+fn take_attributes(attributes: &mut Vec<Attribute>, args: &mut ParamArgs, errors: &mut Errors) {
+    attributes.retain(|attribute| {
+        let path = attribute.path();
+        let word = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+        match word.as_str() {
+            "doc" => {
+                if !matches!(attribute.meta, Meta::NameValue(_)) {
+                    errors.push(attribute, "`#[doc(...)]` has no effect on a parameter");
+                }
+            }
+            "param" => param_args(args, &attribute.meta, errors),
+            "allow" | "expect" | "warn" | "deny" | "forbid" => return true,
+            "cfg" | "cfg_attr" => errors.push(
+                attribute,
+                "a tool's parameters cannot depend on `cfg`\nhelp: put `#[cfg]` on the function",
+            ),
+            "serde" | "schemars" => errors.push(
+                attribute,
+                format!(
+                    "`#[{word}]` has no effect on a parameter\nhelp: use `#[param(rename = \
+                     \"...\")]` or `#[param(default = ...)]`"
+                ),
+            ),
+            _ => {
+                let near = nearest(&word, ["param"])
+                    .map(|near| format!("; did you mean `#[{near}(...)]`?"));
+                let way_out = near.unwrap_or_else(|| {
+                    "\nhelp: what can be said of a parameter is said in `#[param(...)]`".to_owned()
+                });
+                let shown = types::show(path);
+                errors
+                    .push(attribute, format!("`#[{shown}]` has no effect on a parameter{way_out}"));
+            }
+        }
+        false
+    });
+}
+
+fn check_param_name(
+    own: &str,
+    ident: &Ident,
+    args: &ParamArgs,
+    named: &mut Vec<(String, String)>,
+    errors: &mut Errors,
+) -> Option<String> {
+    let (name, fault) = match &args.rename {
+        Some(rename) => {
+            let name = rename.0.value();
+            let fault = fault_of_name("parameter", &name, ".");
+            (name, fault)
+        }
+        None => {
+            let help = "\nhelp: give it a name for the model with `#[param(rename = \"...\")]`";
+            let fault = fault_of_name("parameter", own, ".").map(|fault| format!("{fault}{help}"));
+            (own.to_owned(), fault)
+        }
+    };
+    let at =
+        args.rename.as_ref().map_or_else(|| ident.to_token_stream(), |r| r.0.to_token_stream());
+    if let Some(fault) = fault {
+        errors.push(at, fault);
+        return None;
+    }
+    let twin = named.iter().find(|(other, _)| *other == name);
+    if let Some((_, other)) = twin.filter(|(_, other)| other != own) {
+        errors.push(at, format!("`{other}` and `{own}` are both named `{name}` in the schema"));
+        return None;
+    }
+    named.push((name.clone(), own.to_owned()));
+    Some(name)
+}

@@ -1,0 +1,60 @@
+//! Rewrites tokens: at another place, with other lifetimes, without `Self`.
+
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+
+/// The same tokens at another place.
+pub(crate) fn at(span: Span, tokens: TokenStream) -> TokenStream {
+    let place = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    tokens.into_iter().map(place).collect()
+}
+
+/// The same type with `'static` for every lifetime: what is read owns its data.
+pub(crate) fn owned_lifetimes(ty: impl ToTokens) -> TokenStream {
+    replace_lifetimes(ty.to_token_stream(), "static")
+}
+
+/// The same tokens with one lifetime for all others but `'static`.
+pub(crate) fn replace_lifetimes(tokens: TokenStream, lifetime: &str) -> TokenStream {
+    let mut out = TokenStream::new();
+    let mut tokens = tokens.into_iter();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == '\'' => {
+                out.extend([TokenTree::Punct(punct)]);
+                if let Some(TokenTree::Ident(ident)) = tokens.next() {
+                    let word = if ident == "static" { "static" } else { lifetime };
+                    out.extend([TokenTree::Ident(Ident::new(word, ident.span()))]);
+                }
+            }
+            TokenTree::Group(group) => {
+                let inside = replace_lifetimes(group.stream(), lifetime);
+                let mut replaced = Group::new(group.delimiter(), inside);
+                replaced.set_span(group.span());
+                out.extend([TokenTree::Group(replaced)]);
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {
+                out.extend([token])
+            }
+        }
+    }
+    out
+}
+
+/// The same tokens with the type itself for `Self`, which constants inside a method cannot name.
+pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> TokenStream {
+    let replace = |token| match token {
+        TokenTree::Ident(ident) if ident == "Self" => quote!(<#self_type>),
+        TokenTree::Group(group) => {
+            let inside = replace_self(group.stream(), self_type);
+            let mut replaced = Group::new(group.delimiter(), inside);
+            replaced.set_span(group.span());
+            TokenTree::Group(replaced).into()
+        }
+        other => TokenStream::from(other),
+    };
+    tokens.into_iter().map(replace).collect()
+}
