@@ -1,6 +1,6 @@
 //! Writes the tokens: constants only, names that no user has, and `__private` paths only.
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::{Path, Visibility, ext::IdentExt as _};
 
@@ -43,8 +43,62 @@ pub(crate) fn companion(
     krate: &TokenStream,
 ) -> TokenStream {
     let definition = definition(tool, None, krate);
-    let allow = deprecated.then(|| quote!(#[allow(deprecated)]));
-    wrap(handle, visibility, &definition, allow.as_ref(), krate)
+    if !deprecated {
+        return wrap(handle, visibility, &definition, krate);
+    }
+    let declared = declared(handle, &tool.ident, &definition, krate);
+    let named = quote!(<Self as #krate::__private::Declared>::TOOL);
+    let companion = wrap(handle, visibility, &named, krate);
+    quote!(#companion #declared)
+}
+
+/// The definition of a tool that is deprecated, as what `handle` declares. Under `forbid` no
+/// `allow` helps; of what a derive macro writes, rustc says nothing.
+pub(crate) fn declared(
+    handle: &Ident,
+    function: &Ident,
+    definition: &TokenStream,
+    krate: &TokenStream,
+) -> TokenStream {
+    let private = quote!(#krate::__private);
+    quote! {
+        const _: () = {
+            #[derive(#private::Declare)]
+            #[declare(#function impl #private::Declared for #handle {
+                const TOOL: &'static #private::ToolDef = #definition;
+            })]
+            enum __Declare {}
+        };
+    }
+}
+
+/// What the derive macro `Declare` writes: what stands in its attribute behind the name of the
+/// function, with that name as its own.
+pub(crate) fn declare(item: TokenStream) -> TokenStream {
+    let written = item.into_iter().find_map(|token| match token {
+        TokenTree::Group(group) => Some(group.stream().into_iter().nth(1)?),
+        TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => None,
+    });
+    let Some(TokenTree::Group(written)) = written else { return TokenStream::new() };
+    let mut written = written.stream().into_iter();
+    let Some(TokenTree::Ident(function)) = written.next() else { return TokenStream::new() };
+    as_own(written.collect(), &function)
+}
+
+fn as_own(tokens: TokenStream, name: &Ident) -> TokenStream {
+    let own = |token| match token {
+        TokenTree::Ident(mut ident) if ident == *name => {
+            ident.set_span(Span::call_site().located_at(ident.span()));
+            TokenTree::Ident(ident)
+        }
+        TokenTree::Group(group) => {
+            let mut inside = Group::new(group.delimiter(), as_own(group.stream(), name));
+            inside.set_span(group.span());
+            TokenTree::Group(inside)
+        }
+        other => other,
+    };
+    tokens.into_iter().map(own).collect()
 }
 
 /// The companion of a function with a mistake: it keeps lists and callers from failing as well.
@@ -55,14 +109,13 @@ pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream)
         static SCHEMA: #private::SchemaCell = #private::SchemaCell::new();
         &SCHEMA
     }, #private::Call::refusal));
-    wrap(handle, visibility, &definition, None, krate)
+    wrap(handle, visibility, &definition, krate)
 }
 
 fn wrap(
     handle: &Ident,
     visibility: &Visibility,
     definition: &TokenStream,
-    allow: Option<&TokenStream>,
     krate: &TokenStream,
 ) -> TokenStream {
     let private = quote!(#krate::__private);
@@ -75,7 +128,7 @@ fn wrap(
     let about = format!("The tool `{}`.", handle.unraw());
     quote! {
         #krate::methods_need_toolset_on_the_impl_block! {
-            #about #visibility #ident #allow {
+            #about #visibility #ident {
                 /// What is declared, known in `const` context.
                 pub const TOOL: &'static #private::ToolDef = #definition;
                 /// The tool itself.
@@ -242,7 +295,10 @@ fn run(
     });
     let passed: Vec<TokenStream> = passed.collect();
     // The call stands where the function's name stands: so does the error about its future.
-    let receiver = tool.is_method.then(|| quote!(let #this = #call.receiver();));
+    let receiver = tool.is_method.then(|| {
+        let not_shareable = tool.is_async.then(|| quote!(use #private::NotShareable as _;));
+        quote!(#not_shareable let #this = #call.receiver();)
+    });
     let function = match self_type {
         Some(ty) => at(ident.span(), quote!(<#ty>::#ident)),
         None => quote!(#ident),
@@ -253,7 +309,11 @@ fn run(
     let invoked = quote!(#function #arguments);
     let invoked = if tool.is_async {
         // The error about a future that is not `Send` stands where this path stands.
-        let is_send = at(ident.span(), quote!(#krate::__private::is_send));
+        let is_send = match self_type.filter(|_| tool.is_method) {
+            Some(ty) => quote!(#krate::__private::Held::<#ty>::NEW.is_send),
+            None => quote!(#krate::__private::is_send),
+        };
+        let is_send = at(ident.span(), is_send);
         quote!(#is_send(#invoked).await)
     } else {
         invoked

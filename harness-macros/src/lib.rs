@@ -38,3 +38,10 @@ pub fn toolset(attribute: TokenStream, item: TokenStream) -> TokenStream {
 pub fn tools(list: TokenStream) -> TokenStream {
     tools::expand(list.into()).into()
 }
+
+/// Writes what `#[tool]` has made of a deprecated function.
+#[doc(hidden)]
+#[proc_macro_derive(Declare, attributes(declare))]
+pub fn declare(item: TokenStream) -> TokenStream {
+    expand::declare(item.into()).into()
+}

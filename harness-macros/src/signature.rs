@@ -4,7 +4,7 @@
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, Signature, Token, Visibility,
+    Attribute, Generics, Signature, Token, Visibility,
     parse::{ParseStream, Parser as _},
 };
 
@@ -46,7 +46,27 @@ impl Function {
 impl ToTokens for Function {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let Self { attributes, visibility, defaultness, signature, body } = self;
-        tokens.extend(quote!(#(#attributes)* #visibility #defaultness #signature #body));
+        let no_generics = no_generics(&signature.generics);
+        let mut signature: Vec<TokenTree> = signature.to_token_stream().into_iter().collect();
+        let is_fn = |token: &TokenTree| matches!(token, TokenTree::Ident(ident) if ident == "fn");
+        if let Some(function) = signature.iter().position(is_fn) {
+            // Behind the name.
+            let after = (function + 2).min(signature.len());
+            signature.splice(after..after, no_generics);
+        }
+        tokens.extend(quote!(#(#attributes)* #visibility #defaultness #(#signature)* #body));
+    }
+}
+
+/// An empty list of generics where none is written. Of an unknown type rustc says at its place in
+/// the signature and at its place in what is generated; both are the same words, and so one error,
+/// only if rustc sees no place where the type could be added as a parameter.
+pub(crate) fn no_generics(generics: &Generics) -> TokenStream {
+    if generics.params.is_empty() {
+        let here = Span::mixed_site();
+        quote::quote_spanned!(here=> < >)
+    } else {
+        TokenStream::new()
     }
 }
 

@@ -38,12 +38,13 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let fits = errors.is_empty();
     let Block { attributes, generics, self_type, members, .. } = &block;
     let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let no_generics = signature::no_generics(generics);
     let trait_for = block.trait_for.as_ref().map(|(path, token)| quote!(#path #token));
     let impl_token = &block.impl_token;
     let unsafety = &block.unsafety;
     let original = quote! {
         #(#attributes)*
-        #unsafety #impl_token #impl_generics #trait_for #self_type #where_clause { #(#members)* }
+        #unsafety #impl_token #no_generics #impl_generics #trait_for #self_type #where_clause { #(#members)* }
     };
     if written.is_none() && expand::crate_path(None, "toolset").is_err() || trait_for.is_some() {
         return quote!(#original #errors);
@@ -51,11 +52,17 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let self_tokens = self_type.to_token_stream();
     let list = tools.iter().filter(|_| fits).map(|(cfgs, deprecated, tool)| {
         let definition = expand::definition(tool, Some(&self_tokens), &krate);
-        let allow = deprecated.then(|| quote!(#[allow(deprecated)]));
-        quote! {
-            #(#cfgs)*
-            { #allow const __TOOL: &'static #krate::__private::ToolDef = #definition; __TOOL.bind(&__this) }
-        }
+        let tool = if *deprecated {
+            let handle = quote::format_ident!("__Tool");
+            let declared = expand::declared(&handle, &tool.ident, &definition, &krate);
+            quote!(enum #handle {} #declared <#handle as #krate::__private::Declared>::TOOL)
+        } else {
+            quote! {
+                const __TOOL: &'static #krate::__private::ToolDef = #definition;
+                __TOOL
+            }
+        };
+        quote!(#(#cfgs)* { #tool.bind(&__this) })
     });
     let this = if fits {
         quote!(let __this = #krate::__private::share::<#self_type>(self);)
@@ -168,6 +175,7 @@ impl Block {
         }
     }
 
+    /// Whether a method of this name is written by hand.
     fn defines_tools(&self) -> bool {
         self.members.iter().any(|member| match member {
             Member::Function(function) => function.signature.ident == "tools",

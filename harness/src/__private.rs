@@ -5,6 +5,7 @@ pub use std::{borrow::ToOwned, option::Option, sync::Arc, time::Duration, vec::V
 
 #[cfg(feature = "collect")]
 pub use inventory;
+pub use harness_macros::Declare;
 pub use serde_json::Value;
 
 #[cfg(feature = "collect")]
@@ -12,8 +13,8 @@ pub use crate::tool::collect::Collected;
 
 pub use crate::tool::{
     SideEffect, SideEffects, Tool, ToolDef,
-    call::{Call, Shared, share},
-    def::{Param, ParamDef, SchemaCell, is_blank, param, rule},
+    call::{Call, Held, NotShareable, Shared, share},
+    def::{Declared, Param, ParamDef, SchemaCell, is_blank, param, rule},
     json::{JsonOf, NoJson},
     param::{Lent, Owned, ToolParam},
     range::{Range, Ranged},

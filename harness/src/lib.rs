@@ -107,11 +107,10 @@ pub use crate::{
 #[doc(hidden)]
 #[macro_export]
 macro_rules! methods_need_toolset_on_the_impl_block {
-    ($about:literal $visibility:vis $name:ident $(#[$allow:meta])? { $($items:tt)* }) => {
+    ($about:literal $visibility:vis $name:ident { $($items:tt)* }) => {
         #[doc = $about]
         #[derive(::core::fmt::Debug)]
         $visibility enum $name {}
-        $(#[$allow])?
         impl $name { $($items)* }
         $crate::__collect! { $name }
     };

@@ -1,7 +1,14 @@
 //! One call of a declared tool: takes the arguments apart, collects all that is wrong with them,
 //! and runs the function only if nothing is.
 
-use std::{any::Any, fmt, panic::resume_unwind, sync::Arc};
+use std::{
+    any::Any,
+    fmt,
+    future::{Pending, pending},
+    marker::PhantomData,
+    panic::resume_unwind,
+    sync::Arc,
+};
 
 use serde_json::{Map, Value};
 use tokio::{runtime::Handle, task::JoinHandle};
@@ -138,8 +145,19 @@ impl<T> Drop for OnDrop<T> {
 #[derive(Debug)]
 pub struct Shared(Option<Receiver>);
 
+/// A type whose methods can be tools.
+#[diagnostic::on_unimplemented(
+    message = "the methods of `{Self}` cannot be tools",
+    label = "several calls may use the value at once, on any thread",
+    note = "all that is in it must be `Send + Sync + 'static`: take a `Mutex` or an atomic in place of a `Cell` or `RefCell`, `Arc` in place of `Rc`, and own what is borrowed"
+)]
+pub trait Shareable: Send + Sync + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Send + Sync + 'static> Shareable for T {}
+
 /// The value whose methods become tools. The one place where the macro names the bound.
-pub fn share<T: Send + Sync + 'static>(value: &Arc<T>) -> Shared {
+pub fn share<T: Shareable>(value: &Arc<T>) -> Shared {
     let receiver: Receiver = Arc::<T>::clone(value);
     Shared(Some(receiver))
 }
@@ -159,6 +177,33 @@ impl Shared {
         value.expect("a method is called with the value that it was made for")
     }
 }
+
+/// Asks the type of a toolset whether several calls may use a value of it at once. If not,
+/// [`share`] has said so, and of the futures of its methods there is nothing more to say.
+#[derive(Debug)]
+pub struct Held<T>(PhantomData<T>);
+
+impl<T> Held<T> {
+    /// Asks this type.
+    pub const NEW: Self = Self(PhantomData);
+}
+
+impl<T: Send + Sync> Held<T> {
+    /// Stops the build at the name of a method whose future may not change its thread.
+    pub fn is_send<F: Future + Send>(&self, future: F) -> F {
+        future
+    }
+}
+
+/// What [`Held`] says of every other type.
+pub trait NotShareable {
+    /// Any future will do: the program is not built.
+    fn is_send<F: Future>(&self, _: F) -> Pending<F::Output> {
+        pending()
+    }
+}
+
+impl<T> NotShareable for Held<T> {}
 
 /// One line of a refusal.
 pub(super) fn line(name: &str, reason: &str) -> String {

@@ -45,6 +45,13 @@ pub struct ToolDef {
     schema: fn() -> &'static SchemaCell,
 }
 
+/// What is declared of a deprecated function, behind a name that is not deprecated: only what is
+/// deprecated itself may name the function under every lint, and it is named by nobody.
+pub trait Declared {
+    /// What is declared.
+    const TOOL: &'static ToolDef;
+}
+
 /// Where the schema of a tool is kept once it is made.
 #[derive(Debug, Default)]
 pub struct SchemaCell(OnceLock<ToolSchema>);
