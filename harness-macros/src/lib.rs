@@ -39,6 +39,15 @@ pub fn tools(list: TokenStream) -> TokenStream {
     tools::expand(list.into()).into()
 }
 
+/// Adds items to the type beside a function.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn companion(items: TokenStream, ty: TokenStream) -> TokenStream {
+    let mut written = ty;
+    written.extend(items);
+    written
+}
+
 /// Writes what `#[tool]` has made of a deprecated function.
 #[doc(hidden)]
 #[proc_macro_derive(Declare, attributes(declare))]

@@ -3,9 +3,9 @@
 
 pub use std::{borrow::ToOwned, option::Option, sync::Arc, time::Duration, vec::Vec};
 
+pub use harness_macros::{Declare, companion};
 #[cfg(feature = "collect")]
 pub use inventory;
-pub use harness_macros::Declare;
 pub use serde_json::Value;
 
 #[cfg(feature = "collect")]

@@ -103,16 +103,19 @@ pub use crate::{
 };
 
 /// Its name is the message: it is part of what rustc says when `#[tool]` stands on a function of
-/// an `impl` block that has no `#[toolset]`.
+/// an `impl` block that has no `#[toolset]`. It writes one item, for each that has no place there
+/// would be an error; the attribute `companion` adds the others.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! methods_need_toolset_on_the_impl_block {
     ($about:literal $visibility:vis $name:ident { $($items:tt)* }) => {
+        #[$crate::__private::companion {
+            impl $name { $($items)* }
+            $crate::__collect! { $name }
+        }]
         #[doc = $about]
         #[derive(::core::fmt::Debug)]
         $visibility enum $name {}
-        impl $name { $($items)* }
-        $crate::__collect! { $name }
     };
 }
 
