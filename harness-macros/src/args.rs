@@ -12,7 +12,7 @@ use syn::{
 
 use crate::{
     diagnostics::{Errors, did_you_mean, nearest},
-    values::{self, CratePath, Flag, Handle, Name, Range, SideEffects, Timeout},
+    values::{self, CratePath, Flag, Handle, Method, Name, Range, SideEffects, Timeout},
 };
 
 /// What is written in `#[tool(..)]`; `None` is what is not there, or not right and reported.
@@ -68,29 +68,37 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
     args
 }
 
+/// What is written in `#[toolset(..)]`.
+#[derive(Default)]
+pub(crate) struct ToolsetArgs {
+    pub(crate) krate: Option<Path>,
+    /// The name of the method that gives the tools.
+    pub(crate) method: Option<Ident>,
+}
+
 /// Reads `#[toolset(..)]`.
-pub(crate) fn toolset_args(tokens: TokenStream, errors: &mut Errors) -> Option<Path> {
-    let mut krate = None;
+pub(crate) fn toolset_args(tokens: TokenStream, errors: &mut Errors) -> ToolsetArgs {
+    let place = "#[toolset(...)]";
+    let mut args = ToolsetArgs::default();
     let mut seen = Vec::new();
-    for Entry { key, value } in entries(tokens, "#[toolset(...)]", "crate = path", errors).0 {
+    for Entry { key, value } in entries(tokens, place, "method = more_tools", errors).0 {
         if TOOL_KEYS.contains(&key.unraw().to_string().as_str()) && key != "crate" {
-            errors.push(
-                &key,
-                format!(
-                    "`{key}` says something about one tool\nhelp: write it in the `#[tool(...)]` \
-                     of the method"
-                ),
-            );
+            let of_a_tool = format!("`{key}` says something about one tool");
+            let help = "write it in the `#[tool(...)]` of the method";
+            errors.push(&key, format!("{of_a_tool}\nhelp: {help}"));
             continue;
         }
-        let Some(known) = known_key(&key, &["crate"], &mut seen, "#[toolset(...)]", errors) else {
+        let Some(known) = known_key(&key, &["crate", "method"], &mut seen, place, errors) else {
             continue;
         };
-        if let Some(meta) = value.meta(&key, known, errors) {
-            krate = errors.handle(CratePath::from_meta(&meta)).map(|path| path.0);
+        let Some(meta) = value.meta(&key, known, errors) else { continue };
+        if known == "crate" {
+            args.krate = errors.handle(CratePath::from_meta(&meta)).map(|path| path.0);
+        } else {
+            args.method = errors.handle(Method::from_meta(&meta)).map(|method| method.0);
         }
     }
-    krate
+    args
 }
 
 /// What is written in the `#[param(..)]` of one parameter.

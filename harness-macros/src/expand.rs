@@ -6,7 +6,7 @@ use syn::{Path, Visibility, ext::IdentExt as _};
 
 use crate::{
     docs::Text,
-    model::{Assertion, Default, Output, Param, Passed, Tool},
+    model::{Condition, Default, Output, Param, Passed, Place, Rule, Tool},
     rewrite::{at, replace_self},
 };
 
@@ -185,7 +185,7 @@ fn description(tool: &Tool, krate: &TokenStream) -> (Option<TokenStream>, TokenS
             );
             let span = tool.description.span;
             let rule = quote!(#krate::__private::rule(!#krate::__private::is_blank(__DESCRIPTION), #message));
-            let assertion = at(span, quote!(const _: () = #rule;));
+            let assertion = at(Place(span, span), quote!(const _: () = #rule;));
             let constant = quote! {
                 const __DESCRIPTION: &str = #expr;
                 #assertion
@@ -219,7 +219,7 @@ fn parameter(
     krate: &TokenStream,
 ) -> TokenStream {
     let private = quote!(#krate::__private);
-    let Param { name, description, default, range, asserted, .. } = param;
+    let Param { name, description, default, range, rules, .. } = param;
     let make = format_ident!("__default{}", &constant.to_string()[3..]);
     let (function, default) = match default {
         None => (None, None),
@@ -248,7 +248,7 @@ fn parameter(
                 _ => quote!(#make),
             };
             let json = quote! {|| {
-                use #private::NoJson as _;
+                use #private::ByName as _;
                 #private::JsonOf(&#make()).json()
             }};
             (Some(function), Some(quote!(.or(#value, #json))))
@@ -259,20 +259,56 @@ fn parameter(
         None => range.clone(),
     });
     let range = range.map(|range| quote!(.within(#range)));
-    let assertions = asserted.iter().map(|Assertion { span, injected, message }| {
-        let not = (!injected).then(|| quote!(!));
-        // All at the user's place, and the rule itself is track_caller: the error stands there.
-        at(*span, quote! { const _: () = #krate::__private::rule(#not #constant.def.is_injected(), #message); })
+    let rules = rules.iter().map(|one| match self_type {
+        Some(self_type) => replace_self(rule(one, constant, krate), self_type),
+        None => rule(one, constant, krate),
     });
     let place = owned.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
+    let place = Place(place, place);
     let make = at(place, quote!(#private::param));
     let arguments = at(place, quote!((#name, #description)));
     quote! {
         #function
         const #constant: #private::Param<#owned> =
             #make::<#owned, _>#arguments #default #range;
-        #(#assertions)*
+        #(#rules)*
     }
+}
+
+/// A rule, said at its place: the function that says it is `track_caller`, and so stands there too.
+fn rule(
+    Rule { place, condition, message }: &Rule,
+    constant: &Ident,
+    krate: &TokenStream,
+) -> TokenStream {
+    let private = quote!(#krate::__private);
+    let here = |tokens| at(*place, tokens);
+    let condition = match condition {
+        Condition::Supplied(true) => quote!(#constant.def.is_injected()),
+        Condition::Supplied(false) => quote!(!#constant.def.is_injected()),
+        Condition::Holds(condition) => condition.clone(),
+        Condition::TakesLiteral { kind, integers } => {
+            let kind = qualified(kind, &private);
+            match (integers.iter().min(), integers.iter().max()) {
+                (Some(least), Some(greatest)) => {
+                    let zero = integers.contains(&0);
+                    let holds = here(quote!(#constant.holds::<#kind>));
+                    quote!(#holds (#least, #greatest, #zero))
+                }
+                _ => return here(quote!(const _: () = #constant.takes::<#kind>();)),
+            }
+        }
+    };
+    here(quote!(const _: () = #private::rule(#condition, #message);))
+}
+
+/// The kind of a literal, with the path of each of its names.
+fn qualified(kind: &TokenStream, private: &TokenStream) -> TokenStream {
+    let path = |token| match token {
+        TokenTree::Ident(name) => quote!(#private::#name),
+        other => other.into(),
+    };
+    kind.clone().into_iter().map(path).collect()
 }
 
 /// The closure that answers a call.
@@ -300,7 +336,7 @@ fn run(
         quote!(#not_shareable let #this = #call.receiver();)
     });
     let function = match self_type {
-        Some(ty) => at(ident.span(), quote!(<#ty>::#ident)),
+        Some(ty) => at(Place::of(ident), quote!(<#ty>::#ident)),
         None => quote!(#ident),
     };
     let held = self_type.filter(|_| tool.is_method).map(|ty| quote!(#this.get::<#ty>(),));
@@ -313,7 +349,7 @@ fn run(
             Some(ty) => quote!(#krate::__private::Held::<#ty>::NEW.is_send),
             None => quote!(#krate::__private::is_send),
         };
-        let is_send = at(ident.span(), is_send);
+        let is_send = at(Place::of(ident), is_send);
         quote!(#is_send(#invoked).await)
     } else {
         invoked

@@ -3,12 +3,13 @@
 
 mod args;
 mod check;
+mod defaults;
 mod diagnostics;
 mod docs;
 mod expand;
-mod limits;
 mod model;
 mod params;
+mod ranges;
 mod rewrite;
 mod signature;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What is true of a tool once everything was checked: what `check` makes and `expand` writes.
 
 use proc_macro2::{Ident, Span, TokenStream};
+use quote::ToTokens;
 
 use crate::docs::Text;
 
@@ -35,8 +36,8 @@ pub(crate) struct Param {
     pub(crate) description: Text,
     pub(crate) default: Option<Default>,
     pub(crate) range: Option<TokenStream>,
-    /// What only the type can say: whether the host supplies it.
-    pub(crate) asserted: Vec<Assertion>,
+    /// What only the types and the constants can say.
+    pub(crate) rules: Vec<Rule>,
 }
 
 /// How the function gets what was read.
@@ -57,12 +58,34 @@ pub(crate) enum Default {
     Typed(TokenStream),
 }
 
-/// A rule that rustc checks once the type is known.
-pub(crate) struct Assertion {
-    pub(crate) span: Span,
-    /// Whether the parameter must be one that the host supplies, or must not.
-    pub(crate) injected: bool,
+/// What must be true of a parameter, for rustc to say once the types are known.
+pub(crate) struct Rule {
+    /// Where it is said.
+    pub(crate) place: Place,
+    pub(crate) condition: Condition,
     pub(crate) message: String,
+}
+
+/// The first and the last token of what is wrong.
+#[derive(Clone, Copy)]
+pub(crate) struct Place(pub(crate) Span, pub(crate) Span);
+
+impl Place {
+    pub(crate) fn of(tokens: impl ToTokens) -> Self {
+        let mut tokens = tokens.to_token_stream().into_iter().map(|token| token.span());
+        let first = tokens.next().unwrap_or_else(Span::call_site);
+        Self(first, tokens.last().unwrap_or(first))
+    }
+}
+
+/// What must be true.
+pub(crate) enum Condition {
+    /// Whether the host supplies the parameter.
+    Supplied(bool),
+    /// The type takes literals of this kind, with these integers in them.
+    TakesLiteral { kind: TokenStream, integers: Vec<i128> },
+    /// An expression.
+    Holds(TokenStream),
 }
 
 /// What the function returns.

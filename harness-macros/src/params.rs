@@ -1,18 +1,21 @@
 //! The parameters of a function: their names, their descriptions and the attributes before them.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::ToTokens;
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens as _, quote};
 use syn::{
-    Attribute, FnArg, Meta, Pat, PatType, Signature, ext::IdentExt as _, spanned::Spanned as _,
+    Attribute, FnArg, Meta, Pat, PatType, Signature, Type, ext::IdentExt as _,
+    spanned::Spanned as _,
 };
 
 use crate::{
     args::{ParamArgs, param_args},
     check::fault_of_name,
+    defaults::check_default,
     diagnostics::{Errors, did_you_mean, nearest},
     docs::{self, Argument, Docs, Text},
-    limits::{check_default, check_range},
-    model::{Assertion, Param},
+    model::{Condition, Param, Place, Rule},
+    ranges::check_range,
+    rewrite::owned_lifetimes,
     types,
 };
 
@@ -87,8 +90,10 @@ fn check_param(
     let ty = &*input.ty;
     let (owned, passed) = types::parameter(&own, ty, krate, errors)?;
     let plain = types::plain(ty);
-    let mut asserted = Vec::new();
-    let mut supplied = |span, message| asserted.push(Assertion { span, injected: false, message });
+    let mut rules = Vec::new();
+    let mut supplied = |place, message| {
+        rules.push(Rule { place, condition: Condition::Supplied(false), message });
+    };
     let listed = docs.arguments.iter().find(|argument| argument.name == own);
     let description = match (comment, listed) {
         (Some(_), Some(listed)) => {
@@ -110,18 +115,21 @@ fn check_param(
     if let (Some((_, Some(span))), None) = (&description, plain) {
         let message =
             format!("`{own}` is supplied by the host, so the model never sees this description");
-        supplied(*span, message);
+        supplied(Place(*span, *span), message);
     }
     if let (Some(expr), None) = (&args.default, plain) {
         let message = format!("`{own}` is supplied by the host, so it takes no default");
-        supplied(first_span(expr), message);
+        supplied(Place::of(expr), message);
     }
     if let (Some(rename), None) = (&args.rename, plain) {
         let message = format!("`{own}` is supplied by the host, so the model never sees its name");
-        supplied(rename.0.span(), message);
+        supplied(Place::of(&rename.0), message);
     }
-    let default = check_default(&own, ty, plain, &args, errors);
-    let range = check_range(&own, ty, &owned, plain, &args, krate, errors);
+    for key in types::keys(ty) {
+        rules.push(rule_of_key(&own, key, krate));
+    }
+    let default = check_default(&own, ty, &args, &mut rules, errors);
+    let range = check_range(&own, ty, &owned, &args, &mut rules, krate, errors);
     let text = match description {
         Some((text, _)) => text,
         None => {
@@ -134,16 +142,33 @@ fn check_param(
             } else if plain.is_some() {
                 errors.push(&ident, message);
             } else {
-                asserted.push(Assertion { span: ident.span(), injected: true, message });
+                let condition = Condition::Supplied(true);
+                rules.push(Rule { place: Place::of(&ident), condition, message });
             }
             Text::Known(String::new())
         }
     };
-    Some(Param { name: name?, owned, passed, description: text, default, range, asserted })
+    Some(Param { name: name?, owned, passed, description: text, default, range, rules })
 }
 
-fn first_span(tokens: impl ToTokens) -> Span {
-    tokens.to_token_stream().into_iter().next().map_or_else(Span::call_site, |token| token.span())
+/// What must be true of the key of a map: that it is read from a string.
+fn rule_of_key(name: &str, key: &Type, krate: &TokenStream) -> Rule {
+    let private = quote!(#krate::__private);
+    let shown = types::show(key);
+    let ty = owned_lifetimes(key);
+    Rule {
+        place: Place::of(key),
+        condition: Condition::Holds(quote!({
+            use #private::OtherKey as _;
+            type Key = #private::Key<#ty>;
+            Key::IS_PARSED || Key::IS_CONVERTED || Key::IS_NAME
+        })),
+        message: format!(
+            "JSON object keys are strings, so `{shown}` cannot be the key of a map (parameter \
+             `{name}`)\nhelp: take a list of entries: `Vec<({shown}, ..)>`; if `{shown}` is read \
+             from a string, implement `FromStr` for it"
+        ),
+    }
 }
 
 /// Reads and removes what is ours; reports what has no place on a parameter.

@@ -1,15 +1,22 @@
 //! Rewrites tokens: at another place, with other lifetimes, without `Self`.
 
-use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
-/// The same tokens at another place.
-pub(crate) fn at(span: Span, tokens: TokenStream) -> TokenStream {
-    let place = |mut token: TokenTree| {
-        token.set_span(span);
-        token
-    };
-    tokens.into_iter().map(place).collect()
+use crate::model::Place;
+
+/// The same tokens at another place; what is inside of groups stays where it is.
+pub(crate) fn at(Place(first, last): Place, tokens: TokenStream) -> TokenStream {
+    let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    for token in &mut tokens {
+        token.set_span(first);
+    }
+    // What rustc underlines goes up to the last group: that of the arguments.
+    let is_group = |token: &&mut TokenTree| matches!(token, TokenTree::Group(_));
+    if let Some(group) = tokens.iter_mut().rev().find(is_group) {
+        group.set_span(last);
+    }
+    tokens.into_iter().collect()
 }
 
 /// The same type with `'static` for every lifetime: what is read owns its data.

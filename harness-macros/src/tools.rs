@@ -5,7 +5,6 @@ use quote::quote;
 use syn::{
     Attribute, Path,
     parse::{ParseStream, Parser as _},
-    spanned::Spanned as _,
 };
 
 use crate::{diagnostics::Errors, expand};
@@ -28,7 +27,7 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
         entries.iter().map(|Entry { attributes, path }| (quote!(#(#attributes)*), path)).unzip();
     // A type that is no tool is underlined, and not the whole list.
     let made = paths.iter().map(|path| {
-        let method = crate::rewrite::at(path.span(), quote!(tool));
+        let method = crate::rewrite::at(crate::model::Place::of(path), quote!(tool));
         quote!(<#path>::#method())
     });
     let unique = match paths.as_slice() {

@@ -3,7 +3,7 @@
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, GenericParam, Generics, Meta, Token, Type,
+    Attribute, GenericParam, Generics, Ident, Meta, Token, Type,
     ext::IdentExt as _,
     parse::{ParseStream, Parser as _},
 };
@@ -26,7 +26,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #errors);
         }
     };
-    let krate = match expand::crate_path(written.as_ref(), "toolset") {
+    let krate = match expand::crate_path(written.krate.as_ref(), "toolset") {
         Ok(krate) => krate,
         Err(message) => {
             errors.push_at(Span::call_site(), message);
@@ -34,7 +34,9 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         }
     };
     block.check(&mut errors);
-    let tools = block.take_tools(&krate, &mut errors);
+    let method = written.method.clone();
+    let method = method.unwrap_or_else(|| Ident::new("tools", Span::call_site()));
+    let tools = block.take_tools(&method, &krate, &mut errors);
     let fits = errors.is_empty();
     let Block { attributes, generics, self_type, members, .. } = &block;
     let (impl_generics, _, where_clause) = generics.split_for_impl();
@@ -46,7 +48,9 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         #(#attributes)*
         #unsafety #impl_token #no_generics #impl_generics #trait_for #self_type #where_clause { #(#members)* }
     };
-    if written.is_none() && expand::crate_path(None, "toolset").is_err() || trait_for.is_some() {
+    if written.krate.is_none() && expand::crate_path(None, "toolset").is_err()
+        || trait_for.is_some()
+    {
         return quote!(#original #errors);
     }
     let self_tokens = self_type.to_token_stream();
@@ -69,15 +73,12 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     } else {
         TokenStream::new()
     };
-    let about = "The tools of this value, in the order of their methods.";
-    let rest = if block.defines_tools() {
+    let rest = if block.defines(&method) {
         TokenStream::new()
     } else {
         quote! {
-            impl #impl_generics #self_type #where_clause {
-                #[doc = #about]
-                #[must_use]
-                pub fn tools(self: &#krate::__private::Arc<Self>) -> #krate::__private::Vec<#krate::__private::Tool> {
+            #krate::name_a_second_toolset_of_a_type_with_toolset_method_equals! {
+                { impl #impl_generics #self_type #where_clause } #method self {
                     #this
                     #krate::__private::Vec::from([#(#list),*])
                 }
@@ -162,23 +163,51 @@ impl Block {
                  tools as methods of the type, and let them call the trait's",
             );
         }
+        let borrows = "a toolset cannot borrow: its tools live as long as the agent\nhelp: let the \
+                       type own its data, or share it through an `Arc`";
+        if let Some(lifetime) = self.undeclared_lifetime() {
+            errors.push(lifetime, borrows);
+        }
         for param in &self.generics.params {
             match param {
-                GenericParam::Lifetime(param) => errors.push(
-                    &param.lifetime,
-                    "a toolset cannot borrow: its tools live as long as the agent\nhelp: let the \
-                     type own its data, or share it through an `Arc`",
-                ),
+                GenericParam::Lifetime(param) => errors.push(&param.lifetime, borrows),
                 GenericParam::Type(param) => errors.push(&param.ident, generic(&param.ident)),
                 GenericParam::Const(param) => errors.push(&param.ident, generic(&param.ident)),
             }
         }
     }
 
+    /// The first lifetime in the type that is not declared by the block, and not `'static`.
+    fn undeclared_lifetime(&self) -> Option<TokenStream> {
+        fn find(tokens: TokenStream, declared: &[String]) -> Option<TokenStream> {
+            let mut tokens = tokens.into_iter();
+            while let Some(token) = tokens.next() {
+                match token {
+                    TokenTree::Punct(tick) if tick.as_char() == '\'' => {
+                        let name = tokens.next()?;
+                        if !declared.contains(&name.to_string()) {
+                            return Some(quote!(#tick #name));
+                        }
+                    }
+                    TokenTree::Group(group) => {
+                        if let Some(found) = find(group.stream(), declared) {
+                            return Some(found);
+                        }
+                    }
+                    TokenTree::Punct(_) | TokenTree::Ident(_) | TokenTree::Literal(_) => {}
+                }
+            }
+            None
+        }
+        let declared = self.generics.lifetimes().map(|param| param.lifetime.ident.to_string());
+        let declared: Vec<String> = declared.chain(["static".to_owned()]).collect();
+        find(self.self_type.to_token_stream(), &declared)
+    }
+
     /// Whether a method of this name is written by hand.
-    fn defines_tools(&self) -> bool {
+    fn defines(&self, method: &Ident) -> bool {
         self.members.iter().any(|member| match member {
-            Member::Function(function) => function.signature.ident == "tools",
+            Member::Function(function) => function.signature.ident == *method,
             Member::Other(_) => false,
         })
     }
@@ -186,6 +215,7 @@ impl Block {
     /// Takes `#[tool]` off the methods and checks each.
     fn take_tools(
         &mut self,
+        method: &Ident,
         krate: &TokenStream,
         errors: &mut Errors,
     ) -> Vec<(Vec<Attribute>, bool, model::Tool)> {
@@ -196,10 +226,13 @@ impl Block {
             let Member::Function(function) = member else { continue };
             let index = function.attributes.iter().position(check::is_tool);
             let Some(index) = index else {
-                if function.signature.ident == "tools" {
+                if function.signature.ident == *method {
                     errors.push(
                         &function.signature.ident,
-                        "`#[toolset]` adds a method `tools` by itself\nhelp: rename this one",
+                        format!(
+                            "`#[toolset]` adds a method `{method}` by itself\nhelp: rename this \
+                             one, or that one with `#[toolset(method = more_tools)]`"
+                        ),
                     );
                 }
                 continue;
@@ -226,11 +259,13 @@ impl Block {
                 function.attributes.iter().filter(|a| a.path().is_ident("cfg")).cloned().collect();
             let deprecated = function.attributes.iter().any(|a| a.path().is_ident("deprecated"));
             let tool = check::check(written, function, Place::Toolset, krate, &mut own);
-            if function.signature.ident == "tools" {
+            if function.signature.ident == *method {
                 own.push(
                     &function.signature.ident,
-                    "`#[toolset]` adds a method `tools` by itself\nhelp: rename this one and keep \
-                     the name with `#[tool(name = \"tools\")]`",
+                    format!(
+                        "`#[toolset]` adds a method `{method}` by itself\nhelp: rename this one \
+                         and keep the name with `#[tool(name = \"{method}\")]`"
+                    ),
                 );
             }
             if let Some(tool) = tool {
@@ -270,7 +305,7 @@ impl Block {
     }
 }
 
-fn generic(ident: &syn::Ident) -> String {
+fn generic(ident: &Ident) -> String {
     format!(
         "a toolset cannot be generic: `{}` is not known here\nhelp: write the block for one type, \
          such as `impl Files<Disk>`",

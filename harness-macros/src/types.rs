@@ -10,7 +10,7 @@ use syn::{
 
 use crate::{
     diagnostics::Errors,
-    model::{Output, Passed},
+    model::{Output, Passed, Place},
     rewrite::{at, owned_lifetimes, replace_lifetimes},
 };
 
@@ -27,18 +27,27 @@ pub(crate) fn ungroup(ty: &Type) -> &Type {
 pub(crate) fn show(ty: impl ToTokens) -> String {
     let text = ty.to_token_stream().to_string();
     let text = text.replace(" :: ", "::").replace(" < ", "<").replace(" >", ">");
-    text.replace("< ", "<")
+    let text = text
+        .replace("< ", "<")
         .replace(" ,", ",")
         .replace("& ", "&")
         .replace(" (", "(")
         .replace(":: ", "::")
+        // The sign of a number.
+        .replace("[- ", "[-")
+        .replace(", - ", ", -")
+        .replace("..- ", "..-")
+        .replace("..= - ", "..=-")
+        .replace("..=- ", "..=-");
+    text.strip_prefix("- ").map_or_else(|| text.clone(), |number| format!("-{number}"))
 }
 
 /// A plain spelling.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub(crate) enum PlainType {
     Integer(i128, i128),
-    Float,
+    /// With its greatest number.
+    Float(f64),
     Text,
     Char,
     Bool,
@@ -58,7 +67,8 @@ pub(crate) fn plain(ty: &Type) -> Option<PlainType> {
                 "String" | "str" | "PathBuf" | "Path" => PlainType::Text,
                 "bool" => PlainType::Bool,
                 "char" => PlainType::Char,
-                "f32" | "f64" => PlainType::Float,
+                "f32" => PlainType::Float(f32::MAX.into()),
+                "f64" => PlainType::Float(f64::MAX),
                 "i8" => PlainType::Integer(i8::MIN.into(), i8::MAX.into()),
                 "i16" => PlainType::Integer(i16::MIN.into(), i16::MAX.into()),
                 "i32" => PlainType::Integer(i32::MIN.into(), i32::MAX.into()),
@@ -75,6 +85,33 @@ pub(crate) fn plain(ty: &Type) -> Option<PlainType> {
         }
         _ => return None,
     })
+}
+
+/// Whether it is spelled as a number itself, and not as an `Option` of one.
+pub(crate) fn is_number(ty: &Type) -> bool {
+    matches!(plain(ty), Some(PlainType::Integer(..) | PlainType::Float(_)))
+        && !names_of(ty).any(|name| name == "Option")
+}
+
+/// The names in a type, such as `Option` and `u8`.
+pub(crate) fn names_of(ty: &Type) -> impl Iterator<Item = String> {
+    fn all(tokens: TokenStream) -> Vec<String> {
+        let names = tokens.into_iter().flat_map(|token| match token {
+            TokenTree::Ident(ident) => vec![ident.to_string()],
+            TokenTree::Group(group) => all(group.stream()),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => Vec::new(),
+        });
+        names.collect()
+    }
+    all(ty.to_token_stream()).into_iter()
+}
+
+/// The name and the only argument of `Option` or a list of the standard library.
+pub(crate) fn container(path: &Path) -> Option<(&'static str, &Type)> {
+    let last = path.segments.last()?;
+    let lists = ["Option", "Vec", "VecDeque", "HashSet", "BTreeSet"];
+    let name = lists.into_iter().find(|name| last.ident == name)?;
+    Some((name, arguments(path).next()?))
 }
 
 fn arguments(path: &Path) -> impl Iterator<Item = &Type> {
@@ -115,7 +152,7 @@ pub(crate) fn parameter(
             let reference = is_option_of_reference(path)?;
             let owned = lent(name, reference, krate, errors)?;
             let elem = owned_lifetimes(&reference.elem);
-            let option = at(path.span(), quote!(#krate::__private::Option));
+            let option = at(Place::of(path), quote!(#krate::__private::Option));
             Some((quote!(#option<#owned>), Passed::LentOption(elem)))
         }
         Type::Path(TypePath { path, .. }) if path.is_ident("str") => {
@@ -180,7 +217,7 @@ fn lent(
     // the last that of the last token of `T`.
     let first = reference.and_token.span();
     let last = elem.clone().into_iter().last().map_or(first, |token| token.span());
-    let head = at(first, quote!(#krate::__private::Owned<));
+    let head = at(Place(first, first), quote!(#krate::__private::Owned<));
     let tail = quote::quote_spanned!(last=> >);
     ok.then(|| quote!(#head #elem #tail))
 }
@@ -297,6 +334,46 @@ fn check_path(name: &str, path: &Path, errors: &mut Errors) -> bool {
         ok &= check_inside(name, arg, errors);
     }
     ok
+}
+
+/// The types of the keys of all maps in a type of which the spelling does not say that they are
+/// read from a string.
+pub(crate) fn keys(ty: &Type) -> Vec<&Type> {
+    match ungroup(ty) {
+        Type::Reference(reference) => keys(&reference.elem),
+        Type::Slice(slice) => keys(&slice.elem),
+        Type::Array(array) => keys(&array.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().flat_map(keys).collect(),
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            let Some(last) = path.segments.last().map(|last| last.ident.to_string()) else {
+                return Vec::new();
+            };
+            if !CONTAINERS.contains(&last.as_str()) {
+                return Vec::new();
+            }
+            let is_map = MAPS.contains(&last.as_str());
+            let key = arguments(path).take(usize::from(is_map)).map(wrapped);
+            let unsaid = key.filter(|key| plain(key).is_none());
+            unsaid.chain(arguments(path).flat_map(keys)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What is in a `Box` or the like.
+fn wrapped(ty: &Type) -> &Type {
+    let Type::Path(TypePath { path, .. }) = ungroup(ty) else { return ty };
+    let wraps = ["Option", "Box", "Arc"];
+    match (path.segments.last(), only_argument(path)) {
+        (Some(last), Some(inside)) if wraps.iter().any(|name| last.ident == name) => {
+            match ungroup(inside) {
+                // `Box<str>` is a key by itself.
+                Type::Path(inner) if inner.path.is_ident("str") => ty,
+                _ => wrapped(inside),
+            }
+        }
+        _ => ty,
+    }
 }
 
 /// Whether a JSON object can have such keys: strings, and numbers and names in strings.

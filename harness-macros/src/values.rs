@@ -276,17 +276,29 @@ pub(crate) struct Handle(pub(crate) Ident);
 
 impl FromMeta for Handle {
     fn from_expr(expr: &Expr) -> Result<Self> {
-        if let Some(text) = string(expr) {
-            let message = format!("a type's name is not quoted\nhelp: `handle = {}`", text.value());
-            return Err(wrong(expr, message));
-        }
-        match ungroup(expr) {
-            Expr::Path(path) if path.path.get_ident().is_some() => {
-                path.path.get_ident().cloned().map(Self).ok_or_else(|| wrong(expr, "no name"))
-            }
-            _ => Err(wrong(expr, "`handle` must be one name: `handle = ReadFile`")),
-        }
+        one_name(expr, "a type's", "handle", "ReadFile").map(Self)
     }
+}
+
+/// The name of the method that gives the tools of a toolset.
+pub(crate) struct Method(pub(crate) Ident);
+
+impl FromMeta for Method {
+    fn from_expr(expr: &Expr) -> Result<Self> {
+        one_name(expr, "a method's", "method", "more_tools").map(Self)
+    }
+}
+
+fn one_name(expr: &Expr, whose: &str, key: &str, example: &str) -> Result<Ident> {
+    if let Some(text) = string(expr) {
+        let message = format!("{whose} name is not quoted\nhelp: `{key} = {}`", text.value());
+        return Err(wrong(expr, message));
+    }
+    match ungroup(expr) {
+        Expr::Path(path) => path.path.get_ident().cloned(),
+        _ => None,
+    }
+    .ok_or_else(|| wrong(expr, format!("`{key}` must be one name: `{key} = {example}`")))
 }
 
 /// The ends of a range, as written.
@@ -346,6 +358,18 @@ pub(crate) enum Literal {
     Other,
 }
 
+/// The suffix of a literal number, such as `u8`.
+pub(crate) fn suffix(expr: &Expr) -> Option<String> {
+    let suffix = match ungroup(expr) {
+        Expr::Unary(unary) => return suffix(&unary.expr),
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.suffix(),
+        Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => number.suffix(),
+        Expr::Lit(ExprLit { lit: Lit::Byte(_), .. }) => "u8",
+        _ => "",
+    };
+    (!suffix.is_empty()).then(|| suffix.to_owned())
+}
+
 /// Reads an expression that is a literal.
 pub(crate) fn literal(expr: &Expr) -> Option<Literal> {
     match ungroup(expr) {
@@ -361,6 +385,7 @@ pub(crate) fn literal(expr: &Expr) -> Option<Literal> {
             Lit::Str(_) => Literal::Text,
             Lit::Char(_) => Literal::Char,
             Lit::Bool(_) => Literal::Bool,
+            Lit::Byte(byte) => Literal::Integer(byte.value().into()),
             _ => Literal::Other,
         }),
         Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => {

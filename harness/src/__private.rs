@@ -15,8 +15,9 @@ pub use crate::tool::{
     SideEffect, SideEffects, Tool, ToolDef,
     call::{Call, Held, NotShareable, Shared, share},
     def::{Declared, Param, ParamDef, SchemaCell, is_blank, param, rule},
-    json::{JsonOf, NoJson},
-    param::{Lent, Owned, ToolParam},
+    json::{ByName, JsonOf},
+    literal::{Bool, Char, Empty, Float, Integer, List, Mixed, Text},
+    param::{Key, Lent, OtherKey, Owned, ToolParam},
     range::{Range, Ranged},
     returned::{Failing, Kind, Otherwise, Plain, WithCauses, WithOwnForm, WithWords, is_send},
 };

@@ -119,6 +119,22 @@ macro_rules! methods_need_toolset_on_the_impl_block {
     };
 }
 
+/// Its name is the message: it is part of what rustc says when two `#[toolset]` of one type add a
+/// method of one name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! name_a_second_toolset_of_a_type_with_toolset_method_equals {
+    ({ $($head:tt)* } $method:ident $this:ident { $($body:tt)* }) => {
+        $($head)* {
+            /// The tools of this value, in the order of their methods.
+            #[must_use]
+            pub fn $method($this: &$crate::__private::Arc<Self>) -> $crate::__private::Vec<$crate::__private::Tool> {
+                $($body)*
+            }
+        }
+    };
+}
+
 /// Adds a tool to those of the program.
 #[cfg(feature = "collect")]
 #[doc(hidden)]

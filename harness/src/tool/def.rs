@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::{
     SideEffects, Tool, ToolFuture, ToolSchema,
     call::{self, Call, Shared},
+    literal::TakesLiteral,
     param::{Origin, ToolParam},
     range::Range,
     schema::{kind_of, schema_of},
@@ -354,6 +355,21 @@ impl<T> Param<T> {
     pub const fn or(mut self, default: fn() -> T, value: fn() -> Option<Value>) -> Self {
         self.default = Some(default);
         self.or_json(value)
+    }
+
+    /// Stops the build unless every literal of this kind is good for the type.
+    pub const fn takes<Kind>(&self)
+    where
+        T: TakesLiteral<Kind>,
+    {
+    }
+
+    /// Whether all integers between these are good for the type, and 0 if it is among them.
+    pub const fn holds<Kind>(&self, least: i128, greatest: i128, zero: bool) -> bool
+    where
+        T: TakesLiteral<Kind>,
+    {
+        T::LEAST <= least && greatest <= T::GREATEST && (T::ZERO || !zero)
     }
 
     /// Takes only numbers of this range.

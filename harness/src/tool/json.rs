@@ -1,9 +1,14 @@
 //! A default in JSON, if its type can say it.
 
-use serde::Serialize;
+use std::mem::discriminant;
+
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// Asks a value for its JSON: the method with the bound is found before the one of [`NoJson`].
+use super::schema::schema_of_type;
+
+/// Asks a value for its JSON: the method with the bound is found before the one of [`ByName`].
 #[derive(Debug)]
 pub struct JsonOf<'a, T>(pub &'a T);
 
@@ -14,12 +19,23 @@ impl<T: Serialize> JsonOf<'_, T> {
     }
 }
 
-/// What [`JsonOf`] says of a value that cannot be written as JSON: the schema is silent.
-pub trait NoJson {
-    /// Nothing.
-    fn json(&self) -> Option<Value> {
-        None
-    }
+/// What [`JsonOf`] says of a value that cannot be written as JSON: that of an enum has a name,
+/// which is the one of the schema that is read as this variant; of others the schema is silent.
+pub trait ByName {
+    /// The name.
+    fn json(&self) -> Option<Value>;
 }
 
-impl<T> NoJson for JsonOf<'_, T> {}
+impl<T: DeserializeOwned + JsonSchema> ByName for JsonOf<'_, T> {
+    fn json(&self) -> Option<Value> {
+        let schema = schema_of_type::<T>();
+        let names = schema.get("enum")?.as_array()?;
+        let is_it = |name: &&Value| {
+            let read = T::deserialize((*name).clone());
+            name.is_string() && read.is_ok_and(|read| discriminant(&read) == discriminant(self.0))
+        };
+        let mut found = names.iter().filter(is_it);
+        let name = found.next()?;
+        found.next().is_none().then(|| name.clone())
+    }
+}

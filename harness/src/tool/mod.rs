@@ -11,6 +11,7 @@ mod dispatch;
 mod error;
 pub(crate) mod json;
 mod limits;
+pub(crate) mod literal;
 mod nearest;
 mod output;
 pub(crate) mod param;

@@ -1,6 +1,12 @@
 //! What a parameter of a tool can be: something that the model fills in, or something that the
 //! host supplies. One trait decides, so that an alias or a re-export is as good as the name.
 
+use std::{
+    marker::PhantomData,
+    mem::{Discriminant, needs_drop},
+    str::FromStr,
+};
+
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{
     Deserializer,
@@ -182,6 +188,39 @@ impl<'de> Deserializer<'de> for Missing {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
         unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
+}
+
+/// Asks a type whether it can be the key of a map, which JSON writes as a string. What a type reads
+/// is known only when it reads; but a type that is read from a string says so by a trait, and an
+/// enum is told by its discriminant.
+#[derive(Debug)]
+pub struct Key<K>(PhantomData<K>);
+
+impl<K: FromStr> Key<K> {
+    /// Whether it is made of a string.
+    pub const IS_PARSED: bool = true;
+}
+
+impl<K: TryFrom<String>> Key<K> {
+    /// Whether it is made of a `String`, as `#[serde(try_from = "String")]` asks.
+    pub const IS_CONVERTED: bool = true;
+}
+
+/// What [`Key`] says of every other type.
+pub trait OtherKey {
+    /// It is not made of a string.
+    const IS_PARSED: bool = false;
+    /// It is not made of a `String`.
+    const IS_CONVERTED: bool = false;
+    /// Whether it is an enum of names.
+    const IS_NAME: bool;
+}
+
+impl<K> OtherKey for Key<K> {
+    // Of a type that is no enum the discriminant is one byte. With `#[repr(u8)]` that of an enum is
+    // too: it asks for `FromStr` then. An enum with values in it is longer, or has to be dropped.
+    const IS_NAME: bool =
+        size_of::<Discriminant<K>>() > 1 && size_of::<K>() <= 8 && !needs_drop::<K>();
 }
 
 /// How a type that is not owned is read and lent: `&str` as `String`, `&Path` as `PathBuf`,

@@ -91,6 +91,13 @@ fn property(param: &ParamDef, generator: &mut SchemaGenerator) -> Option<Map<Str
     Some(schema)
 }
 
+/// The schema of one type.
+pub(super) fn schema_of_type<T: schemars::JsonSchema>() -> Value {
+    let mut value = generator().subschema_for::<T>().to_value();
+    tidy(&mut value);
+    value
+}
+
 /// How the list of an enum's names begins.
 const NAMES: &str = "- `";
 

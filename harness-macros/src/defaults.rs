@@ -1,0 +1,235 @@
+//! The default of a parameter: a literal, judged by the spelling of the type, or by the type itself
+//! where the spelling does not say it; or an expression, which is for rustc to judge.
+
+use proc_macro2::{Literal as Token, TokenStream};
+use quote::{ToTokens as _, quote};
+use syn::{Expr, ExprArray, Type};
+
+use crate::{
+    args::ParamArgs,
+    diagnostics::Errors,
+    model::{Condition, Default, Place, Rule},
+    ranges::inside,
+    types::{self, PlainType},
+    values::{Literal, literal, suffix, ungroup},
+};
+
+/// Checks a default as far as the spelling of the type goes; rustc does the rest.
+pub(crate) fn check_default(
+    name: &str,
+    ty: &Type,
+    args: &ParamArgs,
+    rules: &mut Vec<Rule>,
+    errors: &mut Errors,
+) -> Option<Default> {
+    let expr = args.default.as_ref()?;
+    let typed = || Some(Default::Typed(expr.to_token_stream()));
+    let Some(json) = json_of(expr) else { return typed() };
+    let known = match fits(name, ty, expr, expr) {
+        // rustc knows whether `7u8` is one of this type.
+        Ok(known) if !known && suffix(expr).is_some() => return typed(),
+        Ok(known) => known,
+        Err((at, message)) => {
+            errors.push(at, message);
+            return None;
+        }
+    };
+    if let (Some(range), Some(value)) = (&args.range, literal(expr))
+        && !inside(&value, range)
+    {
+        let range = types::show(&range.written);
+        errors.push(expr, format!("the default of `{name}` is outside of its range {range}"));
+        return None;
+    }
+    if !known {
+        let (shown, ty) = (types::show(expr), types::show(ty));
+        rules.push(Rule {
+            place: Place::of(expr),
+            condition: Condition::TakesLiteral { kind: kind(expr), integers: integers(expr) },
+            message: format!("the default of `{name}` is {shown}, which is no `{ty}`"),
+        });
+    }
+    Some(Default::Json(json))
+}
+
+/// Whether a literal is a value of a type as it is spelled: `false` if the spelling does not say.
+fn fits<'a>(
+    name: &str,
+    ty: &Type,
+    expr: &'a Expr,
+    whole: &Expr,
+) -> Result<bool, (&'a Expr, String)> {
+    let shown = types::show(ty);
+    let what = || {
+        if std::ptr::eq(expr, whole) {
+            format!("the default of `{name}`")
+        } else {
+            format!("`{}` in the default of `{name}`", types::show(expr))
+        }
+    };
+    let wrong = |found: &str| (expr, format!("{} is {found}, but its type is `{shown}`", what()));
+    if let Expr::Array(list) = ungroup(expr) {
+        let of = match list.elems.len() {
+            1 => "a list of 1 item".to_owned(),
+            items => format!("a list of {items} items"),
+        };
+        return fits_list(name, ty, list, whole).unwrap_or_else(|| Err(wrong(&of)));
+    }
+    let Some(value) = literal(expr) else { return Ok(false) };
+    let found = match value {
+        Literal::Integer(_) => "an integer",
+        Literal::Float(_) => "a float",
+        Literal::Text => "a string",
+        Literal::Char => "a character",
+        Literal::Bool => "a boolean",
+        Literal::Other => return Err(wrong("no JSON value")),
+    };
+    let plain = types::plain(ty);
+    if let (Some(PlainType::Integer(..) | PlainType::Float(_)), Some(suffix)) =
+        (plain, suffix(expr))
+        && !types::names_of(ty).any(|name| name == suffix)
+    {
+        return Err(wrong(&format!("of the type `{suffix}`")));
+    }
+    let fits = match (plain, &value) {
+        (None, _) => return Ok(false),
+        (Some(PlainType::Integer(low, high)), Literal::Integer(number)) => {
+            if !(low..=high).contains(number) {
+                return Err((expr, format!("{} is {number}, which is no `{shown}`", what())));
+            }
+            true
+        }
+        (Some(PlainType::Float(greatest)), Literal::Float(number)) => {
+            if number.abs() > greatest {
+                let number = types::show(expr);
+                return Err((expr, format!("{} is {number}, which is no `{shown}`", what())));
+            }
+            true
+        }
+        (Some(PlainType::Float(_)), Literal::Integer(_))
+        | (Some(PlainType::Text), Literal::Text)
+        | (Some(PlainType::Char), Literal::Char)
+        | (Some(PlainType::Bool), Literal::Bool) => true,
+        _ => false,
+    };
+    if fits { Ok(true) } else { Err(wrong(found)) }
+}
+
+/// The same for a list; nothing if the type is no list.
+fn fits_list<'a>(
+    name: &str,
+    ty: &Type,
+    list: &'a ExprArray,
+    whole: &Expr,
+) -> Option<Result<bool, (&'a Expr, String)>> {
+    let all = |elem: &Type| {
+        let mut known = true;
+        for item in &list.elems {
+            known &= fits(name, elem, item, whole)?;
+        }
+        Ok(known)
+    };
+    Some(match types::ungroup(ty) {
+        Type::Reference(reference) => fits_list(name, &reference.elem, list, whole)?,
+        Type::Slice(slice) => all(&slice.elem),
+        Type::Array(array) if length(&array.len).is_none_or(|len| len == list.elems.len()) => {
+            all(&array.elem)
+        }
+        Type::Tuple(tuple) if tuple.elems.len() == list.elems.len() => {
+            let mut known = true;
+            for (elem, item) in tuple.elems.iter().zip(&list.elems) {
+                match fits(name, elem, item, whole) {
+                    Ok(one) => known &= one,
+                    Err(wrong) => return Some(Err(wrong)),
+                }
+            }
+            Ok(known)
+        }
+        Type::Array(_) | Type::Tuple(_) => return None,
+        Type::Path(path) => match types::container(&path.path) {
+            Some(("Option", elem)) => fits_list(name, elem, list, whole)?,
+            Some((_, elem)) => all(elem),
+            None if types::plain(ty).is_some() => return None,
+            None => Ok(false),
+        },
+        _ => Ok(false),
+    })
+}
+
+fn length(expr: &Expr) -> Option<usize> {
+    match literal(expr)? {
+        Literal::Integer(number) => usize::try_from(number).ok(),
+        _ => None,
+    }
+}
+
+/// The kind of a literal, as a type.
+fn kind(expr: &Expr) -> TokenStream {
+    if let Expr::Array(list) = ungroup(expr) {
+        let mut kinds = list.elems.iter().map(|item| kind(item).to_string());
+        let Some(first) = kinds.next() else { return quote!(Empty) };
+        let is_number = |kind: &str| kind == "Integer" || kind == "Float";
+        let joined = kinds.try_fold(first, |first, next| {
+            if first == next {
+                Some(first)
+            } else {
+                (is_number(&first) && is_number(&next)).then(|| "Float".to_owned())
+            }
+        });
+        return match joined.and_then(|kind| kind.parse::<TokenStream>().ok()) {
+            Some(kind) => quote!(List<#kind>),
+            None => quote!(Mixed),
+        };
+    }
+    match literal(expr) {
+        Some(Literal::Integer(_)) => quote!(Integer),
+        Some(Literal::Float(_)) => quote!(Float),
+        Some(Literal::Bool) => quote!(Bool),
+        Some(Literal::Char) => quote!(Char),
+        Some(Literal::Text | Literal::Other) | None => quote!(Text),
+    }
+}
+
+/// All integers in a literal.
+fn integers(expr: &Expr) -> Vec<i128> {
+    match (ungroup(expr), literal(expr)) {
+        (Expr::Array(list), _) => list.elems.iter().flat_map(integers).collect(),
+        (_, Some(Literal::Integer(number))) => vec![number],
+        _ => Vec::new(),
+    }
+}
+
+/// An expression that makes the literal JSON, or nothing if it is no literal.
+fn json_of(expr: &Expr) -> Option<TokenStream> {
+    let value = quote!(__Value);
+    let from = |literal: TokenStream| quote!(#value::from(#literal));
+    match ungroup(expr) {
+        Expr::Array(array) => {
+            let items: Option<Vec<TokenStream>> = array.elems.iter().map(json_of).collect();
+            let items = items?;
+            Some(quote!(#value::Array([#(#items),*].into())))
+        }
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => {
+            Some(from(text.to_token_stream()))
+        }
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Char(char), .. }) => {
+            Some(from(Token::string(&char.value().to_string()).to_token_stream()))
+        }
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Bool(flag), .. }) => {
+            Some(from(flag.to_token_stream()))
+        }
+        other => match literal(other)? {
+            Literal::Integer(number) => {
+                Some(from(match (i64::try_from(number), u64::try_from(number)) {
+                    (Ok(number), _) => Token::i64_suffixed(number).to_token_stream(),
+                    (_, Ok(number)) => Token::u64_suffixed(number).to_token_stream(),
+                    (Err(_), Err(_)) => return None,
+                }))
+            }
+            Literal::Float(number) if number.is_finite() => {
+                Some(from(Token::f64_suffixed(number).to_token_stream()))
+            }
+            _ => Some(quote!(#value::Null)),
+        },
+    }
+}

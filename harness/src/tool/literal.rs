@@ -1,0 +1,148 @@
+//! Which literals can be the default of a type that the macro does not know by its spelling: an
+//! alias of `String` takes `"a"`, and an enum takes a value of its own.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashSet, VecDeque},
+    num::NonZero,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::Value;
+
+use super::{CancellationToken, Progress, State, ToolContext};
+
+/// A type of which a literal of this kind can be the default.
+///
+/// How a type reads a string is known only when it reads one, which is too late: so only types of
+/// which every literal of a kind is good are among these.
+#[diagnostic::on_unimplemented(
+    message = "the default of a parameter of the type `{Self}` cannot be this literal",
+    label = "not known to be a `{Self}` before it is read",
+    note = "write a value of the type: a variant (`default = Order::Up`), a constant or a call (`default = Id::new(7)`)"
+)]
+pub trait TakesLiteral<Kind> {
+    /// The least integer that it takes.
+    const LEAST: i128 = i128::MIN;
+    /// The greatest integer that it takes.
+    const GREATEST: i128 = i128::MAX;
+    /// Whether it takes 0.
+    const ZERO: bool = true;
+}
+
+/// A string.
+#[derive(Debug)]
+pub struct Text;
+
+/// A number without a point.
+#[derive(Debug)]
+pub struct Integer;
+
+/// A number with a point.
+#[derive(Debug)]
+pub struct Float;
+
+/// `true` or `false`.
+#[derive(Debug)]
+pub struct Bool;
+
+/// A character.
+#[derive(Debug)]
+pub struct Char;
+
+/// Items of one kind.
+#[derive(Debug)]
+pub struct List<Kind>(Kind);
+
+/// No items.
+#[derive(Debug)]
+pub struct Empty;
+
+/// Items of several kinds.
+#[derive(Debug)]
+pub struct Mixed;
+
+macro_rules! takes {
+    ($($kind:ty: $($ty:ty),+;)*) => {$($(
+        #[diagnostic::do_not_recommend]
+        impl TakesLiteral<$kind> for $ty {}
+    )+)*};
+}
+takes! {
+    Text: String, Box<str>, Arc<str>, Cow<'_, str>, PathBuf, Box<Path>, Arc<Path>, Cow<'_, Path>;
+    Integer: f32, f64;
+    Float: f32, f64;
+    Bool: bool;
+    Char: char;
+}
+
+macro_rules! takes_integer {
+    ($($ty:ident)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl TakesLiteral<Integer> for $ty {
+            const LEAST: i128 = $ty::MIN as i128;
+            const GREATEST: i128 = $ty::MAX as i128;
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl TakesLiteral<Integer> for NonZero<$ty> {
+            const LEAST: i128 = <$ty as TakesLiteral<Integer>>::LEAST;
+            const GREATEST: i128 = <$ty as TakesLiteral<Integer>>::GREATEST;
+            const ZERO: bool = false;
+        }
+    )*};
+}
+takes_integer!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
+
+/// The same for what is around a type.
+macro_rules! takes_as {
+    ($($ty:ident)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<Kind, T: TakesLiteral<Kind>> TakesLiteral<Kind> for $ty<T> {
+            const LEAST: i128 = T::LEAST;
+            const GREATEST: i128 = T::GREATEST;
+            const ZERO: bool = T::ZERO;
+        }
+    )*};
+}
+takes_as!(Option Box Arc);
+
+macro_rules! takes_list {
+    ($($ty:ty, <$($other:ident),*>;)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<Kind, T: TakesLiteral<Kind>, $($other),*> TakesLiteral<List<Kind>> for $ty {
+            const LEAST: i128 = T::LEAST;
+            const GREATEST: i128 = T::GREATEST;
+            const ZERO: bool = T::ZERO;
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<T, $($other),*> TakesLiteral<Empty> for $ty {}
+    )*};
+}
+takes_list! {
+    Vec<T>, <>;
+    Box<[T]>, <>;
+    Arc<[T]>, <>;
+    VecDeque<T>, <>;
+    HashSet<T, S>, <S>;
+    BTreeSet<T>, <>;
+}
+
+/// Any JSON will do.
+#[diagnostic::do_not_recommend]
+impl<Kind> TakesLiteral<Kind> for Value {}
+
+// That the host supplies these is said elsewhere.
+#[diagnostic::do_not_recommend]
+impl<Kind> TakesLiteral<Kind> for ToolContext {}
+
+#[diagnostic::do_not_recommend]
+impl<Kind> TakesLiteral<Kind> for CancellationToken {}
+
+#[diagnostic::do_not_recommend]
+impl<Kind> TakesLiteral<Kind> for Progress {}
+
+#[diagnostic::do_not_recommend]
+impl<Kind, T> TakesLiteral<Kind> for State<T> {}
