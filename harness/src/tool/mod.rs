@@ -9,6 +9,7 @@ mod context;
 pub(crate) mod def;
 mod dispatch;
 mod error;
+mod finite;
 pub(crate) mod json;
 mod limits;
 pub(crate) mod literal;

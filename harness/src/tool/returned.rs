@@ -5,7 +5,7 @@ use std::{error::Error, fmt::Display, marker::PhantomData};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{ToolError, ToolOutput};
+use super::{ToolError, ToolOutput, finite::to_json};
 use crate::message::ToolContent;
 
 /// A type that a function with `#[tool]` can return, alone or in a `Result`.
@@ -34,13 +34,13 @@ pub struct AsContent;
 #[diagnostic::do_not_recommend]
 impl<T: Serialize> IntoToolOutput<AsValue> for T {
     fn into_output(self) -> Result<ToolOutput, ToolError> {
-        match serde_json::to_value(self) {
+        match to_json(&self) {
             Ok(Value::Null) => Ok(ToolOutput::nothing()),
             Ok(Value::String(text)) => Ok(text.into()),
             Ok(value) => Ok(ToolContent::Json(value).into()),
-            Err(err) => {
+            Err(reason) => {
                 let text = "the tool ran to its end, but what it returned cannot be put as JSON";
-                Err(ToolError::new(format!("{text}: {err}")).because(err))
+                Err(ToolError::new(format!("{text}: {reason}")))
             }
         }
     }
