@@ -319,7 +319,7 @@ async fn every_type_of_serde_and_schemars_is_a_parameter() {
     );
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Order {
     /// Smallest first
@@ -350,8 +350,8 @@ fn list(
     #[param(range(0.0..1.0))]
     share: Option<f64>,
     /// Other direction
-    #[param(default = "asc")]
-    other: Order,
+    #[param(default = Some(Order::Asc))]
+    other: Option<Order>,
     /// Name
     #[param(default = "n")]
     name: &str,
@@ -364,10 +364,10 @@ async fn defaults_and_ranges_are_in_the_schema_and_kept() {
     let tool = list::tool();
     assert!(tool.is_idempotent());
     assert_eq!(tool.time_limit(), Some(std::time::Duration::from_millis(1500)));
-    assert_eq!(call(&tool, json!({})).await, "text 10 home Desc None Asc n");
+    assert_eq!(call(&tool, json!({})).await, "text 10 home Desc None Some(Asc) n");
     let null = json!({"limit": null, "in": null, "order": null, "share": null, "other": null,
         "name": null});
-    assert_eq!(call(&tool, null).await, "text 10 home Desc None Asc n");
+    assert_eq!(call(&tool, null).await, "text 10 home Desc None Some(Asc) n");
     assert_eq!(
         call(&tool, json!({"limit": 0, "share": 1.0, "place": "x"})).await,
         "bad `limit`: must be between 1 and 100, not 0 | `share`: must be at least 0.0 and less \
@@ -380,44 +380,169 @@ async fn defaults_and_ranges_are_in_the_schema_and_kept() {
             "default": 10})
     );
     assert_eq!(at(&tool, "/properties/share/exclusiveMaximum"), 1.0);
-    // A default that cannot be written as JSON is not in the schema, and is taken all the same.
+    // An enum that cannot be written as JSON is known by the name of which it is read.
     assert_eq!(
         at(&tool, "/properties/order"),
         &json!({"type": "string", "enum": ["asc", "desc"],
-            "description": "Direction\n- `asc`: Smallest first\n- `desc`: Largest first"})
+            "description": "Direction\n- `asc`: Smallest first\n- `desc`: Largest first",
+            "default": "desc"})
     );
-    assert_eq!(at(&tool, "/properties/other/default"), "asc");
+    // A default that cannot be written as JSON is not in the schema, and is taken all the same.
+    assert_eq!(at(&tool, "/properties/other/default"), &Value::Null);
     assert_eq!(at(&tool, "/required"), &json!([]));
+}
+
+fn low() -> i64 {
+    5
 }
 
 /// Takes a wrong default.
 #[tool(side_effects = "none")]
 fn wrong_default(
-    /// Direction
-    #[param(default = "up")]
-    order: Order,
-) -> bool {
-    order == Order::Asc
+    /// Number
+    #[param(default = low(), range(..5))]
+    number: i64,
+) -> i64 {
+    number
 }
-
-const LOW: i64 = 5;
 
 /// Takes an empty range.
 #[tool(side_effects = "none")]
 fn empty_range(
     /// Number
-    #[param(range(LOW..=1))]
+    #[param(range(low()..=1))]
     number: i64,
 ) -> i64 {
     number
 }
 
 #[test]
-fn what_only_the_types_know_is_said_when_the_registry_is_built() {
+fn what_only_a_call_knows_is_said_when_the_registry_is_built() {
     let err = ToolRegistry::new(tools![wrong_default]).unwrap_err().to_string();
-    assert!(err.contains("default of the parameter `order` of the tool `wrong_default`"), "{err}");
+    assert!(err.contains("default of the parameter `number` of the tool `wrong_default`"), "{err}");
     let err = ToolRegistry::new(tools![empty_range]).unwrap_err().to_string();
     assert!(err.contains("range of the parameter `number` of the tool `empty_range`"), "{err}");
+}
+
+type Title = String;
+type Small = u8;
+
+/// Takes literals.
+#[tool(side_effects = "none")]
+#[expect(clippy::too_many_arguments, reason = "one of each")]
+fn literals(
+    /// By an alias
+    #[param(default = "t")]
+    title: Title,
+    /// By an alias
+    #[param(default = 255)]
+    small: Small,
+    /// Not zero
+    #[param(default = 7)]
+    positive: Option<NonZero<i8>>,
+    /// Shared
+    #[param(default = "s")]
+    shared: Arc<str>,
+    /// Lists of an alias
+    #[param(default = [["a"], []])]
+    lists: Vec<Vec<Title>>,
+    /// Pair
+    #[param(default = [1, "b"])]
+    pair: (u8, String),
+    /// Two floats
+    #[param(default = [1, 2.5])]
+    floats: [f64; 2],
+    /// Any
+    #[param(default = [1, "c", []])]
+    any: Value,
+    /// Byte
+    #[param(default = b'a')]
+    byte: u8,
+) -> String {
+    format!("{title} {small} {positive:?} {shared} {lists:?} {pair:?} {floats:?} {any} {byte}")
+}
+
+#[tokio::test]
+async fn a_literal_is_the_default_of_every_type_that_takes_all_of_its_kind() {
+    assert_eq!(
+        call(&literals::tool(), json!({})).await,
+        r#"text t 255 Some(7) s [["a"], []] (1, "b") [1.0, 2.5] [1,"c",[]] 97"#
+    );
+    ToolRegistry::new(tools![literals]).unwrap();
+}
+
+/// Divides.
+#[tool(side_effects = "none")]
+fn divide(
+    /// Dividend
+    a: f64,
+    /// Divisor
+    b: f64,
+) -> Quotient {
+    Quotient { of: None, values: vec![("a/b".to_owned(), a / b)].into_iter().collect() }
+}
+
+#[derive(serde::Serialize)]
+struct Quotient {
+    of: Option<u8>,
+    values: BTreeMap<String, f64>,
+}
+
+/// Takes a root.
+#[tool(side_effects = "none")]
+fn root(
+    /// Number
+    of: f32,
+) -> f32 {
+    of.sqrt()
+}
+
+#[tokio::test]
+async fn a_number_that_json_does_not_have_is_an_error_with_its_place() {
+    let begin = "failed the tool ran to its end, but what it returned cannot be put as JSON";
+    let tool = divide::tool();
+    let answer = call(&tool, json!({"a": 1, "b": 2})).await;
+    assert_eq!(answer, r#"json {"of":null,"values":{"a/b":0.5}}"#);
+    let answer = call(&tool, json!({"a": -1, "b": 0})).await;
+    let reason = "at `/values/a~1b`: it is minus infinity, which JSON does not have";
+    assert_eq!(answer, format!("{begin}: {reason}"));
+    let answer = call(&root::tool(), json!({"of": -1})).await;
+    assert_eq!(answer, format!("{begin}: it is NaN, which JSON does not have"));
+}
+
+#[derive(Debug, Hash, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(from = "String")]
+struct Key(String);
+
+impl From<String> for Key {
+    fn from(key: String) -> Self {
+        Self(key)
+    }
+}
+
+/// Takes maps.
+#[tool(side_effects = "none")]
+fn maps(
+    /// By an enum
+    by_name: HashMap<Order, u8>,
+    /// By a type that is made of a string
+    by_key: HashMap<Key, u8>,
+    /// By a type of another crate
+    by_address: HashMap<std::net::IpAddr, u8>,
+    /// By an alias, lent
+    by_title: &BTreeMap<Box<Title>, u8>,
+) -> String {
+    format!("{by_name:?} {by_key:?} {by_address:?} {by_title:?}")
+}
+
+#[tokio::test]
+async fn the_key_of_a_map_is_what_is_read_from_a_string() {
+    let arguments = json!({"by_name": {"asc": 1}, "by_key": {"k": 2}, "by_address": {"::1": 3},
+        "by_title": {"t": 4}});
+    assert_eq!(
+        call(&maps::tool(), arguments).await,
+        r#"text {Asc: 1} {Key("k"): 2} {::1: 3} {"t": 4}"#
+    );
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -515,6 +640,16 @@ impl Files {
     }
 }
 
+#[toolset(method = more_tools)]
+impl Files {
+    /// Is old.
+    #[deprecated]
+    #[tool(side_effects = "none")]
+    async fn old(&self) -> usize {
+        self.root.len()
+    }
+}
+
 #[tokio::test]
 async fn the_methods_of_a_value_are_tools() {
     let files = Arc::new(Files { root: "r".to_owned() });
@@ -526,6 +661,7 @@ async fn the_methods_of_a_value_are_tools() {
     assert_eq!(call(&tools[2], json!({})).await, "text .rs");
     assert_eq!(files.helper(), "r");
     assert_eq!(files.count(), 1);
+    assert_eq!(call(&files.more_tools()[0], json!({})).await, "json 1");
 }
 
 /// Uses what the host has.

@@ -1,7 +1,6 @@
 //! Reads what is written in an attribute, entry by entry, so that a bad entry hides nothing:
 //! `#[tool(..)]`, `#[toolset(..)]`, `#[param(..)]`.
 
-use darling::FromMeta;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{
@@ -12,7 +11,9 @@ use syn::{
 
 use crate::{
     diagnostics::{Errors, did_you_mean, nearest},
-    values::{self, CratePath, Flag, Handle, Method, Name, Range, SideEffects, Timeout},
+    values::{
+        self, CratePath, Flag, FromMeta as _, Handle, Method, Name, Range, SideEffects, Timeout,
+    },
 };
 
 /// What is written in `#[tool(..)]`; `None` is what is not there, or not right and reported.
@@ -214,7 +215,7 @@ pub(crate) enum Written {
 }
 
 impl Written {
-    /// The form in which darling reads it. A key that needs a value and has none is reported.
+    /// The form in which its value is read. A key that needs a value and has none is reported.
     fn meta(self, key: &Ident, known: &str, errors: &mut Errors) -> Option<Meta> {
         let path = Path::from(key.clone());
         match self {
@@ -249,6 +250,16 @@ fn entries(
         while !input.is_empty() {
             if input.peek(Ident::peek_any) {
                 let key = input.call(Ident::parse_any)?;
+                if let Some(dashed) = with_dashes(&key, input)? {
+                    let words = format!("unknown key `{dashed}` in `{place}`");
+                    let joined = dashed.replace('-', "_");
+                    let meant = nearest(&joined, TOOL_KEYS).unwrap_or(&joined);
+                    errors.push(&key, format!("{words}; did you mean `{meant}`?"));
+                    skip_entry(input);
+                    complete = false;
+                    input.parse::<Option<Token![,]>>()?;
+                    continue;
+                }
                 let value = written(&key, input, errors);
                 entries.push(Entry { key, value });
             } else {
@@ -274,10 +285,21 @@ fn entries(
     match read.parse2(tokens) {
         Ok(entries) => (entries, complete),
         Err(err) => {
-            errors.handle::<(), _>(Err(err));
+            errors.handle::<()>(Err(err));
             (Vec::new(), false)
         }
     }
+}
+
+/// The rest of a key such as `side-effects`, which is one word and no subtraction.
+fn with_dashes(key: &Ident, input: ParseStream<'_>) -> syn::Result<Option<String>> {
+    let mut dashed = None;
+    while input.peek(Token![-]) && input.peek2(Ident::peek_any) {
+        input.parse::<Token![-]>()?;
+        let rest = input.call(Ident::parse_any)?;
+        dashed = Some(format!("{}-{rest}", dashed.unwrap_or_else(|| key.to_string())));
+    }
+    Ok(dashed)
 }
 
 /// Reads what follows a key, up to the next comma.

@@ -129,6 +129,11 @@ const PRIMITIVES: [&str; 18] = [
 
 fn check_name(args: &ToolArgs, ident: &Ident, place: Place, errors: &mut Errors) -> Option<String> {
     let own = ident.unraw().to_string();
+    if let Some(handle) = args.handle.as_ref().filter(|handle| hides(handle)) {
+        let hides = what_it_hides(&handle.unraw().to_string()).unwrap_or("something else");
+        errors.push(handle, format!("a type called `{handle}` would hide {hides}"));
+        return None;
+    }
     // A method has no companion that could hide anything.
     if place == Place::Free
         && args.handle.is_none()

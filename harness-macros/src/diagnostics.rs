@@ -46,9 +46,9 @@ impl Errors {
         self.found.push(syn::Error::new(at, message));
     }
 
-    /// Notes what darling or syn found.
-    pub(crate) fn handle<T, E: Into<syn::Error>>(&mut self, result: Result<T, E>) -> Option<T> {
-        result.map_err(|err| self.found.push(err.into())).ok()
+    /// Notes what was found while reading.
+    pub(crate) fn handle<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|err| self.found.push(err)).ok()
     }
 
     /// Says that rustc reports a mistake by itself, so that nothing is to be built on it.

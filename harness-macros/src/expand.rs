@@ -322,6 +322,10 @@ fn run(
     let (call, this, out) = (local("call"), local("this"), local("out"));
     let locals: Vec<Ident> = (0..consts.len()).map(|i| local(&format!("a{i}"))).collect();
     let ident = &tool.ident;
+    // Whether all that the function takes can change its thread, which only the types can say.
+    let shared = self_type.filter(|_| tool.is_method && tool.is_async);
+    let is_asked = shared.is_some() || tool.params.iter().any(|param| !param.is_known);
+    let (carried, way) = (local("carried"), local("way"));
     let passed = tool.params.iter().zip(&locals).map(|(param, local)| match &param.passed {
         Passed::Owned => quote!(#local),
         Passed::Lent(elem) => quote!(<#elem as #private::Lent>::lend(&#local)),
@@ -331,10 +335,7 @@ fn run(
     });
     let passed: Vec<TokenStream> = passed.collect();
     // The call stands where the function's name stands: so does the error about its future.
-    let receiver = tool.is_method.then(|| {
-        let not_shareable = tool.is_async.then(|| quote!(use #private::NotShareable as _;));
-        quote!(#not_shareable let #this = #call.receiver();)
-    });
+    let receiver = tool.is_method.then(|| quote!(let #this = #call.receiver();));
     let function = match self_type {
         Some(ty) => at(Place::of(ident), quote!(<#ty>::#ident)),
         None => quote!(#ident),
@@ -345,11 +346,14 @@ fn run(
     let invoked = quote!(#function #arguments);
     let invoked = if tool.is_async {
         // The error about a future that is not `Send` stands where this path stands.
-        let is_send = match self_type.filter(|_| tool.is_method) {
-            Some(ty) => quote!(#krate::__private::Held::<#ty>::NEW.is_send),
-            None => quote!(#krate::__private::is_send),
+        let here = |tokens| at(Place::of(ident), tokens);
+        let is_send = if is_asked {
+            let (mut way, method) = (way.clone(), here(quote!(.is_send)));
+            way.set_span(way.span().located_at(ident.span()));
+            quote!(#way #method)
+        } else {
+            here(quote!(#krate::__private::is_send))
         };
-        let is_send = at(Place::of(ident), is_send);
         quote!(#is_send(#invoked).await)
     } else {
         invoked
@@ -380,10 +384,24 @@ fn run(
             }
         }
     };
-    let how = if tool.is_async {
-        quote!(#call.run(async move { #answer }))
-    } else {
-        quote!(#call.block(move || { #answer }))
+    let marker = shared.map(|ty| quote!(#private::PhantomData::<#private::Arc<#ty>>,));
+    let ignored = shared.map(|_| quote!(_,));
+    let how = match (is_asked, tool.is_async) {
+        (false, true) => quote!(#call.run(async move { #answer })),
+        (false, false) => quote!(#call.block(move || { #answer })),
+        (true, is_async) => {
+            let (run, body) = if is_async {
+                (quote!(run), quote!(async move { #answer }))
+            } else {
+                (quote!(block), quote!({ #answer }))
+            };
+            quote! {
+                use #private::NotSent as _;
+                let #carried = #private::Carried((#marker #(#locals,)*));
+                let #way = #carried.way();
+                #way.#run(#call, #carried, move |(#ignored #(#locals,)*)| #body)
+            }
+        }
     };
     quote! {
         |mut #call| {

@@ -32,6 +32,8 @@ pub(crate) struct Param {
     pub(crate) name: String,
     /// The type as it is read and kept.
     pub(crate) owned: TokenStream,
+    /// Whether the spelling of the type says all of it.
+    pub(crate) is_known: bool,
     pub(crate) passed: Passed,
     pub(crate) description: Text,
     pub(crate) default: Option<Default>,

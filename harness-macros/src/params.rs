@@ -148,7 +148,8 @@ fn check_param(
             Text::Known(String::new())
         }
     };
-    Some(Param { name: name?, owned, passed, description: text, default, range, rules })
+    let is_known = types::is_known(ty);
+    Some(Param { name: name?, owned, is_known, passed, description: text, default, range, rules })
 }
 
 /// What must be true of the key of a map: that it is read from a string.

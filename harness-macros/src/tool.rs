@@ -30,7 +30,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
             quote!(#item #errors)
         }
         Item::Unread(err) => {
-            errors.handle::<(), _>(Err(err));
+            errors.handle::<()>(Err(err));
             quote!(#item #errors)
         }
     }

@@ -97,7 +97,7 @@ fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
              the function",
         ),
         Item::Other("an `impl` block", _) | Item::Unread(_) => {
-            errors.handle::<(), _>(Err(err));
+            errors.handle::<()>(Err(err));
         }
         Item::Other(kind, span) => {
             errors.push_at(span, format!("`#[toolset]` goes on an `impl` block, not on {kind}"));

@@ -87,6 +87,22 @@ pub(crate) fn plain(ty: &Type) -> Option<PlainType> {
     })
 }
 
+/// Whether the spelling says all of a type: plain types, and the containers of the standard library.
+pub(crate) fn is_known(ty: &Type) -> bool {
+    match ungroup(ty) {
+        Type::Reference(reference) => is_known(&reference.elem),
+        Type::Slice(slice) => is_known(&slice.elem),
+        Type::Array(array) => is_known(&array.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().all(is_known),
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            let is_container =
+                path.segments.last().is_some_and(|last| CONTAINERS.iter().any(|n| last.ident == n));
+            if is_container { arguments(path).all(is_known) } else { plain(ty).is_some() }
+        }
+        _ => false,
+    }
+}
+
 /// Whether it is spelled as a number itself, and not as an `Option` of one.
 pub(crate) fn is_number(ty: &Type) -> bool {
     matches!(plain(ty), Some(PlainType::Integer(..) | PlainType::Float(_)))
@@ -289,7 +305,10 @@ fn check_inside(name: &str, ty: &Type, errors: &mut Errors) -> bool {
 fn check_path(name: &str, path: &Path, errors: &mut Errors) -> bool {
     let Some(last) = path.segments.last() else { return true };
     let word = last.ident.to_string();
-    if path.segments.len() == 1 && (word == "u128" || word == "i128") {
+    let is_own = path.segments.len() == 1
+        || path.segments.iter().rev().nth(1).is_some_and(|module| module.ident == "primitive");
+    let is_non_zero = word == "NonZeroU128" || word == "NonZeroI128";
+    if is_own && (word == "u128" || word == "i128") || is_non_zero {
         let shorter = word.replace("128", "64");
         errors.push(
             path,
@@ -309,6 +328,9 @@ fn check_path(name: &str, path: &Path, errors: &mut Errors) -> bool {
             ),
         );
         return false;
+    }
+    if word == "NonZero" {
+        return arguments(path).all(|number| check_inside(name, number, errors));
     }
     if !CONTAINERS.contains(&word.as_str()) {
         return true;

@@ -1,10 +1,11 @@
 //! The values of keys: what each may be, and what is wrong with what is written instead.
-//! Each is a `FromMeta`, so that darling does the reading and carries the places of the faults.
+//! An error keeps all tokens of what is wrong.
 
-use darling::{Error, FromMeta, Result};
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens as _;
-use syn::{Expr, ExprLit, ExprRange, Lit, LitStr, Meta, Path, RangeLimits, parse::Parser};
+use syn::{
+    Error, Expr, ExprLit, ExprRange, Lit, LitStr, Meta, Path, RangeLimits, Result, parse::Parser,
+};
 
 use crate::{
     args::Written,
@@ -34,7 +35,26 @@ fn string(expr: &Expr) -> Option<&LitStr> {
 
 /// An error over the whole of an expression.
 fn wrong(at: &Expr, message: impl std::fmt::Display) -> Error {
-    syn::Error::new_spanned(at, message).into()
+    Error::new_spanned(at, message)
+}
+
+/// What the value of a key can be read as.
+pub(crate) trait FromMeta: Sized {
+    /// Reads a key with what follows it.
+    fn from_meta(meta: &Meta) -> Result<Self> {
+        match meta {
+            Meta::NameValue(written) => Self::from_expr(&written.value),
+            Meta::Path(_) | Meta::List(_) => {
+                let key = meta.path().to_token_stream();
+                Err(Error::new_spanned(&key, format!("expected `{key} = ...`")))
+            }
+        }
+    }
+
+    /// Reads a value.
+    fn from_expr(expr: &Expr) -> Result<Self> {
+        Err(wrong(expr, "this key takes no value"))
+    }
 }
 
 /// The side effects, none of which is given twice; `"none"` is the empty list.
@@ -55,24 +75,30 @@ impl FromMeta for SideEffects {
                 ),
             ));
         }
-        let mut errors = Error::accumulator();
+        let mut errors: Option<Error> = None;
         let mut words = Vec::new();
         for elem in &array.elems {
-            let Some(word) = errors.handle(side_effect(elem)) else { continue };
-            if words.contains(&word) {
-                errors.push(wrong(elem, format!("side effect \"{word}\" is given twice")));
-            } else if word == "none" && array.elems.len() > 1 {
-                errors.push(wrong(
-                    elem,
-                    "\"none\" cannot stand beside other side effects\nhelp: remove it, or remove \
-                     the others",
-                ));
-            } else {
-                words.push(word);
+            let found = side_effect(elem).and_then(|word| {
+                if words.contains(&word) {
+                    Err(wrong(elem, format!("side effect \"{word}\" is given twice")))
+                } else if word == "none" && array.elems.len() > 1 {
+                    Err(wrong(
+                        elem,
+                        "\"none\" cannot stand beside other side effects\nhelp: remove it, or \
+                         remove the others",
+                    ))
+                } else {
+                    Ok(word)
+                }
+            });
+            match (found, &mut errors) {
+                (Ok(word), _) => words.push(word),
+                (Err(err), Some(errors)) => errors.combine(err),
+                (Err(err), None) => errors = Some(err),
             }
         }
         words.retain(|word| *word != "none");
-        errors.finish_with(Self(words))
+        errors.map_or(Ok(Self(words)), Err)
     }
 }
 
@@ -123,10 +149,10 @@ pub(crate) struct Name(pub(crate) LitStr);
 
 impl FromMeta for Name {
     fn from_meta(meta: &Meta) -> Result<Self> {
+        let key = meta.path().to_token_stream();
         let Meta::NameValue(written) = meta else {
-            return Err(Error::unsupported_format("word").with_span(meta));
+            return Err(Error::new_spanned(&key, format!("expected `{key} = ...`")));
         };
-        let key = written.path.to_token_stream();
         string(&written.value).cloned().map(Self).ok_or_else(|| {
             wrong(&written.value, format!("`{key}` must be a string: `{key} = \"...\"`"))
         })
@@ -147,6 +173,14 @@ pub(crate) fn description(meta: &Meta, errors: &mut Errors) -> Option<Expr> {
                 return None;
             }
             Some(written.value.clone())
+        }
+        Expr::Macro(call) if call.mac.path.segments.last().is_some_and(|m| m.ident == "format") => {
+            errors.push(
+                &written.value,
+                "`description` must be known while compiling, and `format!` runs later\nhelp: \
+                 write `concat!(...)`, or a constant",
+            );
+            None
         }
         Expr::Lit(_) | Expr::Array(_) | Expr::Tuple(_) | Expr::Closure(_) | Expr::Unary(_) => {
             errors.push(
@@ -177,7 +211,7 @@ impl FromMeta for Flag {
             Meta::List(list) => {
                 let key = list.path.to_token_stream();
                 let message = format!("`{key}` takes no value\nhelp: write `{key}` alone");
-                Err(syn::Error::new_spanned(meta, message).into())
+                Err(Error::new_spanned(meta, message))
             }
         }
     }
@@ -298,6 +332,7 @@ fn one_name(expr: &Expr, whose: &str, key: &str, example: &str) -> Result<Ident>
         Expr::Path(path) => path.path.get_ident().cloned(),
         _ => None,
     }
+    .filter(|name| !["Self", "self", "super", "crate"].iter().any(|word| *name == word))
     .ok_or_else(|| wrong(expr, format!("`{key}` must be one name: `{key} = {example}`")))
 }
 

@@ -1,7 +1,9 @@
 //! What the expansions of `#[tool]`, `#[toolset]` and `tools![]` may name. No part of it is
 //! promised to anybody else.
 
-pub use std::{borrow::ToOwned, option::Option, sync::Arc, time::Duration, vec::Vec};
+pub use std::{
+    borrow::ToOwned, marker::PhantomData, option::Option, sync::Arc, time::Duration, vec::Vec,
+};
 
 pub use harness_macros::{Declare, companion};
 #[cfg(feature = "collect")]
@@ -13,7 +15,7 @@ pub use crate::tool::collect::Collected;
 
 pub use crate::tool::{
     SideEffect, SideEffects, Tool, ToolDef,
-    call::{Call, Held, NotShareable, Shared, share},
+    call::{Call, Carried, NotSent, Shared, share},
     def::{Declared, Param, ParamDef, SchemaCell, is_blank, param, rule},
     json::{ByName, JsonOf},
     literal::{Bool, Char, Empty, Float, Integer, List, Mixed, Text},

@@ -5,7 +5,6 @@ use std::{
     any::Any,
     fmt,
     future::{Pending, pending},
-    marker::PhantomData,
     panic::resume_unwind,
     sync::Arc,
 };
@@ -178,32 +177,85 @@ impl Shared {
     }
 }
 
-/// Asks the type of a toolset whether several calls may use a value of it at once. If not,
-/// [`share`] has said so, and of the futures of its methods there is nothing more to say.
+/// The arguments, on their way to the thread that runs the tool. The types say whether they can go.
 #[derive(Debug)]
-pub struct Held<T>(PhantomData<T>);
+pub struct Carried<T>(pub T);
 
-impl<T> Held<T> {
-    /// Asks this type.
-    pub const NEW: Self = Self(PhantomData);
+impl<T: Send + 'static> Carried<T> {
+    /// They can.
+    pub fn way(&self) -> Sent {
+        Sent
+    }
 }
 
-impl<T: Send + Sync> Held<T> {
-    /// Stops the build at the name of a method whose future may not change its thread.
-    pub fn is_send<F: Future + Send>(&self, future: F) -> F {
+/// What [`Carried`] says of every other type. That one of them cannot be sent was said where its
+/// type is named; of the code that would send it there is nothing more to say.
+pub trait NotSent {
+    /// They cannot.
+    fn way(&self) -> Unsent {
+        Unsent
+    }
+}
+
+impl<T> NotSent for Carried<T> {}
+
+/// Arguments that can change their thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent;
+
+impl Sent {
+    /// Stops the build at the name of a function whose future may not change its thread.
+    pub fn is_send<F: Future + Send>(self, future: F) -> F {
         future
     }
-}
 
-/// What [`Held`] says of every other type.
-pub trait NotShareable {
-    /// Any future will do: the program is not built.
-    fn is_send<F: Future>(&self, _: F) -> Pending<F::Output> {
-        pending()
+    /// Runs an asynchronous function.
+    pub fn run<T, F>(self, call: Call, carried: Carried<T>, run: impl FnOnce(T) -> F) -> ToolFuture
+    where
+        F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    {
+        call.run(run(carried.0))
+    }
+
+    /// Runs a function that may block.
+    pub fn block<T: Send + 'static>(
+        self,
+        call: Call,
+        carried: Carried<T>,
+        run: impl FnOnce(T) -> Result<ToolOutput, ToolError> + Send + 'static,
+    ) -> ToolFuture {
+        call.block(move || run(carried.0))
     }
 }
 
-impl<T> NotShareable for Held<T> {}
+/// Arguments that cannot change their thread: nothing is run, for the program is not built.
+#[derive(Clone, Copy, Debug)]
+pub struct Unsent;
+
+impl Unsent {
+    /// Any future will do.
+    pub fn is_send<F: Future>(self, _: F) -> Pending<F::Output> {
+        pending()
+    }
+
+    /// Runs nothing.
+    pub fn run<T, F>(self, call: Call, _: Carried<T>, _: impl FnOnce(T) -> F) -> ToolFuture
+    where
+        F: Future<Output = Result<ToolOutput, ToolError>>,
+    {
+        call.refusal()
+    }
+
+    /// Runs nothing.
+    pub fn block<T>(
+        self,
+        call: Call,
+        _: Carried<T>,
+        _: impl FnOnce(T) -> Result<ToolOutput, ToolError>,
+    ) -> ToolFuture {
+        call.refusal()
+    }
+}
 
 /// One line of a refusal.
 pub(super) fn line(name: &str, reason: &str) -> String {
