@@ -128,6 +128,10 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
             return errors.push(meta, format!("expected `#[param(...)]`\n{help}"));
         }
     };
+    if tokens.is_empty() {
+        let help = "help: remove it, or say something: `#[param(default = 10)]`";
+        errors.push(meta, format!("`#[param()]` says nothing\n{help}"));
+    }
     for Entry { key, value } in entries(tokens, "#[param(...)]", "default = 10", errors).0 {
         args.meant_description |= DESCRIBING.contains(&key.to_string().as_str());
         let Some(known) = known_key(&key, &PARAM_KEYS, &mut args.seen, "#[param(...)]", errors)
@@ -184,7 +188,15 @@ fn known_key(
             "\nhelp: describe the parameter in a `///` comment above it".to_owned()
         }
         (None, "min" | "max" | "minimum" | "maximum") if known == PARAM_KEYS => {
+            if seen.contains(&"range") {
+                // Both ends are one mistake.
+                return None;
+            }
+            seen.push("range");
             "\nhelp: limits are given with `range(1..=100)`".to_owned()
+        }
+        (None, "required" | "optional") if known == PARAM_KEYS => {
+            "\nhelp: a parameter is required unless it has a default or is an `Option`".to_owned()
         }
         (None, _) => {
             let all: Vec<String> = known.iter().map(|known| format!("`{known}`")).collect();

@@ -11,6 +11,7 @@ use crate::{
     diagnostics::Errors,
     docs::{self, Docs, Text},
     model::{Description, Param, Tool},
+    output,
     params::check_params,
     signature::Function,
     types,
@@ -42,7 +43,7 @@ pub(crate) fn check(
     let description = check_description(&args, docs.description.as_ref(), function, errors);
     let is_method = check_signature(&function.signature, place, errors);
     let params = check_params(&mut function.signature, &docs, krate, errors);
-    let output = types::output(&function.signature.output, errors);
+    let output = output::output(&function.signature.output, errors);
     document(function, &docs, &params);
     let ToolArgs { idempotent, timeout, .. } = args;
     errors.is_empty().then_some(())?;
@@ -176,6 +177,10 @@ fn check_name(args: &ToolArgs, ident: &Ident, place: Place, errors: &mut Errors)
 fn what_it_hides(name: &str) -> Option<&'static str> {
     if PRIMITIVES.contains(&name) {
         Some("the primitive type")
+    } else if ["Box", "Option", "Result", "String", "Vec"].contains(&name) {
+        Some("the type of the standard library")
+    } else if name == "tool" {
+        Some("the module that `use harness::tool` brings along")
     } else if is_crate(name) {
         Some("the crate")
     } else {

@@ -8,10 +8,11 @@ use syn::{Expr, ExprArray, Type};
 use crate::{
     args::ParamArgs,
     diagnostics::Errors,
+    literal::{Literal, literal, suffix},
     model::{Condition, Default, Place, Rule},
     ranges::inside,
     types::{self, PlainType},
-    values::{Literal, literal, suffix, ungroup},
+    values::ungroup,
 };
 
 /// Checks a default as far as the spelling of the type goes; rustc does the rest.
@@ -199,15 +200,15 @@ fn integers(expr: &Expr) -> Vec<i128> {
     }
 }
 
-/// An expression that makes the literal JSON, or nothing if it is no literal.
+/// An expression that makes the literal JSON, or nothing if it is no literal. The names in it are
+/// functions, for a trait may not be in scope.
 fn json_of(expr: &Expr) -> Option<TokenStream> {
-    let value = quote!(__Value);
-    let from = |literal: TokenStream| quote!(#value::from(#literal));
+    let from = |literal: TokenStream| quote!(__value(#literal));
     match ungroup(expr) {
         Expr::Array(array) => {
             let items: Option<Vec<TokenStream>> = array.elems.iter().map(json_of).collect();
             let items = items?;
-            Some(quote!(#value::Array([#(#items),*].into())))
+            Some(quote!(__list([#(#items),*])))
         }
         Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => {
             Some(from(text.to_token_stream()))
@@ -229,7 +230,7 @@ fn json_of(expr: &Expr) -> Option<TokenStream> {
             Literal::Float(number) if number.is_finite() => {
                 Some(from(Token::f64_suffixed(number).to_token_stream()))
             }
-            _ => Some(quote!(#value::Null)),
+            _ => Some(from(quote!(()))),
         },
     }
 }

@@ -5,6 +5,7 @@ use quote::{format_ident, quote};
 use syn::{Path, Visibility, ext::IdentExt as _};
 
 use crate::{
+    deprecated,
     docs::Text,
     model::{Condition, Default, Output, Param, Passed, Place, Rule, Tool},
     rewrite::{at, replace_self},
@@ -46,59 +47,10 @@ pub(crate) fn companion(
     if !deprecated {
         return wrap(handle, visibility, &definition, krate);
     }
-    let declared = declared(handle, &tool.ident, &definition, krate);
+    let declared = deprecated::declared(handle, &tool.ident, &definition, krate);
     let named = quote!(<Self as #krate::__private::Declared>::TOOL);
     let companion = wrap(handle, visibility, &named, krate);
     quote!(#companion #declared)
-}
-
-/// The definition of a tool that is deprecated, as what `handle` declares. Under `forbid` no
-/// `allow` helps; of what a derive macro writes, rustc says nothing.
-pub(crate) fn declared(
-    handle: &Ident,
-    function: &Ident,
-    definition: &TokenStream,
-    krate: &TokenStream,
-) -> TokenStream {
-    let private = quote!(#krate::__private);
-    quote! {
-        const _: () = {
-            #[derive(#private::Declare)]
-            #[declare(#function impl #private::Declared for #handle {
-                const TOOL: &'static #private::ToolDef = #definition;
-            })]
-            enum __Declare {}
-        };
-    }
-}
-
-/// What the derive macro `Declare` writes: what stands in its attribute behind the name of the
-/// function, with that name as its own.
-pub(crate) fn declare(item: TokenStream) -> TokenStream {
-    let written = item.into_iter().find_map(|token| match token {
-        TokenTree::Group(group) => Some(group.stream().into_iter().nth(1)?),
-        TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => None,
-    });
-    let Some(TokenTree::Group(written)) = written else { return TokenStream::new() };
-    let mut written = written.stream().into_iter();
-    let Some(TokenTree::Ident(function)) = written.next() else { return TokenStream::new() };
-    as_own(written.collect(), &function)
-}
-
-fn as_own(tokens: TokenStream, name: &Ident) -> TokenStream {
-    let own = |token| match token {
-        TokenTree::Ident(mut ident) if ident == *name => {
-            ident.set_span(Span::call_site().located_at(ident.span()));
-            TokenTree::Ident(ident)
-        }
-        TokenTree::Group(group) => {
-            let mut inside = Group::new(group.delimiter(), as_own(group.stream(), name));
-            inside.set_span(group.span());
-            TokenTree::Group(inside)
-        }
-        other => other,
-    };
-    tokens.into_iter().map(own).collect()
 }
 
 /// The companion of a function with a mistake: it keeps lists and callers from failing as well.
@@ -224,7 +176,7 @@ fn parameter(
     let (function, default) = match default {
         None => (None, None),
         Some(Default::Json(json)) => {
-            let function = quote!(use #private::Value as __Value;);
+            let function = quote!(use #private::{list as __list, value as __value};);
             let function = quote!({ #function #json });
             (None, Some(quote!(.or_json(|| #private::Option::Some(#function)))))
         }

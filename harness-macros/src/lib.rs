@@ -4,10 +4,14 @@
 mod args;
 mod check;
 mod defaults;
+mod deprecated;
 mod diagnostics;
 mod docs;
 mod expand;
+mod keys;
+mod literal;
 mod model;
+mod output;
 mod params;
 mod ranges;
 mod rewrite;
@@ -53,5 +57,5 @@ pub fn companion(items: TokenStream, ty: TokenStream) -> TokenStream {
 #[doc(hidden)]
 #[proc_macro_derive(Declare, attributes(declare))]
 pub fn declare(item: TokenStream) -> TokenStream {
-    expand::declare(item.into()).into()
+    deprecated::declare(item.into()).into()
 }

@@ -13,6 +13,7 @@ use crate::{
     defaults::check_default,
     diagnostics::{Errors, did_you_mean, nearest},
     docs::{self, Argument, Docs, Text},
+    keys,
     model::{Condition, Param, Place, Rule},
     ranges::check_range,
     rewrite::owned_lifetimes,
@@ -125,7 +126,7 @@ fn check_param(
         let message = format!("`{own}` is supplied by the host, so the model never sees its name");
         supplied(Place::of(&rename.0), message);
     }
-    for key in types::keys(ty) {
+    for key in keys::keys(ty) {
         rules.push(rule_of_key(&own, key, krate));
     }
     let default = check_default(&own, ty, &args, &mut rules, errors);

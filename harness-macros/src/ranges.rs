@@ -7,9 +7,10 @@ use syn::Expr;
 use crate::{
     args::ParamArgs,
     diagnostics::Errors,
+    literal::{Literal, literal},
     model::{Condition, Place, Rule},
     types::{self, PlainType},
-    values::{Literal, Range, literal, ungroup},
+    values::{Range, ungroup},
 };
 
 fn number(value: &Literal) -> Option<f64> {

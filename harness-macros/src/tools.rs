@@ -40,7 +40,7 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
     quote! {{
         #errors
         #unique
-        ::std::vec::Vec::from([#(#attributes #made),*])
+        <::std::vec::Vec<_> as ::core::convert::From<_>>::from([#(#attributes #made),*])
     }}
 }
 
@@ -60,7 +60,7 @@ fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
             })
         };
         match parse.parse2(tokens.clone()) {
-            Ok(entry) => {
+            Ok(mut entry) => {
                 let shown = crate::types::show(&entry.path);
                 for attribute in &entry.attributes {
                     if !attribute.path().is_ident("cfg") {
@@ -70,9 +70,14 @@ fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
                         );
                     }
                 }
+                // What is left of them would be another error.
+                entry.attributes.retain(|attribute| attribute.path().is_ident("cfg"));
                 let twice = entry.attributes.is_empty()
                     && entries.iter().any(|other| crate::types::show(&other.path) == shown);
-                if twice {
+                if let Some(path) = shown.strip_suffix("::TOOL") {
+                    let fault = "list the tool by its name, without its definition";
+                    errors.push(&entry.path, format!("{fault}\nhelp: `{path}`"));
+                } else if twice {
                     errors.push(&entry.path, format!("`{shown}` is listed twice"));
                 } else {
                     entries.push(entry);
@@ -93,16 +98,15 @@ fn explain(tokens: &TokenStream) -> String {
             if group.delimiter() == proc_macro2::Delimiter::Parenthesis =>
         {
             let path: TokenStream = all[..all.len() - 1].iter().cloned().collect();
-            format!(
-                "list the tool by its name, without a call\nhelp: `{}`",
-                crate::types::show(path)
-            )
+            let path = crate::types::show(path);
+            let path = path.strip_suffix("::tool").unwrap_or(&path);
+            format!("list the tool by its name, without a call\nhelp: `{path}`")
         }
         [TokenTree::Literal(literal)] => {
             let text = literal.to_string();
             let name = text.trim_matches('"');
             let name = if syn::parse_str::<syn::Ident>(name).is_ok() { name } else { "calc" };
-            format!("list the tool by its function, not by a string\nhelp: `{name}`")
+            format!("list the tool by its function, not by a literal\nhelp: `{name}`")
         }
         [TokenTree::Punct(amp), rest @ ..] if amp.as_char() == '&' => {
             let path: TokenStream = rest.iter().cloned().collect();

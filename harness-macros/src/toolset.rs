@@ -11,6 +11,7 @@ use syn::{
 use crate::{
     args,
     check::{self, Place},
+    deprecated,
     diagnostics::Errors,
     expand, model,
     signature::{self, Function, Item},
@@ -33,6 +34,12 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
             quote!(::harness)
         }
     };
+    let is_toolset = |attribute: &mut Attribute| {
+        attribute.path().segments.last().is_some_and(|last| last.ident == "toolset")
+    };
+    for second in block.attributes.extract_if(.., is_toolset) {
+        errors.push(second, "`#[toolset]` is given twice");
+    }
     block.check(&mut errors);
     let method = written.method.clone();
     let method = method.unwrap_or_else(|| Ident::new("tools", Span::call_site()));
@@ -58,7 +65,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         let definition = expand::definition(tool, Some(&self_tokens), &krate);
         let tool = if *deprecated {
             let handle = quote::format_ident!("__Tool");
-            let declared = expand::declared(&handle, &tool.ident, &definition, &krate);
+            let declared = deprecated::declared(&handle, &tool.ident, &definition, &krate);
             quote!(enum #handle {} #declared <#handle as #krate::__private::Declared>::TOOL)
         } else {
             quote! {
@@ -80,7 +87,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
             #krate::name_a_second_toolset_of_a_type_with_toolset_method_equals! {
                 { impl #impl_generics #self_type #where_clause } #method self {
                     #this
-                    #krate::__private::Vec::from([#(#list),*])
+                    <#krate::__private::Vec<_> as ::core::convert::From<_>>::from([#(#list),*])
                 }
             }
         }

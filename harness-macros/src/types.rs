@@ -1,17 +1,17 @@
 //! What can be told of a type from its spelling alone: forms that no model can fill in, and plain
 //! spellings for which a better message is possible. What a type can do is for traits to judge.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
-    GenericArgument, Path, PathArguments, ReturnType, Type, TypePath, TypeReference,
-    spanned::Spanned as _,
+    GenericArgument, Path, PathArguments, Type, TypePath, TypeReference, spanned::Spanned as _,
 };
 
 use crate::{
     diagnostics::Errors,
-    model::{Output, Passed, Place},
-    rewrite::{at, owned_lifetimes, replace_lifetimes},
+    keys::can_be_key,
+    model::{Passed, Place},
+    rewrite::{at, owned_lifetimes},
 };
 
 /// Looks through the invisible group that `macro_rules!` puts around a type, and parentheses.
@@ -130,7 +130,7 @@ pub(crate) fn container(path: &Path) -> Option<(&'static str, &Type)> {
     Some((name, arguments(path).next()?))
 }
 
-fn arguments(path: &Path) -> impl Iterator<Item = &Type> {
+pub(crate) fn arguments(path: &Path) -> impl Iterator<Item = &Type> {
     let last = path.segments.last().map(|segment| &segment.arguments);
     let args = match last {
         Some(PathArguments::AngleBracketed(args)) => Some(args.args.iter()),
@@ -142,7 +142,7 @@ fn arguments(path: &Path) -> impl Iterator<Item = &Type> {
     })
 }
 
-fn only_argument(path: &Path) -> Option<&Type> {
+pub(crate) fn only_argument(path: &Path) -> Option<&Type> {
     let mut all = arguments(path);
     let first = all.next()?;
     all.next().is_none().then_some(first)
@@ -240,12 +240,14 @@ fn lent(
 
 /// Containers of the standard library, whose arguments the model fills in as well. Of other
 /// generic types, such as `State<T>`, nothing is known.
-const CONTAINERS: [&str; 13] = [
+pub(crate) const CONTAINERS: [&str; 13] = [
     "Option", "Vec", "Box", "Arc", "Rc", "Cow", "VecDeque", "HashSet", "BTreeSet", "HashMap",
     "BTreeMap", "IndexMap", "IndexSet",
 ];
 
-const MAPS: [&str; 3] = ["HashMap", "BTreeMap", "IndexMap"];
+pub(crate) const LISTS: [&str; 5] = ["Vec", "VecDeque", "HashSet", "BTreeSet", "IndexSet"];
+
+pub(crate) const MAPS: [&str; 3] = ["HashMap", "BTreeMap", "IndexMap"];
 
 /// Reports what no model can fill in.
 fn check_inside(name: &str, ty: &Type, errors: &mut Errors) -> bool {
@@ -356,108 +358,4 @@ fn check_path(name: &str, path: &Path, errors: &mut Errors) -> bool {
         ok &= check_inside(name, arg, errors);
     }
     ok
-}
-
-/// The types of the keys of all maps in a type of which the spelling does not say that they are
-/// read from a string.
-pub(crate) fn keys(ty: &Type) -> Vec<&Type> {
-    match ungroup(ty) {
-        Type::Reference(reference) => keys(&reference.elem),
-        Type::Slice(slice) => keys(&slice.elem),
-        Type::Array(array) => keys(&array.elem),
-        Type::Tuple(tuple) => tuple.elems.iter().flat_map(keys).collect(),
-        Type::Path(TypePath { qself: None, path, .. }) => {
-            let Some(last) = path.segments.last().map(|last| last.ident.to_string()) else {
-                return Vec::new();
-            };
-            if !CONTAINERS.contains(&last.as_str()) {
-                return Vec::new();
-            }
-            let is_map = MAPS.contains(&last.as_str());
-            let key = arguments(path).take(usize::from(is_map)).map(wrapped);
-            let unsaid = key.filter(|key| plain(key).is_none());
-            unsaid.chain(arguments(path).flat_map(keys)).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// What is in a `Box` or the like.
-fn wrapped(ty: &Type) -> &Type {
-    let Type::Path(TypePath { path, .. }) = ungroup(ty) else { return ty };
-    let wraps = ["Option", "Box", "Arc"];
-    match (path.segments.last(), only_argument(path)) {
-        (Some(last), Some(inside)) if wraps.iter().any(|name| last.ident == name) => {
-            match ungroup(inside) {
-                // `Box<str>` is a key by itself.
-                Type::Path(inner) if inner.path.is_ident("str") => ty,
-                _ => wrapped(inside),
-            }
-        }
-        _ => ty,
-    }
-}
-
-/// Whether a JSON object can have such keys: strings, and numbers and names in strings.
-fn can_be_key(ty: &Type) -> bool {
-    match ungroup(ty) {
-        Type::Path(TypePath { path, .. }) => {
-            let last = path.segments.last().map(|segment| segment.ident.to_string());
-            let last = last.unwrap_or_default();
-            let wraps = ["Option", "Box", "Arc", "Rc", "Cow"].contains(&last.as_str());
-            let lists = CONTAINERS.contains(&last.as_str()) && !wraps;
-            let floats = path.is_ident("f32") || path.is_ident("f64");
-            !lists && !floats && (!wraps || arguments(path).all(can_be_key))
-        }
-        Type::Reference(_) | Type::Macro(_) | Type::Verbatim(_) => true,
-        _ => false,
-    }
-}
-
-/// What the return type says by its spelling.
-pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> Output {
-    let ReturnType::Type(_, ty) = ty else { return Output::Plain(quote!(())) };
-    match ungroup(ty) {
-        Type::Never(_) => {
-            errors.push(
-                ty,
-                "a tool must return: the model waits for its answer\nhelp: return `()` if there is \
-                 nothing to say",
-            );
-        }
-        Type::Infer(_) => errors.leave_to_rustc(),
-        Type::Path(TypePath { qself: None, path, .. }) => {
-            let last = path.segments.last().map(|segment| segment.ident.to_string());
-            let args: Vec<&Type> = arguments(path).collect();
-            match (last.as_deref(), args.as_slice()) {
-                (Some("Result"), [ok, err]) => return Output::Result(named(ok), named(err)),
-                (Some("String" | "bool" | "Vec" | "Value"), _) => return Output::Plain(named(ty)),
-                _ if plain(ty).is_some() => return Output::Plain(named(ty)),
-                _ => {}
-            }
-        }
-        Type::Tuple(tuple) if tuple.elems.is_empty() => return Output::Plain(named(ty)),
-        Type::Reference(_) => return Output::Plain(named(ty)),
-        _ => {}
-    }
-    Output::Asked(named(ty))
-}
-
-/// The type as it can be named in a body, or `_` at the same place for one that has no name.
-fn named(ty: &Type) -> TokenStream {
-    let has_impl = |tokens: TokenStream| has_ident(tokens, "impl");
-    if has_impl(ty.to_token_stream()) {
-        let span =
-            ty.to_token_stream().into_iter().next().map_or_else(Span::call_site, |t| t.span());
-        return quote::quote_spanned!(span=> _);
-    }
-    replace_lifetimes(ty.to_token_stream(), "_")
-}
-
-fn has_ident(tokens: TokenStream, word: &str) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == word,
-        TokenTree::Group(group) => has_ident(group.stream(), word),
-        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
-    })
 }

@@ -17,7 +17,7 @@ pub use crate::tool::{
     SideEffect, SideEffects, Tool, ToolDef,
     call::{Call, Carried, NotSent, Shared, share},
     def::{Declared, Param, ParamDef, SchemaCell, is_blank, param, rule},
-    json::{ByName, JsonOf},
+    json::{ByName, JsonOf, list, value},
     literal::{Bool, Char, Empty, Float, Integer, List, Mixed, Text},
     param::{Key, Lent, OtherKey, Owned, ToolParam},
     range::{Range, Ranged},

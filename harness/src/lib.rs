@@ -111,10 +111,14 @@ macro_rules! methods_need_toolset_on_the_impl_block {
     ($about:literal $visibility:vis $name:ident { $($items:tt)* }) => {
         #[$crate::__private::companion {
             impl $name { $($items)* }
+            impl ::core::fmt::Debug for $name {
+                fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                    f.write_str(::core::stringify!($name))
+                }
+            }
             $crate::__collect! { $name }
         }]
         #[doc = $about]
-        #[derive(::core::fmt::Debug)]
         $visibility enum $name {}
     };
 }

@@ -1,7 +1,6 @@
 //! An associated function outside of a toolset.
 //!
 //! - at `#[tool(side_effects = "read")]`: methods_need_toolset_on_the_impl_block
-//! - at `#[tool(side_effects = "read")]`: methods_need_toolset_on_the_impl_block
 
 use harness::tool;
 

@@ -39,3 +39,13 @@ impl<T: DeserializeOwned + JsonSchema> ByName for JsonOf<'_, T> {
         found.next().is_none().then(|| name.clone())
     }
 }
+
+/// A literal in JSON; `()` is `null`.
+pub fn value(literal: impl Into<Value>) -> Value {
+    literal.into()
+}
+
+/// A list of literals in JSON.
+pub fn list<const N: usize>(items: [Value; N]) -> Value {
+    Value::Array(items.into())
+}

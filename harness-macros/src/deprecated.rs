@@ -1,0 +1,53 @@
+//! A deprecated tool: it names the function, and no lint may say so.
+
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::quote;
+
+/// The definition of a tool that is deprecated, as what `handle` declares. Under `forbid` no
+/// `allow` helps; of what a derive macro writes, rustc says nothing.
+pub(crate) fn declared(
+    handle: &Ident,
+    function: &Ident,
+    definition: &TokenStream,
+    krate: &TokenStream,
+) -> TokenStream {
+    let private = quote!(#krate::__private);
+    quote! {
+        const _: () = {
+            #[derive(#private::Declare)]
+            #[declare(#function impl #private::Declared for #handle {
+                const TOOL: &'static #private::ToolDef = #definition;
+            })]
+            enum __Declare {}
+        };
+    }
+}
+
+/// What the derive macro `Declare` writes: what stands in its attribute behind the name of the
+/// function, with that name as its own.
+pub(crate) fn declare(item: TokenStream) -> TokenStream {
+    let written = item.into_iter().find_map(|token| match token {
+        TokenTree::Group(group) => Some(group.stream().into_iter().nth(1)?),
+        TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => None,
+    });
+    let Some(TokenTree::Group(written)) = written else { return TokenStream::new() };
+    let mut written = written.stream().into_iter();
+    let Some(TokenTree::Ident(function)) = written.next() else { return TokenStream::new() };
+    as_own(written.collect(), &function)
+}
+
+fn as_own(tokens: TokenStream, name: &Ident) -> TokenStream {
+    let own = |token| match token {
+        TokenTree::Ident(mut ident) if ident == *name => {
+            ident.set_span(Span::call_site().located_at(ident.span()));
+            TokenTree::Ident(ident)
+        }
+        TokenTree::Group(group) => {
+            let mut inside = Group::new(group.delimiter(), as_own(group.stream(), name));
+            inside.set_span(group.span());
+            TokenTree::Group(inside)
+        }
+        other => other,
+    };
+    tokens.into_iter().map(own).collect()
+}

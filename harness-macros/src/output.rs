@@ -1,0 +1,95 @@
+//! What can be told of the return type from its spelling alone.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens as _, quote};
+use syn::{ReturnType, Type, TypePath};
+
+use crate::{
+    diagnostics::Errors,
+    keys::{all_keys, can_be_written_as_key},
+    model::Output,
+    rewrite::replace_lifetimes,
+    types::{arguments, plain, show, ungroup},
+};
+
+/// What the return type says by its spelling.
+pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> Output {
+    let ReturnType::Type(_, ty) = ty else { return Output::Plain(quote!(())) };
+    for key in all_keys(ty).into_iter().filter(|key| !can_be_written_as_key(key)) {
+        let shown = show(key);
+        errors.push(
+            key,
+            format!(
+                "JSON object keys are strings, so `{shown}` cannot be the key of a map that a tool \
+                 returns\nhelp: return a list of entries: `Vec<({shown}, ..)>`"
+            ),
+        );
+    }
+    match ungroup(ty) {
+        Type::Never(_) => {
+            errors.push(
+                ty,
+                "a tool must return: the model waits for its answer\nhelp: return `()` if there is \
+                 nothing to say",
+            );
+        }
+        Type::Infer(_) => errors.leave_to_rustc(),
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            let last = path.segments.last().map(|segment| segment.ident.to_string());
+            let args: Vec<&Type> = arguments(path).collect();
+            match (last.as_deref(), args.as_slice()) {
+                (Some("Result"), [ok, ..]) if is_result(ok) => {
+                    errors.push(
+                        ok,
+                        "a `Result` in a `Result`: the model would read the inner error as a value\n\
+                         help: return one: `outer?`, or `outer.and_then(|inner| inner)`",
+                    );
+                }
+                (Some("Option"), [inside]) if is_result(inside) => {
+                    errors.push(
+                        inside,
+                        "a `Result` in an `Option`: the model would read its error as a value\n\
+                         help: return the `Option` in the `Result`: `found.transpose()`",
+                    );
+                }
+                (Some("Result"), [ok, err]) => return Output::Result(named(ok), named(err)),
+                (Some("String" | "bool" | "Vec" | "Value"), _) => return Output::Plain(named(ty)),
+                _ if plain(ty).is_some() => return Output::Plain(named(ty)),
+                _ => {}
+            }
+        }
+        Type::Tuple(tuple) if tuple.elems.is_empty() => return Output::Plain(named(ty)),
+        Type::Reference(_) => return Output::Plain(named(ty)),
+        _ => {}
+    }
+    Output::Asked(named(ty))
+}
+
+/// Whether it is a `Result` by its spelling.
+fn is_result(ty: &Type) -> bool {
+    match ungroup(ty) {
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            path.segments.last().is_some_and(|last| last.ident == "Result")
+        }
+        _ => false,
+    }
+}
+
+/// The type as it can be named in a body, or `_` at the same place for one that has no name.
+fn named(ty: &Type) -> TokenStream {
+    let has_impl = |tokens: TokenStream| has_ident(tokens, "impl");
+    if has_impl(ty.to_token_stream()) {
+        let span =
+            ty.to_token_stream().into_iter().next().map_or_else(Span::call_site, |t| t.span());
+        return quote::quote_spanned!(span=> _);
+    }
+    replace_lifetimes(ty.to_token_stream(), "_")
+}
+
+fn has_ident(tokens: TokenStream, word: &str) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == word,
+        TokenTree::Group(group) => has_ident(group.stream(), word),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
+}
