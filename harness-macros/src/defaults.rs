@@ -171,8 +171,10 @@ fn kind(expr: &Expr) -> TokenStream {
         let Some(first) = kinds.next() else { return quote!(Empty) };
         let is_number = |kind: &str| kind == "Integer" || kind == "Float";
         let joined = kinds.try_fold(first, |first, next| {
-            if first == next {
+            if first == next || next == "Empty" && first.starts_with("List") {
                 Some(first)
+            } else if first == "Empty" && next.starts_with("List") {
+                Some(next)
             } else {
                 (is_number(&first) && is_number(&next)).then(|| "Float".to_owned())
             }

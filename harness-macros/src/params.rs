@@ -162,8 +162,8 @@ fn rule_of_key(name: &str, key: &Type, krate: &TokenStream) -> Rule {
         place: Place::of(key),
         condition: Condition::Holds(quote!({
             use #private::OtherKey as _;
-            type Key = #private::Key<#ty>;
-            Key::IS_PARSED || Key::IS_CONVERTED || Key::IS_NAME
+            type __Key = #private::Key<#ty>;
+            __Key::IS_PARSED || __Key::IS_CONVERTED || __Key::IS_NAME
         })),
         message: format!(
             "JSON object keys are strings, so `{shown}` cannot be the key of a map (parameter \
