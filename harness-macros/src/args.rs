@@ -2,7 +2,7 @@
 //! `#[tool(..)]`, `#[toolset(..)]`, `#[param(..)]`.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
-use quote::ToTokens;
+use quote::{ToTokens as _, quote};
 use syn::{
     Expr, Meta, MetaList, MetaNameValue, Path, Token,
     ext::IdentExt as _,
@@ -263,10 +263,11 @@ fn entries(
             if input.peek(Ident::peek_any) {
                 let key = input.call(Ident::parse_any)?;
                 if let Some(dashed) = with_dashes(&key, input)? {
-                    let words = format!("unknown key `{dashed}` in `{place}`");
-                    let joined = dashed.replace('-', "_");
+                    let shown = dashed.to_string().replace(' ', "");
+                    let words = format!("unknown key `{shown}` in `{place}`");
+                    let joined = shown.replace('-', "_");
                     let meant = nearest(&joined, TOOL_KEYS).unwrap_or(&joined);
-                    errors.push(&key, format!("{words}; did you mean `{meant}`?"));
+                    errors.push(dashed, format!("{words}; did you mean `{meant}`?"));
                     skip_entry(input);
                     complete = false;
                     input.parse::<Option<Token![,]>>()?;
@@ -303,13 +304,14 @@ fn entries(
     }
 }
 
-/// The rest of a key such as `side-effects`, which is one word and no subtraction.
-fn with_dashes(key: &Ident, input: ParseStream<'_>) -> syn::Result<Option<String>> {
+/// All of a key such as `side-effects`, which is one word and no subtraction.
+fn with_dashes(key: &Ident, input: ParseStream<'_>) -> syn::Result<Option<TokenStream>> {
     let mut dashed = None;
     while input.peek(Token![-]) && input.peek2(Ident::peek_any) {
-        input.parse::<Token![-]>()?;
+        let dash: Token![-] = input.parse()?;
         let rest = input.call(Ident::parse_any)?;
-        dashed = Some(format!("{}-{rest}", dashed.unwrap_or_else(|| key.to_string())));
+        let before = dashed.unwrap_or_else(|| key.to_token_stream());
+        dashed = Some(quote!(#before #dash #rest));
     }
     Ok(dashed)
 }

@@ -132,7 +132,8 @@ fn check_name(args: &ToolArgs, ident: &Ident, place: Place, errors: &mut Errors)
     let own = ident.unraw().to_string();
     if let Some(handle) = args.handle.as_ref().filter(|handle| hides(handle)) {
         let hides = what_it_hides(&handle.unraw().to_string()).unwrap_or("something else");
-        errors.push(handle, format!("a type called `{handle}` would hide {hides}"));
+        let help = "help: give it another name, such as `handle = ReadFile`";
+        errors.push(handle, format!("a type called `{handle}` would hide {hides}\n{help}"));
         return None;
     }
     // A method has no companion that could hide anything.

@@ -19,9 +19,9 @@
     clippy::panic,
     clippy::indexing_slicing
 )]
-#![forbid(unsafe_code)]
+#![forbid(unsafe_code, deprecated)]
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use harness::{State, Tool, ToolContext, ToolError, tool, tools, toolset};
 
@@ -93,15 +93,60 @@ impl Store {
     }
 }
 
+#[toolset(method = old_tools)]
+impl Store {
+    /// Is old.
+    #[deprecated]
+    #[tool(side_effects = "read")]
+    async fn length(
+        &self,
+        /// Names of which nobody asks
+        except: HashMap<Name, u8>,
+    ) -> usize {
+        std::future::ready(()).await;
+        self.names.len() - except.len()
+    }
+}
+
+/// A name.
+#[derive(Debug, PartialEq, Eq, Hash, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Name {
+    /// The first.
+    First,
+}
+
+/// The least.
+const LEAST: u8 = 1;
+
+type Title = String;
+
+/// Picks a name.
+#[tool(side_effects = "none")]
+#[must_use]
+pub fn pick(
+    /// Which
+    #[param(default = Name::First)]
+    name: &Name,
+    /// How often
+    #[param(default = LEAST, range(LEAST..=9))]
+    times: u8,
+    /// Title
+    #[param(default = "t")]
+    title: &Title,
+) -> String {
+    format!("{title}{name:?}{times}")
+}
+
 /// All of them.
 #[must_use]
 pub fn all(store: &Arc<Store>) -> Vec<Tool> {
-    tools![list, count].into_iter().chain(store.tools()).collect()
+    tools![list, count, pick].into_iter().chain(store.tools()).chain(store.old_tools()).collect()
 }
 
 #[cfg(test)]
 #[test]
 fn all_are_listed() {
     let store = Arc::new(Store { names: Vec::new() });
-    assert_eq!(all(&store).len(), 4, "two functions and two methods");
+    assert_eq!(all(&store).len(), 6, "three functions and three methods");
 }

@@ -1,0 +1,10 @@
+//! The definition of a tool in a list.
+
+use harness::{tool, tools};
+
+/// Does it.
+#[tool(side_effects = "none")]
+fn f() -> i64 { 3 }
+fn list() -> Vec<harness::Tool> { tools![f::TOOL] }
+
+fn main() {}
