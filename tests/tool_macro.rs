@@ -458,15 +458,19 @@ fn literals(
     /// Byte
     #[param(default = b'a')]
     byte: u8,
+    /// Lent
+    #[param(default = Some("l"))]
+    lent: Option<&str>,
 ) -> String {
-    format!("{title} {small} {positive:?} {shared} {lists:?} {pair:?} {floats:?} {any} {byte}")
+    let lent = lent.unwrap_or_default();
+    format!("{title} {small} {positive:?} {shared} {lists:?} {pair:?} {floats:?} {any} {byte}{lent}")
 }
 
 #[tokio::test]
 async fn a_literal_is_the_default_of_every_type_that_takes_all_of_its_kind() {
     assert_eq!(
         call(&literals::tool(), json!({})).await,
-        r#"text t 255 Some(7) s [["a"], []] (1, "b") [1.0, 2.5] [1,"c",[]] 97"#
+        r#"text t 255 Some(7) s [["a"], []] (1, "b") [1.0, 2.5] [1,"c",[]] 97l"#
     );
     ToolRegistry::new(tools![literals]).unwrap();
 }

@@ -185,20 +185,18 @@ fn parameter(
                 Some(self_type) => replace_self(expr.clone(), self_type),
                 None => expr.clone(),
             };
-            let (returns, expr) = match &param.passed {
-                // `&str` has a default of its own type.
+            // A `&str` has a default of its own type.
+            let (returns, value) = match &param.passed {
                 Passed::Lent(elem) if elem.to_string() == "str" => {
-                    (quote!(&'static #elem), quote!(#expr))
+                    (quote!(&'static #elem), quote!(|| #private::ToOwned::to_owned(#make())))
                 }
-                _ => (owned.clone(), expr),
+                Passed::LentOption(elem) if elem.to_string() == "str" => (
+                    quote!(#private::Option<&'static #elem>),
+                    quote!(|| #make().map(#private::ToOwned::to_owned)),
+                ),
+                _ => (owned.clone(), quote!(#make)),
             };
             let function = quote!(fn #make() -> #returns { #expr });
-            let value = match &param.passed {
-                Passed::Lent(elem) if elem.to_string() == "str" => {
-                    quote!(|| #private::ToOwned::to_owned(#make()))
-                }
-                _ => quote!(#make),
-            };
             let json = quote! {|| {
                 use #private::ByName as _;
                 #private::JsonOf(&#make()).json()
