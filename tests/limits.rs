@@ -215,3 +215,30 @@ async fn a_run_can_set_a_limit_for_all_its_calls() {
         assert_eq!(begun.elapsed(), Duration::from_millis(expected), "{limit:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_tool_says_when_it_stops_by_itself_is_told() {
+    let tool = made(WRITE, |context| {
+        Box::pin(async move {
+            context.cancellation().cancelled().await;
+            Err(ToolError::new("wrote 3 of 5"))
+        })
+    });
+    let result = call(tool, ToolLimits::default().time(Duration::from_secs(5))).await;
+    assert_eq!(result.outcome(), CallOutcome::InDoubt);
+    assert!(result.to_text().ends_with("wrote 3 of 5"), "{}", result.to_text());
+}
+
+#[tokio::test]
+async fn the_id_of_a_call_cannot_lead_out_of_the_folder() {
+    let outer = tempfile::tempdir().expect("a folder");
+    let folder = outer.path().join("inner");
+    std::fs::create_dir(&folder).expect("a folder in it");
+    let tool = made(READ, |_| Box::pin(async { Ok("x".repeat(100).into()) }));
+    let limits = ToolLimits::default().output(10).overflow_folder(&folder);
+    let registry = ToolRegistry::new([tool]).expect("a registry").with_limits(limits);
+    let call = ToolCall::new("../../up", "work", "{}");
+    registry.dispatch(&call, &ToolContext::new("../../up")).await;
+    let inside = |folder| std::fs::read_dir(folder).expect("the folder").count();
+    assert_eq!((inside(&folder), inside(&outer.path().to_owned())), (1, 1));
+}

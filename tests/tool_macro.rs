@@ -16,7 +16,7 @@ use harness::{
 use serde_json::{Value, json};
 
 /// Calls a tool and puts what it answers in one line.
-async fn call(tool: &Tool, arguments: Value) -> String {
+pub(crate) async fn call(tool: &Tool, arguments: Value) -> String {
     said(tool.call(&ToolContext::new("call_1"), arguments).await)
 }
 
@@ -35,7 +35,7 @@ fn said(answer: Result<ToolOutput, ToolError>) -> String {
     }
 }
 
-fn at<'a>(tool: &'a Tool, pointer: &str) -> &'a Value {
+pub(crate) fn at<'a>(tool: &'a Tool, pointer: &str) -> &'a Value {
     tool.input_schema().pointer(pointer).unwrap_or(&Value::Null)
 }
 
@@ -416,137 +416,28 @@ fn empty_range(
     number
 }
 
+/// Takes an empty range of floats.
+#[tool(side_effects = "none")]
+fn empty_share(
+    /// Number
+    #[param(range(share()..0.5))]
+    number: f64,
+) -> f64 {
+    number
+}
+
+fn share() -> f64 {
+    0.5
+}
+
 #[test]
 fn what_only_a_call_knows_is_said_when_the_registry_is_built() {
+    let err = ToolRegistry::new(tools![empty_share]).unwrap_err().to_string();
+    assert!(err.contains("range of the parameter `number` of the tool `empty_share`"), "{err}");
     let err = ToolRegistry::new(tools![wrong_default]).unwrap_err().to_string();
     assert!(err.contains("default of the parameter `number` of the tool `wrong_default`"), "{err}");
     let err = ToolRegistry::new(tools![empty_range]).unwrap_err().to_string();
     assert!(err.contains("range of the parameter `number` of the tool `empty_range`"), "{err}");
-}
-
-type Title = String;
-type Small = u8;
-
-/// Takes literals.
-#[tool(side_effects = "none")]
-#[expect(clippy::too_many_arguments, reason = "one of each")]
-fn literals(
-    /// By an alias
-    #[param(default = "t")]
-    title: Title,
-    /// By an alias
-    #[param(default = 255)]
-    small: Small,
-    /// Not zero
-    #[param(default = 7)]
-    positive: Option<NonZero<i8>>,
-    /// Shared
-    #[param(default = "s")]
-    shared: Arc<str>,
-    /// Lists of an alias
-    #[param(default = [["a"], []])]
-    lists: Vec<Vec<Title>>,
-    /// Pair
-    #[param(default = [1, "b"])]
-    pair: (u8, String),
-    /// Two floats
-    #[param(default = [1, 2.5])]
-    floats: [f64; 2],
-    /// Any
-    #[param(default = [1, "c", []])]
-    any: Value,
-    /// Byte
-    #[param(default = b'a')]
-    byte: u8,
-    /// Lent
-    #[param(default = Some("l"))]
-    lent: Option<&str>,
-) -> String {
-    let lent = lent.unwrap_or_default();
-    format!("{title} {small} {positive:?} {shared} {lists:?} {pair:?} {floats:?} {any} {byte}{lent}")
-}
-
-#[tokio::test]
-async fn a_literal_is_the_default_of_every_type_that_takes_all_of_its_kind() {
-    assert_eq!(
-        call(&literals::tool(), json!({})).await,
-        r#"text t 255 Some(7) s [["a"], []] (1, "b") [1.0, 2.5] [1,"c",[]] 97l"#
-    );
-    ToolRegistry::new(tools![literals]).unwrap();
-}
-
-/// Divides.
-#[tool(side_effects = "none")]
-fn divide(
-    /// Dividend
-    a: f64,
-    /// Divisor
-    b: f64,
-) -> Quotient {
-    Quotient { of: None, values: vec![("a/b".to_owned(), a / b)].into_iter().collect() }
-}
-
-#[derive(serde::Serialize)]
-struct Quotient {
-    of: Option<u8>,
-    values: BTreeMap<String, f64>,
-}
-
-/// Takes a root.
-#[tool(side_effects = "none")]
-fn root(
-    /// Number
-    of: f32,
-) -> f32 {
-    of.sqrt()
-}
-
-#[tokio::test]
-async fn a_number_that_json_does_not_have_is_an_error_with_its_place() {
-    let begin = "failed the tool ran to its end, but what it returned cannot be put as JSON";
-    let tool = divide::tool();
-    let answer = call(&tool, json!({"a": 1, "b": 2})).await;
-    assert_eq!(answer, r#"json {"of":null,"values":{"a/b":0.5}}"#);
-    let answer = call(&tool, json!({"a": -1, "b": 0})).await;
-    let reason = "at `/values/a~1b`: it is minus infinity, which JSON does not have";
-    assert_eq!(answer, format!("{begin}: {reason}"));
-    let answer = call(&root::tool(), json!({"of": -1})).await;
-    assert_eq!(answer, format!("{begin}: it is NaN, which JSON does not have"));
-}
-
-#[derive(Debug, Hash, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
-#[serde(from = "String")]
-struct Key(String);
-
-impl From<String> for Key {
-    fn from(key: String) -> Self {
-        Self(key)
-    }
-}
-
-/// Takes maps.
-#[tool(side_effects = "none")]
-fn maps(
-    /// By an enum
-    by_name: HashMap<Order, u8>,
-    /// By a type that is made of a string
-    by_key: HashMap<Key, u8>,
-    /// By a type of another crate
-    by_address: HashMap<std::net::IpAddr, u8>,
-    /// By an alias, lent
-    by_title: &BTreeMap<Box<Title>, u8>,
-) -> String {
-    format!("{by_name:?} {by_key:?} {by_address:?} {by_title:?}")
-}
-
-#[tokio::test]
-async fn the_key_of_a_map_is_what_is_read_from_a_string() {
-    let arguments = json!({"by_name": {"asc": 1}, "by_key": {"k": 2}, "by_address": {"::1": 3},
-        "by_title": {"t": 4}});
-    assert_eq!(
-        call(&maps::tool(), arguments).await,
-        r#"text {Asc: 1} {Key("k"): 2} {::1: 3} {"t": 4}"#
-    );
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

@@ -122,6 +122,30 @@ fn the_schema_is_what_vendors_take() {
     assert!(!found.iter().any(|key| key == "format"), "{schema:#}");
 }
 
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[schemars(title = "A title")]
+#[expect(dead_code, reason = "only its schema is of interest")]
+struct Titled {
+    #[schemars(title = "Another")]
+    name: String,
+}
+
+/// Takes titles.
+#[tool(side_effects = "none")]
+fn titled(
+    /// Titled
+    titled: Titled,
+) {
+    drop(titled);
+}
+
+#[test]
+fn there_are_no_titles() {
+    let mut found = Vec::new();
+    keywords(&titled::TOOL.schema().input_schema, &mut found);
+    assert!(!found.iter().any(|key| key == "title"), "{found:?}");
+}
+
 #[test]
 fn a_type_that_contains_itself_is_defined_once() {
     let schema = &walk::TOOL.schema().input_schema;

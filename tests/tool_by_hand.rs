@@ -1,0 +1,189 @@
+//! What is checked of the arguments of a tool made by hand: each keyword of its schema once with
+//! what fits and once with what does not.
+
+use harness::{SideEffects, Tool, ToolCall, ToolContext, ToolRegistry};
+use serde_json::{Value, json};
+
+/// A tool whose one argument `x` has this schema; `x` is required.
+fn taking(x: Value) -> Tool {
+    of(json!({"type": "object", "properties": {"x": x}, "required": ["x"]}))
+}
+
+fn of(schema: Value) -> Tool {
+    Tool::new("by_hand", "By hand.", schema, SideEffects::NONE, |_, arguments| {
+        Box::pin(async move { Ok(Value::Object(arguments).to_string().into()) })
+    })
+}
+
+/// The lines about these arguments.
+fn faults(tool: &Tool, arguments: Value) -> Vec<String> {
+    tool.check(arguments.as_object().unwrap()).err().unwrap_or_default()
+}
+
+#[test]
+fn every_keyword_is_kept() {
+    let cases = [
+        (json!({"type": "integer"}), json!(3.0), json!(3.5), "expected an integer, found 3.5"),
+        (json!({"type": ["string", "null"]}), json!("a"), json!(1), "expected "),
+        (json!({"type": "boolean"}), json!(true), json!("true"), "expected a boolean"),
+        (json!({"type": "array"}), json!([]), json!({}), "expected an array"),
+        (json!({"enum": ["a", 1]}), json!(1), json!("b"), "expected one of \"a\", 1, found \"b\""),
+        (json!({"const": "a"}), json!("a"), json!("b"), "expected \"a\", found \"b\""),
+        (json!({"minimum": 1}), json!(1), json!(0.5), "must be at least 1, not 0.5"),
+        (json!({"maximum": 1}), json!(1), json!(2), "must be at most 1, not 2"),
+        (json!({"exclusiveMinimum": 1}), json!(1.5), json!(1), "must be more than 1, not 1"),
+        (json!({"exclusiveMaximum": 1}), json!(0), json!(1), "must be less than 1, not 1"),
+        (
+            json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+            json!(1),
+            json!(true),
+            "expected a string or an integer, found true",
+        ),
+        (
+            json!({"oneOf": [{"type": "string"}, {"type": "null"}]}),
+            json!("a"),
+            json!([]),
+            "expected a string or ",
+        ),
+        (json!({"items": {"type": "string"}}), json!(["a"]), json!(["a", 1]), "expected a string"),
+        (
+            json!({"required": ["a"], "properties": {"a": {}}}),
+            json!({"a": 1}),
+            json!({"b": 1}),
+            "`a` is missing",
+        ),
+        (
+            json!({"properties": {"name": {}}, "additionalProperties": false}),
+            json!({"name": 1}),
+            json!({"nme": 1}),
+            "did you mean `name`?",
+        ),
+        (
+            json!({"$ref": "#/properties/x/$defs/y", "$defs": {"y": {"type": "string"}}}),
+            json!("a"),
+            json!(1),
+            "expected a string",
+        ),
+    ];
+    for (schema, fits, fails, words) in cases {
+        let tool = taking(schema.clone());
+        assert_eq!(faults(&tool, json!({"x": fits})), [""; 0], "{schema}");
+        let lines = faults(&tool, json!({"x": fails}));
+        assert_eq!(lines.len(), 1, "{schema}: {lines:?}");
+        assert!(lines[0].contains(words), "{schema}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_type_that_is_not_of_the_standard_is_not_judged() {
+    assert_eq!(faults(&taking(json!({"type": "money"})), json!({"x": 1})), [""; 0]);
+}
+
+#[test]
+fn nothing_is_allowed_where_the_schema_is_false() {
+    let lines = faults(&taking(json!(false)), json!({"x": 1}));
+    assert_eq!(lines, ["`x`: nothing is allowed here"]);
+}
+
+#[test]
+fn null_is_not_there_unless_the_schema_takes_it() {
+    let required = taking(json!({"type": "string", "description": "A name"}));
+    let missing = ["`x` is required: a string, \"A name\""];
+    assert_eq!(faults(&required, json!({})), missing);
+    assert_eq!(faults(&required, json!({"x": null})), missing);
+    assert_eq!(faults(&taking(json!({"type": ["string", "null"]})), json!({"x": null})), [""; 0]);
+    let optional = of(json!({"type": "object", "properties": {"x": {"type": "string"}}}));
+    assert_eq!(faults(&optional, json!({"x": null})), [""; 0]);
+}
+
+#[test]
+fn the_place_of_a_fault_is_a_json_pointer() {
+    let inner = json!({"properties": {"a/b~c": {"items": {"type": "string"}}}});
+    let lines = faults(&taking(inner), json!({"x": {"a/b~c": ["ok", 1]}}));
+    assert_eq!(lines, ["`x` at `/a~1b~0c/1`: expected a string, found 1"]);
+}
+
+#[test]
+fn what_is_not_listed_is_refused_unless_the_schema_is_open() {
+    let listed = json!({"type": "object", "properties": {"x": {}}});
+    let with = |key: &str, value: Value| {
+        let mut schema = listed.clone();
+        schema[key] = value;
+        faults(&of(schema), json!({"y": 1}))
+    };
+    assert_eq!(
+        faults(&of(listed.clone()), json!({"yy": 1})),
+        ["`yy`: there is no such argument; the arguments are `x`"]
+    );
+    assert_eq!(with("additionalProperties", json!(false)).len(), 1);
+    assert_eq!(with("additionalProperties", json!(true)), [""; 0]);
+    assert_eq!(with("patternProperties", json!({"^y$": {}})), [""; 0]);
+    assert_eq!(faults(&of(json!({"type": "object"})), json!({"y": 1})), [""; 0]);
+    let none = of(json!({"type": "object", "properties": {}}));
+    assert_eq!(
+        faults(&none, json!({"y": 1})),
+        ["`y`: there is no such argument; this tool takes none"]
+    );
+}
+
+#[tokio::test]
+async fn an_optional_null_is_left_out_and_one_that_is_meant_stays() {
+    let tool = of(json!({"type": "object", "properties": {
+        "a": {"type": "string"}, "b": {"type": ["string", "null"]}, "c": {"type": "null"}},
+        "required": ["c"]}));
+    let arguments = json!({"a": null, "b": null, "c": null});
+    let said = tool.call(&ToolContext::new("c"), arguments).await.unwrap();
+    assert_eq!(said, r#"{"b":null,"c":null}"#.into());
+}
+
+#[test]
+fn a_registry_refuses_what_it_cannot_hold() {
+    let named = |name: String| {
+        Tool::new(name, "D.", json!({"type": "object"}), SideEffects::NONE, |_, _| {
+            Box::pin(async { Ok("".into()) })
+        })
+    };
+    let longest = "a".repeat(64);
+    assert!(ToolRegistry::new([named(longest.clone())]).is_ok());
+    let refused = ToolRegistry::new([named(format!("{longest}a"))]).unwrap_err().to_string();
+    assert!(refused.contains("65 characters"), "{refused}");
+    // What is added later is told as well, and a second one of its name is not.
+    let mut registry = ToolRegistry::new([named("one".to_owned())]).unwrap();
+    assert_eq!(registry.schemas().len(), 1);
+    registry.add(named("two".to_owned())).unwrap();
+    assert_eq!(registry.schemas()[1].name, "two");
+    let refused = registry.add(named("two".to_owned())).unwrap_err().to_string();
+    assert!(refused.contains("two tools are both named `two`"), "{refused}");
+    assert_eq!(registry.tools().len(), 2);
+}
+
+#[tokio::test]
+async fn no_arguments_are_told_in_many_ways() {
+    let none = of(json!({"type": "object", "properties": {}}));
+    let registry = ToolRegistry::new([none]).unwrap();
+    for arguments in ["", " \n", "null", "{}"] {
+        let call = ToolCall::new("c", "by_hand", arguments);
+        let result = registry.dispatch(&call, &ToolContext::new("c")).await;
+        assert_eq!(result.to_text(), "{}", "{arguments:?}");
+        assert!(registry.accepts(&call), "{arguments:?}");
+    }
+    for arguments in ["[]", "{", "3"] {
+        let call = ToolCall::new("c", "by_hand", arguments);
+        assert!(!registry.accepts(&call), "{arguments:?}");
+        assert!(registry.dispatch(&call, &ToolContext::new("c")).await.is_error(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_nearest_name_is_meant_if_it_is_near_enough() {
+    let tool = of(json!({"type": "object",
+        "properties": {"value_a": {}, "value_b1": {}, "limit": {}}}));
+    let meant = |name: &str| {
+        let line = faults(&tool, json!({ name: 1 })).remove(0);
+        line.split_once("did you mean `").map(|(_, rest)| rest.trim_end_matches("`?").to_owned())
+    };
+    assert_eq!(meant("value_bb").as_deref(), Some("value_b1"), "one letter, and not two");
+    assert_eq!(meant("lim").as_deref(), Some("limit"), "its beginning");
+    assert_eq!(meant("lamit").as_deref(), Some("limit"), "one letter of five");
+    assert_eq!(meant("lamat"), None, "two letters of five");
+}
