@@ -89,7 +89,7 @@ fn check_param(
     let own = ident.unraw().to_string();
     let name = check_param_name(&own, &ident, &args, named, errors);
     let ty = &*input.ty;
-    let (owned, passed) = types::parameter(&own, ty, krate, errors)?;
+    let read = types::parameter(&own, ty, krate, errors);
     let plain = types::plain(ty);
     let mut rules = Vec::new();
     let mut supplied = |place, message| {
@@ -130,7 +130,9 @@ fn check_param(
         rules.push(rule_of_key(&own, key, krate));
     }
     let default = check_default(&own, ty, &args, &mut rules, errors);
-    let range = check_range(&own, ty, &owned, &args, &mut rules, krate, errors);
+    let owned = read.as_ref().map(|(owned, _)| owned);
+    let range =
+        owned.and_then(|owned| check_range(&own, ty, owned, &args, &mut rules, krate, errors));
     let text = match description {
         Some((text, _)) => text,
         None => {
@@ -150,6 +152,7 @@ fn check_param(
         }
     };
     let is_known = types::is_known(ty);
+    let (owned, passed) = read?;
     Some(Param { name: name?, owned, is_known, passed, description: text, default, range, rules })
 }
 

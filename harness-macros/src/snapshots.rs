@@ -135,3 +135,23 @@ fn a_method_and_the_list_of_its_value() {
         }
     )));
 }
+
+#[test]
+fn a_deprecated_function_of_types_that_are_asked() {
+    assert_snapshot!(tool(
+        quote!(side_effects = "none", crate = h),
+        quote! {
+            /// Is old.
+            #[deprecated]
+            fn old(
+                /// By name
+                by_name: HashMap<Name, u8>,
+                /// How many
+                #[param(default = 3, range(LEAST..=9))]
+                count: Small,
+            ) -> u8 {
+                body
+            }
+        }
+    ));
+}

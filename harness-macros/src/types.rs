@@ -77,6 +77,8 @@ pub(crate) fn plain(ty: &Type) -> Option<PlainType> {
                 "u16" => PlainType::Integer(0, u16::MAX.into()),
                 "u32" => PlainType::Integer(0, u32::MAX.into()),
                 "u64" | "usize" => PlainType::Integer(0, u64::MAX.into()),
+                // No parameter can be one; that is said elsewhere.
+                "u128" | "i128" => PlainType::Integer(i128::MIN, i128::MAX),
                 "Vec" | "VecDeque" | "HashMap" | "BTreeMap" | "HashSet" | "BTreeSet" => {
                     PlainType::Other
                 }
