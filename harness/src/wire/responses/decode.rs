@@ -10,6 +10,7 @@ use crate::{
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, scan,
+        shape::Places,
         tolerant::{Count, List, Members, Obj, Text, text_of},
     },
 };
@@ -105,11 +106,19 @@ struct OutputDetails {
     reasoning_tokens: Count,
 }
 
+/// A delta of an item that is known by its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct More {
+    what: What,
+    output: u64,
+    content: Count,
+    summary: Count,
+}
+
 impl Dialect for Answer {
+    type Delta = More;
+
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
-        if let Some(result) = self.read_quickly(data, out) {
-            return result.map(|()| true);
-        }
         let parsed = match serde_json::from_str::<Event<'_>>(data) {
             Ok(parsed) => parsed,
             // What ends an answer is said by an event; this may follow it, or an error.
@@ -162,43 +171,44 @@ impl Dialect for Answer {
         Ok(true)
     }
 
+    fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
+        let (mut kind, mut output, mut content, mut summary) = ("", "", "0", "0");
+        scan::object(data, |name, rest| match name {
+            "type" => scan::value(rest, &mut kind),
+            "output_index" => scan::value(rest, &mut output),
+            "content_index" => scan::value(rest, &mut content),
+            "summary_index" => scan::value(rest, &mut summary),
+            "delta" => places.text(rest),
+            // One of these would make it another event.
+            "item" | "response" | "error" | "object" => None,
+            _ => places.any(rest),
+        })?;
+        let what = What::of(kind.strip_prefix('"')?.strip_suffix('"')?)?;
+        let is_delta =
+            matches!(what, What::Text | What::Summary | What::Thinking | What::Arguments);
+        let number = |json: &str| json.parse::<u64>().ok();
+        let (content, summary) = (Count(Some(number(content)?)), Count(Some(number(summary)?)));
+        is_delta.then_some(More { what, output: number(output)?, content, summary })
+    }
+
+    fn again(
+        &mut self,
+        More { what, output, content, summary }: More,
+        text: &str,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>> {
+        let item = self.items.iter_mut().rfind(|item| item.index == Some(output))?;
+        let (delta, content_index, summary_index) = (Text(text.into()), content, summary);
+        let event = Event { delta, content_index, summary_index, ..Event::default() };
+        Some(item.told(what, &event, out))
+    }
+
     fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {
         Ok(())
     }
 }
 
 impl Answer {
-    /// Reads a delta for an item that is known by its place; leaves everything else.
-    fn read_quickly(&mut self, data: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        let (mut kind, mut output, mut delta, mut content, mut summary) = ("", "", "", "0", "0");
-        let end = scan::object(data, |name, rest| match name {
-            // The other events are none for the short way, and some are long.
-            "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
-            "output_index" => scan::value(rest, &mut output),
-            "delta" => scan::value(rest, &mut delta),
-            "content_index" => scan::value(rest, &mut content),
-            "summary_index" => scan::value(rest, &mut summary),
-            _ => scan::skip(rest),
-        })?;
-        let what = What::of(kind.strip_prefix('"')?.strip_suffix('"')?)?;
-        let is_delta =
-            matches!(what, What::Text | What::Summary | What::Thinking | What::Arguments);
-        if !is_delta || !scan::is_over(data, end) {
-            return None;
-        }
-        let number = |json: &str| json.parse::<u64>().ok();
-        let (output, delta) = (number(output)?, scan::text(delta)?);
-        let (content, summary) = (number(content)?, number(summary)?);
-        let item = self.items.iter_mut().rfind(|item| item.index == Some(output))?;
-        let event = Event {
-            delta: Text(delta),
-            content_index: Count(Some(content)),
-            summary_index: Count(Some(summary)),
-            ..Event::default()
-        };
-        Some(item.told(what, &event, out))
-    }
-
     fn start(&mut self, response: &Response<'_>, out: &mut Outlet) {
         if !std::mem::replace(&mut self.started, true) {
             out.started(response.id.owned(), response.model.owned());
