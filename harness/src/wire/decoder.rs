@@ -144,8 +144,7 @@ impl<D: Dialect> Decoder<D> {
             *bytes = rest.unwrap_or_default();
             if let (Some((delta, places)), Some(record)) = (delta, record) {
                 let size = record.len().saturating_sub(bytes.len());
-                let shape = record.get(..size).and_then(|record| Shape::of(record, &places));
-                known.learn(shape.map(|shape| (shape, delta)));
+                known.learn(record.get(..size).unwrap_or_default(), &places, delta);
             }
             if bytes.is_empty() || sse.is_between() {
                 return Ok(());
@@ -213,14 +212,17 @@ impl<D> Known<D> {
         wants
     }
 
-    fn learn(&mut self, shape: Option<(Shape, D)>) {
+    fn learn(&mut self, record: &[u8], places: &Places, delta: D) {
+        let before = self.shape.as_ref().map(|(shape, _)| shape);
+        let shape = Shape::of(record, places, before);
+
         self.useless = match self.served {
             true => 0,
             false => self.useless.saturating_add(1).min(10),
         };
         self.pause = (1_u32 << self.useless) / 4;
         self.served = false;
-        self.shape = shape;
+        self.shape = shape.map(|shape| (shape, delta));
     }
 }
 

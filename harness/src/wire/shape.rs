@@ -65,10 +65,14 @@ impl Places {
 /// What all events of one kind have in common, and where they differ.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// What stands before each place.
-    parts: Vec<(Box<[u8]>, Place)>,
-    /// What stands after the last one.
-    end: Box<[u8]>,
+    /// The event that it was made of.
+    event: Box<[u8]>,
+    /// Where others may differ from it, and whether one was seen that does.
+    places: Vec<(Range<usize>, Place, bool)>,
+    /// What they have in common, with the place that follows each piece.
+    parts: Vec<(Range<usize>, Place)>,
+    /// Where the last piece begins, which no place follows.
+    end: usize,
 }
 
 /// An event that is of a known shape.
@@ -82,28 +86,41 @@ pub(super) struct Alike<'a> {
 
 impl Shape {
     /// The shape of an event as it stood in the stream, line ends and all; `places` tells of its
-    /// data, which is its last line.
-    pub(super) fn of(event: &[u8], places: &Places) -> Option<Self> {
+    /// data, which is its last line. Where the event does not differ from the one `before`, the
+    /// next one is expected not to differ either: one comparison is cheaper than many.
+    pub(super) fn of(event: &[u8], places: &Places, before: Option<&Self>) -> Option<Self> {
         // After a carriage return a line feed may follow that still belongs to it.
         let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let start = last.checked_add(1)?.checked_sub(places.size)?;
-        let (mut parts, mut from) = (Vec::with_capacity(places.places.len()), 0);
-        for (at, place) in &places.places {
-            let (begin, end) = (start.checked_add(at.start)?, start.checked_add(at.end)?);
-            parts.push((event.get(from..begin)?.into(), *place));
-            from = end;
+        let before = before.filter(|before| before.places.len() == places.places.len());
+        let mut shape = Self { event: event.into(), places: Vec::new(), parts: Vec::new(), end: 0 };
+        for (number, (at, place)) in places.places.iter().enumerate() {
+            let at = start.checked_add(at.start)?..start.checked_add(at.end)?;
+            let differed =
+                before.is_some_and(|before| before.differs(number, event.get(at.clone())));
+            let differs = *place == Place::Text || differed;
+            if differs {
+                shape.parts.push((shape.end..at.start, *place));
+                shape.end = at.end;
+            }
+            shape.places.push((at, *place, differs));
         }
-        let shape = Self { parts, end: event.get(from..)?.into() };
         // What is not read as itself is of no use.
         let itself = event.ends_with(b"\n") && shape.read(event)?.length == event.len();
         itself.then_some(shape)
+    }
+
+    /// Whether an event was seen that differs at this place, or this is one.
+    fn differs(&self, place: usize, value: Option<&[u8]>) -> bool {
+        let Some((at, _, differs)) = self.places.get(place) else { return false };
+        *differs || self.event.get(at.clone()) != value
     }
 
     /// Reads the event at the beginning of `bytes`, if all of it is there and is of this shape.
     pub(super) fn read<'a>(&self, bytes: &'a [u8]) -> Option<Alike<'a>> {
         let (mut at, mut text) = (0_usize, None);
         for (before, place) in &self.parts {
-            at = past(bytes, at, before)?;
+            at = past(bytes, at, self.event.get(before.clone())?)?;
             let rest = bytes.get(at..)?;
             let length = match place {
                 Place::Number => number(rest)?,
@@ -116,7 +133,7 @@ impl Shape {
             };
             at = at.checked_add(length)?;
         }
-        at = past(bytes, at, &self.end)?;
+        at = past(bytes, at, self.event.get(self.end..)?)?;
         Some(Alike { text: unescaped(bytes, text?)?, length: at })
     }
 }

@@ -111,6 +111,9 @@ struct OutputDetails {
 
 impl Copy for Obj<OutputDetails> {}
 
+/// What an event says that it is, if it adds to a block.
+const DELTA: &str = r#""content_block_delta""#;
+
 /// A delta that adds to its block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct More {
@@ -173,7 +176,7 @@ impl Dialect for Answer {
     fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
         let (mut event, mut index, mut kind, mut field) = ("", "", "", "");
         scan::object(data, |name, rest| match name {
-            "type" => scan::value(rest, &mut event),
+            "type" => scan::value(rest, &mut event).filter(|_| event == DELTA),
             "index" => scan::value(rest, &mut index),
             "delta" => scan::object(rest, |name, rest| match name {
                 "type" => scan::value(rest, &mut kind),
@@ -191,8 +194,7 @@ impl Dialect for Answer {
             (r#""input_json_delta""#, "partial_json") => What::Input,
             _ => return None,
         };
-        let is_delta = event == r#""content_block_delta""#;
-        is_delta.then_some(More { index: Count(Some(index.parse().ok()?)), what })
+        (event == DELTA).then_some(More { index: Count(Some(index.parse().ok()?)), what })
     }
 
     fn again(

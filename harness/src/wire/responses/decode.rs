@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::item::{Item, What};
+use super::item::{Item, Told, What};
 use crate::{
     error::{Error, ErrorKind},
     provider::{Limits, StopReason, Usage},
@@ -28,8 +28,8 @@ pub struct Answer {
 }
 
 /// The members of all events.
-#[derive(Default, Deserialize)]
-pub(super) struct Event<'a> {
+#[derive(Deserialize)]
+struct Event<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Text<'a>,
     #[serde(default)]
@@ -37,17 +37,17 @@ pub(super) struct Event<'a> {
     #[serde(borrow, default)]
     item_id: Text<'a>,
     #[serde(default)]
-    pub(super) content_index: Count,
+    content_index: Count,
     #[serde(default)]
-    pub(super) summary_index: Count,
+    summary_index: Count,
     #[serde(borrow, default)]
-    pub(super) delta: Text<'a>,
+    delta: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) text: Text<'a>,
+    text: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) refusal: Text<'a>,
+    refusal: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) arguments: Option<&'a RawValue>,
+    arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
     item: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -56,6 +56,19 @@ pub(super) struct Event<'a> {
     error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     object: Text<'a>,
+}
+
+impl Event<'_> {
+    fn told(&self) -> Told<'_> {
+        Told {
+            delta: &self.delta,
+            text: &self.text,
+            refusal: &self.refusal,
+            arguments: self.arguments.map(RawValue::get),
+            content_index: self.content_index.0.unwrap_or(0),
+            summary_index: self.summary_index.0.unwrap_or(0),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -111,8 +124,8 @@ struct OutputDetails {
 pub(crate) struct More {
     what: What,
     output: u64,
-    content: Count,
-    summary: Count,
+    content: u64,
+    summary: u64,
 }
 
 impl Dialect for Answer {
@@ -164,7 +177,7 @@ impl Dialect for Answer {
             _ => {
                 if let Some(what) = What::of(kind) {
                     let item = self.find(parsed.output_index, &parsed.item_id, what);
-                    item.told(what, &parsed, out)?;
+                    item.told(what, parsed.told(), out)?;
                 }
             }
         }
@@ -174,7 +187,8 @@ impl Dialect for Answer {
     fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
         let (mut kind, mut output, mut content, mut summary) = ("", "", "0", "0");
         scan::object(data, |name, rest| match name {
-            "type" => scan::value(rest, &mut kind),
+            // The other events are none, and some are long.
+            "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
             "output_index" => scan::value(rest, &mut output),
             "content_index" => scan::value(rest, &mut content),
             "summary_index" => scan::value(rest, &mut summary),
@@ -187,7 +201,7 @@ impl Dialect for Answer {
         let is_delta =
             matches!(what, What::Text | What::Summary | What::Thinking | What::Arguments);
         let number = |json: &str| json.parse::<u64>().ok();
-        let (content, summary) = (Count(Some(number(content)?)), Count(Some(number(summary)?)));
+        let (content, summary) = (number(content)?, number(summary)?);
         is_delta.then_some(More { what, output: number(output)?, content, summary })
     }
 
@@ -198,9 +212,9 @@ impl Dialect for Answer {
         out: &mut Outlet,
     ) -> Option<Result<(), Error>> {
         let item = self.items.iter_mut().rfind(|item| item.index == Some(output))?;
-        let (delta, content_index, summary_index) = (Text(text.into()), content, summary);
-        let event = Event { delta, content_index, summary_index, ..Event::default() };
-        Some(item.told(what, &event, out))
+        let told =
+            Told { delta: text, content_index: content, summary_index: summary, ..Told::default() };
+        Some(item.told(what, told, out))
     }
 
     fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {
