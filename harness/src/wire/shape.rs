@@ -89,7 +89,6 @@ impl Shape {
     /// data, which is its last line. Where the event does not differ from the one `before`, the
     /// next one is expected not to differ either: one comparison is cheaper than many.
     pub(super) fn of(event: &[u8], places: &Places, before: Option<&Self>) -> Option<Self> {
-        // After a carriage return a line feed may follow that still belongs to it.
         let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let start = last.checked_add(1)?.checked_sub(places.size)?;
         let before = before.filter(|before| before.places.len() == places.places.len());
@@ -106,8 +105,7 @@ impl Shape {
             shape.places.push((at, *place, differs));
         }
         // What is not read as itself is of no use.
-        let itself = event.ends_with(b"\n") && shape.read(event)?.length == event.len();
-        itself.then_some(shape)
+        (shape.read(event)?.length == event.len()).then_some(shape)
     }
 
     /// Whether an event was seen that differs at this place, or this is one.

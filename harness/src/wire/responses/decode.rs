@@ -193,8 +193,6 @@ impl Dialect for Answer {
             "content_index" => scan::value(rest, &mut content),
             "summary_index" => scan::value(rest, &mut summary),
             "delta" => places.text(rest),
-            // One of these would make it another event.
-            "item" | "response" | "error" | "object" => None,
             _ => places.any(rest),
         })?;
         let what = What::of(kind.strip_prefix('"')?.strip_suffix('"')?)?;
