@@ -36,6 +36,7 @@ impl Run<'_> {
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
         for call in self.early.calls() {
             self.chat.tracer.dropped(call);
+            self.chat.guard.dropped();
         }
         self.early.clear();
         self.contexts.clear();
@@ -135,6 +136,7 @@ impl Run<'_> {
                 StreamEvent::Discarded { cause } => {
                     for call in early.calls() {
                         chat.tracer.dropped(call);
+                        chat.guard.dropped();
                     }
                     early.clear();
                     chat.tracer.discarded(cause);

@@ -177,6 +177,13 @@ impl Guard {
         self.overspent().is_none() && self.rails.tool_calls.is_none_or(|limit| needed <= limit)
     }
 
+    /// A call that started early was not wanted in the end. It has run, so it counts, though it is
+    /// no fact of the conversation.
+    pub fn dropped(&mut self) {
+        self.spent.tool_calls = self.spent.tool_calls.saturating_add(1);
+        self.budget.set(self.spent);
+    }
+
     /// The result as the model shall read it: with a warning if it was heard too often.
     pub fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
         let Some(limit) = self.rails.repetitions else { return result };
