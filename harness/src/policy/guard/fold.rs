@@ -16,8 +16,8 @@ use crate::{
 /// How much of a limit is used when the program is warned, in parts of a hundred.
 const NEAR: u64 = 80;
 
-/// So many calls must be left for one to start before the answer that asks for it is complete:
-/// the answer may ask for more than are left, and then none of them may have begun.
+/// So many calls more may come after one that starts before the answer that asks for it is
+/// complete: they must be left, for if the answer asks for too many none of them may have begun.
 const EARLY: u32 = 16;
 
 /// A limit that a run has reached.
@@ -57,6 +57,8 @@ pub struct Guard {
     calls: HashMap<String, ToolCall>,
     /// How many of them have no result yet.
     open: usize,
+    /// The calls of the answer with the most, in all of the conversation.
+    most: u32,
     repeats: Repeats,
     /// Limits that the program was warned of.
     warned: Vec<Limit>,
@@ -73,6 +75,7 @@ impl Guard {
             spent: Spent::NOTHING,
             calls: HashMap::new(),
             open: 0,
+            most: 0,
             repeats: Repeats::default(),
             warned: Vec::new(),
             unknown: None,
@@ -170,10 +173,12 @@ impl Guard {
     }
 
     /// Whether a call may start before the answer is complete that asks for it and, so far, for
-    /// this many.
+    /// this many: if there is room for 16 more, and for twice as many as any answer of the
+    /// conversation has asked for.
     pub fn may_start_early(&self, so_far: usize) -> bool {
         let so_far = u32::try_from(so_far).unwrap_or(u32::MAX);
-        let needed = self.spent.tool_calls.saturating_add(so_far).saturating_add(EARLY);
+        let expected = so_far.saturating_add(EARLY).max(self.most.saturating_mul(2));
+        let needed = self.spent.tool_calls.saturating_add(expected);
         self.overspent().is_none() && self.rails.tool_calls.is_none_or(|limit| needed <= limit)
     }
 
@@ -264,6 +269,7 @@ impl Guard {
         let Some(message) = message else { return };
         self.calls = message.calls().map(|call| (call.id().to_owned(), call.clone())).collect();
         self.open = self.calls.len();
+        self.most = self.most.max(u32::try_from(self.open).unwrap_or(u32::MAX));
     }
 
     fn spend(&mut self, usage: &Usage, model: Option<&str>) {

@@ -22,10 +22,12 @@ use super::Prices;
 /// | failed calls in a row | 10 | before the model is asked |
 /// | repetitions | 3 | before the model is asked |
 ///
-/// An answer whose calls would pass a limit runs none of them. So that nothing of it has begun
-/// either, calls no longer start while the model still speaks once fewer than 16 are left.
+/// An answer whose calls would pass a limit runs none of them: see
+/// [`tool_calls`](Self::tool_calls) for what that means while the model still speaks.
 ///
-/// Tokens and cost are known only after an answer, so a run can pass such a limit by one answer.
+/// Tokens and cost are known only when an answer is complete, so a run can pass such a limit by
+/// one answer. Its calls then do not run, but those that only read may have begun early; what
+/// began is told as it was.
 ///
 /// ```
 /// use std::time::Duration;
@@ -94,7 +96,16 @@ impl Guardrails {
         self
     }
 
-    /// Sets how many calls may run.
+    /// Sets how many calls may run. Never do more; one that began early and was not wanted in the
+    /// end counts too.
+    ///
+    /// Of an answer that asks for more than are left, none runs. Calls that only read may start
+    /// while the model still speaks, before it is known how many the answer asks for. They do so
+    /// only while there is room for 16 more, and for twice as many as any answer of the
+    /// conversation has asked for. So nothing has begun of an answer with up to 17 calls, nor of
+    /// one with up to twice as many as the longest before it. Of a longer one up to eight calls
+    /// may have begun; they only read, and the model and the trace are told what became of them.
+    /// With [`early_start(false)`](crate::agent::AgentBuilder::early_start) nothing has, ever.
     #[must_use]
     pub fn tool_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.tool_calls = calls.into();
