@@ -171,6 +171,37 @@ async fn a_cost_that_nobody_knows_is_said_and_never_nothing() {
     }
 }
 
+#[tokio::test]
+async fn tokens_that_nobody_counts_are_said_to_who_has_set_their_limit() {
+    use Limit::{InputTokens, OutputTokens};
+    let default = Guardrails::default;
+    let whole = Usage { input: Some(5), output: Some(5), ..Usage::default() };
+    let half = Usage { input: Some(5), ..Usage::default() };
+    let none = Usage::default();
+    let table: [(_, [Usage; 3], &[Limit]); 7] = [
+        (default(), [none; 3], &[]),
+        (default().input_tokens(900), [none; 3], &[InputTokens]),
+        (default().output_tokens(900), [none; 3], &[OutputTokens]),
+        (default().input_tokens(900).output_tokens(900), [none; 3], &[InputTokens, OutputTokens]),
+        (default().input_tokens(900).output_tokens(900), [half; 3], &[OutputTokens]),
+        (default().input_tokens(900), [whole; 3], &[]),
+        (default().input_tokens(900), [whole, none, whole], &[InputTokens]),
+    ];
+    for (rails, usage, expected) in table {
+        let model = stubborn(3, move |turn| look(turn).usage(usage[turn]));
+        let agent = build(Agent::builder(model).tools([new_each_time()]), rails);
+        let mut said = Vec::new();
+        let run = agent.run("Go.").on_event(|event| {
+            if let Event::LimitUnknown { limit, detail } = event {
+                assert!(detail.ends_with("does not say how many tokens it used"), "{detail}");
+                said.push(limit);
+            }
+        });
+        run.await.expect("an answer");
+        assert_eq!(said, expected, "{usage:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn time_stops_a_model_that_does_not_end() {
     let builder = || {

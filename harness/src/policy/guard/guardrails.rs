@@ -3,6 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use super::Prices;
+use crate::journal::Limit;
 
 /// What one run may spend and how long it may go in circles. All limits but the one on cost are
 /// set unless the program says otherwise; `None` takes one away.
@@ -47,6 +48,8 @@ pub struct Guardrails {
     pub(super) tool_calls: Option<u32>,
     pub(super) input_tokens: Option<u64>,
     pub(super) output_tokens: Option<u64>,
+    /// The limits of tokens that the program has set itself.
+    pub(super) wanted: Vec<Limit>,
     pub(super) cost: Option<f64>,
     pub(super) time: Option<Duration>,
     pub(super) failed_calls: Option<u32>,
@@ -62,6 +65,7 @@ impl Default for Guardrails {
             tool_calls: Some(100),
             input_tokens: Some(5_000_000),
             output_tokens: Some(500_000),
+            wanted: Vec::new(),
             cost: None,
             time: Some(Duration::from_secs(3600)),
             failed_calls: Some(10),
@@ -80,6 +84,7 @@ impl Guardrails {
             tool_calls: None,
             input_tokens: None,
             output_tokens: None,
+            wanted: Vec::new(),
             cost: None,
             time: None,
             failed_calls: None,
@@ -114,16 +119,23 @@ impl Guardrails {
 
     /// Sets how many tokens may be sent, those from a cache included. Each turn sends the whole
     /// conversation again, and counts it again.
+    ///
+    /// If an answer comes without its tokens, as from some local servers, this limit cannot be
+    /// held in full, and the watcher sees [`Event::LimitUnknown`](crate::Event::LimitUnknown). Of
+    /// the limit that is there unless set nothing is said: turns, calls and time are limits too.
     #[must_use]
     pub fn input_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
         self.input_tokens = tokens.into();
+        self.wanted.push(Limit::InputTokens);
         self
     }
 
-    /// Sets how many tokens the model may say, thinking included.
+    /// Sets how many tokens the model may say, thinking included. If nobody says how many it
+    /// said, it is as with [`input_tokens`](Self::input_tokens).
     #[must_use]
     pub fn output_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
         self.output_tokens = tokens.into();
+        self.wanted.push(Limit::OutputTokens);
         self
     }
 
