@@ -114,7 +114,11 @@ impl<'a> Run<'a> {
                 },
                 Action::RunCalls(calls) => self.call(&calls).await,
                 Action::Settle(_) => self.settle(),
-                Action::Finish(outcome) => return outcome,
+                // Of an answer that is not kept, calls may have started early.
+                Action::Finish(outcome) => match self.settle() {
+                    Ok(()) => return outcome,
+                    failed => failed,
+                },
                 // Not met: a run begins with a message, and a batch is awaited to its end.
                 Action::AwaitUser | Action::AwaitResults => self.interrupt(None),
             };
