@@ -5,12 +5,12 @@
 use std::{collections::HashSet, time::Duration};
 
 use harness::{
-    Agent, CallOutcome, Outcome, Permissions, SideEffects, StreamEvent, Tool,
+    Agent, CallOutcome, Outcome, Permissions, SideEffects, StopReason, StreamEvent, Tool,
     journal::Limit,
     message::ToolResult,
     policy::Guardrails,
     testing::{ScriptedProvider, ScriptedReply, reply},
-    trace::{Happened, RunTrace},
+    trace::{Happened, RunTrace, TraceEvent},
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -160,7 +160,7 @@ fn check(answers: &[Answer], limit: u32, early: bool) -> Result<usize, TestCaseE
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_more_calls_run_than_may_and_of_too_many_none(
@@ -179,4 +179,29 @@ fn an_answer_far_longer_than_all_before_may_have_begun_to_read() {
     let calls = vec![Asked { reads: true, pause: 1, takes: 2 }; 60];
     let begun = check(&[Answer { calls, begins_again: None }], 40, true).expect("as promised");
     assert_eq!(begun, 8);
+}
+
+/// What became of calls that began early: how many of them count, and how many the trace says were
+/// dropped.
+async fn dropped(said: ScriptedReply) -> (u32, usize) {
+    let log = Log::default();
+    let model = ScriptedProvider::new([said, reply().text("Done.")]);
+    let agent = Agent::builder(model).tools([timed("look", READ, &log)]).build().expect("an agent");
+    let mut chat = agent.chat();
+    let ended = chat.send("Go.").await;
+    let trace = ended.map_or_else(|stopped| stopped.trace().clone(), |reply| reply.trace().clone());
+    assert!(log.has("end look a"), "it began early, and ended");
+    let is_drop = |event: &&TraceEvent| matches!(event.what, Happened::CallDropped { .. });
+    (chat.budget().spent().tool_calls, trace.events().iter().filter(is_drop).count())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_began_early_and_was_not_wanted_counts_and_is_told() {
+    let call = || reply().begin_call("a", "look").arguments("{}").pause(Duration::from_millis(1));
+    assert_eq!(dropped(call().end_call()).await, (1, 0), "it was wanted");
+    assert_eq!(dropped(call().arguments(" and more").end_call()).await, (2, 1));
+    let refused = call().end_call().text("No.").stop(StopReason::Refused);
+    assert_eq!(dropped(refused).await, (1, 1), "nothing of the answer is kept");
+    let again = StreamEvent::Discarded { cause: "it broke off".into() };
+    assert_eq!(dropped(call().end_call().event(again).text("Done.")).await, (1, 1));
 }
