@@ -10,7 +10,7 @@ use std::{
 };
 
 use harness::{
-    Agent, CallOutcome, Event, Outcome, Stopped, Tool, ToolError, Usage,
+    Agent, CallOutcome, Event, Outcome, Stopped, StreamEvent, Tool, ToolContent, ToolError, Usage,
     agent::{AgentBuilder, Machine},
     journal::{Entry, InterruptCause, Limit, MemoryJournal},
     policy::{Approval, ApprovalQuestion, Budget, Guard, Guardrails, Price, Prices},
@@ -171,6 +171,37 @@ async fn a_cost_that_nobody_knows_is_said_and_never_nothing() {
     }
 }
 
+#[tokio::test]
+async fn tokens_that_nobody_counts_are_said_to_who_has_set_their_limit() {
+    use Limit::{InputTokens, OutputTokens};
+    let default = Guardrails::default;
+    let whole = Usage { input: Some(5), output: Some(5), ..Usage::default() };
+    let half = Usage { input: Some(5), ..Usage::default() };
+    let none = Usage::default();
+    let table: [(_, [Usage; 3], &[Limit]); 7] = [
+        (default(), [none; 3], &[]),
+        (default().input_tokens(900), [none; 3], &[InputTokens]),
+        (default().output_tokens(900), [none; 3], &[OutputTokens]),
+        (default().input_tokens(900).output_tokens(900), [none; 3], &[InputTokens, OutputTokens]),
+        (default().input_tokens(900).output_tokens(900), [half; 3], &[OutputTokens]),
+        (default().input_tokens(900), [whole; 3], &[]),
+        (default().input_tokens(900), [whole, none, whole], &[InputTokens]),
+    ];
+    for (rails, usage, expected) in table {
+        let model = stubborn(3, move |turn| look(turn).usage(usage[turn]));
+        let agent = build(Agent::builder(model).tools([new_each_time()]), rails);
+        let mut said = Vec::new();
+        let run = agent.run("Go.").on_event(|event| {
+            if let Event::LimitUnknown { limit, detail } = event {
+                assert!(detail.ends_with("does not say how many tokens it used"), "{detail}");
+                said.push(limit);
+            }
+        });
+        run.await.expect("an answer");
+        assert_eq!(said, expected, "{usage:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn time_stops_a_model_that_does_not_end() {
     let builder = || {
@@ -230,7 +261,18 @@ async fn the_time_in_which_a_person_decides_does_not_count() {
         Agent::builder(model).tools([new_each_time()]).approver(approver).permissions(permissions)
     };
     let rails = |seconds| Guardrails::default().time(Duration::from_secs(seconds));
-    build(builder(), rails(13)).run("Go.").await.expect("twelve seconds of its own");
+    let begun = tokio::time::Instant::now();
+    let mut near = Vec::new();
+    let agent = build(builder(), rails(13));
+    let run = agent.run("Go.").on_event(|event| {
+        if let Event::LimitNear { .. } = event {
+            near.push(begun.elapsed().as_millis());
+        }
+    });
+    let budget = run.budget();
+    run.await.expect("twelve seconds of its own");
+    assert_eq!(near, [10_400 + 1_200_000], "in the third turn");
+    assert_eq!(budget.left().time, Some(Duration::from_secs(1)));
     let stopped = build(builder(), rails(11)).run("Go.").await.expect_err("one too many");
     assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time));
 }
@@ -359,6 +401,156 @@ async fn a_warning_comes_once_at_four_fifths() {
             (8, Limit::InputTokens, "80 % of the limit of input tokens are used".to_owned()),
         ]
     );
+}
+
+#[tokio::test]
+async fn every_limit_that_is_counted_is_near_at_four_fifths_and_not_before() {
+    let prices = Prices::none().with("*", Price::new(0.125, 0.0));
+    let none = Guardrails::none;
+    let table = [
+        (Limit::Turns, none().turns(10)),
+        (Limit::ToolCalls, none().tool_calls(10)),
+        (Limit::InputTokens, none().input_tokens(10_000_000)),
+        (Limit::OutputTokens, none().output_tokens(50)),
+        (Limit::Cost, none().cost(1.25).prices(prices)),
+        (Limit::FailedCalls, none().failed_calls(10)),
+    ];
+    for (limit, rails) in table {
+        for (times, expected) in [(7, 0), (8, 1), (9, 1)] {
+            // The answer at the end is a turn too.
+            let turns = if limit == Limit::Turns { times - 1 } else { times };
+            let fails = says("look", READ, |_, call| Err(format!("nothing {call}")));
+            let model = stubborn(turns, |turn| look(turn).tokens(1_000_000, 5));
+            let agent = build(Agent::builder(model).tools([fails]), rails.clone());
+            let mut near = Vec::new();
+            let run = agent.run("Go.").on_event(|event| {
+                if let Event::LimitNear { limit, .. } = event {
+                    near.push(limit);
+                }
+            });
+            run.await.expect("an answer");
+            assert_eq!(near, vec![limit; expected], "{times}");
+        }
+    }
+    for (used, expected) in [(0, 0), (79, 0), (80, 1), (100, 1)] {
+        let model = ScriptedProvider::new([reply().text("Done.").tokens(used, 1)]);
+        let agent = build(Agent::builder(model), none().input_tokens(100).tool_calls(0));
+        let mut near = 0;
+        let run = agent.run("Go.").on_event(|event| {
+            near += usize::from(matches!(event, Event::LimitNear { .. }));
+        });
+        run.await.expect("an answer");
+        assert_eq!(near, expected, "{used} of 100 tokens, and no calls of none");
+    }
+}
+
+#[tokio::test]
+async fn warnings_begin_anew_with_each_run() {
+    let usages = [Usage::default(), Usage { input: Some(9), ..Usage::default() }];
+    let model = ScriptedProvider::answering(move |request: &RecordedRequest| {
+        let first = request.messages().len() == 1;
+        reply().text("Done.").usage(usages[usize::from(!first)])
+    });
+    let agent = build(Agent::builder(model), Guardrails::none().turns(1).input_tokens(10));
+    let mut chat = agent.chat();
+    let mut said = Vec::new();
+    for run in 0..2 {
+        let run = chat.send("Go.").on_event(|event| match event {
+            Event::LimitNear { limit, .. } => said.push((run, "near", limit)),
+            Event::LimitUnknown { limit, .. } => said.push((run, "unknown", limit)),
+            _ => {}
+        });
+        run.await.expect("an answer");
+    }
+    let (near, unknown) = ("near", "unknown");
+    assert_eq!(
+        said,
+        [
+            (0, near, Limit::Turns),
+            (0, unknown, Limit::InputTokens),
+            (1, near, Limit::Turns),
+            (1, near, Limit::InputTokens),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_has_cost_more_than_is_known() {
+    let so_far = Usage { input: Some(70), output: Some(5), ..Usage::default() };
+    let cut = reply().event(StreamEvent::UsageSoFar(so_far)).text("I think").cut();
+    let model = ScriptedProvider::new([look(0).tokens(30, 5), cut]).with_model("known");
+    let rails = Guardrails::none()
+        .prices(Prices::none().with("known", Price::new(1.0, 1.0)))
+        .cost(9.0)
+        .input_tokens(1000)
+        .output_tokens(6);
+    let mut chat = build(Agent::builder(model).tools([new_each_time()]), rails).chat();
+    let stopped = chat.send("Go.").await.expect_err("it broke off");
+    let (spent, left) = (chat.budget().spent(), chat.budget().left());
+    assert_eq!((spent.usage.input, spent.usage.output), (Some(100), Some(10)));
+    assert_eq!((stopped.usage(), stopped.cost()), (spent.usage, None));
+    assert!(!spent.usage_is_whole);
+    assert_eq!((left.input_tokens, left.output_tokens, left.cost), (Some(900), Some(0), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_takes_too_long_has_failed_and_says_the_same_each_time() {
+    let run = |does: fn(usize) -> ScriptedReply, rails: Guardrails| async move {
+        let never = tool("look", READ, &Log::default(), Work::Gate(Gate::new()));
+        let schema = json!({"type": "object", "additionalProperties": true});
+        let also = Tool::new("find", "Finds.", schema, WRITE, |_, _| {
+            Box::pin(std::future::pending::<Result<harness::ToolOutput, ToolError>>())
+        });
+        let limits = harness::ToolLimits::default().time(Duration::from_secs(2));
+        let builder = Agent::builder(stubborn(6, does)).tools([never, also]).tool_limits(limits);
+        let ended = build(builder, rails).run("Go.").await;
+        ended.map(|reply| reply.turns()).map_err(|stopped| (stopped.outcome(), stopped.turns()))
+    };
+    let same: fn(usize) -> ScriptedReply = |_| reply().call("look", json!({}));
+    let varies: fn(usize) -> ScriptedReply = |turn| reply().call("find", json!({"at": turn}));
+    let none = Guardrails::none;
+    for does in [same, varies] {
+        let failed = Err((Outcome::Limit(Limit::FailedCalls), 4));
+        assert_eq!(run(does, none().failed_calls(4)).await, failed);
+    }
+    assert_eq!(
+        run(same, none().repetitions(3)).await,
+        Err((Outcome::Limit(Limit::Repetitions), 3))
+    );
+    assert_eq!(run(varies, none().repetitions(3)).await, Ok(7), "our words, not the tool's");
+}
+
+#[tokio::test]
+async fn what_is_the_same_is_told_by_tool_picture_and_count() {
+    let run = |tools: Vec<Tool>, does: fn(usize) -> ScriptedReply, repetitions: u32| async move {
+        let rails = Guardrails::none().repetitions(repetitions);
+        let ended = build(Agent::builder(stubborn(6, does)).tools(tools), rails).run("Go.").await;
+        ended.map(|reply| reply.turns()).map_err(|stopped| stopped.transcript().clone())
+    };
+    // The same words of two tools are two things.
+    let swings: fn(usize) -> ScriptedReply =
+        |turn| reply().call(["look", "see"][turn % 2], json!({"at": turn}));
+    let fails = |name| says(name, READ, |_, _| Err("nothing there".into()));
+    assert_eq!(run(vec![fails("look"), fails("see")], swings, 4).await.ok(), Some(7));
+
+    let picture = |changes: bool| {
+        let calls = AtomicUsize::new(0);
+        let schema = json!({"type": "object"});
+        Tool::new("look", "Looks.", schema, READ, move |_, _| {
+            let call = calls.fetch_add(usize::from(changes), Ordering::SeqCst);
+            let data = call.to_string().into_bytes();
+            let content = ToolContent::Image { mime: "image/png".into(), data };
+            Box::pin(async move { Ok(content.into()) })
+        })
+    };
+    assert_eq!(run(vec![picture(true)], look, 3).await.ok(), Some(7), "each is another one");
+    run(vec![picture(false)], look, 3).await.expect_err("it is the same one");
+
+    // Who may hear a thing only once is not told that it was heard before.
+    let same = says("look", READ, |_, _| Ok("nothing".into()));
+    let stopped = run(vec![same], look, 2).await.expect_err("twice is too often");
+    let told = stopped.messages().iter().flat_map(|m| m.results()).map(|r| r.to_text());
+    assert_eq!(told.collect::<Vec<_>>(), ["nothing", "nothing"]);
 }
 
 #[tokio::test(start_paused = true)]

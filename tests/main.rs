@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod agent;
+mod batches;
 mod chaos;
 mod client_anthropic;
 mod client_live;

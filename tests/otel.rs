@@ -4,7 +4,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,7 +17,13 @@ use harness::{
     testing::{ScriptedProvider, reply},
     trace::{Secrets, Trace},
 };
-use opentelemetry::{Value, trace::TracerProvider as _};
+use opentelemetry::{
+    InstrumentationScope, Value,
+    metrics::{
+        Histogram, HistogramBuilder, InstrumentProvider, Meter, MeterProvider, NoopMeterProvider,
+    },
+    trace::TracerProvider as _,
+};
 use opentelemetry_otlp::{MetricExporter, SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::{
     metrics::{
@@ -66,11 +75,12 @@ fn model() -> ScriptedProvider {
     .with_model("claude-test")
 }
 
-/// Runs it under these exporters.
-async fn run(spans: SdkTracerProvider, content: bool) -> harness::Reply {
-    let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("harness"));
-    let _listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
-    let trace = Trace::default().secrets(Secrets::default()).content_in_spans(content);
+/// Runs it with this trace, and under this exporter of spans.
+async fn run(spans: Option<SdkTracerProvider>, trace: Trace) -> harness::Reply {
+    let _listening = spans.map(|spans| {
+        let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("harness"));
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(layer))
+    });
     let agent = Agent::builder(RetryProvider::new(model(), RetryPolicy::default()))
         .tools([look()])
         .guardrails(Guardrails::default().turns(2))
@@ -85,24 +95,41 @@ fn attributes(span: &SpanData) -> HashMap<&str, &Value> {
 }
 
 /// Runs it with these providers alone: meters are global.
-fn one_run(spans: &SdkTracerProvider, meters: &SdkMeterProvider, content: bool) {
+fn one_run<M>(spans: Option<&SdkTracerProvider>, meters: M, trace: Trace)
+where
+    M: MeterProvider + Send + Sync + 'static,
+{
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    opentelemetry::global::set_meter_provider(meters.clone());
+    opentelemetry::global::set_meter_provider(meters);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(run(spans.clone(), content));
+    runtime.expect("a runtime").block_on(run(spans.cloned(), trace));
 }
 
-fn told(content: bool) -> (Vec<SpanData>, Vec<(String, String, u64)>) {
+/// What was measured: name, unit, and the count of the values or, of tokens, their sum.
+type Measured = Vec<(String, String, u64)>;
+
+fn exporters() -> (SdkTracerProvider, InMemorySpanExporter) {
     let exporter = InMemorySpanExporter::default();
-    let spans = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
+    (SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build(), exporter)
+}
+
+fn readers() -> (SdkMeterProvider, InMemoryMetricExporter) {
     let metrics = InMemoryMetricExporter::default();
     let reader = PeriodicReader::builder(metrics.clone()).build();
-    let meters = SdkMeterProvider::builder().with_reader(reader).build();
-    one_run(&spans, &meters, content);
-    spans.force_flush().expect("exported");
-    meters.force_flush().expect("exported");
+    (SdkMeterProvider::builder().with_reader(reader).build(), metrics)
+}
 
+fn told(content: bool) -> (Vec<SpanData>, Measured) {
+    let ((spans, exporter), (meters, metrics)) = (exporters(), readers());
+    let trace = Trace::default().secrets(Secrets::default()).content_in_spans(content);
+    one_run(Some(&spans), meters.clone(), trace);
+    spans.force_flush().expect("exported");
+    (exporter.get_finished_spans().expect("spans"), measured(&meters, &metrics))
+}
+
+fn measured(meters: &SdkMeterProvider, metrics: &InMemoryMetricExporter) -> Measured {
+    meters.force_flush().expect("exported");
     let mut counted = Vec::new();
     for metric in
         metrics.get_finished_metrics().expect("metrics").iter().flat_map(|of| of.scope_metrics())
@@ -121,7 +148,19 @@ fn told(content: bool) -> (Vec<SpanData>, Vec<(String, String, u64)>) {
             counted.push((name, unit, counts.iter().sum()));
         }
     }
-    (exporter.get_finished_spans().expect("spans"), counted)
+    counted
+}
+
+/// What every run of the script amounts to.
+fn assert_measured(metrics: &Measured) {
+    let metric = |name: &str| {
+        let found = metrics.iter().find(|(of, _, _)| of == name);
+        found.map(|(_, unit, count)| (unit.as_str(), *count))
+    };
+    assert_eq!(metric("gen_ai.client.operation.duration"), Some(("s", 2)));
+    assert_eq!(metric("gen_ai.client.operation.time_to_first_chunk"), Some(("s", 2)));
+    assert!(metric("gen_ai.client.operation.time_per_output_chunk").is_some_and(|(_, n)| n > 2));
+    assert_eq!(metric("gen_ai.client.token.usage"), Some(("{token}", 285)));
 }
 
 #[test]
@@ -191,14 +230,7 @@ fn spans_and_metrics_are_named_by_the_conventions() {
         !spans.iter().any(|span| deprecated.iter().any(|name| attributes(span).contains_key(name)))
     );
 
-    let metric = |name: &str| {
-        let found = metrics.iter().find(|(of, _, _)| of == name);
-        found.map(|(_, unit, count)| (unit.as_str(), *count))
-    };
-    assert_eq!(metric("gen_ai.client.operation.duration"), Some(("s", 2)));
-    assert_eq!(metric("gen_ai.client.operation.time_to_first_chunk"), Some(("s", 2)));
-    assert!(metric("gen_ai.client.operation.time_per_output_chunk").is_some_and(|(_, n)| n > 2));
-    assert_eq!(metric("gen_ai.client.token.usage"), Some(("{token}", 285)));
+    assert_measured(&metrics);
 
     // Words only where they are asked for, and never what is secret.
     let (spans, _) = told(true);
@@ -208,6 +240,70 @@ fn spans_and_metrics_are_named_by_the_conventions() {
     }
     for secret in ["hunter2", "t-123456789"] {
         assert!(!said.contains(secret), "{secret}");
+    }
+}
+
+/// Who measures hears of all, also where nobody wants spans and no trace is kept.
+#[test]
+fn metrics_need_no_subscriber_and_no_trace() {
+    for trace in [Trace::default(), Trace::off()] {
+        let (meters, metrics) = readers();
+        one_run(None, meters.clone(), trace);
+        assert_measured(&measured(&meters, &metrics));
+    }
+}
+
+#[test]
+fn spans_need_no_meters_and_no_trace() {
+    for trace in [Trace::default(), Trace::off()] {
+        let (spans, exporter) = exporters();
+        one_run(Some(&spans), NoopMeterProvider::new(), trace);
+        let spans = exporter.get_finished_spans().expect("spans");
+        assert_eq!(spans.len(), 7);
+        let chats: Vec<_> = spans.iter().filter(|span| span.name == "chat claude-test").collect();
+        let first_chunk = "gen_ai.response.time_to_first_chunk";
+        assert!(chats.iter().all(|chat| matches!(attributes(chat)[first_chunk], Value::F64(_))));
+        let input = |chat: &&SpanData| attributes(chat)["gen_ai.usage.input_tokens"].clone();
+        let inputs: Vec<_> = chats.iter().map(input).collect();
+        assert_eq!(inputs, [Value::I64(100), Value::I64(150)]);
+    }
+}
+
+/// Where nobody measures, not even the instruments are made. A provider that keeps nothing itself,
+/// but hands on to one that does, is another matter.
+#[test]
+fn nothing_is_measured_for_one_that_keeps_nothing_and_hands_on_to_nobody() {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    struct KeepsNothing;
+    impl MeterProvider for KeepsNothing {
+        fn meter_with_scope(&self, _: InstrumentationScope) -> Meter {
+            Meter::new(Arc::new(Self))
+        }
+    }
+    impl InstrumentProvider for KeepsNothing {
+        fn f64_histogram(&self, _: HistogramBuilder<'_, Histogram<f64>>) -> Histogram<f64> {
+            MADE.fetch_add(1, Ordering::Relaxed);
+            NoopMeterProvider::new().meter("none").f64_histogram("none").build()
+        }
+    }
+    one_run(None, KeepsNothing, Trace::default());
+    assert_eq!(MADE.load(Ordering::Relaxed), 0);
+
+    static REAL: Mutex<Option<SdkMeterProvider>> = Mutex::new(None);
+    struct HandsOn;
+    impl MeterProvider for HandsOn {
+        fn meter_with_scope(&self, scope: InstrumentationScope) -> Meter {
+            let real = REAL.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            real.expect("it is set").meter_with_scope(scope)
+        }
+    }
+    let (meters, metrics) = readers();
+    *REAL.lock().unwrap_or_else(PoisonError::into_inner) = Some(meters.clone());
+    for runs in 1..=2 {
+        one_run(None, HandsOn, Trace::default());
+        let measured = measured(&meters, &metrics);
+        let durations = measured.iter().filter(|(of, ..)| of.ends_with("operation.duration"));
+        assert_eq!(durations.map(|(_, _, count)| *count).max(), Some(2 * runs));
     }
 }
 
@@ -233,7 +329,7 @@ fn a_real_receiver_takes_it() {
         .expect("an exporter");
     let meters =
         SdkMeterProvider::builder().with_reader(PeriodicReader::builder(metrics).build()).build();
-    one_run(&spans, &meters, false);
+    one_run(Some(&spans), meters.clone(), Trace::default());
     spans.force_flush().expect("the receiver takes spans");
     meters.force_flush().expect("the receiver takes metrics");
 }

@@ -38,6 +38,7 @@ impl Run<'_> {
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
         for call in self.early.calls() {
             self.chat.tracer.dropped(call);
+            self.chat.guard.dropped();
         }
         self.early.clear();
         self.contexts.clear();
@@ -152,6 +153,7 @@ impl Run<'_> {
                 StreamEvent::Discarded { cause } => {
                     for call in early.calls() {
                         chat.tracer.dropped(call);
+                        chat.guard.dropped();
                     }
                     early.clear();
                     chat.tracer.discarded(cause);

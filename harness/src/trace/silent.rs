@@ -33,7 +33,7 @@ pub(crate) struct Scope;
 
 impl Scope {
     /// Does it.
-    pub(crate) fn within<F: Future>(&self, work: F) -> F {
+    pub(crate) fn within<F: Future + Unpin>(&self, work: F) -> F {
         work
     }
 
