@@ -34,7 +34,7 @@ const STREAMS: &[&str] = &[
 const SCRIPTS: &[(&str, &str, &str, &[&str])] = &[
     ("openai (Python)", "python3", "vendors.py", &["responses", "chat"]),
     ("anthropic (Python)", "python3", "vendors.py", &["anthropic"]),
-    ("pydantic-ai (Python)", "python3", "pydantic.py", &WIRES),
+    ("pydantic-ai (Python)", "python3", "pydantic_ai_stream.py", &WIRES),
     ("openai (JavaScript)", "node", "vendors.mjs", &["responses", "chat"]),
     ("anthropic (JavaScript)", "node", "vendors.mjs", &["anthropic"]),
     ("ai (JavaScript)", "node", "vercel.mjs", &WIRES),
