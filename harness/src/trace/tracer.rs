@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    mem,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -57,9 +58,10 @@ impl Tracer {
         }
     }
 
-    /// What was traced of the run.
-    pub(crate) fn run(&self) -> RunTrace {
-        RunTrace(Arc::clone(&self.events))
+    /// Hands over what was traced of the run: a conversation that waits keeps no copy of what was
+    /// said.
+    pub(crate) fn run(&mut self) -> RunTrace {
+        RunTrace(mem::take(&mut self.events))
     }
 
     /// A run begins.

@@ -4,6 +4,7 @@
 //! Each subject is a process of its own, so that its processor time, its memory and its allocations
 //! are its own too; the server is another one. They take turns: a noisy moment hits all of them.
 
+mod building;
 mod figures;
 mod floor;
 mod herd;
@@ -43,6 +44,8 @@ fn main() -> Result<(), Failure> {
         ["herds"] => sections::herds(),
         ["held"] => sections::held(),
         ["idle"] => sections::idle(),
+        ["build"] => sections::build(true),
+        ["build", "debug"] => sections::build(false),
         ["draw"] => tables::draw(&figures::Figures::read()?),
         // What a process of its own does.
         ["serve"] => server::serve(),
@@ -51,8 +54,8 @@ fn main() -> Result<(), Failure> {
         }
         ["herd", subject, wire, streams, base] => herd::run(subject, wire, streams.parse()?, base),
         ["wait", base] => ours::idle(base),
-        _ => Err("`streams`, `requests`, `herds`, `held`, `idle`, `draw`, or nothing for all of \
-                  them"
+        _ => Err("say `streams`, `requests`, `herds`, `held` or `idle`, or nothing for all of \
+                  these; `build`; or `draw`"
             .into()),
     }
 }

@@ -3,6 +3,7 @@
 use std::{process::Command, str::FromStr};
 
 use crate::{
+    building,
     figures::{Figure, Figures},
     process::{Server, Worker, itself, script, take_turns},
     subject::{Failure, WIRES, speaks},
@@ -221,4 +222,9 @@ pub fn idle() -> Result<(), Failure> {
         Some(Figure::new("idle", wire, "harness", &[("bytes", bytes.parse().ok()?)]))
     });
     keep("idle", figures.collect())
+}
+
+/// What is built before the first run.
+pub fn build(release: bool) -> Result<(), Failure> {
+    keep("build", building::measure(release)?)
 }
