@@ -3,7 +3,7 @@ use genai::chat::{ChatMessage, ChatRequest};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::default();
+    let client = Client::new()?;
     let request = ChatRequest::new(vec![
         ChatMessage::system("Be brief."),
         ChatMessage::user("Hello, what is 17.5 + 4?"),

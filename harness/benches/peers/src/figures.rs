@@ -68,7 +68,7 @@ impl Figures {
         for Figure { section, group, subject, values } in &self.0 {
             let _ = write!(out, "{section}\t{group}\t{subject}");
             for (name, value) in values {
-                let _ = write!(out, "\t{name}={value}");
+                let _ = write!(out, "\t{name}={}", (value * 1e3).round() / 1e3);
             }
             out.push('\n');
         }

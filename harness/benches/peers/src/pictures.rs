@@ -31,7 +31,11 @@ const WIDTH: f64 = 430.0;
 
 /// Bars, one for each subject, the groups one below the other on one scale.
 fn picture(title: &str, groups: &[(&str, Vec<&Figure>)], name: &str, best: &str) -> String {
-    let shown = |row: &&&Figure| !matches!(row.subject.as_str(), "split" | "shortcut" | "tcp read");
+    // Steps below the floor are in the tables; scripts would make all other bars invisible.
+    let shown = |row: &&&Figure| {
+        !matches!(row.subject.as_str(), "split" | "shortcut" | "tcp read")
+            && !row.subject.ends_with(')')
+    };
     let values = groups.iter().flat_map(|(_, rows)| rows.iter().filter(shown));
     let most = values.filter_map(|row| row.value(name)).fold(f64::MIN_POSITIVE, f64::max);
     let mut body = String::new();
@@ -50,14 +54,12 @@ fn picture(title: &str, groups: &[(&str, Vec<&Figure>)], name: &str, best: &str)
         for row in rows.iter().filter(shown) {
             let Some(value) = row.value(name) else { continue };
             let width = (value / most * WIDTH).max(1.5);
-            let colour = match row.subject.as_str() {
-                subject if subject == best => "#d9480f",
-                "floor" | "http read" | "flat struct" => "#3b82a8",
-                _ => "#8a94a0",
-            };
-            let ratio = match ours {
-                Some(ours) if row.subject != best => format!("  (x {:.1})", value / ours),
-                _ => String::new(),
+            let (colour, ratio) = match (row.subject.as_str(), ours) {
+                (subject, _) if subject == best => ("#d9480f", String::new()),
+                ("floor" | "http read" | "flat struct", _) | (_, None) => {
+                    ("#3b82a8", String::new())
+                }
+                (_, Some(ours)) => ("#8a94a0", format!(", \u{d7} {:.1}", value / ours)),
             };
             let digits = if most < 100.0 { 2 } else { 0 };
             let _ = writeln!(

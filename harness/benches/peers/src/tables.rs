@@ -3,79 +3,82 @@
 use std::{fmt::Write as _, fs, path::Path};
 
 use crate::{
-    figures::{Figure, Figures, value},
+    figures::{Figures, value},
     pictures,
     subject::Failure,
 };
 
-/// Tables of one section, with the ratios that count.
+/// How the tables of a section are headed, and beside which value stands the ratio to whom.
+fn layout(section: &str, group: &str) -> (String, &'static [(&'static str, &'static str)]) {
+    const CPU: &str = "CPU ms";
+    const MEMORY: &str = "peak RSS MiB";
+    match (section, group) {
+        ("streams", wire) => {
+            (format!("2,000 text deltas on the wire `{wire}`"), &[(CPU, "floor"), (CPU, "harness")])
+        }
+        ("requests", "100") => {
+            ("A turn after 100 messages, 1 MB".to_owned(), &[(CPU, "ready bytes")])
+        }
+        ("requests", messages) => {
+            (format!("A turn after {messages} messages, 10 MB"), &[(CPU, "ready bytes")])
+        }
+        ("herds", wire) => (
+            format!("1,000 streams of 200 deltas, 5 ms apart, on the wire `{wire}`"),
+            &[(CPU, "floor"), (MEMORY, "floor")],
+        ),
+        ("held", wire) => (
+            format!("10,000 streams open at once on the wire `{wire}`"),
+            &[(CPU, "floor"), (MEMORY, "floor")],
+        ),
+        ("build", _) => (
+            "A program that asks once".to_owned(),
+            &[("debug CPU s", "harness"), ("incremental CPU s", "harness")],
+        ),
+        (_, wire) => (format!("A chat that waits, on the wire `{wire}`"), &[]),
+    }
+}
+
+/// The tables of one section, with the ratios that count.
 fn tables(figures: &Figures, section: &str) -> String {
-    let (title, bases): (fn(&str) -> String, &[(&str, &str)]) = match section {
-        "streams" => (
-            |wire| format!("2,000 text deltas on the wire `{wire}`"),
-            &[("floor", "CPU ms"), ("harness", "CPU ms")],
-        ),
-        "requests" => (
-            |messages| match messages {
-                "100" => "A turn after 100 messages, 1 MB".to_owned(),
-                _ => format!("A turn after {messages} messages, 10 MB"),
-            },
-            &[("ready bytes", "CPU ms")],
-        ),
-        "herds" => (
-            |wire| format!("1,000 streams of 200 deltas, 5 ms apart, on the wire `{wire}`"),
-            &[("floor", "CPU ms"), ("floor", "peak RSS MiB")],
-        ),
-        "held" => (
-            |wire| format!("10,000 streams open at once on the wire `{wire}`"),
-            &[("floor", "CPU ms"), ("floor", "peak RSS MiB")],
-        ),
-        "build" => (
-            |_| "A program that asks once".to_owned(),
-            &[("harness", "debug CPU s"), ("harness", "incremental CPU s")],
-        ),
-        _ => (|wire| format!("A chat that waits, on the wire `{wire}`"), &[]),
-    };
     let mut out = String::new();
     for (group, rows) in figures.groups(section) {
         let Some(first) = rows.first() else { continue };
-        let _ = write!(out, "\n{}\n\n| |", title(group));
+        let (title, ratios) = layout(section, group);
+        let _ = write!(out, "\n{title}\n\n| |");
+        let mut columns = 1;
         for (name, _) in &first.values {
             let _ = write!(out, " {name} |");
+            columns += 1;
+            for (_, base) in ratios.iter().filter(|(of, _)| of == name) {
+                let _ = write!(out, " \u{d7} {base} |");
+                columns += 1;
+            }
         }
-        for (base, name) in bases {
-            let what = if bases.len() > 1 && same_base(bases) { name } else { "" };
-            let _ = write!(out, " x {base}{}{what} |", if what.is_empty() { "" } else { ", " });
-        }
-        let columns = 1 + first.values.len() + bases.len();
-        let _ = writeln!(out, "\n|{}", "---|".repeat(columns));
+        let _ = write!(out, "\n|{}\n", "---|".repeat(columns));
         for row in &rows {
-            let _ = writeln!(out, "| {} |{}{} |", row.subject, own(row), ratios(row, &rows, bases));
+            match row.subject.starts_with("harness") {
+                true => out.push_str(&format!("| **{}** |", row.subject)),
+                false => out.push_str(&format!("| {} |", row.subject)),
+            }
+            for (name, own) in &row.values {
+                let _ = write!(out, " {} |", number(*own));
+                for (_, base) in ratios.iter().filter(|(of, _)| of == name) {
+                    match value(&rows, base, name) {
+                        Some(base) => out.push_str(&format!(" {:.2} |", own / base)),
+                        None => out.push_str(" |"),
+                    }
+                }
+            }
+            out.push('\n');
         }
     }
     out
 }
 
-fn same_base(bases: &[(&str, &str)]) -> bool {
-    bases.windows(2).all(|pair| matches!(pair, [one, other] if one.0 == other.0))
-        || bases.iter().any(|(_, name)| *name != "CPU ms")
-}
-
-fn own(row: &Figure) -> String {
-    row.values.iter().map(|(_, value)| format!(" {} |", number(*value))).collect()
-}
-
-fn ratios(row: &Figure, rows: &[&Figure], bases: &[(&str, &str)]) -> String {
-    let ratios = bases.iter().map(|(base, name)| {
-        let ratio = row.value(name)? / value(rows, base, name)?;
-        Some(format!(" {ratio:.2}"))
-    });
-    ratios.map(|ratio| ratio.unwrap_or_else(|| " –".to_owned())).collect::<Vec<_>>().join(" |")
-}
-
 /// As many digits as say something.
 fn number(value: f64) -> String {
     match value {
+        value if value.is_nan() => String::new(),
         value if value.fract() == 0.0 || value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
         value => format!("{value:.2}"),
