@@ -1,6 +1,6 @@
 //! What must never be written down, and what stands in its place.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 
@@ -60,15 +60,16 @@ const TOKEN: &str = "eyJ";
 /// What the user wrote in plain words before a tool was given it is not known to be secret.
 #[derive(Clone, Debug)]
 pub struct Secrets {
-    names: HashSet<String>,
-    marked: HashSet<(String, String)>,
+    // Shared with every run, which only adds to what it has seen.
+    names: Arc<HashSet<String>>,
+    marked: Arc<HashSet<(String, String)>>,
     seen: Vec<String>,
 }
 
 impl Default for Secrets {
     fn default() -> Self {
-        let names = NAMES.iter().map(|name| (*name).to_owned()).collect();
-        Self { names, marked: HashSet::new(), seen: Vec::new() }
+        let names: HashSet<_> = NAMES.iter().map(|name| (*name).to_owned()).collect();
+        Self { names: Arc::new(names), marked: Arc::default(), seen: Vec::new() }
     }
 }
 
@@ -76,21 +77,22 @@ impl Secrets {
     /// Replaces the list of names. A name stands for all that end with it as a word.
     #[must_use]
     pub fn names(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        self.names = names.into_iter().map(|name| words(name.as_ref()).concat()).collect();
+        let names = names.into_iter().map(|name| words(name.as_ref()).concat());
+        self.names = Arc::new(names.collect());
         self
     }
 
     /// Adds a name to the list.
     #[must_use]
     pub fn name(mut self, name: impl AsRef<str>) -> Self {
-        self.names.insert(words(name.as_ref()).concat());
+        Arc::make_mut(&mut self.names).insert(words(name.as_ref()).concat());
         self
     }
 
     /// Marks a field of the arguments and results of one tool, at whatever depth it stands.
     #[must_use]
     pub fn field(mut self, tool: impl Into<String>, field: impl Into<String>) -> Self {
-        self.marked.insert((tool.into(), field.into()));
+        Arc::make_mut(&mut self.marked).insert((tool.into(), field.into()));
         self
     }
 
