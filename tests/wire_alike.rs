@@ -122,6 +122,11 @@ fn what_is_compared_reads_as_what_is_parsed() {
         same(body.as_bytes(), "as it is");
         same(body.replace('\n', "\r\n").as_bytes(), "with both line ends");
         same(body.replace('\n', "\r").as_bytes(), "with carriage returns");
+        let spaces = |(at, line): (usize, &str)| match line.strip_suffix('}') {
+            Some(event) => format!("{event}{}}}\n", " ".repeat(at * 7 % 16)),
+            None => format!("{line}\n"),
+        };
+        same(body.lines().enumerate().map(spaces).collect::<String>().as_bytes(), "padded");
         same(body.replace("\n\n", "\n\n: still here\n\n").as_bytes(), "with comments");
         same(body.replace("\n\n", "\n\n\n").as_bytes(), "with a blank line more");
         same(body.replace("\n\n", "\nid: 7\n\n").as_bytes(), "with a number behind");

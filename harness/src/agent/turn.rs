@@ -2,11 +2,12 @@
 
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
+use futures_core::Stream as _;
 use futures_util::{StreamExt as _, stream};
 
 use super::{
     Event,
-    calls::AT_ONCE,
+    calls::{AT_ONCE, Report},
     early::begin,
     halt::{Told, warning_event},
     run::{Run, tell},
@@ -22,6 +23,13 @@ use crate::{
 /// So many events are taken one after the other, when they are there, before the program, the
 /// clock and the tools are heard again.
 const IN_A_ROW: u32 = 64;
+
+/// What happens next while an answer is heard.
+enum Next {
+    Said(Option<Result<StreamEvent, Error>>),
+    Told(Told),
+    Reported(Report),
+}
 
 /// How the stream of an answer ended.
 enum Heard {
@@ -74,37 +82,44 @@ impl Run<'_> {
         let mut halted = pin!(halted);
         let mut in_a_row = 0;
         loop {
-            // What is here already is taken without asking all the others each time: that costs
-            // more than the event itself.
-            let here = match in_a_row {
-                1..IN_A_ROW if !program.is_cancelled() => {
-                    let next = poll_fn(|context| Poll::Ready(answering.poll_next_unpin(context)));
-                    scope.within(next).await
+            let others_first = in_a_row == 0 || program.is_cancelled();
+            let next = poll_fn(|context| {
+                // What is here already is taken without asking all the others each time: that
+                // costs more than the event itself.
+                if !others_first
+                    && let Poll::Ready(said) = scope.within(|| answering.poll_next_unpin(context))
+                {
+                    return Poll::Ready(Next::Said(said));
                 }
-                _ => Poll::Pending,
+                if let Poll::Ready(Some(told)) = halted.as_mut().poll_next(context) {
+                    return Poll::Ready(Next::Told(told));
+                }
+                if (early.len() > 0 || !reports.1.is_empty())
+                    && let Poll::Ready(Some(report)) = reports.1.poll_recv(context)
+                {
+                    return Poll::Ready(Next::Reported(report));
+                }
+                early.poll(context);
+                if others_first {
+                    return scope.within(|| answering.poll_next_unpin(context)).map(Next::Said);
+                }
+                Poll::Pending
+            });
+            let event = match next.await {
+                Next::Said(event) => event,
+                Next::Told(Told::Stop(cause)) => return Ok(Heard::Stop(cause)),
+                Next::Told(Told::Warn(warning)) => {
+                    chat.tracer.warning(&warning);
+                    tell(watch, warning_event(&warning));
+                    continue;
+                }
+                Next::Reported((call, message)) => {
+                    chat.tracer.progress(&call, &message);
+                    tell(watch, Event::ToolProgress { call: &call, message: &message });
+                    continue;
+                }
             };
-            in_a_row = if here.is_ready() { in_a_row + 1 } else { 1 };
-            let event = match here {
-                Poll::Ready(event) => event,
-                Poll::Pending => tokio::select! {
-                    biased;
-                    Some(told) = halted.next() => match told {
-                        Told::Stop(cause) => return Ok(Heard::Stop(cause)),
-                        Told::Warn(warning) => {
-                            chat.tracer.warning(&warning);
-                            tell(watch, warning_event(&warning));
-                            continue;
-                        }
-                    },
-                    Some((call, message)) = reports.1.recv() => {
-                        chat.tracer.progress(&call, &message);
-                        tell(watch, Event::ToolProgress { call: &call, message: &message });
-                        continue;
-                    }
-                    event = scope.within(answering.next()) => event,
-                    () = early.drive() => None,
-                },
-            };
+            in_a_row = (in_a_row + 1) % IN_A_ROW;
             let event = match event {
                 Some(Ok(event)) => event,
                 Some(Err(error)) => return Ok(Heard::Failed(error)),

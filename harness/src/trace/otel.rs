@@ -6,8 +6,7 @@
 
 use std::{
     collections::HashMap,
-    future::{Future, poll_fn},
-    pin::Pin,
+    future::Future,
     sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
@@ -406,14 +405,9 @@ impl Scope {
     /// Does it. The loop comes here for each piece of an answer, so there is nothing to do if
     /// nobody listens.
     #[inline]
-    pub(crate) fn within<F: Future + Unpin>(
-        &self,
-        mut work: F,
-    ) -> impl Future<Output = F::Output> + Unpin {
-        poll_fn(move |context| {
-            let _within = (!self.span.is_disabled()).then(|| self.span.enter());
-            Pin::new(&mut work).poll(context)
-        })
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _within = (!self.span.is_disabled()).then(|| self.span.enter());
+        work()
     }
 
     /// Runs a call to its end, which is the end of its span.

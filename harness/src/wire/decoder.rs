@@ -30,7 +30,7 @@ pub(crate) trait Dialect: Unpin {
     fn again(
         &mut self,
         delta: Self::Delta,
-        text: &str,
+        text: Cow<'_, str>,
         out: &mut Outlet,
     ) -> Option<Result<(), Error>>;
 
@@ -123,7 +123,7 @@ impl<D: Dialect> Decoder<D> {
         let Self { sse, dialect, out, known, heard, .. } = self;
         let (shape, delta) = known.shape.as_ref().filter(|_| sse.is_between())?;
         let alike = shape.read(bytes).filter(|alike| alike.length <= out.limits.event)?;
-        let result = dialect.again(*delta, &alike.text, out)?;
+        let result = dialect.again(*delta, alike.text, out)?;
         *heard += 1;
         known.served = true;
         *bytes = bytes.get(alike.length..).unwrap_or_default();
@@ -246,7 +246,9 @@ fn read<D: Dialect>(
         return Ok(None);
     }
     let mut places = Places::of(&data);
-    Ok(dialect.delta(&data, &mut places).map(|delta| (delta, places)))
+    let delta = dialect.delta(&data, &mut places);
+    places.end(&data);
+    Ok(delta.map(|delta| (delta, places)))
 }
 
 /// One broken character costs that character, not the answer.
@@ -271,6 +273,11 @@ pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
         .because(err)
 }
 
+/// Words for an event: those that had to be made are not made twice.
+pub(crate) trait Words: AsRef<str> + Into<String> {}
+
+impl<T: AsRef<str> + Into<String>> Words for T {}
+
 /// Where a dialect puts the events; it counts what they hold.
 #[derive(Debug)]
 pub(crate) struct Outlet {
@@ -291,21 +298,21 @@ impl Outlet {
         self.events.push_back(StreamEvent::Started { id, model });
     }
 
-    pub(super) fn text(&mut self, block: u32, text: &str) -> Result<(), Error> {
-        if text.is_empty() {
+    pub(super) fn text(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
+        if text.as_ref().is_empty() {
             return Ok(());
         }
-        self.grow(text.len())?;
-        self.events.push_back(StreamEvent::TextDelta { block, text: text.to_owned() });
+        self.grow(text.as_ref().len())?;
+        self.events.push_back(StreamEvent::TextDelta { block, text: text.into() });
         Ok(())
     }
 
-    pub(super) fn reasoning(&mut self, block: u32, text: &str) -> Result<(), Error> {
-        if text.is_empty() {
+    pub(super) fn reasoning(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
+        if text.as_ref().is_empty() {
             return Ok(());
         }
-        self.grow(text.len())?;
-        self.events.push_back(StreamEvent::ReasoningDelta { block, text: text.to_owned() });
+        self.grow(text.as_ref().len())?;
+        self.events.push_back(StreamEvent::ReasoningDelta { block, text: text.into() });
         Ok(())
     }
 
@@ -317,12 +324,12 @@ impl Outlet {
         Ok(())
     }
 
-    pub(super) fn call_delta(&mut self, block: u32, json: &str) -> Result<(), Error> {
-        if json.is_empty() {
+    pub(super) fn call_delta(&mut self, block: u32, json: impl Words) -> Result<(), Error> {
+        if json.as_ref().is_empty() {
             return Ok(());
         }
-        self.count_arguments(block, json)?;
-        self.events.push_back(StreamEvent::ToolCallDelta { block, json: json.to_owned() });
+        self.count_arguments(block, json.as_ref())?;
+        self.events.push_back(StreamEvent::ToolCallDelta { block, json: json.into() });
         Ok(())
     }
 

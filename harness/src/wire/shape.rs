@@ -18,6 +18,8 @@ enum Place {
     Padding,
     /// A whole number that does not matter.
     Number,
+    /// Spaces outside of all texts: padding too.
+    Spaces,
 }
 
 /// The places of one event in which another one of its kind may differ. A wire fills it while it
@@ -53,6 +55,13 @@ impl Places {
             self.push(rest, 0..length, Place::Number)?;
         }
         Some(length)
+    }
+
+    /// The last place of an event: the spaces before its last brace.
+    pub(super) fn end(&mut self, event: &str) {
+        let Some(inside) = event.strip_suffix('}') else { return };
+        let (start, end) = (inside.trim_end_matches(' ').len(), inside.len());
+        self.places.push((start..end, Place::Spaces));
     }
 
     fn push(&mut self, rest: &str, at: Range<usize>, place: Place) -> Option<()> {
@@ -123,6 +132,7 @@ impl Shape {
             let length = match place {
                 Place::Number => number(rest)?,
                 Place::Padding => plain(rest)?,
+                Place::Spaces => rest.iter().position(|byte| *byte != b' ')?,
                 Place::Text => {
                     let length = inner(rest)?;
                     text = Some(at..at.checked_add(length)?);

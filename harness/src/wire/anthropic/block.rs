@@ -1,5 +1,7 @@
 //! One block of an answer while it arrives, and what is kept of it for the way back.
 
+use std::borrow::Cow;
+
 use super::{WIRE, decode::Delta};
 use crate::{
     error::Error,
@@ -119,7 +121,7 @@ impl OpenBlock {
     pub(super) fn more(
         &mut self,
         what: What,
-        text: &str,
+        text: Cow<'_, str>,
         out: &mut Outlet,
     ) -> Option<Result<(), Error>> {
         match (&mut self.kind, what) {
@@ -135,12 +137,12 @@ impl OpenBlock {
 
     pub(super) fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
         match (&mut self.kind, &*delta.kind) {
-            (Kind::Text { .. }, "text_delta") => out.text(self.number, &delta.text)?,
+            (Kind::Text { .. }, "text_delta") => out.text(self.number, &*delta.text)?,
             (Kind::Text { citations }, "citations_delta") => {
                 citations.extend(delta.citation.map(|citation| citation.get().to_owned()));
             }
             (Kind::Thinking { .. }, "thinking_delta") => {
-                out.reasoning(self.number, &delta.thinking)?;
+                out.reasoning(self.number, &*delta.thinking)?;
             }
             // It is set, not added to.
             (Kind::Thinking { signature }, "signature_delta") => {
@@ -148,7 +150,7 @@ impl OpenBlock {
             }
             (Kind::Call { deltas, .. }, "input_json_delta") => {
                 *deltas |= !delta.partial_json.is_empty();
-                out.call_delta(self.number, &delta.partial_json)?;
+                out.call_delta(self.number, &*delta.partial_json)?;
             }
             (Kind::Opaque { input, .. }, "input_json_delta") => {
                 input.push_str(&delta.partial_json);
@@ -188,7 +190,7 @@ impl OpenBlock {
             }
             Kind::Call { id: _, input, deltas, extra } => {
                 if !*deltas {
-                    out.call_delta(number, input)?;
+                    out.call_delta(number, &*input)?;
                 }
                 if let Some(extra) = extra.take() {
                     out.vendor(number, VendorPart::ToolCall, WIRE, extra)?;

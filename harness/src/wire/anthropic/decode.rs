@@ -1,6 +1,8 @@
 //! Makes events of the Messages stream. What each kind of block keeps for the way back is in
 //! `block`.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -200,7 +202,7 @@ impl Dialect for Answer {
     fn again(
         &mut self,
         More { index, what }: More,
-        text: &str,
+        text: Cow<'_, str>,
         out: &mut Outlet,
     ) -> Option<Result<(), Error>> {
         let block = self.blocks.iter_mut().rev().find(|block| block.is(index))?;

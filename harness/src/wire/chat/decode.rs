@@ -3,6 +3,8 @@
 
 use serde_json::value::RawValue;
 
+use std::borrow::Cow;
+
 use super::{
     ThinkTags,
     calls::Calls,
@@ -13,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind},
     provider::{Limits, StopReason, Usage},
     wire::{
-        decoder::{Decoder, Dialect, Outlet, not_understood},
+        decoder::{Decoder, Dialect, Outlet, Words, not_understood},
         fault, scan,
         shape::Places,
         tolerant::{Count, Members, Obj, text_of},
@@ -141,7 +143,12 @@ impl Dialect for Answer {
         said.filter(|_| self.started && index == "0" && object == CHUNK)
     }
 
-    fn again(&mut self, more: More, text: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
+    fn again(
+        &mut self,
+        more: More,
+        text: Cow<'_, str>,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>> {
         Some(match more {
             More::Words => self.words(text, out),
             More::Thought(field) => self.thought.push_field(field, text, out),
@@ -175,7 +182,7 @@ impl Answer {
 
     fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
         self.thought.push(delta, out)?;
-        self.words(&delta.content.text, out)?;
+        self.words(&*delta.content.text, out)?;
         for part in &delta.content.list {
             self.part(part, out)?;
         }
@@ -214,15 +221,15 @@ impl Answer {
         self.words(&text_of(members.get("text")), out)
     }
 
-    fn words(&mut self, text: &str, out: &mut Outlet) -> Result<(), Error> {
-        if text.is_empty() {
+    fn words(&mut self, text: impl Words, out: &mut Outlet) -> Result<(), Error> {
+        if text.as_ref().is_empty() {
             return Ok(());
         }
-        self.said = self.said.saturating_add(text.len());
+        self.said = self.said.saturating_add(text.as_ref().len());
         let thought = &mut self.thought;
         match &mut self.splitter {
             None => out.text(TEXT, text),
-            Some(splitter) => splitter.push(text, |thinking, text| match thinking {
+            Some(splitter) => splitter.push(text.as_ref(), |thinking, text| match thinking {
                 true => thought.push_text(text, out),
                 false => out.text(TEXT, text),
             }),

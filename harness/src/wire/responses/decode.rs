@@ -1,5 +1,7 @@
 //! Makes events of the Responses stream. What becomes of one item is in `item`.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -206,12 +208,16 @@ impl Dialect for Answer {
     fn again(
         &mut self,
         More { what, output, content, summary }: More,
-        text: &str,
+        text: Cow<'_, str>,
         out: &mut Outlet,
     ) -> Option<Result<(), Error>> {
         let item = self.items.iter_mut().rfind(|item| item.index == Some(output))?;
-        let told =
-            Told { delta: text, content_index: content, summary_index: summary, ..Told::default() };
+        let told = Told {
+            delta: &text,
+            content_index: content,
+            summary_index: summary,
+            ..Told::default()
+        };
         Some(item.told(what, told, out))
     }
 

@@ -251,7 +251,7 @@ impl Item {
                 if !std::mem::replace(started, true) {
                     let name = text_of(members.get("name"));
                     out.call_start(number, &call_id(members), &name)?;
-                    out.call_delta(number, sent)?;
+                    out.call_delta(number, &*sent)?;
                 }
                 rest_of(number, &arguments(members.get("arguments")), sent, out)?;
                 let known = |name: &str| {
