@@ -10,7 +10,8 @@ use std::{
 };
 
 use harness::{
-    Agent, CallOutcome, Event, Outcome, Stopped, StreamEvent, Tool, ToolContent, ToolError, Usage,
+    Agent, CallOutcome, Event, Outcome, StopReason, Stopped, StreamEvent, Tool, ToolContent,
+    ToolError, Usage,
     agent::{AgentBuilder, Machine},
     journal::{Entry, InterruptCause, Limit, MemoryJournal},
     policy::{Approval, ApprovalQuestion, Budget, Guard, Guardrails, Price, Prices},
@@ -127,6 +128,29 @@ async fn tokens() {
         // The third answer passed the limit: its call does not run, for nobody could read it.
         assert_eq!(stopped.turns(), 3);
         assert_eq!(log.lines().len() - before, 2 * (5 + 2));
+    }
+}
+
+/// A vendor may pause an answer, which then goes on in the next turn: no call stands between.
+#[tokio::test]
+async fn tokens_are_looked_at_before_each_turn_too() {
+    let rails = [Guardrails::none().input_tokens(100), Guardrails::none().output_tokens(20)];
+    for rails in rails {
+        let builder = || {
+            let pauses = || reply().text("So,").tokens(50, 10).stop(StopReason::Paused);
+            let last = || reply().text("Done.").tokens(1, 1);
+            Agent::builder(ScriptedProvider::new([pauses(), pauses(), last()]))
+        };
+        assert_eq!(
+            build(builder(), Guardrails::none()).run("Go.").await.map(|r| r.turns()).ok(),
+            Some(3)
+        );
+        let stopped = build(builder(), rails).run("Go.").await.expect_err("all of it is used");
+        assert!(matches!(
+            stopped.outcome(),
+            Outcome::Limit(Limit::InputTokens | Limit::OutputTokens)
+        ));
+        assert_eq!(stopped.turns(), 2);
     }
 }
 
@@ -335,6 +359,13 @@ async fn two_calls_in_turn_are_a_loop_too() {
         let swings = |turn: usize| reply().call(["look", "see"][turn % 2], json!({}));
         let same = |name| says(name, READ, |_, _| Ok("nothing".into()));
         Agent::builder(stubborn(8, swings)).tools([same("look"), same("see")])
+    };
+    let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
+    assert_eq!(stopped.turns(), 6);
+    // So are two calls of one tool, which are two things though it says the same to both.
+    let builder = || {
+        let swings = |turn: usize| reply().call("look", json!({"at": turn % 2}));
+        Agent::builder(stubborn(8, swings)).tools([says("look", READ, |_, _| Ok("nothing".into()))])
     };
     let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
     assert_eq!(stopped.turns(), 6);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use harness::{
-    Agent, Error, ErrorKind, Outcome, Tool, ToolContent,
+    Agent, Error, ErrorKind, Outcome, Permissions, StreamEvent, Tool, ToolContent,
     policy::Guardrails,
     provider::ContextTokens,
     testing::{ScriptedProvider, outline, reply},
@@ -214,6 +214,105 @@ async fn what_is_secret_is_nowhere() {
     assert!(paper.text().contains("ann"), "what is not secret is there");
 }
 
+/// A tool that says how far it has come, in these words.
+fn reports(name: &'static str, words: String) -> Tool {
+    let schema = json!({"type": "object"});
+    Tool::new(name, "Reports.", schema, READ, move |context, _| {
+        context.progress().report(words.clone());
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            Ok("done".into())
+        })
+    })
+}
+
+#[tokio::test]
+async fn what_is_secret_is_in_no_kind_of_event() {
+    let key = "sk-ant-api03-abcdefghijkl";
+    let told = |words: &str| format!("{words} {key}");
+    let paper = Paper::default();
+    let model = ScriptedProvider::new([
+        reply()
+            .event(StreamEvent::Retrying {
+                attempt: 1,
+                of: 5,
+                wait: Duration::from_millis(250),
+                cause: told("retrying"),
+            })
+            .event(StreamEvent::FallingBack {
+                from: "one".into(),
+                to: "other".into(),
+                cause: told("down"),
+            })
+            .text(told("I say"))
+            .event(StreamEvent::Discarded { cause: told("again") })
+            .text(told("I say"))
+            .call("look", json!({}))
+            .call("pay", json!({})),
+        reply()
+            .text(told("I still say"))
+            .call("look", json!({"password": "hunter2-hunter2"}))
+            .cut(),
+    ]);
+    let pay = slow("pay", READ, 0, json!("paid"));
+    let agent = Agent::builder(model)
+        .tools([reports("look", told("half way")), pay])
+        .permissions(Permissions::default().deny("pay", told("not with")))
+        .trace(Trace::default().to_writer(paper.clone()))
+        .build()
+        .expect("an agent");
+    let stopped = agent.run(told("Use")).await.expect_err("it broke off");
+
+    let events = stopped.trace().events();
+    let kinds = names(events);
+    for kind in [
+        "run_started",
+        "retried",
+        "fell_back",
+        "discarded",
+        "call_progressed",
+        "model_replied",
+        "call_decided",
+        "call_finished",
+        "interrupted",
+    ] {
+        assert!(kinds.iter().any(|of| of == kind), "{kind} is in {kinds:?}");
+    }
+    let (kept, page) = (format!("{events:?}"), trace::page(events));
+    for text in [paper.text(), kept, stopped.trace().to_string(), page] {
+        assert!(!text.contains(key) && !text.contains("hunter2"), "{text}");
+    }
+    let hidden = paper.text().matches("[secret]").count();
+    assert_eq!(hidden, 10, "{}", paper.text());
+}
+
+/// What another process would find if this one were killed now.
+#[tokio::test]
+async fn while_a_run_goes_on_all_of_it_so_far_is_in_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("runs.jsonl");
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (kept, file) = (Arc::clone(&seen), path.clone());
+    let schema = json!({"type": "object"});
+    let look = Tool::new("look", "Looks.", schema, WRITE, move |_, _| {
+        let written = std::fs::read_to_string(&file).expect("a file");
+        assert!(written.ends_with('\n'), "{written}");
+        *kept.lock().expect("unpoisoned") = names(&trace::read(&written).expect("events"));
+        Box::pin(async { Ok("seen".into()) })
+    });
+    for _ in 0..2 {
+        let trace = Trace::default().to_file(&path).expect("a file");
+        let model = ScriptedProvider::new([reply().call("look", json!({})), reply().text("Done.")]);
+        let agent = Agent::builder(model).tools([look.clone()]).trace(trace).build();
+        agent.expect("an agent").run("Go.").await.expect("an answer");
+    }
+    let second = ["run_started", "turn_started", "answer_began", "model_replied", "call_decided"];
+    let seen = seen.lock().expect("unpoisoned").clone();
+    let (first, so_far) = seen.split_at(11);
+    assert_eq!(first.last().map(String::as_str), Some("run_ended"), "it is written to the end");
+    assert_eq!(so_far, [&second[..], &["call_started"]].concat());
+}
+
 #[tokio::test]
 async fn with_and_without_a_trace_the_same_happens() {
     let run = |trace: Trace| async move {
@@ -310,6 +409,47 @@ async fn a_recorded_run_is_a_test() {
     let events = trace::read(&first.3).expect("events");
     let again = record(ScriptedProvider::from_trace(&events)).await;
     assert_eq!((again.0, again.1, again.2), (first.0, first.1, first.2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_went_wrong_reads_like_it_happened() {
+    let wait = Duration::from_millis(250);
+    let said = || reply().text("I").begin_call("a", "look").arguments("{}").end_call();
+    let model = ScriptedProvider::new([
+        said()
+            .event(StreamEvent::Discarded { cause: "it broke off".into() })
+            .event(StreamEvent::Retrying { attempt: 1, of: 5, wait, cause: "overloaded".into() })
+            .event(StreamEvent::FallingBack {
+                from: "one".into(),
+                to: "other".into(),
+                cause: "still down".into(),
+            })
+            .call_with_id("b", "look", json!({"deep": true}))
+            .tokens(85, 1),
+        reply().text("Well,").call_with_id("c", "write", json!({})).cut(),
+    ]);
+    let tools = [reports("look", "half way".into()), slow("write", WRITE, 0, json!("written"))];
+    let agent = Agent::builder(model).tools(tools).guardrails(Guardrails::none().input_tokens(100));
+    let stopped = agent.build().expect("an agent").run("Go.").await.expect_err("it broke off");
+    let shown = stopped.trace().to_string();
+    assert_eq!(
+        shown,
+        r#"user -> "Go."
+  look(..) began early and was dropped
+the answer begins again: it broke off
+retrying in 250 ms (1 of 5): overloaded
+one is down, asking other: still down
+model -> look
+warning: 85 % of the limit of input tokens are used
+  .. half way
+  look({"deep":true})
+  -> done (0 µs)
+model -> "Well," write (cut off)
+failed: the answer ended before it was complete: the connection was closed in the middle
+  write({})
+  -> not started: This call was not started: the run failed first. Nothing of it has happened.
+"#
+    );
 }
 
 #[test]
