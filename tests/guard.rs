@@ -613,6 +613,38 @@ async fn what_is_left_can_be_asked_from_outside_and_by_a_tool() {
 }
 
 #[tokio::test]
+async fn what_is_left_of_the_cost_and_of_tokens_that_nobody_counts() {
+    let prices = Prices::none().with("*", Price::new(0.125, 0.0));
+    let rails = Guardrails::none().cost(1.0).input_tokens(12_000_000).prices(prices);
+    let left = |turns: usize, usage: Usage| {
+        let builder = Agent::builder(stubborn(turns, move |turn| look(turn).usage(usage)));
+        let agent = build(builder.tools([new_each_time()]), rails.clone());
+        async move {
+            let run = agent.run("Go.");
+            let budget = run.budget();
+            let before = (budget.left().cost, budget.left().input_tokens);
+            assert_eq!(before, (Some(1.0), Some(12_000_000)), "before anything is spent");
+            let _ = run.await;
+            (budget.left().cost, budget.left().input_tokens)
+        }
+    };
+    let told = |input| Usage { input: Some(input), output: Some(1), ..Usage::default() };
+    let (cost, tokens) = left(2, told(2_000_000)).await;
+    assert!(cost.is_some_and(|cost| (cost - 0.5).abs() < 1e-6), "{cost:?}");
+    assert_eq!(tokens, Some(7_999_999));
+    assert_eq!(
+        left(1, told(9_000_000)).await,
+        (Some(0.0), Some(3_000_000)),
+        "never less than none"
+    );
+    let untold = ScriptedProvider::new([reply().text("Done.")]);
+    let mut chat = build(Agent::builder(untold), rails.clone()).chat();
+    chat.send("Go.").await.expect("an answer");
+    let left = chat.budget().left();
+    assert_eq!((left.cost, left.input_tokens), (None, None), "nobody knows");
+}
+
+#[tokio::test]
 async fn every_run_begins_with_everything_still_to_spend() {
     let same = says("look", READ, |_, _| Ok("nothing".into()));
     let model = ScriptedProvider::answering(|request| {
