@@ -40,6 +40,7 @@ mod toolbox;
 mod trace;
 mod transcript;
 mod verdicts;
+mod wire_alike;
 mod wire_anthropic;
 mod wire_chat;
 mod wire_encode;

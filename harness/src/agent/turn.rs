@@ -1,8 +1,6 @@
 //! One answer of the model: asked for, shown as it arrives, written down.
 
-use std::pin::pin;
-
-use std::sync::Arc;
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use futures_util::{StreamExt as _, stream};
 
@@ -20,6 +18,10 @@ use crate::{
     policy::Verdict,
     provider::{Accumulator, ProviderResponse, Request, StreamEvent, cut_off},
 };
+
+/// So many events are taken one after the other, when they are there, before the program, the
+/// clock and the tools are heard again.
+const IN_A_ROW: u32 = 64;
 
 /// How the stream of an answer ended.
 enum Heard {
@@ -65,28 +67,43 @@ impl Run<'_> {
         let mut answering = agent.provider().stream(request);
         let mut began = false;
         let scope = chat.tracer.chat_scope();
+        let program = halt.program();
         // One wait for the whole answer: to begin it anew with each event costs more than all the
         // rest of the event.
         let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));
         let mut halted = pin!(halted);
+        let mut in_a_row = 0;
         loop {
-            let event = tokio::select! {
-                biased;
-                Some(told) = halted.next() => match told {
-                    Told::Stop(cause) => return Ok(Heard::Stop(cause)),
-                    Told::Warn(warning) => {
-                        chat.tracer.warning(&warning);
-                        tell(watch, warning_event(&warning));
+            // What is here already is taken without asking all the others each time: that costs
+            // more than the event itself.
+            let here = match in_a_row {
+                1..IN_A_ROW if !program.is_cancelled() => {
+                    let next = poll_fn(|context| Poll::Ready(answering.poll_next_unpin(context)));
+                    scope.within(next).await
+                }
+                _ => Poll::Pending,
+            };
+            in_a_row = if here.is_ready() { in_a_row + 1 } else { 1 };
+            let event = match here {
+                Poll::Ready(event) => event,
+                Poll::Pending => tokio::select! {
+                    biased;
+                    Some(told) = halted.next() => match told {
+                        Told::Stop(cause) => return Ok(Heard::Stop(cause)),
+                        Told::Warn(warning) => {
+                            chat.tracer.warning(&warning);
+                            tell(watch, warning_event(&warning));
+                            continue;
+                        }
+                    },
+                    Some((call, message)) = reports.1.recv() => {
+                        chat.tracer.progress(&call, &message);
+                        tell(watch, Event::ToolProgress { call: &call, message: &message });
                         continue;
                     }
+                    event = scope.within(answering.next()) => event,
+                    () = early.drive() => None,
                 },
-                Some((call, message)) = reports.1.recv() => {
-                    chat.tracer.progress(&call, &message);
-                    tell(watch, Event::ToolProgress { call: &call, message: &message });
-                    continue;
-                }
-                event = scope.within(answering.next()) => event,
-                () = early.drive() => None,
             };
             let event = match event {
                 Some(Ok(event)) => event,
@@ -176,6 +193,8 @@ impl Run<'_> {
                 let (transcript, stop) = (chat.machine.transcript(), over.token());
                 let context = contexts.make(transcript, &call, stop, &reports.0);
                 early.push(begin(&agent, &call, context, scope), call);
+                // It begins when it is polled, which is now.
+                in_a_row = 0;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    mem::take,
+    mem,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -58,9 +58,10 @@ impl Tracer {
         }
     }
 
-    /// What was traced of the run.
-    pub(crate) fn run(&self) -> RunTrace {
-        RunTrace(Arc::clone(&self.events))
+    /// Hands over what was traced of the run: a conversation that waits keeps no copy of what was
+    /// said.
+    pub(crate) fn run(&mut self) -> RunTrace {
+        RunTrace(mem::take(&mut self.events))
     }
 
     /// A run begins.
@@ -69,7 +70,7 @@ impl Tracer {
         if !self.is_read() {
             return;
         }
-        *self = Self { spans: take(&mut self.spans), ..Self::new(&self.trace) };
+        *self = Self { spans: mem::take(&mut self.spans), ..Self::new(&self.trace) };
         self.run = format!("run_{:016x}", fastrand::u64(..));
         let Cast { provider, model, tools, conversation } = cast;
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();

@@ -21,6 +21,15 @@ pub(super) struct OpenBlock {
     kind: Kind,
 }
 
+/// What a delta brings more of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Text,
+    Thinking,
+    /// Arguments of a call.
+    Input,
+}
+
 #[derive(Debug)]
 enum Kind {
     Text {
@@ -106,21 +115,22 @@ impl OpenBlock {
         index.0.is_none_or(|index| index == self.index)
     }
 
-    /// More words, if it is made of words.
-    pub(super) fn text(&mut self, text: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        matches!(self.kind, Kind::Text { .. }).then(|| out.text(self.number, text))
-    }
-
-    /// More thinking, if it is made of thinking.
-    pub(super) fn thinking(&mut self, text: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        matches!(self.kind, Kind::Thinking { .. }).then(|| out.reasoning(self.number, text))
-    }
-
-    /// More arguments, if it is a call that is ours to run.
-    pub(super) fn input(&mut self, json: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        let Kind::Call { deltas, .. } = &mut self.kind else { return None };
-        *deltas |= !json.is_empty();
-        Some(out.call_delta(self.number, json))
+    /// More of what it is made of; nothing, if it is made of something else.
+    pub(super) fn more(
+        &mut self,
+        what: What,
+        text: &str,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>> {
+        match (&mut self.kind, what) {
+            (Kind::Text { .. }, What::Text) => Some(out.text(self.number, text)),
+            (Kind::Thinking { .. }, What::Thinking) => Some(out.reasoning(self.number, text)),
+            (Kind::Call { deltas, .. }, What::Input) => {
+                *deltas |= !text.is_empty();
+                Some(out.call_delta(self.number, text))
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
