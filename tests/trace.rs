@@ -7,7 +7,9 @@ use std::{
 };
 
 use harness::{
-    Agent, Error, ErrorKind, Outcome, Permissions, StreamEvent, Tool, ToolContent,
+    Agent, Error, ErrorKind, Outcome, Permissions, Provider as _, StopReason, StreamEvent, Tool,
+    ToolContent,
+    journal::Limit,
     policy::Guardrails,
     provider::ContextTokens,
     testing::{ScriptedProvider, outline, reply},
@@ -143,6 +145,10 @@ async fn every_step_is_there_with_its_time() {
     let Happened::ModelReplied { context, usage, .. } = &events[9].what else { panic!("no reply") };
     assert_eq!((context.total(), context.measured, usage.output), (120, true, Some(2)));
     assert_eq!(*context, reply.context(), "the last request's");
+    let Happened::ModelReplied { response: Some(id), .. } = &events[9].what else {
+        panic!("no id")
+    };
+    assert!(id.starts_with("scripted_"), "{id}");
     assert!(context.tools > 0 && context.system > 0 && context.history > 0, "{context:?}");
     assert!(events.iter().all(|event| event.v == SCHEMA && event.run == events[0].run));
 }
@@ -173,16 +179,54 @@ async fn lines_are_written_one_by_one_and_read_back() {
     let broken = text.replacen("{", "", 1);
     let err = trace::read(&broken).expect_err("a line in the middle");
     assert!(err.to_string().contains("line 1 of the trace"), "{err}");
+    let err = trace::read(&text[..text.len() - 2]).map(|events| events.len());
+    assert_eq!(err.expect("it was cut off"), read.len() - 1);
+    let err = trace::read(&format!("{text}{{}}\n")).expect_err("it was not cut off");
+    assert!(err.to_string().contains("is no event"), "{err}");
     let newer = text.replacen("\"v\":1", "\"v\":2", 1);
     assert!(trace::read(&newer).expect_err("newer").to_string().contains("format 2"));
     let more = "{\"v\":1,\"run\":\"r\",\"at_us\":1,\"event\":\"sneezed\",\"loud\":true}\n";
     assert_eq!(trace::read(more).expect("it is let alone")[0].what, Happened::Unknown);
 }
 
+/// What keeps lines back is told not to, and what has failed once is let alone: a line that is
+/// missing in the middle would not be seen.
+#[tokio::test]
+async fn no_line_is_kept_back_and_none_is_missing_in_the_middle() {
+    struct FailsOnce(Paper, usize);
+    impl Write for FailsOnce {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1 += 1;
+            if self.1 == 3 { Err(io::Error::other("busy")) } else { self.0.write(bytes) }
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let run = |trace: Trace| {
+        let agent = Agent::builder(ScriptedProvider::new([reply().text("One.")])).trace(trace);
+        let agent = agent.build().expect("an agent");
+        async move { agent.run("Go.").await.expect("an answer").trace().events().len() }
+    };
+    let (paper, once) = (Paper::default(), Paper::default());
+    let kept = Trace::default().to_writer(io::BufWriter::with_capacity(1 << 20, paper.clone()));
+    let events = run(kept.clone()).await;
+    assert_eq!(trace::read(&paper.text()).expect("events").len(), events);
+    let failed = Trace::default().to_writer(FailsOnce(once.clone(), 0));
+    assert_eq!(run(failed.clone()).await, events);
+    assert_eq!(trace::read(&once.text()).expect("events").len(), 2);
+    assert_eq!(failed.problem().as_deref(), Some("busy"));
+}
+
 #[tokio::test]
 async fn what_is_secret_is_nowhere() {
-    let secrets =
-        ["hunter2-hunter2", "4111111111111111", "sk-ant-api03-abcdefghijkl", "tok_123456"];
+    let secrets = [
+        "hunter2-hunter2",
+        "4111111111111111",
+        "sk-ant-api03-abcdefghijkl",
+        "tok_123456",
+        "visa-5500",
+    ];
     let paper = Paper::default();
     let trace = Trace::default()
         .secrets(Secrets::default().field("login", "card"))
@@ -191,7 +235,9 @@ async fn what_is_secret_is_nowhere() {
         "user": "ann", "password": secrets[0], "card": 4_111_111_111_111_111_u64,
         "headers": {"X-Api-Key": secrets[2]},
     });
-    let session = json!({"ok": true, "session": {"access_token": secrets[3]}});
+    let session = json!({
+        "ok": true, "session": {"access_token": secrets[3]}, "card": secrets[4],
+    });
     let model = ScriptedProvider::new([
         reply().reasoning(format!("The password is {}.", secrets[0])).call("login", login.clone()),
         reply().text(format!("Your card is {} and {}.", secrets[1], secrets[3])),
@@ -452,6 +498,59 @@ failed: the answer ended before it was complete: the connection was closed in th
     );
 }
 
+#[tokio::test]
+async fn a_replay_has_the_same_names_ids_and_ends() {
+    let run = |model: ScriptedProvider| async move {
+        let tools = [slow("look", READ, 0, json!("seen"))];
+        let agent = Agent::builder(model.clone()).tools(tools);
+        let agent = agent.guardrails(Guardrails::none().turns(2)).build().expect("an agent");
+        let mut chat = agent.chat();
+        let mut ends = Vec::new();
+        let mut events = Vec::new();
+        for _ in 0..3 {
+            let ended = chat.send("Go.").await;
+            ends.push(
+                ended.as_ref().map_or_else(|stopped| stopped.outcome(), |_| Outcome::Answered),
+            );
+            let trace = ended.map_or_else(|s| s.trace().clone(), |reply| reply.trace().clone());
+            events.extend(trace.events().to_vec());
+        }
+        model.assert_finished();
+        let messages = chat.transcript().messages();
+        let calls = messages.iter().flat_map(|message| message.calls());
+        let calls: Vec<String> = calls.map(|call| call.id().to_owned()).collect();
+        (ends, calls, (model.name().to_owned(), model.model().to_owned()), events)
+    };
+    let call = |id: &str| reply().call_with_id(id, "look", json!({}));
+    let script = [
+        call("one"),
+        call("two"),
+        reply().text("So f").stop(StopReason::Truncated),
+        call("three"),
+        reply().text("Done."),
+    ];
+    let recorded = run(ScriptedProvider::new(script).with_name("vendor").with_model("m-1")).await;
+    let limit = Outcome::Limit(Limit::Turns);
+    assert_eq!(recorded.0, [limit, Outcome::Truncated, Outcome::Answered]);
+    let again = run(ScriptedProvider::from_trace(&recorded.3)).await;
+    assert_eq!((again.0, again.1, again.2), (recorded.0, recorded.1, recorded.2));
+}
+
+#[tokio::test]
+async fn pictures_and_limits_that_cannot_be_held_are_told() {
+    let draw = Tool::new("draw", "Draws.", json!({"type": "object"}), READ, |_, _| {
+        let picture = || ToolContent::Image { mime: "image/png".into(), data: vec![1] };
+        Box::pin(async move { Ok(vec!["Two.".into(), picture(), picture()].into()) })
+    });
+    let model = ScriptedProvider::new([reply().call("draw", json!({})), reply().text("Done.")]);
+    let agent = Agent::builder(model).tools([draw]).guardrails(Guardrails::none().input_tokens(9));
+    let reply = agent.build().expect("an agent").run("Go.").await.expect("an answer");
+    let kinds = names(reply.trace().events());
+    assert_eq!(kinds.iter().filter(|kind| *kind == "limit_unknown").count(), 1, "{kinds:?}");
+    let shown = reply.trace().to_string();
+    assert!(shown.contains("-> Two. and 2 pictures"), "{shown}");
+}
+
 #[test]
 fn a_page_shows_every_turn_and_call_and_no_markup_of_theirs() {
     let event = |at_us: u64, what: Value| {
@@ -485,7 +584,41 @@ fn a_page_shows_every_turn_and_call_and_no_markup_of_theirs() {
                                 "text": "seen", "ran_us": 250_000}),
         ),
     ];
+    // The same id again, in a turn and in a run of their own.
+    let second = [
+        event(
+            3_000_000,
+            json!({"event": "call_started", "call": "c", "tool": "hear", "arguments": "{}",
+                              "early": false}),
+        ),
+        event(
+            3_000_001,
+            json!({"event": "call_finished", "call": "c", "outcome": "succeeded",
+                              "text": "heard"}),
+        ),
+    ];
+    let shown = trace::pretty(&[&events[..], &second].concat());
+    assert!(shown.ends_with("  hear({})\n  -> heard\n"), "{shown}");
+    let mut other = [
+        event(0, json!({"event": "turn_started", "turn": 1})),
+        event(
+            0,
+            json!({"event": "retried", "attempt": 1, "of": 5, "wait_us": 500, "cause": "<b>"}),
+        ),
+        event(
+            1000,
+            json!({"event": "interrupted", "cause": {"by": "program"}, "text": "",
+                              "usage": {}}),
+        ),
+    ];
+    other.iter_mut().for_each(|event| event.run = "run_2".to_owned());
+    let both = trace::page(&[&events[..], &other].concat());
+    assert_eq!(both.matches("<section>").count(), 2);
+    assert!(both.contains("bar wait\" style=\"left:0.0000%;width:50.0000%\""), "{both}");
+    assert!(!both.contains("title=\"<b>"), "{both}");
+
     let page = trace::page(&events);
+    assert!(page.contains("<i style=\"width:39%\"></i><b>999 ms</b>"), "pale until a word: {page}");
     assert!(page.contains("model, turn 1") && page.contains(">look</div>"), "{page}");
     assert!(page.contains("bar early\" style=\"left:25.0000%;width:12.5000%\""), "{page}");
     assert!(!page.contains("<script") && !page.contains("<b>\""), "{page}");

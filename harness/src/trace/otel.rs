@@ -411,8 +411,8 @@ impl Scope {
         mut work: F,
     ) -> impl Future<Output = F::Output> + Unpin {
         poll_fn(move |context| {
-            let _within = (!self.span.is_disabled()).then(|| self.span.enter());
-            Pin::new(&mut work).poll(context)
+            let mut poll = || Pin::new(&mut work).poll(context);
+            if self.span.is_disabled() { poll() } else { self.span.in_scope(poll) }
         })
     }
 
