@@ -67,6 +67,7 @@ impl Run<'_> {
         let mut answering = agent.provider().stream(request);
         let mut began = false;
         let scope = chat.tracer.chat_scope();
+        let listened = chat.tracer.wants_chunks();
         let program = halt.program();
         // One wait for the whole answer: to begin it anew with each event costs more than all the
         // rest of the event.
@@ -79,7 +80,7 @@ impl Run<'_> {
             let here = match in_a_row {
                 1..IN_A_ROW if !program.is_cancelled() => {
                     let next = poll_fn(|context| Poll::Ready(answering.poll_next_unpin(context)));
-                    scope.within(next).await
+                    if listened { scope.within(next).await } else { next.await }
                 }
                 _ => Poll::Pending,
             };
@@ -116,7 +117,7 @@ impl Run<'_> {
                     | StreamEvent::FallingBack { .. }
                     | StreamEvent::AnsweredBy { .. }
             );
-            if is_word {
+            if listened && is_word {
                 chat.tracer.chunk();
             }
             if is_word && !began {
