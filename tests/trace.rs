@@ -498,12 +498,15 @@ failed: the answer ended before it was complete: the connection was closed in th
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_replay_has_the_same_names_ids_and_ends() {
     let run = |model: ScriptedProvider| async move {
         let tools = [slow("look", READ, 0, json!("seen"))];
         let agent = Agent::builder(model.clone()).tools(tools);
-        let agent = agent.guardrails(Guardrails::none().turns(2)).build().expect("an agent");
+        let agent = agent
+            .guardrails(Guardrails::none().turns(2).time(Duration::from_secs(60)))
+            .build()
+            .expect("an agent");
         let mut chat = agent.chat();
         let mut ends = Vec::new();
         let mut events = Vec::new();
