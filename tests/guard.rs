@@ -10,7 +10,8 @@ use std::{
 };
 
 use harness::{
-    Agent, CallOutcome, Event, Outcome, Stopped, StreamEvent, Tool, ToolContent, ToolError, Usage,
+    Agent, CallOutcome, Event, Outcome, StopReason, Stopped, StreamEvent, Tool, ToolContent,
+    ToolError, Usage,
     agent::{AgentBuilder, Machine},
     journal::{Entry, InterruptCause, Limit, MemoryJournal},
     policy::{Approval, ApprovalQuestion, Budget, Guard, Guardrails, Price, Prices},
@@ -127,6 +128,29 @@ async fn tokens() {
         // The third answer passed the limit: its call does not run, for nobody could read it.
         assert_eq!(stopped.turns(), 3);
         assert_eq!(log.lines().len() - before, 2 * (5 + 2));
+    }
+}
+
+/// A vendor may pause an answer, which then goes on in the next turn: no call stands between.
+#[tokio::test]
+async fn tokens_are_looked_at_before_each_turn_too() {
+    let rails = [Guardrails::none().input_tokens(100), Guardrails::none().output_tokens(20)];
+    for rails in rails {
+        let builder = || {
+            let pauses = || reply().text("So,").tokens(50, 10).stop(StopReason::Paused);
+            let last = || reply().text("Done.").tokens(1, 1);
+            Agent::builder(ScriptedProvider::new([pauses(), pauses(), last()]))
+        };
+        assert_eq!(
+            build(builder(), Guardrails::none()).run("Go.").await.map(|r| r.turns()).ok(),
+            Some(3)
+        );
+        let stopped = build(builder(), rails).run("Go.").await.expect_err("all of it is used");
+        assert!(matches!(
+            stopped.outcome(),
+            Outcome::Limit(Limit::InputTokens | Limit::OutputTokens)
+        ));
+        assert_eq!(stopped.turns(), 2);
     }
 }
 
@@ -335,6 +359,13 @@ async fn two_calls_in_turn_are_a_loop_too() {
         let swings = |turn: usize| reply().call(["look", "see"][turn % 2], json!({}));
         let same = |name| says(name, READ, |_, _| Ok("nothing".into()));
         Agent::builder(stubborn(8, swings)).tools([same("look"), same("see")])
+    };
+    let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
+    assert_eq!(stopped.turns(), 6);
+    // So are two calls of one tool, which are two things though it says the same to both.
+    let builder = || {
+        let swings = |turn: usize| reply().call("look", json!({"at": turn % 2}));
+        Agent::builder(stubborn(8, swings)).tools([says("look", READ, |_, _| Ok("nothing".into()))])
     };
     let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
     assert_eq!(stopped.turns(), 6);
@@ -579,6 +610,38 @@ async fn what_is_left_can_be_asked_from_outside_and_by_a_tool() {
     assert_eq!(left.time, Some(Duration::from_secs(8)));
     assert_eq!(left.to_string(), "4 turns, 8 tool calls, 70 input tokens, 8s");
     assert_eq!((budget.left().turns, budget.spent().tool_calls), (Some(3), 1));
+}
+
+#[tokio::test]
+async fn what_is_left_of_the_cost_and_of_tokens_that_nobody_counts() {
+    let prices = Prices::none().with("*", Price::new(0.125, 0.0));
+    let rails = Guardrails::none().cost(1.0).input_tokens(12_000_000).prices(prices);
+    let left = |turns: usize, usage: Usage| {
+        let builder = Agent::builder(stubborn(turns, move |turn| look(turn).usage(usage)));
+        let agent = build(builder.tools([new_each_time()]), rails.clone());
+        async move {
+            let run = agent.run("Go.");
+            let budget = run.budget();
+            let before = (budget.left().cost, budget.left().input_tokens);
+            assert_eq!(before, (Some(1.0), Some(12_000_000)), "before anything is spent");
+            let _ = run.await;
+            (budget.left().cost, budget.left().input_tokens)
+        }
+    };
+    let told = |input| Usage { input: Some(input), output: Some(1), ..Usage::default() };
+    let (cost, tokens) = left(2, told(2_000_000)).await;
+    assert!(cost.is_some_and(|cost| (cost - 0.5).abs() < 1e-6), "{cost:?}");
+    assert_eq!(tokens, Some(7_999_999));
+    assert_eq!(
+        left(1, told(9_000_000)).await,
+        (Some(0.0), Some(3_000_000)),
+        "never less than none"
+    );
+    let untold = ScriptedProvider::new([reply().text("Done.")]);
+    let mut chat = build(Agent::builder(untold), rails.clone()).chat();
+    chat.send("Go.").await.expect("an answer");
+    let left = chat.budget().left();
+    assert_eq!((left.cost, left.input_tokens), (None, None), "nobody knows");
 }
 
 #[tokio::test]

@@ -75,6 +75,7 @@ impl Run<'_> {
         let mut answering = agent.provider().stream(request);
         let mut began = false;
         let scope = chat.tracer.chat_scope();
+        let listened = chat.tracer.wants_chunks();
         let program = halt.program();
         // One wait for the whole answer: to begin it anew with each event costs more than all the
         // rest of the event.
@@ -86,9 +87,7 @@ impl Run<'_> {
             let next = poll_fn(|context| {
                 // What is here already is taken without asking all the others each time: that
                 // costs more than the event itself.
-                if !others_first
-                    && let Poll::Ready(said) = scope.within(|| answering.poll_next_unpin(context))
-                {
+                if !others_first && let Poll::Ready(said) = hear(context) {
                     return Poll::Ready(Next::Said(said));
                 }
                 if let Poll::Ready(Some(told)) = halted.as_mut().poll_next(context) {
@@ -131,7 +130,7 @@ impl Run<'_> {
                     | StreamEvent::FallingBack { .. }
                     | StreamEvent::AnsweredBy { .. }
             );
-            if is_word {
+            if listened && is_word {
                 chat.tracer.chunk();
             }
             if is_word && !began {

@@ -336,6 +336,9 @@ mod tests {
         let mut secrets = Secrets::default();
         secrets.hide(r#"{"password":"correct horse"}"#, None);
         assert_eq!(secrets.hide("It is correct horse.", None), "It is [secret].");
+        // One that holds another one leaves nothing behind.
+        secrets.hide(r#"{"password":"a correct horse"}"#, None);
+        assert_eq!(secrets.hide("It is a correct horse.", None), "It is [secret].");
         assert_eq!(secrets.hide("horse", None), "horse");
     }
 

@@ -96,6 +96,11 @@ impl Tracer {
         self.write(Happened::AnswerBegan { turn: self.turn });
     }
 
+    /// Whether anybody wants to know of the pieces of an answer.
+    pub(crate) fn wants_chunks(&self) -> bool {
+        self.spans.listens()
+    }
+
     /// A piece of the answer came.
     #[inline]
     pub(crate) fn chunk(&mut self) {

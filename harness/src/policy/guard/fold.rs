@@ -181,12 +181,12 @@ impl Guard {
 
     /// Whether a call may start before the answer is complete that asks for it and, so far, for
     /// this many: if there is room for 16 more, and for twice as many as any answer of the
-    /// conversation has asked for.
+    /// conversation has asked for. What else forbids calls was asked before that answer.
     pub fn may_start_early(&self, so_far: usize) -> bool {
         let so_far = u32::try_from(so_far).unwrap_or(u32::MAX);
         let expected = so_far.saturating_add(EARLY).max(self.most.saturating_mul(2));
         let needed = self.spent.tool_calls.saturating_add(expected);
-        self.overspent().is_none() && self.rails.tool_calls.is_none_or(|limit| needed <= limit)
+        self.rails.tool_calls.is_none_or(|limit| needed <= limit)
     }
 
     /// A call that started early was not wanted in the end. It has run, so it counts, though it is
@@ -199,9 +199,6 @@ impl Guard {
     /// The result as the model shall read it: with a warning if it was heard too often.
     pub fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
         let Some(limit) = self.rails.repetitions else { return result };
-        if self.rails.polling.contains(call.name()) {
-            return result;
-        }
         let turns = self.repeats.turns_with(call, &result);
         if turns >= 2 && turns.saturating_add(1) == limit { with_note(&result) } else { result }
     }
