@@ -101,7 +101,7 @@ impl Program {
         let mut packages: Vec<_> = tree
             .lines()
             .map(|line| line.trim_end_matches(" (*)"))
-            .filter(|l| !l.is_empty())
+            .filter(|line| !line.is_empty() && !line.starts_with("hello v"))
             .collect();
         packages.sort_unstable();
         packages.dedup();
