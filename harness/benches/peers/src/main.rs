@@ -17,6 +17,7 @@ mod rendered;
 mod sections;
 mod server;
 mod subject;
+mod summary;
 mod tables;
 
 use std::alloc::System;

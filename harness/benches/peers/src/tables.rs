@@ -6,6 +6,7 @@ use crate::{
     figures::{Figures, value},
     pictures,
     subject::Failure,
+    summary,
 };
 
 /// How the tables of a section are headed, and beside which value stands the ratio to whom.
@@ -76,7 +77,7 @@ fn tables(figures: &Figures, section: &str) -> String {
 }
 
 /// As many digits as say something.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value {
         value if value.is_nan() => String::new(),
         value if value.fract() == 0.0 || value >= 100.0 => format!("{value:.0}"),
@@ -97,6 +98,9 @@ pub fn draw(figures: &Figures) -> Result<(), Failure> {
         readme = between(&readme, section, &tables(figures, section));
     }
     fs::write(here.join("README.md"), readme)?;
+    let library = here.join("../../../README.md");
+    let readme = fs::read_to_string(&library)?;
+    fs::write(&library, between(&readme, "speed", &summary::table(figures)))?;
     let folder = here.join("pictures");
     fs::create_dir_all(&folder)?;
     for (name, picture) in pictures::all(figures) {

@@ -73,9 +73,9 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Holds these limits.
-    pub fn new(rails: Guardrails) -> Self {
-        let rails = Arc::new(rails);
+    /// Holds these limits, which may be shared.
+    pub fn new(rails: impl Into<Arc<Guardrails>>) -> Self {
+        let rails = rails.into();
         Self {
             spent: Spent::NOTHING,
             calls: HashMap::new(),
