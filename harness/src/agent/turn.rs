@@ -87,7 +87,9 @@ impl Run<'_> {
             let next = poll_fn(|context| {
                 // What is here already is taken without asking all the others each time: that
                 // costs more than the event itself.
-                if !others_first && let Poll::Ready(said) = hear(context) {
+                if !others_first
+                    && let Poll::Ready(said) = scope.within(|| answering.poll_next_unpin(context))
+                {
                     return Poll::Ready(Next::Said(said));
                 }
                 if let Poll::Ready(Some(told)) = halted.as_mut().poll_next(context) {
