@@ -14,6 +14,7 @@ pub(crate) struct Decoded {
     pub(crate) events: Vec<StreamEvent>,
     pub(crate) end: Result<(), Error>,
     /// How many records said something.
+    #[expect(dead_code, reason = "it is compared in print")]
     pub(crate) heard: u64,
 }
 

@@ -4,11 +4,12 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use futures_core::Stream as _;
 use futures_util::{StreamExt as _, stream};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
     Event,
     calls::{AT_ONCE, Report},
-    early::begin,
+    early::{Early, begin},
     halt::{Told, warning_event},
     run::{Run, tell},
 };
@@ -16,8 +17,9 @@ use crate::{
     error::Error,
     journal::{Entry, InterruptCause},
     message::ToolCall,
-    policy::Verdict,
+    policy::{Guard, Verdict},
     provider::{Accumulator, ProviderResponse, Request, StreamEvent, cut_off},
+    trace::Tracer,
 };
 
 /// So many events are taken one after the other, when they are there, before the program, the
@@ -44,11 +46,8 @@ enum Heard {
 impl Run<'_> {
     /// Asks the provider for one answer.
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
-        for call in self.early.calls() {
-            self.chat.tracer.dropped(call);
-            self.chat.guard.dropped();
-        }
-        self.early.clear();
+        let Self { chat, early, reports, .. } = self;
+        drop_early(early, &mut reports.1, &mut chat.tracer, &mut chat.guard);
         self.contexts.clear();
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
@@ -167,11 +166,7 @@ impl Run<'_> {
                     None
                 }
                 StreamEvent::Discarded { cause } => {
-                    for call in early.calls() {
-                        chat.tracer.dropped(call);
-                        chat.guard.dropped();
-                    }
-                    early.clear();
+                    drop_early(early, &mut reports.1, &mut chat.tracer, &mut chat.guard);
                     chat.tracer.discarded(cause);
                     tell(watch, Event::Discarded { cause });
                     None
@@ -235,4 +230,20 @@ impl Run<'_> {
         self.emit(Event::TurnEnded { turn, stop, usage: &usage });
         Ok(())
     }
+}
+
+/// Forgets the calls that have started of an answer that does not count, with all that they still
+/// had to say.
+fn drop_early(
+    early: &mut Early,
+    reports: &mut UnboundedReceiver<Report>,
+    tracer: &mut Tracer,
+    guard: &mut Guard,
+) {
+    for call in early.calls() {
+        tracer.dropped(call);
+        guard.dropped();
+    }
+    early.clear();
+    while reports.try_recv().is_ok() {}
 }
