@@ -18,7 +18,7 @@ const NEAR: u64 = 80;
 
 /// So many calls more may come after one that starts before the answer that asks for it is
 /// complete: they must be left, for if the answer asks for too many none of them may have begun.
-const EARLY: u32 = 16;
+const EARLY: u32 = 32;
 
 /// Why tokens are not known.
 const NO_TOKENS: &str = "the provider does not say how many tokens it used";
@@ -180,7 +180,7 @@ impl Guard {
     }
 
     /// Whether a call may start before the answer is complete that asks for it and, so far, for
-    /// this many: if there is room for 16 more, and for twice as many as any answer of the
+    /// this many: if there is room for 32 more, and for twice as many as any answer of the
     /// conversation has asked for. What else forbids calls was asked before that answer.
     pub fn may_start_early(&self, so_far: usize) -> bool {
         let so_far = u32::try_from(so_far).unwrap_or(u32::MAX);

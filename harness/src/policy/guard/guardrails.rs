@@ -106,8 +106,8 @@ impl Guardrails {
     ///
     /// Of an answer that asks for more than are left, none runs. Calls that only read may start
     /// while the model still speaks, before it is known how many the answer asks for. They do so
-    /// only while there is room for 16 more, and for twice as many as any answer of the
-    /// conversation has asked for. So nothing has begun of an answer with up to 17 calls, nor of
+    /// only while there is room for 32 more, and for twice as many as any answer of the
+    /// conversation has asked for. So nothing has begun of an answer with up to 33 calls, nor of
     /// one with up to twice as many as the longest before it. Of a longer one up to eight calls
     /// may have begun; they only read, and the model and the trace are told what became of them.
     /// With [`early_start(false)`](crate::agent::AgentBuilder::early_start) nothing has, ever.
