@@ -1,77 +1,86 @@
 //! Streams as the vendors send them, written out ahead: so many text deltas between what begins
-//! and what ends an answer. The benchmarks of one program read them, and the server of the peers
-//! sends them.
+//! and what ends an answer, each event with every field that it has on the wire, in the vendor's
+//! order and with the vendor's padding. The benchmarks of one program read them, and the server of
+//! the peers sends them.
 
 use std::fmt::Write as _;
 
-/// What the deltas say, again and again: mostly plain words, some with what JSON escapes.
-const WORDS: [&str; 16] = [
-    "The",
-    " quick",
-    " brown",
-    " fox",
-    " jumps",
-    " over",
-    " the",
-    " lazy",
-    " dog",
-    ".",
-    " Then",
-    r#" \"it\""#,
-    " rests",
-    " by",
-    " the",
-    r"\n\n",
+/// What the deltas say, again and again, one token each: mostly plain words, one in twelve with
+/// something that JSON escapes, one in thirty-two beyond ASCII.
+const WORDS: [&str; 32] = [
+    "The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", ",", " says",
+    r#" \"it"#, r#"\","#, " and", " then", " rests", " by", " a", " river", " —", " quietly", ".",
+    r"\n\n", "Later", " that", " day", " it", " wakes", " up", " again", ",", " 17",
 ];
+
+/// What hides the length of a delta.
+const PADDING: &str = "aB3dE6gH9jK2mN5p";
 
 /// The body of an answer of so many text deltas.
 pub(crate) fn stream(wire: &str, deltas: usize) -> String {
-    let words = (0..deltas).filter_map(|at| WORDS.get(at % WORDS.len()));
     match wire {
-        "anthropic" => anthropic(words, deltas),
-        "responses" => responses(words, deltas),
-        _ => chat(words, deltas),
+        "anthropic" => anthropic(deltas),
+        "responses" => responses(deltas),
+        _ => chat(deltas),
     }
 }
 
-fn anthropic<'a>(words: impl Iterator<Item = &'a &'a str>, deltas: usize) -> String {
+/// The word at this place, as JSON has it.
+fn word(at: usize) -> &'static str {
+    WORDS.get(at % WORDS.len()).copied().unwrap_or_default()
+}
+
+/// So many spaces or letters, none to fifteen, different from one event to the next.
+fn uneven(at: usize) -> usize {
+    at * 7 % 16
+}
+
+/// One to five words a delta, and up to fifteen spaces before the last brace.
+fn anthropic(deltas: usize) -> String {
     let mut out = String::new();
+    let mut events = 0;
     let mut say = |event: &str, data: &str| {
-        let _ = write!(out, "event: {event}\ndata: {data}\n\n");
+        let padding = uneven(events);
+        let _ = write!(out, "event: {event}\ndata: {data}{:padding$}}}\n\n", "");
+        events += 1;
     };
     say(
         "message_start",
-        r#"{"type":"message_start","message":{"id":"msg_01XFDUDYJgAACzvnptvVoYEL","type":"message","role":"assistant","model":"claude-sonnet-5","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":25,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":1}}}"#,
+        r#"{"type":"message_start","message":{"model":"claude-sonnet-5","id":"msg_01XFDUDYJgAACzvnptvVoYEL","type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,"usage":{"input_tokens":25,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":1,"service_tier":"standard","inference_geo":"global"}}"#,
     );
     say(
         "content_block_start",
-        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}"#,
     );
-    say("ping", r#"{"type":"ping"}"#);
-    for word in words {
+    say("ping", r#"{"type": "ping""#);
+    let mut words = 0;
+    for at in 0..deltas {
+        let text: String = (words..=words + at % 5).map(word).collect();
+        words += at % 5 + 1;
         say(
             "content_block_delta",
             &format!(
-                r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{word}"}}}}"#
+                r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"}}"#
             ),
         );
     }
-    say("content_block_stop", r#"{"type":"content_block_stop","index":0}"#);
+    say("content_block_stop", r#"{"type":"content_block_stop","index":0"#);
     say(
         "message_delta",
         &format!(
-            r#"{{"type":"message_delta","delta":{{"stop_reason":"end_turn","stop_sequence":null}},"usage":{{"output_tokens":{deltas}}}}}"#
+            r#"{{"type":"message_delta","delta":{{"stop_reason":"end_turn","stop_sequence":null,"stop_details":null}},"usage":{{"input_tokens":25,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":{words}}}"#
         ),
     );
-    say("message_stop", r#"{"type":"message_stop"}"#);
+    say("message_stop", r#"{"type":"message_stop""#);
     out
 }
 
-fn responses<'a>(words: impl Iterator<Item = &'a &'a str>, deltas: usize) -> String {
-    const ID: &str = "msg_67ccd2bf17f0819081ff3bb2cf6508e60bb6a6b452d3795b";
-    let response = |status: &str, output: &str, usage: &str| {
+/// One token a delta; the words and their padding together are a multiple of sixteen bytes.
+fn responses(deltas: usize) -> String {
+    const ID: &str = "msg_0a7c31d85e94f2b60069f2d41b8c5081a3be6d07f9124c8e53";
+    let response = |status: &str, completed: &str, output: &str, usage: &str| {
         format!(
-            r#"{{"id":"resp_67ccd2bed1ec8190b14f964abc0542670bb6a6b452d3795b","object":"response","created_at":1741476542,"status":"{status}","background":false,"error":null,"incomplete_details":null,"instructions":null,"max_output_tokens":null,"model":"gpt-5.6","output":[{output}],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{{"effort":null,"summary":null}},"store":false,"temperature":1.0,"text":{{"format":{{"type":"text"}}}},"tool_choice":"auto","tools":[],"top_p":1.0,"truncation":"disabled","usage":{usage},"user":null,"metadata":{{}}}}"#
+            r#"{{"id":"resp_0a7c31d85e94f2b60069f2d41a77e081a39c40b5d2e8f61374","object":"response","created_at":1793244186,"status":"{status}","background":false,"completed_at":{completed},"error":null,"frequency_penalty":0.0,"incomplete_details":null,"instructions":null,"max_output_tokens":null,"max_tool_calls":null,"model":"gpt-5.6","moderation":null,"output":[{output}],"parallel_tool_calls":true,"presence_penalty":0.0,"previous_response_id":null,"prompt_cache_key":null,"prompt_cache_retention":"24h","reasoning":{{"context":"all_turns","effort":"none","mode":"standard","summary":null}},"safety_identifier":null,"service_tier":"default","store":false,"temperature":1.0,"text":{{"format":{{"type":"text"}},"verbosity":"medium"}},"tool_choice":"auto","tools":[],"top_logprobs":0,"top_p":0.98,"truncation":"disabled","usage":{usage},"user":null,"metadata":{{}}}}"#
         )
     };
     let mut out = String::new();
@@ -79,78 +88,79 @@ fn responses<'a>(words: impl Iterator<Item = &'a &'a str>, deltas: usize) -> Str
     let mut say = |kind: &str, rest: &str| {
         let _ = write!(
             out,
-            "event: {kind}\ndata: {{\"type\":\"{kind}\",\"sequence_number\":{sequence},{rest}}}\n\n"
+            "event: {kind}\ndata: {{\"type\":\"{kind}\",{rest},\"sequence_number\":{sequence}}}\n\n"
         );
         sequence += 1;
     };
-    let empty = response("in_progress", "", "null");
+    let empty = response("in_progress", "null", "", "null");
     say("response.created", &format!(r#""response":{empty}"#));
     say("response.in_progress", &format!(r#""response":{empty}"#));
     say(
         "response.output_item.added",
         &format!(
-            r#""output_index":0,"item":{{"id":"{ID}","type":"message","status":"in_progress","role":"assistant","content":[]}}"#
+            r#""item":{{"id":"{ID}","type":"message","status":"in_progress","content":[],"phase":"final_answer","role":"assistant"}},"output_index":0"#
         ),
     );
     say(
         "response.content_part.added",
         &format!(
-            r#""item_id":"{ID}","output_index":0,"content_index":0,"part":{{"type":"output_text","annotations":[],"logprobs":[],"text":""}}"#
+            r#""content_index":0,"item_id":"{ID}","output_index":0,"part":{{"type":"output_text","annotations":[],"logprobs":[],"text":""}}"#
         ),
     );
     let mut text = String::new();
-    for (at, word) in words.enumerate() {
+    for word in (0..deltas).map(word) {
         text.push_str(word);
-        let padding = "aB3dE6gH9jK2mN".get(..at % 13 + 1).unwrap_or_default();
+        let padding = PADDING.get(word.len() % 16..).unwrap_or_default();
         say(
             "response.output_text.delta",
             &format!(
-                r#""item_id":"{ID}","output_index":0,"content_index":0,"delta":"{word}","logprobs":[],"obfuscation":"{padding}""#
+                r#""content_index":0,"delta":"{word}","item_id":"{ID}","logprobs":[],"obfuscation":"{padding}","output_index":0"#
             ),
         );
     }
+    let place = format!(r#""content_index":0,"item_id":"{ID}""#);
     say(
         "response.output_text.done",
-        &format!(
-            r#""item_id":"{ID}","output_index":0,"content_index":0,"text":"{text}","logprobs":[]"#
-        ),
+        &format!(r#"{place},"logprobs":[],"output_index":0,"text":"{text}""#),
     );
     let part =
         format!(r#"{{"type":"output_text","annotations":[],"logprobs":[],"text":"{text}"}}"#);
-    say(
-        "response.content_part.done",
-        &format!(r#""item_id":"{ID}","output_index":0,"content_index":0,"part":{part}"#),
-    );
+    say("response.content_part.done", &format!(r#"{place},"output_index":0,"part":{part}"#));
     let item = format!(
-        r#"{{"id":"{ID}","type":"message","status":"completed","role":"assistant","content":[{part}]}}"#
+        r#"{{"id":"{ID}","type":"message","status":"completed","content":[{part}],"phase":"final_answer","role":"assistant"}}"#
     );
-    say("response.output_item.done", &format!(r#""output_index":0,"item":{item}"#));
+    say("response.output_item.done", &format!(r#""item":{item},"output_index":0"#));
     let usage = format!(
-        r#"{{"input_tokens":37,"input_tokens_details":{{"cached_tokens":0}},"output_tokens":{deltas},"output_tokens_details":{{"reasoning_tokens":0}},"total_tokens":{}}}"#,
+        r#"{{"input_tokens":37,"input_tokens_details":{{"cache_write_tokens":0,"cached_tokens":0}},"output_tokens":{deltas},"output_tokens_details":{{"reasoning_tokens":0}},"total_tokens":{}}}"#,
         deltas + 37
     );
-    say("response.completed", &format!(r#""response":{}"#, response("completed", &item, &usage)));
+    let whole = response("completed", "1793244195", &item, &usage);
+    say("response.completed", &format!(r#""response":{whole}"#));
     out
 }
 
-fn chat<'a>(words: impl Iterator<Item = &'a &'a str>, deltas: usize) -> String {
+/// One token a delta, and the padding that goes with `include_usage`.
+fn chat(deltas: usize) -> String {
     let mut out = String::new();
+    let mut chunks = 0;
     let mut say = |choices: &str, usage: &str| {
+        let padding = PADDING.get(uneven(chunks)..).unwrap_or_default();
         let _ = write!(
             out,
-            "data: {{\"id\":\"chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT\",\"object\":\"chat.completion.chunk\",\"created\":1741569952,\"model\":\"gpt-5.6\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_06737a9306\",\"choices\":[{choices}],\"usage\":{usage}}}\n\n"
+            "data: {{\"id\":\"chatcmpl-DuLe4Rk8ZbVw2mXq7NcT1yHs5PjGa\",\"object\":\"chat.completion.chunk\",\"created\":1793244186,\"model\":\"gpt-5.6-2026-08-12\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_4c1e07a9d3\",\"choices\":[{choices}],\"usage\":{usage},\"obfuscation\":\"{padding}\"}}\n\n"
         );
+        chunks += 1;
     };
     let choice = |delta: &str, finish: &str| {
         format!(r#"{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{finish}}}"#)
     };
     say(&choice(r#"{"role":"assistant","content":"","refusal":null}"#, "null"), "null");
-    for word in words {
+    for word in (0..deltas).map(word) {
         say(&choice(&format!(r#"{{"content":"{word}"}}"#), "null"), "null");
     }
     say(&choice("{}", r#""stop""#), "null");
     let usage = format!(
-        r#"{{"prompt_tokens":19,"completion_tokens":{deltas},"total_tokens":{}}}"#,
+        r#"{{"prompt_tokens":19,"completion_tokens":{deltas},"total_tokens":{},"prompt_tokens_details":{{"cached_tokens":0,"audio_tokens":0}},"completion_tokens_details":{{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}}}"#,
         deltas + 19
     );
     say("", &usage);

@@ -47,7 +47,8 @@ struct Inner {
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
     starts_early: bool,
-    guardrails: Guardrails,
+    /// Shared with every conversation.
+    guardrails: Arc<Guardrails>,
     trace: Trace,
 }
 
@@ -130,7 +131,7 @@ impl Agent {
         self.0.approver.as_deref()
     }
 
-    pub(super) fn guardrails(&self) -> &Guardrails {
+    pub(super) fn guardrails(&self) -> &Arc<Guardrails> {
         &self.0.guardrails
     }
 
@@ -272,7 +273,7 @@ impl AgentBuilder {
             permissions,
             approver,
             starts_early,
-            guardrails,
+            guardrails: Arc::new(guardrails),
             trace,
         })))
     }

@@ -1,6 +1,6 @@
 //! A conversation that continues.
 
-use std::{collections::HashSet, fmt};
+use std::{collections::HashSet, fmt, sync::Arc};
 
 use super::{Agent, Machine, Sending};
 use crate::{
@@ -49,7 +49,7 @@ pub struct Chat {
 
 impl Chat {
     pub(super) fn new(agent: Agent) -> Self {
-        let guard = Guard::new(agent.guardrails().clone());
+        let guard = Guard::new(Arc::clone(agent.guardrails()));
         let tracer = Tracer::new(agent.trace());
         let meter = ContextMeter::new(agent.system(), agent.tools().schemas());
         Self {

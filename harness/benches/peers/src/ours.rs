@@ -1,13 +1,38 @@
-//! Ours, whole: an agent, a chat, a watcher that sees each delta.
+//! Ours, whole: an agent with tools and guards, a chat, a watcher that sees each delta.
 
-use bytes::Bytes;
+use std::sync::Arc;
+
 use harness::{
-    Agent, AnthropicProvider, LocalProvider, Message, OpenAIProvider, Transcript, agent::Event,
-    message::Block,
+    Agent, AnthropicProvider, Guardrails, LocalProvider, Message, OpenAIProvider, Transcript,
+    agent::Event, message::Block, tool, tools,
 };
-use tokio::runtime::Runtime;
+use stats_alloc::Region;
+use tokio::sync::Mutex;
 
-use crate::{Failure, Task, floor};
+use crate::{
+    ALLOCATOR,
+    subject::{Failure, History, Task},
+};
+
+/// Says how warm it is somewhere.
+#[tool(side_effects = ["read", "network"])]
+fn weather(
+    /** Such as `Oslo` */
+    city: String,
+) -> String {
+    format!("It rains in {city}.")
+}
+
+/// Sends a letter.
+#[tool(side_effects = ["mutate", "network"])]
+fn send(
+    /** Whom to */
+    to: String,
+    /** What it says */
+    text: String,
+) -> String {
+    format!("{} bytes are on their way to {to}.", text.len())
+}
 
 fn agent(wire: &str, base: &str) -> Result<Agent, Failure> {
     let builder = match wire {
@@ -23,84 +48,82 @@ fn agent(wire: &str, base: &str) -> Result<Agent, Failure> {
             Agent::builder(LocalProvider::builder().base_url(&base).model("m").build()?)
         }
     };
-    Ok(builder.build()?)
+    let guards = Guardrails::default()
+        .turns(20)
+        .output_tokens(1_000_000)
+        .time(std::time::Duration::from_secs(600));
+    Ok(builder.system("Be concise.").tools(tools![weather, send]).guardrails(guards).build()?)
 }
 
-pub fn reader(wire: &str, address: &str) -> Result<Task, Failure> {
-    let agent = agent(wire, &format!("http://{address}"))?;
-    Ok(Box::new(move |runtime| {
-        runtime.block_on(async {
+pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
+    let agent = agent(wire, base)?;
+    if history.0 > 0 {
+        return turn(&agent, history);
+    }
+    Ok(Box::new(move || {
+        let agent = agent.clone();
+        Box::pin(async move {
             let mut shown = 0;
             let mut chat = agent.chat();
-            let reply = chat.send("Speak.").on_event(|event| {
+            let reply = chat.send(History::QUESTION).on_event(|event| {
                 if let Event::Text(text) = event {
                     shown += text.len();
                 }
             });
-            assert_eq!(reply.await?.text().len(), shown);
-            Ok(shown)
+            let reply = reply.await?;
+            if reply.text().len() != shown {
+                return Err("the watcher saw something else".into());
+            }
+            Ok(reply.text().to_owned())
         })
     }))
 }
 
-/// A turn of a long conversation of so many messages; the answer is one word.
-pub fn sender(_: &Runtime, kind: &str, messages: usize, address: &str) -> Result<Task, Failure> {
-    // Together a megabyte, or ten.
-    let size = if messages == 100 { 1_000_000 } else { 10_000_000 } / messages;
-    let words = "It says that the quick brown fox jumps over the lazy dog. ";
-    let words = words.repeat(size / words.len() + 1);
-    let ready = Bytes::from(vec![b'x'; size * messages]);
-    let url = format!("http://{address}/short{}", floor::path("anthropic"));
-    match kind {
-        "memcpy" => Ok(Box::new(move |_| {
-            Ok(std::hint::black_box(std::hint::black_box(&ready).to_vec()).len())
-        })),
-        "ready bytes" => {
-            let client = reqwest::Client::builder().build()?;
-            Ok(Box::new(move |runtime| {
-                runtime.block_on(async {
-                    let response = client.post(&url).body(ready.clone()).send().await?;
-                    Ok(response.bytes().await?.len())
-                })
-            }))
-        }
-        _ => {
-            let mut transcript = Transcript::default();
-            for at in 0..messages {
-                transcript.push(match at % 2 {
-                    0 => Message::user(words.as_str()),
-                    _ => Message::assistant([Block::text(words.as_str())]),
-                })?;
-            }
-            let agent = agent("anthropic", &format!("http://{address}/short"))?;
-            let mut chat = agent.chat_from(transcript);
-            Ok(Box::new(move |runtime| {
-                Ok(runtime.block_on(async { chat.send("More.").await })?.text().len())
-            }))
-        }
+/// A turn of a long conversation; the answer is one word.
+fn turn(agent: &Agent, history: History) -> Result<Task, Failure> {
+    let mut transcript = Transcript::default();
+    for (model, words) in history.said() {
+        transcript.push(match model {
+            true => Message::assistant([Block::text(words)]),
+            false => Message::user(words),
+        })?;
     }
+    let chat = Arc::new(Mutex::new(agent.chat_from(transcript)));
+    Ok(Box::new(move || {
+        let chat = Arc::clone(&chat);
+        Box::pin(
+            async move { Ok(chat.lock().await.send(History::QUESTION).await?.text().to_owned()) },
+        )
+    }))
 }
 
-/// The bytes that a chat holds which has had an answer and waits, beside the text of the answer, and
-/// of how many chats they are the mean.
-pub fn idle(address: &str, held: impl Fn() -> usize) -> Result<(usize, usize), Failure> {
+/// Prints the bytes that a chat holds which has had an answer and waits, beside the text of the
+/// answer: the mean of many, for each wire.
+pub fn idle(base: &str) -> Result<(), Failure> {
     const CHATS: usize = 200;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let agent = agent("anthropic", &format!("http://{address}"))?;
-    let mut chats: Vec<_> = (0..=CHATS).map(|_| agent.chat()).collect();
-    let ask = |chat: &mut harness::Chat| -> Result<usize, Failure> {
-        Ok(runtime.block_on(async { chat.send("Speak.").await })?.text().len())
-    };
-    // The first one pays for the connection.
-    let (first, rest) = chats.split_first_mut().ok_or("no chat")?;
-    ask(first)?;
-    let before = held();
-    let mut text = 0;
-    for chat in rest {
-        text += ask(chat)?;
+    for wire in crate::subject::WIRES {
+        let agent = agent(wire, base)?;
+        let mut chats: Vec<_> = (0..=CHATS).map(|_| agent.chat()).collect();
+        let region = Region::new(ALLOCATOR);
+        let held = || {
+            let change = region.change();
+            change.bytes_allocated.saturating_sub(change.bytes_deallocated)
+        };
+        let ask = |chat: &mut harness::Chat| -> Result<usize, Failure> {
+            Ok(runtime.block_on(async { chat.send(History::QUESTION).await })?.text().len())
+        };
+        // The first one pays for the connection.
+        let (first, rest) = chats.split_first_mut().ok_or("no chat")?;
+        ask(first)?;
+        let before = held();
+        let mut text = 0;
+        for chat in rest {
+            text += ask(chat)?;
+        }
+        let each = held().saturating_sub(before + text) / CHATS;
+        // The chats themselves were made before.
+        println!("{wire} {}", each + size_of::<harness::Chat>());
     }
-    let each = held().saturating_sub(before + text) / CHATS;
-    // The chats themselves were made before.
-    let own = size_of::<harness::Chat>();
-    Ok((each + own, CHATS))
+    Ok(())
 }

@@ -1,35 +1,82 @@
 //! The server: it takes whatever comes and answers with a stream that is ready. Its processor time
-//! is nobody's.
+//! is nobody's. What the path begins with says how the answer comes:
+//!
+//! - nothing: 2,000 text deltas at once;
+//! - `/short`: one;
+//! - `/paced/N`: 200, five milliseconds apart, as soon as N streams are open;
+//! - `/held/N`: 20, a quarter of a second apart, as soon as N streams are open.
 
-use std::{io::Read, sync::Arc};
+use std::{collections::HashMap, io::Read, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{TcpListener, TcpStream},
+    net::{TcpSocket, TcpStream},
+    sync::{Mutex, watch},
 };
 
-use crate::{DELTAS, Failure, WIRES, rendered};
+use crate::{
+    floor,
+    herd::raise_file_limit,
+    rendered,
+    subject::{Failure, WIRES},
+};
+
+/// How many text deltas an answer has.
+pub const DELTAS: usize = 2_000;
+
+/// How the answer comes: how many deltas, and how far apart.
+fn manner(path: &str) -> (usize, Option<Duration>) {
+    match path {
+        path if path.starts_with("/short") => (1, None),
+        path if path.starts_with("/paced/") => (200, Some(Duration::from_millis(5))),
+        path if path.starts_with("/held/") => (20, Some(Duration::from_millis(250))),
+        _ => (DELTAS, None),
+    }
+}
+
+/// The text of the answer that comes from this address.
+pub fn expected(wire: &str, base: &str) -> Result<String, Failure> {
+    let host = base.strip_prefix("http://").ok_or("no address")?;
+    let path = host.find('/').map_or("", |at| host.get(at..).unwrap_or_default());
+    floor::text(wire, &rendered::stream(wire, manner(path).0))
+}
+
+/// Answers that are ready, and who waits for whom.
+struct Shared {
+    whole: HashMap<(usize, usize), Vec<u8>>,
+    paced: HashMap<(usize, usize), Vec<Vec<u8>>>,
+    /// How many streams are open behind a path.
+    open: Mutex<HashMap<String, watch::Sender<usize>>>,
+}
 
 /// Serves until its standard input is closed.
 pub fn serve() -> Result<(), Failure> {
+    raise_file_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let answers: Arc<Vec<Vec<u8>>> = Arc::new(
-        WIRES
-            .iter()
-            .flat_map(|wire| [DELTAS, 1].map(|deltas| answer(&rendered::stream(wire, deltas))))
-            .collect(),
-    );
-    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
-    println!("{}", listener.local_addr()?);
+    let mut shared =
+        Shared { whole: HashMap::new(), paced: HashMap::new(), open: Mutex::default() };
+    for (at, wire) in WIRES.into_iter().enumerate() {
+        for deltas in [DELTAS, 1] {
+            shared.whole.insert((at, deltas), answer(&rendered::stream(wire, deltas)));
+        }
+        for deltas in [200, 20] {
+            shared.paced.insert((at, deltas), chunks(&rendered::stream(wire, deltas)));
+        }
+    }
+    let shared = Arc::new(shared);
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
     runtime.block_on(async {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind("127.0.0.1:0".parse()?)?;
+        let listener = socket.listen(16 * 1024)?;
+        println!("{}", listener.local_addr()?);
         loop {
             let (socket, _) = listener.accept().await?;
             socket.set_nodelay(true)?;
-            tokio::spawn(connection(socket, Arc::clone(&answers)));
+            tokio::spawn(connection(socket, Arc::clone(&shared)));
         }
     })
 }
@@ -42,49 +89,104 @@ fn answer(body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-async fn connection(socket: TcpStream, answers: Arc<Vec<Vec<u8>>>) -> std::io::Result<()> {
-    let mut socket = BufReader::with_capacity(1 << 20, socket);
-    let mut line = String::new();
-    loop {
-        let (mut length, mut chunked, mut path) = (0, false, String::new());
-        loop {
-            line.clear();
-            if socket.read_line(&mut line).await? == 0 {
-                return Ok(());
-            }
-            let header = line.trim().to_ascii_lowercase();
-            if header.is_empty() {
-                break;
-            }
-            if path.is_empty() {
-                path = header;
-            } else if let Some(value) = header.strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap_or(0);
-            } else if header.starts_with("transfer-encoding:") {
-                chunked = true;
-            }
-        }
-        if chunked {
-            eprintln!("a body without a length cannot be read: {path}");
-            return Ok(());
-        }
-        while length > 0 {
-            let read = socket.fill_buf().await?.len().min(length);
-            if read == 0 {
-                return Ok(());
-            }
-            socket.consume(read);
-            length -= read;
-        }
+/// The head, each event as a chunk of its own, and the end.
+fn chunks(body: &str) -> Vec<Vec<u8>> {
+    const HEAD: &[u8] =
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let mut chunks = vec![HEAD.to_vec()];
+    for event in body.split_inclusive("\n\n") {
+        chunks.push(format!("{:x}\r\n{event}\r\n", event.len()).into_bytes());
+    }
+    if let Some(last) = chunks.last_mut() {
+        last.extend_from_slice(b"0\r\n\r\n");
+    }
+    chunks
+}
+
+async fn connection(socket: TcpStream, shared: Arc<Shared>) -> std::io::Result<()> {
+    // The bodies of long conversations are thrown away; none of the many streams has one.
+    let mut socket = BufReader::with_capacity(16 * 1024, socket);
+    while let Some(path) = request(&mut socket).await? {
         let wire = match () {
             () if path.contains("/messages") => 0,
             () if path.contains("/responses") => 1,
             () => 2,
         };
-        let short = usize::from(path.contains("/short/"));
-        let answer = answers.get(wire * 2 + short).map(Vec::as_slice).unwrap_or_default();
-        socket.get_mut().write_all(answer).await?;
+        let (deltas, pace) = manner(&path);
+        match pace {
+            None => {
+                let answer = shared.whole.get(&(wire, deltas)).map(Vec::as_slice);
+                socket.get_mut().write_all(answer.unwrap_or_default()).await?;
+            }
+            Some(pace) => {
+                let chunks = shared.paced.get(&(wire, deltas)).map(Vec::as_slice);
+                let turn = gate(&path, &shared).await;
+                // Not all of them in the same moment.
+                let offset = pace.mul_f64(turn as f64 % 97.0 / 97.0);
+                tokio::time::sleep(offset).await;
+                let mut ticks = tokio::time::interval(pace);
+                for chunk in chunks.unwrap_or_default() {
+                    ticks.tick().await;
+                    socket.get_mut().write_all(chunk).await?;
+                }
+            }
+        }
     }
+    Ok(())
+}
+
+/// Waits until as many streams are open as the path says; which of them this is.
+async fn gate(path: &str, shared: &Shared) -> usize {
+    let wanted = path.split('/').nth(2).and_then(|number| number.parse().ok()).unwrap_or(1);
+    let (mut open, turn) = {
+        let mut gates = shared.open.lock().await;
+        let gate = gates.entry(path.to_owned()).or_insert_with(|| watch::Sender::new(0));
+        gate.send_modify(|open| *open += 1);
+        let turn = *gate.borrow();
+        let open = gate.subscribe();
+        if turn >= wanted {
+            gates.remove(path);
+        }
+        (open, turn)
+    };
+    // Fails when the gate is gone, and then it is open.
+    let _ = open.wait_for(|open| *open >= wanted).await;
+    turn
+}
+
+/// Reads a request to its end; its path, unless the connection is closed.
+async fn request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Option<String>> {
+    let (mut line, mut length, mut chunked, mut path) = (String::new(), 0, false, String::new());
+    loop {
+        line.clear();
+        if socket.read_line(&mut line).await? == 0 {
+            return Ok(None);
+        }
+        let header = line.trim().to_ascii_lowercase();
+        if header.is_empty() {
+            break;
+        }
+        if path.is_empty() {
+            path = header.split(' ').nth(1).unwrap_or_default().to_owned();
+        } else if let Some(value) = header.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        } else if header.starts_with("transfer-encoding:") {
+            chunked = true;
+        }
+    }
+    if chunked {
+        eprintln!("a body without a length cannot be read: {path}");
+        return Ok(None);
+    }
+    while length > 0 {
+        let read = socket.fill_buf().await?.len().min(length);
+        if read == 0 {
+            return Ok(None);
+        }
+        socket.consume(read);
+        length -= read;
+    }
+    Ok(Some(path))
 }
 
 /// Reads what is said of a body in a head: how long it is.
@@ -92,8 +194,8 @@ pub async fn read_answer(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> std::i
     buffer.clear();
     let mut wanted = None;
     let mut seen = 0;
+    let mut chunk = vec![0; 64 * 1024];
     loop {
-        let mut chunk = [0; 64 * 1024];
         let read = socket.read(&mut chunk).await?;
         seen += read;
         if wanted.is_none() {

@@ -1,0 +1,168 @@
+//! The floor: what the work costs without a library. Each step adds one thing.
+
+mod flat;
+mod scan;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use memchr::memchr;
+use tokio::{io::AsyncWriteExt, net::TcpStream, sync::Mutex};
+
+use crate::{
+    server,
+    subject::{Failure, History, Task},
+};
+
+/// The question that every program asks, near enough.
+const QUESTION: &str =
+    r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Go on."}]}"#;
+
+fn path(wire: &str) -> &'static str {
+    match wire {
+        "anthropic" => "/v1/messages",
+        "responses" => "/v1/responses",
+        _ => "/v1/chat/completions",
+    }
+}
+
+pub fn task(subject: &str, wire: &str, history: History, base: &str) -> Result<Task, Failure> {
+    if subject == "tcp read" {
+        return tcp(wire, base);
+    }
+    // As many bytes as the messages of a conversation are.
+    let body = match history.0 {
+        0 => Bytes::from_static(QUESTION.as_bytes()),
+        messages => Bytes::from(vec![b'x'; messages * history.size()]),
+    };
+    if subject == "memcpy" {
+        return Ok(Box::new(move || {
+            std::hint::black_box(std::hint::black_box(&body).to_vec());
+            Box::pin(async { Ok(String::new()) })
+        }));
+    }
+    let client = reqwest::Client::builder().build()?;
+    let url = format!("{base}{}", path(wire));
+    let step = Step::of(subject)?;
+    let wire = crate::subject::WIRES.into_iter().find(|known| *known == wire).unwrap_or("chat");
+    Ok(Box::new(move || {
+        let request = client.post(&url).header("content-type", "application/json");
+        let request = request.body(body.clone());
+        Box::pin(async move {
+            let mut response = request.send().await?;
+            let mut lines = Lines::default();
+            let mut text = String::new();
+            while let Some(bytes) = response.chunk().await? {
+                step.read(wire, &mut lines, &bytes, &mut text)?;
+            }
+            Ok(text)
+        })
+    }))
+}
+
+/// Reads the bytes of the answer and nothing else, on one connection.
+fn tcp(wire: &str, base: &str) -> Result<Task, Failure> {
+    let address = base.strip_prefix("http://").ok_or("no address")?.to_owned();
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: {address}\r\ncontent-length: {}\r\n\r\n{QUESTION}",
+        path(wire),
+        QUESTION.len()
+    );
+    let shared = Arc::new((head, Mutex::new((None, Vec::new()))));
+    Ok(Box::new(move || {
+        let (shared, address) = (Arc::clone(&shared), address.clone());
+        Box::pin(async move {
+            let (head, connection) = &*shared;
+            let (socket, buffer) = &mut *connection.lock().await;
+            if socket.is_none() {
+                *socket = Some(TcpStream::connect(&address).await?);
+            }
+            let socket = socket.as_mut().ok_or("no socket")?;
+            socket.write_all(head.as_bytes()).await?;
+            server::read_answer(socket, buffer).await?;
+            Ok(String::new())
+        })
+    }))
+}
+
+/// What is done with bytes that have come.
+#[derive(Clone, Copy)]
+enum Step {
+    Nothing,
+    Split,
+    Shortcut,
+    Scan,
+    Flat,
+}
+
+impl Step {
+    fn of(subject: &str) -> Result<Self, Failure> {
+        match subject {
+            "http read" | "ready bytes" => Ok(Self::Nothing),
+            "split" => Ok(Self::Split),
+            "shortcut" => Ok(Self::Shortcut),
+            "floor" => Ok(Self::Scan),
+            "flat struct" => Ok(Self::Flat),
+            other => Err(format!("no subject is called `{other}`").into()),
+        }
+    }
+
+    /// The text of the events is appended.
+    fn read(
+        self,
+        wire: &str,
+        lines: &mut Lines,
+        bytes: &[u8],
+        text: &mut String,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Split => lines.push(bytes, |data| {
+                std::hint::black_box(data);
+                Ok(())
+            }),
+            Self::Shortcut => lines.push(bytes, |data| scan::shortcut(wire, data, text)),
+            Self::Scan => lines.push(bytes, |data| scan::scan(wire, data, text)),
+            Self::Flat => lines.push(bytes, |data| flat::flat(wire, data, text)),
+        }
+    }
+}
+
+/// The text of a whole body: what every subject must find in it.
+pub fn text(wire: &str, body: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    Step::Flat.read(wire, &mut Lines::default(), body.as_bytes(), &mut text)?;
+    Ok(text)
+}
+
+/// Splits bytes into the data of events.
+#[derive(Default)]
+struct Lines {
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    fn push(
+        &mut self,
+        mut bytes: &[u8],
+        mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        while let Some(at) = memchr(b'\n', bytes) {
+            let (line, rest) = bytes.split_at(at);
+            bytes = rest.get(1..).unwrap_or_default();
+            if self.rest.is_empty() {
+                if let Some(data) = line.strip_prefix(b"data: ") {
+                    each(data)?;
+                }
+            } else {
+                self.rest.extend_from_slice(line);
+                if let Some(data) = self.rest.strip_prefix(b"data: ") {
+                    each(data)?;
+                }
+                self.rest.clear();
+            }
+        }
+        self.rest.extend_from_slice(bytes);
+        Ok(())
+    }
+}

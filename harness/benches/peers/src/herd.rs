@@ -1,0 +1,69 @@
+//! Many streams at once in one process.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::task::JoinSet;
+
+use crate::{
+    process::{cpu, install_tls, memory},
+    server,
+    subject::{self, Failure, History},
+};
+
+/// So many streams begin together, a hundredth of a second apart from the next so many: a server
+/// refuses more at once.
+const WAVE: usize = 100;
+
+/// Reads so many streams at once and prints what all of them have cost: processor time in
+/// milliseconds, the most memory in KiB, what there was before, the time in milliseconds, and how
+/// many answers were whole.
+pub fn run(subject: &str, wire: &str, streams: usize, base: &str) -> Result<(), Failure> {
+    install_tls();
+    raise_file_limit();
+    let expected = server::expected(wire, base)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // The first answer pays for what is made once.
+    let (address, _) = base.rsplit_once('/').ok_or("no address")?;
+    let address = address.rsplit_once('/').ok_or("no address")?.0;
+    runtime.block_on(subject::task(subject, wire, History(0), &format!("{address}/short"))?())?;
+    let task = subject::task(subject, wire, History(0), base)?;
+    let before = memory("VmRSS")?;
+    let (begun, clock) = (cpu(), Instant::now());
+    let whole = runtime.block_on(async {
+        let task = Arc::new(task);
+        let mut herd = JoinSet::new();
+        for at in 0..streams {
+            herd.spawn(task());
+            if at % WAVE == WAVE - 1 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        let mut whole = 0;
+        let mut first = None;
+        while let Some(answer) = herd.join_next().await {
+            match answer? {
+                Ok(text) if text.is_empty() || text == expected => whole += 1,
+                Ok(text) => first = first.or(Some(format!("another text: {text:?}"))),
+                Err(err) => first = first.or(Some(err.to_string())),
+            }
+        }
+        if let Some(first) = first {
+            eprintln!("{subject} on {wire}: the first that failed: {first}");
+        }
+        Ok::<_, Failure>(whole)
+    })?;
+    let spent = cpu().saturating_sub(begun).as_secs_f64() * 1e3;
+    let (most, time) = (memory("VmHWM")?, clock.elapsed().as_secs_f64() * 1e3);
+    println!("{spent} {most} {before} {time} {whole}");
+    Ok(())
+}
+
+/// As many sockets as the system lets this process have.
+pub fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}

@@ -1,0 +1,230 @@
+//! What is measured, section by section.
+
+use std::{process::Command, str::FromStr};
+
+use crate::{
+    building,
+    figures::{Figure, Figures},
+    process::{Server, Worker, itself, script, take_turns},
+    subject::{Failure, WIRES, speaks},
+    tables,
+};
+
+/// Every subject reads so many answers in a turn of its own, and has so many turns.
+const ANSWERS: u32 = 10;
+const TURNS: usize = 11;
+/// So many herds for each subject.
+const HERDS: usize = 5;
+
+const STREAMS: &[&str] = &[
+    "tcp read",
+    "http read",
+    "split",
+    "shortcut",
+    "floor",
+    "flat struct",
+    "harness",
+    "genai 0.7",
+    "llm 1.3",
+    "async-openai 0.43",
+    "rig 0.46",
+];
+
+/// Subjects of other languages, if they are installed: the name, the interpreter, the script, and
+/// the wires.
+const SCRIPTS: &[(&str, &str, &str, &[&str])] = &[
+    ("openai (Python)", "python3", "vendors.py", &["responses", "chat"]),
+    ("anthropic (Python)", "python3", "vendors.py", &["anthropic"]),
+    ("pydantic-ai (Python)", "python3", "pydantic_ai_stream.py", &WIRES),
+    ("openai (JavaScript)", "node", "vendors.mjs", &["responses", "chat"]),
+    ("anthropic (JavaScript)", "node", "vendors.mjs", &["anthropic"]),
+    ("ai (JavaScript)", "node", "vercel.mjs", &WIRES),
+];
+
+/// Keeps what was measured and draws it.
+fn keep(section: &str, figures: Vec<Figure>) -> Result<(), Failure> {
+    let mut all = Figures::read()?;
+    all.replace(section, figures);
+    all.write()?;
+    tables::print(&all, section);
+    tables::draw(&all)
+}
+
+/// A stream of text deltas, read to its end.
+pub fn streams() -> Result<(), Failure> {
+    let server = Server::start()?;
+    let base = server.address.as_str();
+    let mut figures = Vec::new();
+    for wire in WIRES {
+        let mut workers = Vec::new();
+        for subject in STREAMS.iter().filter(|subject| speaks(subject, wire)) {
+            match Worker::start(itself()?, &["work", subject, wire, "0", base], ANSWERS) {
+                Ok(worker) => workers.push((*subject, worker)),
+                Err(err) => println!("{subject} on {wire} is left out: {err}"),
+            }
+        }
+        for (subject, program, name, wires) in SCRIPTS {
+            if wires.contains(&wire) {
+                // They take a thousand times as long, and so one answer is a turn.
+                match Worker::start(script(program, name), &[wire, base], 1) {
+                    Ok(worker) => workers.push((*subject, worker)),
+                    Err(err) => println!("{subject} on {wire} is left out: {err}"),
+                }
+            }
+        }
+        for (subject, turn) in take_turns(workers, TURNS)? {
+            let values = [
+                ("CPU ms", turn.nanoseconds / 1e6),
+                ("allocations", turn.allocations),
+                ("text", turn.bytes),
+            ];
+            figures.push(Figure::new("streams", wire, subject, &values));
+        }
+    }
+    keep("streams", figures)
+}
+
+/// A turn of a long conversation.
+pub fn requests() -> Result<(), Failure> {
+    const SUBJECTS: &[(&str, &str)] = &[
+        ("memcpy", "anthropic"),
+        ("ready bytes", "anthropic"),
+        ("harness", "anthropic"),
+        ("harness", "responses"),
+        ("harness", "chat"),
+        ("llm 1.3", "chat"),
+        ("async-openai 0.43", "chat"),
+        ("rig 0.46", "anthropic"),
+        ("genai 0.7", "anthropic"),
+    ];
+    let server = Server::start()?;
+    let base = format!("{}/short", server.address);
+    let mut figures = Vec::new();
+    for messages in ["100", "1000", "10000"] {
+        let mut workers = Vec::new();
+        for (subject, wire) in SUBJECTS {
+            let words = ["work", subject, wire, messages, &base];
+            match Worker::start(itself()?, &words, ANSWERS / 2) {
+                Ok(worker) => workers.push(((*subject, *wire), worker)),
+                Err(err) => println!("{subject} on {wire} is left out: {err}"),
+            }
+        }
+        for ((subject, wire), turn) in take_turns(workers, TURNS)? {
+            let subject = match subject {
+                "memcpy" | "ready bytes" => subject.to_owned(),
+                _ => format!("{subject}, {wire}"),
+            };
+            let values = [("CPU ms", turn.nanoseconds / 1e6), ("allocations", turn.allocations)];
+            figures.push(Figure::new("requests", messages, &subject, &values));
+        }
+    }
+    keep("requests", figures)
+}
+
+/// What a herd has cost: see [`crate::herd::run`].
+struct Herd {
+    cpu: f64,
+    most: f64,
+    before: f64,
+    time: f64,
+}
+
+fn herd(subject: &str, wire: &str, streams: usize, base: &str) -> Result<Herd, Failure> {
+    let words = ["herd", subject, wire, &streams.to_string(), base];
+    let output = itself()?.args(words).stderr(std::process::Stdio::inherit()).output()?;
+    let output = String::from_utf8(output.stdout)?;
+    let mut numbers = output.split_whitespace().map(f64::from_str);
+    let mut next = || numbers.next().and_then(Result::ok).ok_or("a herd failed");
+    let found = Herd { cpu: next()?, most: next()?, before: next()?, time: next()? };
+    let whole = next()?;
+    if whole != streams as f64 {
+        return Err(format!("{whole} of {streams} answers were whole").into());
+    }
+    Ok(found)
+}
+
+fn median(herds: &[Herd], of: impl Fn(&Herd) -> f64) -> f64 {
+    let mut values: Vec<f64> = herds.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn herd_figure(section: &str, wire: &str, subject: &str, streams: usize, herds: &[Herd]) -> Figure {
+    let values = [
+        ("CPU ms", median(herds, |herd| herd.cpu)),
+        ("peak RSS MiB", median(herds, |herd| herd.most / 1024.0)),
+        ("KiB a stream", median(herds, |herd| (herd.most - herd.before) / streams as f64)),
+        ("seconds", median(herds, |herd| herd.time / 1e3)),
+    ];
+    Figure::new(section, wire, subject, &values)
+}
+
+/// A thousand streams at once, paced.
+pub fn herds() -> Result<(), Failure> {
+    const STREAMS: usize = 1_000;
+    const SUBJECTS: &[&str] = &[
+        "http read",
+        "floor",
+        "flat struct",
+        "harness",
+        "genai 0.7",
+        "llm 1.3",
+        "async-openai 0.43",
+        "rig 0.46",
+    ];
+    let server = Server::start()?;
+    let base = format!("{}/paced/{STREAMS}", server.address);
+    let mut figures = Vec::new();
+    for wire in WIRES {
+        let mut herds: Vec<(&str, Vec<Herd>)> = SUBJECTS
+            .iter()
+            .filter(|subject| speaks(subject, wire))
+            .map(|subject| (*subject, Vec::new()))
+            .collect();
+        for _ in 0..HERDS {
+            for (subject, herds) in &mut herds {
+                match herd(subject, wire, STREAMS, &base) {
+                    Ok(found) => herds.push(found),
+                    Err(err) => println!("{subject} on {wire}: {err}"),
+                }
+            }
+        }
+        herds.retain(|(_, herds)| !herds.is_empty());
+        figures.extend(
+            herds.iter().map(|(name, herds)| herd_figure("herds", wire, name, STREAMS, herds)),
+        );
+    }
+    keep("herds", figures)
+}
+
+/// Ten thousand streams that are all open before the first goes on.
+pub fn held() -> Result<(), Failure> {
+    const STREAMS: usize = 10_000;
+    let server = Server::start()?;
+    let base = format!("{}/held/{STREAMS}", server.address);
+    let mut figures = Vec::new();
+    for wire in WIRES {
+        for subject in ["floor", "harness"] {
+            let found = herd(subject, wire, STREAMS, &base)?;
+            figures.push(herd_figure("held", wire, subject, STREAMS, &[found]));
+        }
+    }
+    keep("held", figures)
+}
+
+/// What a chat holds that waits for its next message.
+pub fn idle() -> Result<(), Failure> {
+    let server = Server::start()?;
+    let mut command: Command = itself()?;
+    let output = String::from_utf8(command.args(["wait", &server.address]).output()?.stdout)?;
+    let figures = output.lines().filter_map(|line| {
+        let (wire, bytes) = line.split_once(' ')?;
+        Some(Figure::new("idle", wire, "harness", &[("bytes", bytes.parse().ok()?)]))
+    });
+    keep("idle", figures.collect())
+}
+
+/// What is built before the first run.
+pub fn build(release: bool) -> Result<(), Failure> {
+    keep("build", building::measure(release)?)
+}

@@ -1,0 +1,122 @@
+//! Tables for the terminal and for the two READMEs, each between its marks.
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use crate::{
+    figures::{Figures, value},
+    pictures,
+    subject::Failure,
+    summary,
+};
+
+/// How the tables of a section are headed, and beside which value stands the ratio to whom.
+fn layout(section: &str, group: &str) -> (String, &'static [(&'static str, &'static str)]) {
+    const CPU: &str = "CPU ms";
+    const MEMORY: &str = "peak RSS MiB";
+    match (section, group) {
+        ("streams", wire) => {
+            (format!("2,000 text deltas on the wire `{wire}`"), &[(CPU, "floor"), (CPU, "harness")])
+        }
+        ("requests", "100") => {
+            ("A turn after 100 messages, 1 MB".to_owned(), &[(CPU, "ready bytes")])
+        }
+        ("requests", messages) => {
+            (format!("A turn after {messages} messages, 10 MB"), &[(CPU, "ready bytes")])
+        }
+        ("herds", wire) => (
+            format!("1,000 streams of 200 deltas, 5 ms apart, on the wire `{wire}`"),
+            &[(CPU, "floor"), (MEMORY, "floor")],
+        ),
+        ("held", wire) => (
+            format!("10,000 streams open at once on the wire `{wire}`"),
+            &[(CPU, "floor"), (MEMORY, "floor")],
+        ),
+        ("build", _) => (
+            "A program that asks once".to_owned(),
+            &[("debug CPU s", "harness"), ("incremental CPU s", "harness")],
+        ),
+        (_, wire) => (format!("A chat that waits, on the wire `{wire}`"), &[]),
+    }
+}
+
+/// The tables of one section, with the ratios that count.
+fn tables(figures: &Figures, section: &str) -> String {
+    let mut out = String::new();
+    for (group, rows) in figures.groups(section) {
+        let Some(first) = rows.first() else { continue };
+        let (title, ratios) = layout(section, group);
+        let _ = write!(out, "\n{title}\n\n| |");
+        let mut columns = 1;
+        for (name, _) in &first.values {
+            let _ = write!(out, " {name} |");
+            columns += 1;
+            for (_, base) in ratios.iter().filter(|(of, _)| of == name) {
+                let _ = write!(out, " \u{d7} {base} |");
+                columns += 1;
+            }
+        }
+        let _ = write!(out, "\n|{}\n", "---|".repeat(columns));
+        for row in &rows {
+            match row.subject.starts_with("harness") {
+                true => out.push_str(&format!("| **{}** |", row.subject)),
+                false => out.push_str(&format!("| {} |", row.subject)),
+            }
+            for (name, own) in &row.values {
+                let _ = write!(out, " {} |", number(*own));
+                for (_, base) in ratios.iter().filter(|(of, _)| of == name) {
+                    match value(&rows, base, name) {
+                        Some(base) => out.push_str(&format!(" {:.2} |", own / base)),
+                        None => out.push_str(" |"),
+                    }
+                }
+            }
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// As many digits as say something.
+pub fn number(value: f64) -> String {
+    match value {
+        value if value.is_nan() => String::new(),
+        value if value.fract() == 0.0 || value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+pub fn print(figures: &Figures, section: &str) {
+    println!("{}", tables(figures, section));
+}
+
+/// Writes the tables into the READMEs and draws the pictures.
+pub fn draw(figures: &Figures) -> Result<(), Failure> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut readme = fs::read_to_string(here.join("README.md"))?;
+    for section in ["streams", "requests", "herds", "held", "idle", "build"] {
+        readme = between(&readme, section, &tables(figures, section));
+    }
+    fs::write(here.join("README.md"), readme)?;
+    let library = here.join("../../../README.md");
+    let readme = fs::read_to_string(&library)?;
+    fs::write(&library, between(&readme, "speed", &summary::table(figures)))?;
+    let folder = here.join("pictures");
+    fs::create_dir_all(&folder)?;
+    for (name, picture) in pictures::all(figures) {
+        fs::write(folder.join(name), picture)?;
+    }
+    Ok(())
+}
+
+/// The text with what stands between the marks of this name replaced.
+fn between(text: &str, name: &str, new: &str) -> String {
+    let (begin, end) = (format!("<!-- {name} -->"), format!("<!-- end of {name} -->"));
+    match (text.find(&begin), text.find(&end)) {
+        (Some(from), Some(to)) if !new.is_empty() && from < to => {
+            let (head, tail) = (text.get(..from), text.get(to..));
+            format!("{}{begin}\n{new}\n{}", head.unwrap_or_default(), tail.unwrap_or_default())
+        }
+        _ => text.to_owned(),
+    }
+}
