@@ -11,9 +11,7 @@ use syn::{
 
 use crate::{
     diagnostics::{Errors, did_you_mean, nearest},
-    values::{
-        self, CratePath, Flag, FromMeta as _, Handle, Method, Name, Range, SideEffects, Timeout,
-    },
+    values::{self, CratePath, Flag, Handle, Method, Name, Range, SideEffects, Timeout},
 };
 
 /// What is written in `#[tool(..)]`; `None` is what is not there, or not right and reported.
@@ -51,15 +49,15 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
         };
         let Some(meta) = value.meta(&key, known, errors) else { continue };
         match known {
-            "side_effects" => args.side_effects = errors.handle(SideEffects::from_meta(&meta)),
-            "name" => args.name = errors.handle(Name::from_meta(&meta)),
+            "side_effects" => args.side_effects = values::side_effects(&meta, errors),
+            "name" => args.name = errors.read(&meta),
             "description" => args.description = values::description(&meta, errors),
             "idempotent" => {
-                args.idempotent = errors.handle(Flag::from_meta(&meta)).is_some_and(|flag| flag.0);
+                args.idempotent = errors.read(&meta).is_some_and(|Flag(flag)| flag);
             }
-            "timeout" => args.timeout = errors.handle(Timeout::from_meta(&meta)),
-            "crate" => args.krate = errors.handle(CratePath::from_meta(&meta)).map(|path| path.0),
-            _ => args.handle = errors.handle(Handle::from_meta(&meta)).map(|handle| handle.0),
+            "timeout" => args.timeout = errors.read(&meta),
+            "crate" => args.krate = errors.read(&meta).map(|CratePath(path)| path),
+            _ => args.handle = errors.read(&meta).map(|Handle(name)| name),
         }
     }
     if !complete {
@@ -94,9 +92,9 @@ pub(crate) fn toolset_args(tokens: TokenStream, errors: &mut Errors) -> ToolsetA
         };
         let Some(meta) = value.meta(&key, known, errors) else { continue };
         if known == "crate" {
-            args.krate = errors.handle(CratePath::from_meta(&meta)).map(|path| path.0);
+            args.krate = errors.read(&meta).map(|CratePath(path)| path);
         } else {
-            args.method = errors.handle(Method::from_meta(&meta)).map(|method| method.0);
+            args.method = errors.read(&meta).map(|Method(name)| name);
         }
     }
     args
@@ -150,7 +148,7 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
                 "expected `default = ...`\nhelp: for the default of the type itself write \
                  `default = Default::default()`",
             ),
-            (_, meta) => args.rename = errors.handle(Name::from_meta(&meta)),
+            (_, meta) => args.rename = errors.read(&meta),
         }
     }
 }

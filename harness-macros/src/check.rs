@@ -85,7 +85,7 @@ fn check_given_once(function: &mut Function, errors: &mut Errors) {
 
 fn check_side_effects(args: &ToolArgs, errors: &mut Errors) -> Option<Vec<&'static str>> {
     if let Some(side_effects) = &args.side_effects {
-        return Some(side_effects.0.clone());
+        return Some(side_effects.clone());
     }
     if !args.saw("side_effects") {
         let all: Vec<String> = SIDE_EFFECTS.iter().map(|word| format!("\"{word}\"")).collect();

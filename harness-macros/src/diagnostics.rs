@@ -3,9 +3,11 @@
 
 use std::fmt::Display;
 
+use darling::FromMeta;
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use strsim::osa_distance;
+use syn::{Expr, Meta};
 
 /// All that is wrong, in the order in which it was found.
 #[derive(Default)]
@@ -44,6 +46,36 @@ impl Errors {
     /// Notes an error at a place that has no tokens of its own.
     pub(crate) fn push_at(&mut self, at: Span, message: impl Display) {
         self.found.push(syn::Error::new(at, message));
+    }
+
+    /// Reads a key with what follows it. What is wrong is underlined with all its tokens.
+    pub(crate) fn read<T: FromMeta>(&mut self, meta: &Meta) -> Option<T> {
+        match meta {
+            Meta::NameValue(written) => self.found_by_darling(&written.value, T::from_meta(meta)),
+            Meta::Path(_) | Meta::List(_) if T::from_word().is_err() => {
+                let key = meta.path().to_token_stream();
+                self.push(&key, format!("expected `{key} = ...`"));
+                None
+            }
+            Meta::Path(_) | Meta::List(_) => self.found_by_darling(meta, T::from_meta(meta)),
+        }
+    }
+
+    /// Reads a value.
+    pub(crate) fn value<T: FromMeta>(&mut self, value: &Expr) -> Option<T> {
+        self.found_by_darling(value, T::from_expr(value))
+    }
+
+    fn found_by_darling<T>(&mut self, at: &impl ToTokens, read: darling::Result<T>) -> Option<T> {
+        match read {
+            Ok(value) => Some(value),
+            Err(err) => {
+                for err in err {
+                    self.push(at, err);
+                }
+                None
+            }
+        }
     }
 
     /// Notes what was found while reading.

@@ -1,11 +1,12 @@
 //! The values of keys: what each may be, and what is wrong with what is written instead.
-//! An error keeps all tokens of what is wrong.
+//!
+//! Each is a `FromMeta` of darling. Where an error stands is for `Errors` to say: a place of
+//! darling's is one token, and a value may have several.
 
+use darling::{Error, FromMeta, Result};
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens as _;
-use syn::{
-    Error, Expr, ExprLit, ExprRange, Lit, LitStr, Meta, Path, RangeLimits, Result, parse::Parser,
-};
+use syn::{Expr, ExprLit, ExprRange, Lit, LitStr, Meta, Path, RangeLimits, parse::Parser};
 
 use crate::{
     args::Written,
@@ -33,76 +34,64 @@ fn string(expr: &Expr) -> Option<&LitStr> {
     }
 }
 
-/// An error over the whole of an expression.
-fn wrong(at: &Expr, message: impl std::fmt::Display) -> Error {
-    Error::new_spanned(at, message)
-}
-
-/// What the value of a key can be read as.
-pub(crate) trait FromMeta: Sized {
-    /// Reads a key with what follows it.
-    fn from_meta(meta: &Meta) -> Result<Self> {
-        match meta {
-            Meta::NameValue(written) => Self::from_expr(&written.value),
-            Meta::Path(_) | Meta::List(_) => {
-                let key = meta.path().to_token_stream();
-                Err(Error::new_spanned(&key, format!("expected `{key} = ...`")))
-            }
-        }
-    }
-
-    /// Reads a value.
-    fn from_expr(expr: &Expr) -> Result<Self> {
-        Err(wrong(expr, "this key takes no value"))
-    }
-}
-
 /// The side effects, none of which is given twice; `"none"` is the empty list.
-pub(crate) struct SideEffects(pub(crate) Vec<&'static str>);
+pub(crate) type SideEffects = Vec<&'static str>;
 
-impl FromMeta for SideEffects {
-    fn from_expr(expr: &Expr) -> Result<Self> {
-        let Expr::Array(array) = ungroup(expr) else {
-            let word = side_effect(expr)?;
-            return Ok(Self(if word == "none" { Vec::new() } else { vec![word] }));
+/// Reads the side effects: one, or a list of them.
+pub(crate) fn side_effects(meta: &Meta, errors: &mut Errors) -> Option<SideEffects> {
+    let list = match meta {
+        Meta::NameValue(written) => match ungroup(&written.value) {
+            Expr::Array(array) => array,
+            _ => return errors.read(meta).map(|SideEffect(word)| no_none(vec![word])),
+        },
+        _ => return errors.read(meta).map(|SideEffect(word)| no_none(vec![word])),
+    };
+    if list.elems.is_empty() {
+        let help = format!("help: the side effects are {ALL_SIDE_EFFECTS}");
+        let empty = "`side_effects` is an empty list: say \"none\" if the tool does nothing to the \
+                     world";
+        errors.push(list, format!("{empty}\n{help}"));
+        return None;
+    }
+    let mut words = Vec::new();
+    let mut right = true;
+    for elem in &list.elems {
+        let Some(SideEffect(word)) = errors.value(elem) else {
+            right = false;
+            continue;
         };
-        if array.elems.is_empty() {
-            return Err(wrong(
-                expr,
-                format!(
-                    "`side_effects` is an empty list: say \"none\" if the tool does nothing to \
-                     the world\nhelp: the side effects are {ALL_SIDE_EFFECTS}"
-                ),
-            ));
+        if words.contains(&word) {
+            errors.push(elem, format!("side effect \"{word}\" is given twice"));
+            right = false;
+        } else if word == "none" && list.elems.len() > 1 {
+            errors.push(
+                elem,
+                "\"none\" cannot stand beside other side effects\nhelp: remove it, or remove the \
+                 others",
+            );
+            right = false;
+        } else {
+            words.push(word);
         }
-        let mut errors: Option<Error> = None;
-        let mut words = Vec::new();
-        for elem in &array.elems {
-            let found = side_effect(elem).and_then(|word| {
-                if words.contains(&word) {
-                    Err(wrong(elem, format!("side effect \"{word}\" is given twice")))
-                } else if word == "none" && array.elems.len() > 1 {
-                    Err(wrong(
-                        elem,
-                        "\"none\" cannot stand beside other side effects\nhelp: remove it, or \
-                         remove the others",
-                    ))
-                } else {
-                    Ok(word)
-                }
-            });
-            match (found, &mut errors) {
-                (Ok(word), _) => words.push(word),
-                (Err(err), Some(errors)) => errors.combine(err),
-                (Err(err), None) => errors = Some(err),
-            }
-        }
-        words.retain(|word| *word != "none");
-        errors.map_or(Ok(Self(words)), Err)
+    }
+    right.then(|| no_none(words))
+}
+
+fn no_none(mut words: SideEffects) -> SideEffects {
+    words.retain(|word| *word != "none");
+    words
+}
+
+/// One of the words of `side_effects`.
+struct SideEffect(&'static str);
+
+impl FromMeta for SideEffect {
+    fn from_expr(expr: &Expr) -> Result<Self> {
+        side_effect(expr).map(Self).map_err(Error::custom)
     }
 }
 
-fn side_effect(expr: &Expr) -> Result<&'static str> {
+fn side_effect(expr: &Expr) -> std::result::Result<&'static str, String> {
     if let Some(text) = string(expr) {
         let word = text.value();
         if let Some(known) = SIDE_EFFECTS.iter().find(|known| **known == word) {
@@ -111,20 +100,14 @@ fn side_effect(expr: &Expr) -> Result<&'static str> {
         let parts: Vec<&str> = word.split([',', '|', '+', ' ']).filter(|p| !p.is_empty()).collect();
         if parts.len() > 1 && parts.iter().all(|part| SIDE_EFFECTS.contains(part)) {
             let list = format!("[\"{}\"]", parts.join("\", \""));
-            return Err(wrong(
-                expr,
-                format!(
-                    "one string is one side effect\nhelp: write a list: `side_effects = {list}`"
-                ),
+            return Err(format!(
+                "one string is one side effect\nhelp: write a list: `side_effects = {list}`"
             ));
         }
         let near = did_you_mean(nearest(&word, SIDE_EFFECTS), '"');
-        return Err(wrong(
-            expr,
-            format!(
-                "unknown side effect \"{word}\"{near}\nhelp: the side effects are \
+        return Err(format!(
+            "unknown side effect \"{word}\"{near}\nhelp: the side effects are \
                  {ALL_SIDE_EFFECTS}"
-            ),
         ));
     }
     match ungroup(expr) {
@@ -132,15 +115,9 @@ fn side_effect(expr: &Expr) -> Result<&'static str> {
             let word = path.path.segments.last().map(|last| last.ident.to_string());
             let word = word.unwrap_or_default();
             let meant = nearest(&word, SIDE_EFFECTS).unwrap_or("read");
-            Err(wrong(
-                expr,
-                format!("a side effect is a string\nhelp: quote it: `side_effects = \"{meant}\"`"),
-            ))
+            Err(format!("a side effect is a string\nhelp: quote it: `side_effects = \"{meant}\"`"))
         }
-        _ => Err(wrong(
-            expr,
-            format!("`side_effects` must be one of {ALL_SIDE_EFFECTS}, or a list of them"),
-        )),
+        _ => Err(format!("`side_effects` must be one of {ALL_SIDE_EFFECTS}, or a list of them")),
     }
 }
 
@@ -150,12 +127,11 @@ pub(crate) struct Name(pub(crate) LitStr);
 impl FromMeta for Name {
     fn from_meta(meta: &Meta) -> Result<Self> {
         let key = meta.path().to_token_stream();
-        let Meta::NameValue(written) = meta else {
-            return Err(Error::new_spanned(&key, format!("expected `{key} = ...`")));
+        let text = match meta {
+            Meta::NameValue(written) => string(&written.value).cloned().map(Self),
+            Meta::Path(_) | Meta::List(_) => None,
         };
-        string(&written.value).cloned().map(Self).ok_or_else(|| {
-            wrong(&written.value, format!("`{key}` must be a string: `{key} = \"...\"`"))
-        })
+        text.ok_or_else(|| Error::custom(format!("`{key}` must be a string: `{key} = \"...\"`")))
     }
 }
 
@@ -197,23 +173,23 @@ pub(crate) fn description(meta: &Meta, errors: &mut Errors) -> Option<Expr> {
 pub(crate) struct Flag(pub(crate) bool);
 
 impl FromMeta for Flag {
+    fn from_word() -> Result<Self> {
+        Ok(Self(true))
+    }
+
     fn from_meta(meta: &Meta) -> Result<Self> {
-        match meta {
-            Meta::Path(_) => Ok(Self(true)),
+        let flag = match meta {
+            Meta::Path(_) => return Self::from_word(),
             Meta::NameValue(written) => match ungroup(&written.value) {
-                Expr::Lit(ExprLit { lit: Lit::Bool(flag), .. }) => Ok(Self(flag.value)),
-                _ => {
-                    let key = written.path.to_token_stream();
-                    let message = format!("`{key}` takes no value\nhelp: write `{key}` alone");
-                    Err(wrong(&written.value, message))
-                }
+                Expr::Lit(ExprLit { lit: Lit::Bool(flag), .. }) => Some(Self(flag.value)),
+                _ => None,
             },
-            Meta::List(list) => {
-                let key = list.path.to_token_stream();
-                let message = format!("`{key}` takes no value\nhelp: write `{key}` alone");
-                Err(Error::new_spanned(meta, message))
-            }
-        }
+            Meta::List(_) => None,
+        };
+        flag.ok_or_else(|| {
+            let key = meta.path().to_token_stream();
+            Error::custom(format!("`{key}` takes no value\nhelp: write `{key}` alone"))
+        })
     }
 }
 
@@ -223,7 +199,7 @@ pub(crate) struct Timeout(pub(crate) u64);
 impl FromMeta for Timeout {
     fn from_expr(expr: &Expr) -> Result<Self> {
         if let Some(text) = string(expr) {
-            return milliseconds(&text.value()).map(Self).map_err(|reason| wrong(expr, reason));
+            return milliseconds(&text.value()).map(Self).map_err(Error::custom);
         }
         let written = match ungroup(expr) {
             Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
@@ -231,7 +207,7 @@ impl FromMeta for Timeout {
             }
             _ => "30s".to_owned(),
         };
-        Err(wrong(expr, format!("`timeout` is a string with a unit: `timeout = \"{written}\"`")))
+        Err(Error::custom(format!("`timeout` is a string with a unit: `timeout = \"{written}\"`")))
     }
 }
 
@@ -296,11 +272,11 @@ impl FromMeta for CratePath {
     fn from_expr(expr: &Expr) -> Result<Self> {
         if let Some(text) = string(expr) {
             let message = format!("a path is not quoted\nhelp: `crate = {}`", text.value());
-            return Err(wrong(expr, message));
+            return Err(Error::custom(message));
         }
         match ungroup(expr) {
             Expr::Path(path) if path.qself.is_none() => Ok(Self(path.path.clone())),
-            _ => Err(wrong(expr, "`crate` must be a path: `crate = path::to::harness`")),
+            _ => Err(Error::custom("`crate` must be a path: `crate = path::to::harness`")),
         }
     }
 }
@@ -326,14 +302,14 @@ impl FromMeta for Method {
 fn one_name(expr: &Expr, whose: &str, key: &str, example: &str) -> Result<Ident> {
     if let Some(text) = string(expr) {
         let message = format!("{whose} name is not quoted\nhelp: `{key} = {}`", text.value());
-        return Err(wrong(expr, message));
+        return Err(Error::custom(message));
     }
     match ungroup(expr) {
         Expr::Path(path) => path.path.get_ident().cloned(),
         _ => None,
     }
     .filter(|name| !["Self", "self", "super", "crate"].iter().any(|word| *name == word))
-    .ok_or_else(|| wrong(expr, format!("`{key}` must be one name: `{key} = {example}`")))
+    .ok_or_else(|| Error::custom(format!("`{key}` must be one name: `{key} = {example}`")))
 }
 
 /// The ends of a range, as written.
