@@ -5,8 +5,10 @@ use async_openai::types::{
     chat::{CreateChatCompletionRequestArgs, ReasoningEffort},
     responses::CreateResponseArgs,
 };
+use futures_util::StreamExt as _;
 use harness::{
-    Error, ErrorKind, LocalProvider, Message, OpenAIProvider, Provider, StopReason, Transcript,
+    Error, ErrorKind, LocalProvider, Message, OpenAIProvider, Provider, StopReason, StreamEvent,
+    Transcript,
     provider::{Effort, Limits, ProviderResponse, Request, Settings, accumulate},
     testing::{Answer, LoopbackServer},
     wire::chat::ThinkTags,
@@ -54,6 +56,37 @@ async fn openai_is_asked_over_responses() {
     assert_eq!((request.method(), request.path()), ("POST", "/v1/responses"));
     assert_eq!(request.header("authorization"), Some("Bearer sk-secret-1"));
     assert_eq!(request.json()["input"][0]["content"][0]["text"], "Oslo?");
+}
+
+#[tokio::test]
+async fn what_was_said_is_heard_before_the_failure() {
+    let chunk = |words: &str, finish: Option<&str>| {
+        let choice = json!({"index": 0, "delta": {"content": words}, "finish_reason": finish});
+        unnamed(&[json!({"id": "c1", "choices": [choice]})])
+    };
+    let said = chunk("Cold", None);
+    let table = [
+        // The server gives up in the event that brings the last words.
+        (said.clone() + &chunk(" and", Some("error")), ErrorKind::Api),
+        // The connection closes before the line after them.
+        (said.clone() + chunk(" and", None).trim_end(), ErrorKind::Interrupted),
+        // Not before it, but without a word.
+        (said + &chunk(" and", None), ErrorKind::Interrupted),
+    ];
+    for (body, kind) in table {
+        let server = LoopbackServer::start([Answer::sse(body.clone())]).await.unwrap();
+        let provider = local(&server).build().unwrap();
+        let mut transcript = Transcript::default();
+        transcript.push(Message::user("Oslo?")).unwrap();
+        let heard: Vec<_> = provider.stream(Request::new(&transcript).unwrap()).collect().await;
+        let words = |event: &Result<StreamEvent, Error>| match event {
+            Ok(StreamEvent::TextDelta { text, .. }) => text.clone(),
+            Ok(_) => String::new(),
+            Err(err) => format!(": {:?}", err.kind()),
+        };
+        let told: String = heard.iter().map(words).collect();
+        assert_eq!(told, format!("Cold and: {kind:?}"), "{body}");
+    }
 }
 
 #[tokio::test]

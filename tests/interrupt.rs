@@ -8,10 +8,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream};
 use harness::{
-    Agent, CallOutcome, CancellationToken, Chat, Event, Message, Outcome, Provider, Role, Tool,
-    ToolResult, Transcript,
+    Agent, CallOutcome, CancellationToken, Chat, Event, Message, Outcome, Provider, Role,
+    StopReason, StreamEvent, Tool, ToolResult, Transcript, Usage,
     policy::{Approval, ApprovalQuestion, FallbackProvider, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
@@ -403,6 +403,62 @@ async fn cancelling_the_run_at_every_event_ends_it_as_interrupted() {
     }
     println!("cancelled at {points} points of {} scenarios", SCENARIOS.len());
     assert!(points > 80, "only {points} points");
+}
+
+/// A model that is never waited for: all of its answer is here at once.
+struct Hasty;
+
+impl Provider for Hasty {
+    fn name(&self) -> &str {
+        "hasty"
+    }
+
+    fn model(&self) -> &str {
+        "hasty"
+    }
+
+    fn stream<'a>(&'a self, _: Request<'a>) -> EventStream<'a> {
+        let (id, name) = ("call_1".to_owned(), "look".to_owned());
+        let call = [
+            StreamEvent::ToolCallStart { block: 0, id, name },
+            StreamEvent::ToolCallDelta { block: 0, json: "{}".to_owned() },
+            StreamEvent::ToolCallEnd { block: 0 },
+        ];
+        let word = |_| StreamEvent::TextDelta { block: 1, text: "la".to_owned() };
+        let words = (0..100_000).map(word);
+        let end = StreamEvent::Completed { stop: StopReason::ToolCalls, usage: Usage::default() };
+        Box::pin(stream::iter(call.into_iter().chain(words).chain([end]).map(Ok)))
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_is_never_waited_for_is_stopped_by_another_task() {
+    let agent = Agent::builder(Hasty).build().expect("an agent");
+    let token = CancellationToken::new();
+    let run = agent.run("Go.").cancel_with(token.clone());
+    let other = tokio::spawn(async move { token.cancel() });
+    let stopped = run.await.expect_err("no answer");
+    assert_eq!(stopped.outcome(), Outcome::Interrupted, "{}", stopped.text().len());
+    other.await.expect("it was cancelled");
+}
+
+#[tokio::test]
+async fn a_tool_that_is_never_waited_for_keeps_no_stop_away() {
+    let log = Log::default();
+    let agent = Agent::builder(Hasty).tools([tool("look", READ, &log, Work::Hasty)]);
+    let token = CancellationToken::new();
+    let mut heard = 0;
+    let run = agent.build().expect("an agent").run("Go.").cancel_with(token.clone());
+    let run = run.on_event(|event| {
+        if let Event::Text(_) = event {
+            heard += 1;
+            if heard == 1000 {
+                token.cancel();
+            }
+        }
+    });
+    assert_eq!(run.await.expect_err("no answer").outcome(), Outcome::Interrupted);
+    assert_eq!((heard, log.lines()), (1000, vec!["begin look".to_owned()]));
 }
 
 #[tokio::test]

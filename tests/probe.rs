@@ -32,6 +32,8 @@ impl Log {
 pub(crate) enum Work {
     /// Gives way to others so many times.
     Steps(usize),
+    /// Is busy for ever, as with a channel that is never empty.
+    Hasty,
     /// Waits at a gate.
     Gate(Gate),
     Fails,
@@ -51,6 +53,9 @@ pub(crate) fn tool(name: &'static str, effects: SideEffects, log: &Log, work: Wo
                         tokio::task::yield_now().await;
                     }
                 }
+                Work::Hasty => loop {
+                    tokio::task::consume_budget().await;
+                },
                 Work::Gate(gate) => gate.pass().await,
                 Work::Fails => return Err(ToolError::new(format!("{name} cannot"))),
                 Work::Panics => panic!("{name} fell"),

@@ -6,7 +6,7 @@ use proptest::prelude::Rng as _;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use serde_json::{Value, json};
 
-use crate::decoded::{named, read, unnamed};
+use crate::decoded::{both_ways, named, read, unnamed};
 
 /// Texts that differ in all that a text can differ in.
 const TEXTS: &[&str] =
@@ -176,5 +176,67 @@ fn what_is_compared_reads_as_what_is_parsed() {
             }
             same(&changed, &format!("round {round}"));
         }
+    }
+}
+
+/// Both ways of reading this body, which follows the start of an answer, must be the same. Byte by
+/// byte no event is whole.
+fn same(wire: &str, events: &str) {
+    let start = match wire {
+        "anthropic" => named(&[
+            json!({"type": "message_start", "message": {"id": "msg_1"}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}),
+            json!({"type": "content_block_start", "index": 1, "content_block": {"type": "text"}}),
+        ]),
+        _ => named(&[
+            json!({"type": "response.created", "response": {"id": "resp_1"}}),
+            json!({"type": "response.output_item.added", "output_index": 0,
+                "item": {"id": "item_1", "type": "message"}}),
+        ]),
+    };
+    both_ways(wire, &(start + events), Default::default());
+}
+
+/// An event of Anthropic's that adds to a block.
+fn delta(index: u8, text: &str) -> String {
+    json!({"type": "content_block_delta", "index": index, "delta": {"type": "text_delta",
+        "text": text}})
+    .to_string()
+}
+
+#[test]
+fn an_event_of_many_lines_hides_nothing() {
+    let [a, b, c] = ["a", "b", "c"].map(|text| delta(0, text));
+    let other = delta(1, "x");
+    // What comes on the line `error: ..` is handed over at once, and the rest is still to come.
+    same("anthropic", &format!("data: {other}\nerror: {a}\n\n").repeat(3));
+    same("anthropic", &format!("event: x\nerror: {other}\ndata: {a}\n\n").repeat(3));
+    same(
+        "anthropic",
+        &format!("event: error\nerror: {a}\n\nevent: error\nerror: {b}\ndata: oops\n\n"),
+    );
+    // Lines that follow the data, so long that the places of the event seem to be elsewhere.
+    let hollow = |text: &str, more: &str| {
+        let delta = format!(r#"{{"type":"text_delta","text":{text},"x":{more}}}"#);
+        format!(r#"{{"type":"content_block_delta","index":0,"delta":{delta}}}"#)
+    };
+    let (good, bad) = (hollow("\"\"", "\"\""), hollow("\"\"", "abc\"\""));
+    for line in ["id: 7", "retry:", "event:", ": word"] {
+        same("anthropic", &format!("data: {good}\n{line}\n\ndata: {bad}\n{line}\n\n"));
+    }
+    // Data on several lines.
+    let split = |delta: &str| delta.replacen(',', ",\ndata: ", 1);
+    let all: String = [&a, &b, &c].map(|delta| format!("data: {}\n\n", split(delta))).concat();
+    same("anthropic", &all);
+}
+
+#[test]
+fn a_delta_that_does_not_fit_its_item_reads_as_itself() {
+    for kind in ["reasoning_summary_text", "reasoning_text", "function_call_arguments"] {
+        let event = |delta: &str, refusal: &str| {
+            let kind = format!("response.{kind}.delta");
+            json!({"type": kind, "output_index": 0, "delta": delta, "refusal": refusal})
+        };
+        same("responses", &named(&[event("a", "I"), event("b", "I ca"), event("c", "I cannot")]));
     }
 }

@@ -1,10 +1,15 @@
 //! One answer of the model: asked for, shown as it arrives, written down.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::{Poll, ready},
+};
 
 use futures_core::Stream as _;
 use futures_util::{StreamExt as _, stream};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::{sync::mpsc::UnboundedReceiver, task::coop::poll_proceed};
 
 use super::{
     Event,
@@ -84,6 +89,11 @@ impl Run<'_> {
         loop {
             let others_first = in_a_row == 0 || program.is_cancelled();
             let next = poll_fn(|context| {
+                // A stream that never pauses would leave nothing to other tasks, and a tool that
+                // never does would leave nothing of this task's share to those asked here.
+                if others_first {
+                    ready!(poll_proceed(context)).made_progress();
+                }
                 // What is here already is taken without asking all the others each time: that
                 // costs more than the event itself.
                 if !others_first

@@ -23,6 +23,9 @@ use crate::{
 /// connection can be used again.
 const REST: (usize, Duration) = (64 * 1024, Duration::from_millis(100));
 
+/// So many pieces of which none holds an event are read one after the other before others run.
+const IN_A_ROW: u32 = 8;
+
 /// The bytes of an answer as they come.
 pub(super) type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
@@ -45,6 +48,8 @@ pub(super) struct Answer<D: Dialect> {
     /// Ends no later than the clock that is the next to run out.
     alarm: Pin<Box<Sleep>>,
     failed: bool,
+    /// Why it failed, until that is told.
+    error: Option<Error>,
     /// Bytes read after the end of the answer.
     rest: usize,
     waits_for_rest: bool,
@@ -73,6 +78,7 @@ impl<D: Dialect> Answer<D> {
             whole,
             alarm: Box::pin(sleep_until(until)),
             failed: false,
+            error: None,
             rest: 0,
             waits_for_rest: false,
         }
@@ -94,12 +100,14 @@ impl<D: Dialect> Answer<D> {
             self.wait_until(after(self.clocks.between_events).min(self.whole));
         }
         let Some(body) = &mut self.body else { return Poll::Ready(self.decoder.finish()) };
+        if Instant::now() >= self.whole {
+            return Poll::Ready(Err(self.ran_out()));
+        }
         let came = match body.as_mut().poll_next(context) {
             Poll::Ready(came) => came,
             Poll::Pending => {
                 ready!(self.poll_alarm(context));
-                let heard = self.decoder.heard();
-                return Poll::Ready(Err(self.clocks.ran_out(self.whole, heard)));
+                return Poll::Ready(Err(self.ran_out()));
             }
         };
         if let Some(Ok(bytes)) = came {
@@ -117,6 +125,11 @@ impl<D: Dialect> Answer<D> {
             .because(err.without_url())),
             _ => end,
         })
+    }
+
+    /// The error of the clock that ran out.
+    fn ran_out(&self) -> Error {
+        self.clocks.ran_out(self.whole, self.decoder.heard())
     }
 
     /// Sets the clock. To set the alarm anew with each event would cost more than to have it ring
@@ -159,6 +172,7 @@ impl<D: Dialect> Stream for Answer<D> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
+        let mut in_a_row = 0;
         loop {
             let step = match this.pull() {
                 Ok(Some(event)) => {
@@ -169,7 +183,8 @@ impl<D: Dialect> Stream for Answer<D> {
                     }
                     return Poll::Ready(Some(Ok(event)));
                 }
-                Ok(None) if this.failed => return Poll::Ready(None),
+                // What was read before a failure is handed out before it.
+                Ok(None) if this.failed => return Poll::Ready(this.error.take().map(Err)),
                 Ok(None) if this.decoder.is_complete() => {
                     if this.poll_rest(context).is_pending() {
                         if !std::mem::replace(&mut this.waits_for_rest, true) {
@@ -180,18 +195,85 @@ impl<D: Dialect> Stream for Answer<D> {
                     }
                     return Poll::Ready(None);
                 }
-                Ok(None) => ready!(this.poll_read(context)),
+                // Who sends all the time and says nothing stops neither the clock nor the others.
+                Ok(None) if in_a_row == IN_A_ROW => {
+                    let silent = this.decoder.heard() == this.heard;
+                    if !silent || Instant::now() < this.until {
+                        context.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    Err(this.ran_out())
+                }
+                Ok(None) => {
+                    in_a_row += 1;
+                    ready!(this.poll_read(context))
+                }
                 Err(err) => Err(err),
             };
             if let Err(err) = step {
                 this.failed = true;
                 this.body = None;
                 let id = this.id.take().filter(|_| err.request_id().is_none());
-                return Poll::Ready(Some(Err(match id {
+                this.error = Some(match id {
                     Some(id) => err.with_request_id(id),
                     None => err,
-                })));
+                });
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt as _, StreamExt as _, stream};
+
+    use super::*;
+    use crate::{provider::Limits, wire::anthropic};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// An answer whose server sends this for ever, as fast as it is read.
+    fn endless(piece: &'static str) -> Answer<anthropic::Answer> {
+        let body = stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes())));
+        let clocks = Clocks { first_event: MINUTE, between_events: MINUTE, ..Clocks::default() };
+        let (until, whole) = (after(clocks.first_event), after(clocks.whole_call));
+        let decoder = anthropic::decoder(Limits::default());
+        Answer::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), clocks, until, whole)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_all_the_time_and_says_nothing_runs_out_of_time() {
+        for piece in ["", ": still here\n\n", "\n\n", "data: {\"type\":\"ping\"}\n\n"] {
+            let mut answer = endless(piece);
+            assert!(answer.next().now_or_never().is_none(), "others run, too");
+            tokio::time::advance(MINUTE).await;
+            let err = answer.next().now_or_never().flatten().unwrap().unwrap_err();
+            assert_eq!(err.message(), "the server said nothing for 60s", "{piece:?}");
+            assert!(answer.next().await.is_none());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_never_comes_to_an_end_runs_out_of_time() {
+        let words = "data: {\"type\":\"content_block_delta\",\"index\":0,\
+            \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
+        let unknown = "data: {\"type\":\"something\"}\n\n";
+        for piece in [words, unknown] {
+            let mut answer = endless(piece);
+            let mut steps = 0;
+            let err = loop {
+                match answer.next().now_or_never() {
+                    None => {}
+                    Some(heard) => match heard.unwrap() {
+                        Err(err) => break err,
+                        Ok(event) => assert!(matches!(event, StreamEvent::TextDelta { .. })),
+                    },
+                }
+                tokio::time::advance(MINUTE / 2).await;
+                steps += 1;
+                assert!(steps <= 120, "it goes on for ever");
+            };
+            assert_eq!(err.message(), "the answer was not complete after 3600s");
         }
     }
 }

@@ -94,12 +94,18 @@ pub(super) struct Alike<'a> {
 }
 
 impl Shape {
-    /// The shape of an event as it stood in the stream, line ends and all; `places` tells of its
-    /// data, which is its last line. Where the event does not differ from the one `before`, the
-    /// next one is expected not to differ either: one comparison is cheaper than many.
+    /// The shape of an event as it stood in the stream, line ends and all, if it is one line of
+    /// data, of which `places` tells, and at most its name before it. Where the event does not
+    /// differ from the one `before`, the next one is expected not to differ either: one comparison
+    /// is cheaper than many.
     pub(super) fn of(event: &[u8], places: &Places, before: Option<&Self>) -> Option<Self> {
         let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let start = last.checked_add(1)?.checked_sub(places.size)?;
+        let (front, data) = event.get(..=last)?.split_at_checked(start)?;
+        let front = front.strip_suffix(b" ").unwrap_or(front).strip_suffix(b"data:")?;
+        if !(front.is_empty() || is_name(front)) || memchr::memchr2(b'\r', b'\n', data).is_some() {
+            return None;
+        }
         let before = before.filter(|before| before.places.len() == places.places.len());
         let mut shape = Self { event: event.into(), places: Vec::new(), parts: Vec::new(), end: 0 };
         for (number, (at, place)) in places.places.iter().enumerate() {
@@ -144,6 +150,12 @@ impl Shape {
         at = past(bytes, at, self.event.get(self.end..)?)?;
         Some(Alike { text: unescaped(bytes, text?)?, length: at })
     }
+}
+
+/// Whether this is the line that names an event, and nothing else.
+fn is_name(line: &[u8]) -> bool {
+    let end = memchr::memchr2(b'\r', b'\n', line).and_then(|at| line.get(at..));
+    line.starts_with(b"event:") && matches!(end, Some(b"\r" | b"\n" | b"\r\n"))
 }
 
 /// The place after `part`, if that is what stands here.

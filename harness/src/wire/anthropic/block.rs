@@ -68,13 +68,13 @@ impl OpenBlock {
         let text = |name: &str| text_of(members.get(name));
         let kind = match text("type").as_str() {
             "text" => {
-                out.text(number, &text("text"))?;
+                out.text(number, text("text"))?;
                 let citations = elements(members.get("citations").unwrap_or_default());
                 let citations = citations.into_iter().map(str::to_owned).collect();
                 Kind::Text { citations }
             }
             "thinking" => {
-                out.reasoning(number, &text("thinking"))?;
+                out.reasoning(number, text("thinking"))?;
                 Kind::Thinking { signature: text("signature") }
             }
             "tool_use" => {

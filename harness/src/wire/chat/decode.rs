@@ -218,7 +218,7 @@ impl Answer {
         if self.thought.push_part(&members, out)? {
             return Ok(());
         }
-        self.words(&text_of(members.get("text")), out)
+        self.words(text_of(members.get("text")), out)
     }
 
     fn words(&mut self, text: impl Words, out: &mut Outlet) -> Result<(), Error> {

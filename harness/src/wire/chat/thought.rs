@@ -82,9 +82,9 @@ impl Thought {
     ) -> Result<bool, Error> {
         let Some(thinking) = part.get("thinking") else { return Ok(false) };
         self.field.get_or_insert("thinking");
-        out.reasoning(BLOCK, &text_of(Some(thinking)))?;
+        out.reasoning(BLOCK, text_of(Some(thinking)))?;
         for part in elements(thinking) {
-            out.reasoning(BLOCK, &text_of(Members::of(part).get("text")))?;
+            out.reasoning(BLOCK, text_of(Members::of(part).get("text")))?;
         }
         Ok(true)
     }

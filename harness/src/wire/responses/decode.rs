@@ -212,6 +212,9 @@ impl Dialect for Answer {
         out: &mut Outlet,
     ) -> Option<Result<(), Error>> {
         let item = self.items.iter_mut().rfind(|item| item.index == Some(output))?;
+        if !item.takes(what) {
+            return None;
+        }
         let told = Told {
             delta: &text,
             content_index: content,

@@ -221,8 +221,8 @@ impl Item {
                     let part = Members::of(part);
                     *refused |= text_of(part.get("type")) == "refusal";
                     if parts.is_empty() {
-                        out.text(number, &text_of(part.get("text")))?;
-                        out.text(number, &text_of(part.get("refusal")))?;
+                        out.text(number, text_of(part.get("text")))?;
+                        out.text(number, text_of(part.get("refusal")))?;
                     }
                 }
                 match keep(members, |name| matches!(name, "id" | "phase")) {
@@ -239,7 +239,7 @@ impl Item {
                         if at > 0 {
                             out.reasoning(number, "\n\n")?;
                         }
-                        out.reasoning(number, &text_of(Members::of(part).get("text")))?;
+                        out.reasoning(number, text_of(Members::of(part).get("text")))?;
                     }
                 }
                 match keep(members, |name| name != "status") {
