@@ -22,7 +22,10 @@ const WAVE: usize = 100;
 /// many answers were whole.
 pub fn run(subject: &str, wire: &str, streams: usize, base: &str) -> Result<(), Failure> {
     install_tls();
-    raise_file_limit();
+    let files = raise_file_limit();
+    if files.is_some_and(|files| files < streams as u64 + 64) {
+        return Err(format!("{streams} sockets are more than `ulimit -Hn` lets be open").into());
+    }
     let expected = server::expected(wire, base)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // The first answer pays for what is made once.
@@ -61,9 +64,10 @@ pub fn run(subject: &str, wire: &str, streams: usize, base: &str) -> Result<(), 
     Ok(())
 }
 
-/// As many sockets as the system lets this process have.
-pub fn raise_file_limit() {
+/// As many sockets as the system lets this process have, and how many those are.
+pub fn raise_file_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    limit.maximum
 }

@@ -38,13 +38,15 @@ fn main() -> Result<(), Failure> {
             sections::requests()?;
             sections::herds()?;
             sections::held()?;
-            sections::idle()
+            sections::idle()?;
+            sections::early()
         }
         ["streams"] => sections::streams(),
         ["requests"] => sections::requests(),
         ["herds"] => sections::herds(),
         ["held"] => sections::held(),
         ["idle"] => sections::idle(),
+        ["early"] => sections::early(),
         ["build"] => sections::build(true),
         ["build", "debug"] => sections::build(false),
         ["draw"] => tables::draw(&figures::Figures::read()?),
@@ -55,8 +57,10 @@ fn main() -> Result<(), Failure> {
         }
         ["herd", subject, wire, streams, base] => herd::run(subject, wire, streams.parse()?, base),
         ["wait", base] => ours::idle(base),
-        _ => Err("say `streams`, `requests`, `herds`, `held` or `idle`, or nothing for all of \
-                  these; `build`; or `draw`"
-            .into()),
+        _ => Err(
+            "say `streams`, `requests`, `herds`, `held`, `idle` or `early`, or nothing for all \
+                  of these; `build`; or `draw`"
+                .into(),
+        ),
     }
 }
