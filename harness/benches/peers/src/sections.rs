@@ -226,7 +226,7 @@ pub fn idle() -> Result<(), Failure> {
 
 /// What is built before the first run.
 pub fn build(release: bool) -> Result<(), Failure> {
-    keep("build", building::measure(release)?)
+    building::measure(release, |figures| keep("build", figures))
 }
 
 /// What early start is worth: `early_start` of the library's own benchmarks, which is run as it is.
