@@ -1,9 +1,10 @@
 //! A full context window is a failure of its own, however a vendor says it.
 
 use harness::{
-    Agent, Error, ErrorKind, Outcome,
+    Agent, Error, ErrorKind, Outcome, SideEffects, Tool,
     testing::{ScriptedProvider, reply},
 };
+use serde_json::json;
 
 fn api(status: u16, code: &str, message: &str) -> Error {
     Error::new(ErrorKind::Api, message).with_status(status).with_code(code)
@@ -39,6 +40,28 @@ fn every_vendors_words_for_it_are_known_and_other_words_are_not() {
     for error in other {
         assert!(!error.is_context_full(), "{error}");
     }
+}
+
+/// Four letters are a token: of what is said, of what is called and of what is answered.
+#[tokio::test]
+async fn calls_and_results_fill_the_window_too() {
+    let schema = json!({"type": "object"});
+    let look = Tool::new("look", "Looks.", schema, SideEffects::NONE, |_, _| {
+        Box::pin(async { Ok("seen".repeat(500).into()) })
+    });
+    let model = ScriptedProvider::new([
+        reply().text("Hm..").call("look", json!({"at": "here".repeat(100)})),
+        reply().text("Done"),
+    ]);
+    let agent = Agent::builder(model).tools([look]).build().expect("an agent");
+    let mut chat = agent.chat();
+    let empty = chat.context();
+    let reply = chat.send("Go..").await.expect("an answer");
+    // A word each of the user and the model, the name, the arguments, the result.
+    let sent = 1 + 1 + 1 + (400 + r#"{"at":""}"#.len() as u64).div_ceil(4) + 500;
+    assert_eq!((reply.context().history, reply.context().tools), (sent, empty.tools));
+    assert_eq!(chat.context().history, sent + 1, "and the answer");
+    assert_eq!((empty.history, empty.measured), (0, false));
 }
 
 #[tokio::test]

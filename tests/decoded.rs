@@ -13,6 +13,9 @@ use serde_json::Value;
 pub(crate) struct Decoded {
     pub(crate) events: Vec<StreamEvent>,
     pub(crate) end: Result<(), Error>,
+    /// How many records said something.
+    #[expect(dead_code, reason = "it is compared in print")]
+    pub(crate) heard: u64,
 }
 
 /// A call as the events tell it.
@@ -135,7 +138,7 @@ pub(crate) fn read(wire: &str, pieces: &[&[u8]], reading: chat::Reading) -> Deco
                 end = decoder.finish();
                 events.extend(std::iter::from_fn(|| decoder.next_event()));
             }
-            Decoded { events, end }
+            Decoded { events, end, heard: decoder.heard() }
         }};
     }
     match wire {

@@ -10,7 +10,8 @@ use std::{
 };
 
 use harness::{
-    Agent, CallOutcome, Event, Outcome, Stopped, Tool, ToolError, Usage,
+    Agent, CallOutcome, Event, Outcome, StopReason, Stopped, StreamEvent, Tool, ToolContent,
+    ToolError, Usage,
     agent::{AgentBuilder, Machine},
     journal::{Entry, InterruptCause, Limit, MemoryJournal},
     policy::{Approval, ApprovalQuestion, Budget, Guard, Guardrails, Price, Prices},
@@ -130,6 +131,29 @@ async fn tokens() {
     }
 }
 
+/// A vendor may pause an answer, which then goes on in the next turn: no call stands between.
+#[tokio::test]
+async fn tokens_are_looked_at_before_each_turn_too() {
+    let rails = [Guardrails::none().input_tokens(100), Guardrails::none().output_tokens(20)];
+    for rails in rails {
+        let builder = || {
+            let pauses = || reply().text("So,").tokens(50, 10).stop(StopReason::Paused);
+            let last = || reply().text("Done.").tokens(1, 1);
+            Agent::builder(ScriptedProvider::new([pauses(), pauses(), last()]))
+        };
+        assert_eq!(
+            build(builder(), Guardrails::none()).run("Go.").await.map(|r| r.turns()).ok(),
+            Some(3)
+        );
+        let stopped = build(builder(), rails).run("Go.").await.expect_err("all of it is used");
+        assert!(matches!(
+            stopped.outcome(),
+            Outcome::Limit(Limit::InputTokens | Limit::OutputTokens)
+        ));
+        assert_eq!(stopped.turns(), 2);
+    }
+}
+
 #[tokio::test]
 async fn cost() {
     let builder = || {
@@ -168,6 +192,37 @@ async fn a_cost_that_nobody_knows_is_said_and_never_nothing() {
         assert_eq!(said.len(), 1, "once: {said:?}");
         assert!(said[0].contains(expected), "{said:?}");
         assert_eq!((chat.budget().spent().cost, chat.budget().left().cost), (None, None));
+    }
+}
+
+#[tokio::test]
+async fn tokens_that_nobody_counts_are_said_to_who_has_set_their_limit() {
+    use Limit::{InputTokens, OutputTokens};
+    let default = Guardrails::default;
+    let whole = Usage { input: Some(5), output: Some(5), ..Usage::default() };
+    let half = Usage { input: Some(5), ..Usage::default() };
+    let none = Usage::default();
+    let table: [(_, [Usage; 3], &[Limit]); 7] = [
+        (default(), [none; 3], &[]),
+        (default().input_tokens(900), [none; 3], &[InputTokens]),
+        (default().output_tokens(900), [none; 3], &[OutputTokens]),
+        (default().input_tokens(900).output_tokens(900), [none; 3], &[InputTokens, OutputTokens]),
+        (default().input_tokens(900).output_tokens(900), [half; 3], &[OutputTokens]),
+        (default().input_tokens(900), [whole; 3], &[]),
+        (default().input_tokens(900), [whole, none, whole], &[InputTokens]),
+    ];
+    for (rails, usage, expected) in table {
+        let model = stubborn(3, move |turn| look(turn).usage(usage[turn]));
+        let agent = build(Agent::builder(model).tools([new_each_time()]), rails);
+        let mut said = Vec::new();
+        let run = agent.run("Go.").on_event(|event| {
+            if let Event::LimitUnknown { limit, detail } = event {
+                assert!(detail.ends_with("does not say how many tokens it used"), "{detail}");
+                said.push(limit);
+            }
+        });
+        run.await.expect("an answer");
+        assert_eq!(said, expected, "{usage:?}");
     }
 }
 
@@ -230,7 +285,18 @@ async fn the_time_in_which_a_person_decides_does_not_count() {
         Agent::builder(model).tools([new_each_time()]).approver(approver).permissions(permissions)
     };
     let rails = |seconds| Guardrails::default().time(Duration::from_secs(seconds));
-    build(builder(), rails(13)).run("Go.").await.expect("twelve seconds of its own");
+    let begun = tokio::time::Instant::now();
+    let mut near = Vec::new();
+    let agent = build(builder(), rails(13));
+    let run = agent.run("Go.").on_event(|event| {
+        if let Event::LimitNear { .. } = event {
+            near.push(begun.elapsed().as_millis());
+        }
+    });
+    let budget = run.budget();
+    run.await.expect("twelve seconds of its own");
+    assert_eq!(near, [10_400 + 1_200_000], "in the third turn");
+    assert_eq!(budget.left().time, Some(Duration::from_secs(1)));
     let stopped = build(builder(), rails(11)).run("Go.").await.expect_err("one too many");
     assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time));
 }
@@ -293,6 +359,13 @@ async fn two_calls_in_turn_are_a_loop_too() {
         let swings = |turn: usize| reply().call(["look", "see"][turn % 2], json!({}));
         let same = |name| says(name, READ, |_, _| Ok("nothing".into()));
         Agent::builder(stubborn(8, swings)).tools([same("look"), same("see")])
+    };
+    let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
+    assert_eq!(stopped.turns(), 6);
+    // So are two calls of one tool, which are two things though it says the same to both.
+    let builder = || {
+        let swings = |turn: usize| reply().call("look", json!({"at": turn % 2}));
+        Agent::builder(stubborn(8, swings)).tools([says("look", READ, |_, _| Ok("nothing".into()))])
     };
     let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
     assert_eq!(stopped.turns(), 6);
@@ -361,6 +434,156 @@ async fn a_warning_comes_once_at_four_fifths() {
     );
 }
 
+#[tokio::test]
+async fn every_limit_that_is_counted_is_near_at_four_fifths_and_not_before() {
+    let prices = Prices::none().with("*", Price::new(0.125, 0.0));
+    let none = Guardrails::none;
+    let table = [
+        (Limit::Turns, none().turns(10)),
+        (Limit::ToolCalls, none().tool_calls(10)),
+        (Limit::InputTokens, none().input_tokens(10_000_000)),
+        (Limit::OutputTokens, none().output_tokens(50)),
+        (Limit::Cost, none().cost(1.25).prices(prices)),
+        (Limit::FailedCalls, none().failed_calls(10)),
+    ];
+    for (limit, rails) in table {
+        for (times, expected) in [(7, 0), (8, 1), (9, 1)] {
+            // The answer at the end is a turn too.
+            let turns = if limit == Limit::Turns { times - 1 } else { times };
+            let fails = says("look", READ, |_, call| Err(format!("nothing {call}")));
+            let model = stubborn(turns, |turn| look(turn).tokens(1_000_000, 5));
+            let agent = build(Agent::builder(model).tools([fails]), rails.clone());
+            let mut near = Vec::new();
+            let run = agent.run("Go.").on_event(|event| {
+                if let Event::LimitNear { limit, .. } = event {
+                    near.push(limit);
+                }
+            });
+            run.await.expect("an answer");
+            assert_eq!(near, vec![limit; expected], "{times}");
+        }
+    }
+    for (used, expected) in [(0, 0), (79, 0), (80, 1), (100, 1)] {
+        let model = ScriptedProvider::new([reply().text("Done.").tokens(used, 1)]);
+        let agent = build(Agent::builder(model), none().input_tokens(100).tool_calls(0));
+        let mut near = 0;
+        let run = agent.run("Go.").on_event(|event| {
+            near += usize::from(matches!(event, Event::LimitNear { .. }));
+        });
+        run.await.expect("an answer");
+        assert_eq!(near, expected, "{used} of 100 tokens, and no calls of none");
+    }
+}
+
+#[tokio::test]
+async fn warnings_begin_anew_with_each_run() {
+    let usages = [Usage::default(), Usage { input: Some(9), ..Usage::default() }];
+    let model = ScriptedProvider::answering(move |request: &RecordedRequest| {
+        let first = request.messages().len() == 1;
+        reply().text("Done.").usage(usages[usize::from(!first)])
+    });
+    let agent = build(Agent::builder(model), Guardrails::none().turns(1).input_tokens(10));
+    let mut chat = agent.chat();
+    let mut said = Vec::new();
+    for run in 0..2 {
+        let run = chat.send("Go.").on_event(|event| match event {
+            Event::LimitNear { limit, .. } => said.push((run, "near", limit)),
+            Event::LimitUnknown { limit, .. } => said.push((run, "unknown", limit)),
+            _ => {}
+        });
+        run.await.expect("an answer");
+    }
+    let (near, unknown) = ("near", "unknown");
+    assert_eq!(
+        said,
+        [
+            (0, near, Limit::Turns),
+            (0, unknown, Limit::InputTokens),
+            (1, near, Limit::Turns),
+            (1, near, Limit::InputTokens),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_has_cost_more_than_is_known() {
+    let so_far = Usage { input: Some(70), output: Some(5), ..Usage::default() };
+    let cut = reply().event(StreamEvent::UsageSoFar(so_far)).text("I think").cut();
+    let model = ScriptedProvider::new([look(0).tokens(30, 5), cut]).with_model("known");
+    let rails = Guardrails::none()
+        .prices(Prices::none().with("known", Price::new(1.0, 1.0)))
+        .cost(9.0)
+        .input_tokens(1000)
+        .output_tokens(6);
+    let mut chat = build(Agent::builder(model).tools([new_each_time()]), rails).chat();
+    let stopped = chat.send("Go.").await.expect_err("it broke off");
+    let (spent, left) = (chat.budget().spent(), chat.budget().left());
+    assert_eq!((spent.usage.input, spent.usage.output), (Some(100), Some(10)));
+    assert_eq!((stopped.usage(), stopped.cost()), (spent.usage, None));
+    assert!(!spent.usage_is_whole);
+    assert_eq!((left.input_tokens, left.output_tokens, left.cost), (Some(900), Some(0), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_takes_too_long_has_failed_and_says_the_same_each_time() {
+    let run = |does: fn(usize) -> ScriptedReply, rails: Guardrails| async move {
+        let never = tool("look", READ, &Log::default(), Work::Gate(Gate::new()));
+        let schema = json!({"type": "object", "additionalProperties": true});
+        let also = Tool::new("find", "Finds.", schema, WRITE, |_, _| {
+            Box::pin(std::future::pending::<Result<harness::ToolOutput, ToolError>>())
+        });
+        let limits = harness::ToolLimits::default().time(Duration::from_secs(2));
+        let builder = Agent::builder(stubborn(6, does)).tools([never, also]).tool_limits(limits);
+        let ended = build(builder, rails).run("Go.").await;
+        ended.map(|reply| reply.turns()).map_err(|stopped| (stopped.outcome(), stopped.turns()))
+    };
+    let same: fn(usize) -> ScriptedReply = |_| reply().call("look", json!({}));
+    let varies: fn(usize) -> ScriptedReply = |turn| reply().call("find", json!({"at": turn}));
+    let none = Guardrails::none;
+    for does in [same, varies] {
+        let failed = Err((Outcome::Limit(Limit::FailedCalls), 4));
+        assert_eq!(run(does, none().failed_calls(4)).await, failed);
+    }
+    assert_eq!(
+        run(same, none().repetitions(3)).await,
+        Err((Outcome::Limit(Limit::Repetitions), 3))
+    );
+    assert_eq!(run(varies, none().repetitions(3)).await, Ok(7), "our words, not the tool's");
+}
+
+#[tokio::test]
+async fn what_is_the_same_is_told_by_tool_picture_and_count() {
+    let run = |tools: Vec<Tool>, does: fn(usize) -> ScriptedReply, repetitions: u32| async move {
+        let rails = Guardrails::none().repetitions(repetitions);
+        let ended = build(Agent::builder(stubborn(6, does)).tools(tools), rails).run("Go.").await;
+        ended.map(|reply| reply.turns()).map_err(|stopped| stopped.transcript().clone())
+    };
+    // The same words of two tools are two things.
+    let swings: fn(usize) -> ScriptedReply =
+        |turn| reply().call(["look", "see"][turn % 2], json!({"at": turn}));
+    let fails = |name| says(name, READ, |_, _| Err("nothing there".into()));
+    assert_eq!(run(vec![fails("look"), fails("see")], swings, 4).await.ok(), Some(7));
+
+    let picture = |changes: bool| {
+        let calls = AtomicUsize::new(0);
+        let schema = json!({"type": "object"});
+        Tool::new("look", "Looks.", schema, READ, move |_, _| {
+            let call = calls.fetch_add(usize::from(changes), Ordering::SeqCst);
+            let data = call.to_string().into_bytes();
+            let content = ToolContent::Image { mime: "image/png".into(), data };
+            Box::pin(async move { Ok(content.into()) })
+        })
+    };
+    assert_eq!(run(vec![picture(true)], look, 3).await.ok(), Some(7), "each is another one");
+    run(vec![picture(false)], look, 3).await.expect_err("it is the same one");
+
+    // Who may hear a thing only once is not told that it was heard before.
+    let same = says("look", READ, |_, _| Ok("nothing".into()));
+    let stopped = run(vec![same], look, 2).await.expect_err("twice is too often");
+    let told = stopped.messages().iter().flat_map(|m| m.results()).map(|r| r.to_text());
+    assert_eq!(told.collect::<Vec<_>>(), ["nothing", "nothing"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_left_can_be_asked_from_outside_and_by_a_tool() {
     let seen = Arc::new(Mutex::new(None));
@@ -387,6 +610,38 @@ async fn what_is_left_can_be_asked_from_outside_and_by_a_tool() {
     assert_eq!(left.time, Some(Duration::from_secs(8)));
     assert_eq!(left.to_string(), "4 turns, 8 tool calls, 70 input tokens, 8s");
     assert_eq!((budget.left().turns, budget.spent().tool_calls), (Some(3), 1));
+}
+
+#[tokio::test]
+async fn what_is_left_of_the_cost_and_of_tokens_that_nobody_counts() {
+    let prices = Prices::none().with("*", Price::new(0.125, 0.0));
+    let rails = Guardrails::none().cost(1.0).input_tokens(12_000_000).prices(prices);
+    let left = |turns: usize, usage: Usage| {
+        let builder = Agent::builder(stubborn(turns, move |turn| look(turn).usage(usage)));
+        let agent = build(builder.tools([new_each_time()]), rails.clone());
+        async move {
+            let run = agent.run("Go.");
+            let budget = run.budget();
+            let before = (budget.left().cost, budget.left().input_tokens);
+            assert_eq!(before, (Some(1.0), Some(12_000_000)), "before anything is spent");
+            let _ = run.await;
+            (budget.left().cost, budget.left().input_tokens)
+        }
+    };
+    let told = |input| Usage { input: Some(input), output: Some(1), ..Usage::default() };
+    let (cost, tokens) = left(2, told(2_000_000)).await;
+    assert!(cost.is_some_and(|cost| (cost - 0.5).abs() < 1e-6), "{cost:?}");
+    assert_eq!(tokens, Some(7_999_999));
+    assert_eq!(
+        left(1, told(9_000_000)).await,
+        (Some(0.0), Some(3_000_000)),
+        "never less than none"
+    );
+    let untold = ScriptedProvider::new([reply().text("Done.")]);
+    let mut chat = build(Agent::builder(untold), rails.clone()).chat();
+    chat.send("Go.").await.expect("an answer");
+    let left = chat.budget().left();
+    assert_eq!((left.cost, left.input_tokens), (None, None), "nobody knows");
 }
 
 #[tokio::test]
@@ -458,6 +713,6 @@ async fn calls_start_early_only_while_enough_of_them_are_left() {
         reply.expect("an answer");
         begun
     };
-    assert!(early(17).await, "it starts while the model still speaks");
-    assert!(!early(16).await, "the answer may still ask for more than are left");
+    assert!(early(33).await, "it starts while the model still speaks");
+    assert!(!early(32).await, "the answer may still ask for more than are left");
 }

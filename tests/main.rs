@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod agent;
+mod batches;
 mod chaos;
 mod client_anthropic;
 mod client_live;
@@ -39,6 +40,7 @@ mod toolbox;
 mod trace;
 mod transcript;
 mod verdicts;
+mod wire_alike;
 mod wire_anthropic;
 mod wire_chat;
 mod wire_encode;

@@ -4,17 +4,28 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
+use futures_util::StreamExt as _;
 use harness::{
-    Agent, Error, ErrorKind, SideEffect, SideEffects, Tool, Usage,
+    Agent, Error, ErrorKind, Provider, SideEffect, SideEffects, StreamEvent, Tool, Usage,
     policy::{Guardrails, RetryPolicy, RetryProvider},
+    provider::{EventStream, Request},
     testing::{ScriptedProvider, reply},
     trace::{Secrets, Trace},
 };
-use opentelemetry::{Value, trace::TracerProvider as _};
+use opentelemetry::{
+    InstrumentationScope, Value,
+    metrics::{
+        Histogram, HistogramBuilder, InstrumentProvider, Meter, MeterProvider, NoopMeterProvider,
+    },
+    trace::TracerProvider as _,
+};
 use opentelemetry_otlp::{MetricExporter, SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::{
     metrics::{
@@ -66,11 +77,12 @@ fn model() -> ScriptedProvider {
     .with_model("claude-test")
 }
 
-/// Runs it under these exporters.
-async fn run(spans: SdkTracerProvider, content: bool) -> harness::Reply {
-    let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("harness"));
-    let _listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
-    let trace = Trace::default().secrets(Secrets::default()).content_in_spans(content);
+/// Runs it with this trace, and under this exporter of spans.
+async fn run(spans: Option<SdkTracerProvider>, trace: Trace) -> harness::Reply {
+    let _listening = spans.map(|spans| {
+        let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("harness"));
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(layer))
+    });
     let agent = Agent::builder(RetryProvider::new(model(), RetryPolicy::default()))
         .tools([look()])
         .guardrails(Guardrails::default().turns(2))
@@ -84,25 +96,60 @@ fn attributes(span: &SpanData) -> HashMap<&str, &Value> {
     span.attributes.iter().map(|pair| (pair.key.as_str(), &pair.value)).collect()
 }
 
-/// Runs it with these providers alone: meters are global.
-fn one_run(spans: &SdkTracerProvider, meters: &SdkMeterProvider, content: bool) {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    opentelemetry::global::set_meter_provider(meters.clone());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(run(spans.clone(), content));
+/// The attributes that hold words, where they are asked for.
+const WORDS: [&str; 4] = [
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.tool.call.arguments",
+    "gen_ai.tool.call.result",
+];
+
+/// Those of them that are there.
+fn words_in(spans: &[SpanData]) -> Vec<&'static str> {
+    let is_there = |name: &&str| spans.iter().any(|span| attributes(span).contains_key(name));
+    WORDS.into_iter().filter(is_there).collect()
 }
 
-fn told(content: bool) -> (Vec<SpanData>, Vec<(String, String, u64)>) {
+/// Held by each test: meters are global.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs it with these providers.
+fn one_run<M>(spans: Option<&SdkTracerProvider>, meters: M, trace: Trace)
+where
+    M: MeterProvider + Send + Sync + 'static,
+{
+    opentelemetry::global::set_meter_provider(meters);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(run(spans.cloned(), trace));
+}
+
+/// What was measured: name, unit, and the count of the values or, of tokens, their sum.
+type Measured = Vec<(String, String, u64)>;
+
+fn exporters() -> (SdkTracerProvider, InMemorySpanExporter) {
     let exporter = InMemorySpanExporter::default();
-    let spans = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
+    (SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build(), exporter)
+}
+
+fn readers() -> (SdkMeterProvider, InMemoryMetricExporter) {
     let metrics = InMemoryMetricExporter::default();
     let reader = PeriodicReader::builder(metrics.clone()).build();
-    let meters = SdkMeterProvider::builder().with_reader(reader).build();
-    one_run(&spans, &meters, content);
-    spans.force_flush().expect("exported");
-    meters.force_flush().expect("exported");
+    (SdkMeterProvider::builder().with_reader(reader).build(), metrics)
+}
 
+fn told(content: bool) -> (Vec<SpanData>, Measured) {
+    let ((spans, exporter), (meters, metrics)) = (exporters(), readers());
+    let trace = Trace::default().secrets(Secrets::default()).content_in_spans(content);
+    one_run(Some(&spans), meters.clone(), trace);
+    spans.force_flush().expect("exported");
+    (exporter.get_finished_spans().expect("spans"), measured(&meters, &metrics))
+}
+
+fn measured(meters: &SdkMeterProvider, metrics: &InMemoryMetricExporter) -> Measured {
+    meters.force_flush().expect("exported");
     let mut counted = Vec::new();
     for metric in
         metrics.get_finished_metrics().expect("metrics").iter().flat_map(|of| of.scope_metrics())
@@ -121,11 +168,24 @@ fn told(content: bool) -> (Vec<SpanData>, Vec<(String, String, u64)>) {
             counted.push((name, unit, counts.iter().sum()));
         }
     }
-    (exporter.get_finished_spans().expect("spans"), counted)
+    counted
+}
+
+/// What every run of the script amounts to.
+fn assert_measured(metrics: &Measured) {
+    let metric = |name: &str| {
+        let found = metrics.iter().find(|(of, _, _)| of == name);
+        found.map(|(_, unit, count)| (unit.as_str(), *count))
+    };
+    assert_eq!(metric("gen_ai.client.operation.duration"), Some(("s", 2)));
+    assert_eq!(metric("gen_ai.client.operation.time_to_first_chunk"), Some(("s", 2)));
+    assert!(metric("gen_ai.client.operation.time_per_output_chunk").is_some_and(|(_, n)| n > 2));
+    assert_eq!(metric("gen_ai.client.token.usage"), Some(("{token}", 285)));
 }
 
 #[test]
 fn spans_and_metrics_are_named_by_the_conventions() {
+    let _alone = alone();
     let (spans, metrics) = told(false);
     let by_name =
         |name: &str| -> Vec<&SpanData> { spans.iter().filter(|span| span.name == name).collect() };
@@ -183,22 +243,16 @@ fn spans_and_metrics_are_named_by_the_conventions() {
     assert!(matches!(fell.expect("one failed").status, opentelemetry::trace::Status::Error { .. }));
 
     let said = format!("{spans:?}");
-    for words in ["at home", "A cat", "a cat", "hunter2", "t-123456789", "nothing there"] {
+    for words in ["home", "A cat", "a cat", "hunter2", "t-123456789", "nothing there"] {
         assert!(!said.contains(words), "{words}");
     }
+    assert_eq!(words_in(&spans), [""; 0]);
     let deprecated = ["gen_ai.system", "gen_ai.usage.prompt_tokens", "gen_ai.prompt"];
     assert!(
         !spans.iter().any(|span| deprecated.iter().any(|name| attributes(span).contains_key(name)))
     );
 
-    let metric = |name: &str| {
-        let found = metrics.iter().find(|(of, _, _)| of == name);
-        found.map(|(_, unit, count)| (unit.as_str(), *count))
-    };
-    assert_eq!(metric("gen_ai.client.operation.duration"), Some(("s", 2)));
-    assert_eq!(metric("gen_ai.client.operation.time_to_first_chunk"), Some(("s", 2)));
-    assert!(metric("gen_ai.client.operation.time_per_output_chunk").is_some_and(|(_, n)| n > 2));
-    assert_eq!(metric("gen_ai.client.token.usage"), Some(("{token}", 285)));
+    assert_measured(&metrics);
 
     // Words only where they are asked for, and never what is secret.
     let (spans, _) = told(true);
@@ -206,9 +260,157 @@ fn spans_and_metrics_are_named_by_the_conventions() {
     for words in ["What is at home?", "A cat.", "a cat", "nothing there"] {
         assert!(said.contains(words), "{words}");
     }
+    assert_eq!(words_in(&spans), WORDS);
     for secret in ["hunter2", "t-123456789"] {
         assert!(!said.contains(secret), "{secret}");
     }
+}
+
+/// Who measures hears of all, also where nobody wants spans and no trace is kept.
+#[test]
+fn metrics_need_no_subscriber_and_no_trace() {
+    let _alone = alone();
+    for trace in [Trace::default(), Trace::off()] {
+        let (meters, metrics) = readers();
+        one_run(None, meters.clone(), trace);
+        assert_measured(&measured(&meters, &metrics));
+    }
+}
+
+#[test]
+fn spans_need_no_meters_and_no_trace() {
+    let _alone = alone();
+    for trace in [Trace::default(), Trace::off()] {
+        let (spans, exporter) = exporters();
+        one_run(Some(&spans), NoopMeterProvider::new(), trace);
+        let spans = exporter.get_finished_spans().expect("spans");
+        assert_eq!(spans.len(), 7);
+        assert_eq!(words_in(&spans), [""; 0], "nobody has asked for words");
+        let chats: Vec<_> = spans.iter().filter(|span| span.name == "chat claude-test").collect();
+        let first_chunk = "gen_ai.response.time_to_first_chunk";
+        assert!(chats.iter().all(|chat| matches!(attributes(chat)[first_chunk], Value::F64(_))));
+        let input = |chat: &&SpanData| attributes(chat)["gen_ai.usage.input_tokens"].clone();
+        let inputs: Vec<_> = chats.iter().map(input).collect();
+        assert_eq!(inputs, [Value::I64(100), Value::I64(150)]);
+    }
+}
+
+/// The spans of a run end with it, also where its conversation waits; those of calls that were
+/// stopped say so.
+#[test]
+fn spans_end_with_the_run_and_say_how() {
+    let _alone = alone();
+    let (spans, exporter) = exporters();
+    let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("harness"));
+    let _listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime");
+    let effects = SideEffects::of(&[SideEffect::Read]);
+    let never = Tool::new("never", "Never ends.", json!({"type": "object"}), effects, |_, _| {
+        Box::pin(std::future::pending())
+    });
+    let model = ScriptedProvider::new([
+        reply().text("Hello.").tokens(1, 1),
+        reply().call("never", json!({})).tokens(1, 1),
+    ]);
+    let agent = Agent::builder(model).tools([never]);
+    let agent = agent.guardrails(Guardrails::none().time(Duration::from_secs(1))).build();
+    let mut chat = agent.expect("an agent").chat();
+    let names = || -> Vec<String> {
+        let spans = exporter.get_finished_spans().expect("spans");
+        spans.iter().map(|span| span.name.to_string()).collect()
+    };
+    runtime.block_on(chat.send("Hello?").into_future()).expect("an answer");
+    assert_eq!(names(), ["chat scripted", "invoke_agent"]);
+    exporter.reset();
+    runtime.block_on(chat.send("And?").into_future()).expect_err("it takes too long");
+    assert_eq!(names(), ["chat scripted", "execute_tool never", "invoke_agent"]);
+    let spans = exporter.get_finished_spans().expect("spans");
+    assert_eq!(attributes(&spans[1])["harness.call.outcome"].as_str(), "stopped");
+    assert_eq!(attributes(&spans[1])["error.type"].as_str(), "stopped");
+    assert!(attributes(&spans[2])["harness.outcome"].as_str().contains("the limit of time"));
+    for ended in &spans[1..] {
+        assert!(matches!(ended.status, opentelemetry::trace::Status::Error { .. }), "{ended:?}");
+    }
+}
+
+/// Where nobody measures, not even the instruments are made. A provider that keeps nothing itself,
+/// but hands on to one that does, is another matter.
+#[test]
+fn nothing_is_measured_for_one_that_keeps_nothing_and_hands_on_to_nobody() {
+    let _alone = alone();
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    struct KeepsNothing;
+    impl MeterProvider for KeepsNothing {
+        fn meter_with_scope(&self, _: InstrumentationScope) -> Meter {
+            Meter::new(Arc::new(Self))
+        }
+    }
+    impl InstrumentProvider for KeepsNothing {
+        fn f64_histogram(&self, _: HistogramBuilder<'_, Histogram<f64>>) -> Histogram<f64> {
+            MADE.fetch_add(1, Ordering::Relaxed);
+            NoopMeterProvider::new().meter("none").f64_histogram("none").build()
+        }
+    }
+    one_run(None, KeepsNothing, Trace::default());
+    assert_eq!(MADE.load(Ordering::Relaxed), 0);
+
+    static REAL: Mutex<Option<SdkMeterProvider>> = Mutex::new(None);
+    struct HandsOn;
+    impl MeterProvider for HandsOn {
+        fn meter_with_scope(&self, scope: InstrumentationScope) -> Meter {
+            let real = REAL.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            real.expect("it is set").meter_with_scope(scope)
+        }
+    }
+    let (meters, metrics) = readers();
+    *REAL.lock().unwrap_or_else(PoisonError::into_inner) = Some(meters.clone());
+    for runs in 1..=2 {
+        one_run(None, HandsOn, Trace::default());
+        let measured = measured(&meters, &metrics);
+        let durations = measured.iter().filter(|(of, ..)| of.ends_with("operation.duration"));
+        assert_eq!(durations.map(|(_, _, count)| *count).max(), Some(2 * runs));
+    }
+    REAL.lock().unwrap_or_else(PoisonError::into_inner).take();
+}
+
+/// What a provider tells of itself stands below the turn; an answer that breaks off is measured.
+#[test]
+fn what_a_provider_does_is_a_part_of_the_turn_and_failures_are_measured() {
+    struct Tells(ScriptedProvider);
+    impl Provider for Tells {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+        fn model(&self) -> &str {
+            self.0.model()
+        }
+        fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+            let told = |_: &Result<StreamEvent, Error>| drop(tracing::info_span!("socket"));
+            self.0.stream(request).inspect(told).boxed()
+        }
+    }
+    let _alone = alone();
+    let ((spans, exporter), (meters, metrics)) = (exporters(), readers());
+    opentelemetry::global::set_meter_provider(meters.clone());
+    let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("harness"));
+    let _listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let model = ScriptedProvider::new([reply().text("Well,").cut()]);
+    let agent = Agent::builder(Tells(model)).build().expect("an agent");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let run = agent.run("Go.").into_future();
+    runtime.expect("a runtime").block_on(run).expect_err("it breaks off");
+
+    let spans = exporter.get_finished_spans().expect("spans");
+    let chat = spans.iter().find(|span| span.name == "chat scripted").expect("a turn");
+    let told: Vec<_> = spans.iter().filter(|span| span.name == "socket").collect();
+    assert!(!told.is_empty());
+    assert!(told.iter().all(|span| span.parent_span_id == chat.span_context.span_id()));
+    assert_eq!(attributes(chat)["error.type"].as_str(), "failure");
+    let measured = measured(&meters, &metrics);
+    let duration = measured.iter().find(|(name, ..)| name == "gen_ai.client.operation.duration");
+    assert_eq!(duration.map(|(_, _, count)| *count), Some(1));
 }
 
 /// Sends a run to a receiver that is no part of this project, where one is named.
@@ -218,6 +420,7 @@ fn a_real_receiver_takes_it() {
         println!("skipped: start a receiver, and name it as HARNESS_OTLP=http://127.0.0.1:4318");
         return;
     };
+    let _alone = alone();
     // The exporters' HTTP client wants one, even where it speaks no TLS.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let traces = SpanExporter::builder()
@@ -233,7 +436,7 @@ fn a_real_receiver_takes_it() {
         .expect("an exporter");
     let meters =
         SdkMeterProvider::builder().with_reader(PeriodicReader::builder(metrics).build()).build();
-    one_run(&spans, &meters, false);
+    one_run(Some(&spans), meters.clone(), Trace::default());
     spans.force_flush().expect("the receiver takes spans");
     meters.force_flush().expect("the receiver takes metrics");
 }

@@ -7,7 +7,9 @@ use std::{
 };
 
 use harness::{
-    Agent, Error, ErrorKind, Outcome, Tool, ToolContent,
+    Agent, Error, ErrorKind, Outcome, Permissions, Provider as _, StopReason, StreamEvent, Tool,
+    ToolContent,
+    journal::Limit,
     policy::Guardrails,
     provider::ContextTokens,
     testing::{ScriptedProvider, outline, reply},
@@ -143,6 +145,10 @@ async fn every_step_is_there_with_its_time() {
     let Happened::ModelReplied { context, usage, .. } = &events[9].what else { panic!("no reply") };
     assert_eq!((context.total(), context.measured, usage.output), (120, true, Some(2)));
     assert_eq!(*context, reply.context(), "the last request's");
+    let Happened::ModelReplied { response: Some(id), .. } = &events[9].what else {
+        panic!("no id")
+    };
+    assert!(id.starts_with("scripted_"), "{id}");
     assert!(context.tools > 0 && context.system > 0 && context.history > 0, "{context:?}");
     assert!(events.iter().all(|event| event.v == SCHEMA && event.run == events[0].run));
 }
@@ -173,16 +179,54 @@ async fn lines_are_written_one_by_one_and_read_back() {
     let broken = text.replacen("{", "", 1);
     let err = trace::read(&broken).expect_err("a line in the middle");
     assert!(err.to_string().contains("line 1 of the trace"), "{err}");
+    let err = trace::read(&text[..text.len() - 2]).map(|events| events.len());
+    assert_eq!(err.expect("it was cut off"), read.len() - 1);
+    let err = trace::read(&format!("{text}{{}}\n")).expect_err("it was not cut off");
+    assert!(err.to_string().contains("is no event"), "{err}");
     let newer = text.replacen("\"v\":1", "\"v\":2", 1);
     assert!(trace::read(&newer).expect_err("newer").to_string().contains("format 2"));
     let more = "{\"v\":1,\"run\":\"r\",\"at_us\":1,\"event\":\"sneezed\",\"loud\":true}\n";
     assert_eq!(trace::read(more).expect("it is let alone")[0].what, Happened::Unknown);
 }
 
+/// What keeps lines back is told not to, and what has failed once is let alone: a line that is
+/// missing in the middle would not be seen.
+#[tokio::test]
+async fn no_line_is_kept_back_and_none_is_missing_in_the_middle() {
+    struct FailsOnce(Paper, usize);
+    impl Write for FailsOnce {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1 += 1;
+            if self.1 == 3 { Err(io::Error::other("busy")) } else { self.0.write(bytes) }
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let run = |trace: Trace| {
+        let agent = Agent::builder(ScriptedProvider::new([reply().text("One.")])).trace(trace);
+        let agent = agent.build().expect("an agent");
+        async move { agent.run("Go.").await.expect("an answer").trace().events().len() }
+    };
+    let (paper, once) = (Paper::default(), Paper::default());
+    let kept = Trace::default().to_writer(io::BufWriter::with_capacity(1 << 20, paper.clone()));
+    let events = run(kept.clone()).await;
+    assert_eq!(trace::read(&paper.text()).expect("events").len(), events);
+    let failed = Trace::default().to_writer(FailsOnce(once.clone(), 0));
+    assert_eq!(run(failed.clone()).await, events);
+    assert_eq!(trace::read(&once.text()).expect("events").len(), 2);
+    assert_eq!(failed.problem().as_deref(), Some("busy"));
+}
+
 #[tokio::test]
 async fn what_is_secret_is_nowhere() {
-    let secrets =
-        ["hunter2-hunter2", "4111111111111111", "sk-ant-api03-abcdefghijkl", "tok_123456"];
+    let secrets = [
+        "hunter2-hunter2",
+        "4111111111111111",
+        "sk-ant-api03-abcdefghijkl",
+        "tok_123456",
+        "visa-5500",
+    ];
     let paper = Paper::default();
     let trace = Trace::default()
         .secrets(Secrets::default().field("login", "card"))
@@ -191,7 +235,9 @@ async fn what_is_secret_is_nowhere() {
         "user": "ann", "password": secrets[0], "card": 4_111_111_111_111_111_u64,
         "headers": {"X-Api-Key": secrets[2]},
     });
-    let session = json!({"ok": true, "session": {"access_token": secrets[3]}});
+    let session = json!({
+        "ok": true, "session": {"access_token": secrets[3]}, "card": secrets[4],
+    });
     let model = ScriptedProvider::new([
         reply().reasoning(format!("The password is {}.", secrets[0])).call("login", login.clone()),
         reply().text(format!("Your card is {} and {}.", secrets[1], secrets[3])),
@@ -212,6 +258,105 @@ async fn what_is_secret_is_nowhere() {
         }
     }
     assert!(paper.text().contains("ann"), "what is not secret is there");
+}
+
+/// A tool that says how far it has come, in these words.
+fn reports(name: &'static str, words: String) -> Tool {
+    let schema = json!({"type": "object"});
+    Tool::new(name, "Reports.", schema, READ, move |context, _| {
+        context.progress().report(words.clone());
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            Ok("done".into())
+        })
+    })
+}
+
+#[tokio::test]
+async fn what_is_secret_is_in_no_kind_of_event() {
+    let key = "sk-ant-api03-abcdefghijkl";
+    let told = |words: &str| format!("{words} {key}");
+    let paper = Paper::default();
+    let model = ScriptedProvider::new([
+        reply()
+            .event(StreamEvent::Retrying {
+                attempt: 1,
+                of: 5,
+                wait: Duration::from_millis(250),
+                cause: told("retrying"),
+            })
+            .event(StreamEvent::FallingBack {
+                from: "one".into(),
+                to: "other".into(),
+                cause: told("down"),
+            })
+            .text(told("I say"))
+            .event(StreamEvent::Discarded { cause: told("again") })
+            .text(told("I say"))
+            .call("look", json!({}))
+            .call("pay", json!({})),
+        reply()
+            .text(told("I still say"))
+            .call("look", json!({"password": "hunter2-hunter2"}))
+            .cut(),
+    ]);
+    let pay = slow("pay", READ, 0, json!("paid"));
+    let agent = Agent::builder(model)
+        .tools([reports("look", told("half way")), pay])
+        .permissions(Permissions::default().deny("pay", told("not with")))
+        .trace(Trace::default().to_writer(paper.clone()))
+        .build()
+        .expect("an agent");
+    let stopped = agent.run(told("Use")).await.expect_err("it broke off");
+
+    let events = stopped.trace().events();
+    let kinds = names(events);
+    for kind in [
+        "run_started",
+        "retried",
+        "fell_back",
+        "discarded",
+        "call_progressed",
+        "model_replied",
+        "call_decided",
+        "call_finished",
+        "interrupted",
+    ] {
+        assert!(kinds.iter().any(|of| of == kind), "{kind} is in {kinds:?}");
+    }
+    let (kept, page) = (format!("{events:?}"), trace::page(events));
+    for text in [paper.text(), kept, stopped.trace().to_string(), page] {
+        assert!(!text.contains(key) && !text.contains("hunter2"), "{text}");
+    }
+    let hidden = paper.text().matches("[secret]").count();
+    assert_eq!(hidden, 10, "{}", paper.text());
+}
+
+/// What another process would find if this one were killed now.
+#[tokio::test]
+async fn while_a_run_goes_on_all_of_it_so_far_is_in_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("runs.jsonl");
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (kept, file) = (Arc::clone(&seen), path.clone());
+    let schema = json!({"type": "object"});
+    let look = Tool::new("look", "Looks.", schema, WRITE, move |_, _| {
+        let written = std::fs::read_to_string(&file).expect("a file");
+        assert!(written.ends_with('\n'), "{written}");
+        *kept.lock().expect("unpoisoned") = names(&trace::read(&written).expect("events"));
+        Box::pin(async { Ok("seen".into()) })
+    });
+    for _ in 0..2 {
+        let trace = Trace::default().to_file(&path).expect("a file");
+        let model = ScriptedProvider::new([reply().call("look", json!({})), reply().text("Done.")]);
+        let agent = Agent::builder(model).tools([look.clone()]).trace(trace).build();
+        agent.expect("an agent").run("Go.").await.expect("an answer");
+    }
+    let second = ["run_started", "turn_started", "answer_began", "model_replied", "call_decided"];
+    let seen = seen.lock().expect("unpoisoned").clone();
+    let (first, so_far) = seen.split_at(11);
+    assert_eq!(first.last().map(String::as_str), Some("run_ended"), "it is written to the end");
+    assert_eq!(so_far, [&second[..], &["call_started"]].concat());
 }
 
 #[tokio::test]
@@ -312,6 +457,103 @@ async fn a_recorded_run_is_a_test() {
     assert_eq!((again.0, again.1, again.2), (first.0, first.1, first.2));
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_went_wrong_reads_like_it_happened() {
+    let wait = Duration::from_millis(250);
+    let said = || reply().text("I").begin_call("a", "look").arguments("{}").end_call();
+    let model = ScriptedProvider::new([
+        said()
+            .event(StreamEvent::Discarded { cause: "it broke off".into() })
+            .event(StreamEvent::Retrying { attempt: 1, of: 5, wait, cause: "overloaded".into() })
+            .event(StreamEvent::FallingBack {
+                from: "one".into(),
+                to: "other".into(),
+                cause: "still down".into(),
+            })
+            .call_with_id("b", "look", json!({"deep": true}))
+            .tokens(85, 1),
+        reply().text("Well,").call_with_id("c", "write", json!({})).cut(),
+    ]);
+    let tools = [reports("look", "half way".into()), slow("write", WRITE, 0, json!("written"))];
+    let agent = Agent::builder(model).tools(tools).guardrails(Guardrails::none().input_tokens(100));
+    let stopped = agent.build().expect("an agent").run("Go.").await.expect_err("it broke off");
+    let shown = stopped.trace().to_string();
+    assert_eq!(
+        shown,
+        r#"user -> "Go."
+  look(..) began early and was dropped
+the answer begins again: it broke off
+retrying in 250 ms (1 of 5): overloaded
+one is down, asking other: still down
+model -> look
+warning: 85 % of the limit of input tokens are used
+  .. half way
+  look({"deep":true})
+  -> done (0 µs)
+model -> "Well," write (cut off)
+failed: the answer ended before it was complete: the connection was closed in the middle
+  write({})
+  -> not started: This call was not started: the run failed first. Nothing of it has happened.
+"#
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_has_the_same_names_ids_and_ends() {
+    let run = |model: ScriptedProvider| async move {
+        let tools = [slow("look", READ, 0, json!("seen"))];
+        let agent = Agent::builder(model.clone()).tools(tools);
+        let agent = agent
+            .guardrails(Guardrails::none().turns(2).time(Duration::from_secs(60)))
+            .build()
+            .expect("an agent");
+        let mut chat = agent.chat();
+        let mut ends = Vec::new();
+        let mut events = Vec::new();
+        for _ in 0..3 {
+            let ended = chat.send("Go.").await;
+            ends.push(
+                ended.as_ref().map_or_else(|stopped| stopped.outcome(), |_| Outcome::Answered),
+            );
+            let trace = ended.map_or_else(|s| s.trace().clone(), |reply| reply.trace().clone());
+            events.extend(trace.events().to_vec());
+        }
+        model.assert_finished();
+        let messages = chat.transcript().messages();
+        let calls = messages.iter().flat_map(|message| message.calls());
+        let calls: Vec<String> = calls.map(|call| call.id().to_owned()).collect();
+        (ends, calls, (model.name().to_owned(), model.model().to_owned()), events)
+    };
+    let call = |id: &str| reply().call_with_id(id, "look", json!({}));
+    let script = [
+        call("one"),
+        call("two"),
+        reply().text("So f").stop(StopReason::Truncated),
+        call("three"),
+        reply().text("Done."),
+    ];
+    let recorded = run(ScriptedProvider::new(script).with_name("vendor").with_model("m-1")).await;
+    let limit = Outcome::Limit(Limit::Turns);
+    assert_eq!(recorded.0, [limit, Outcome::Truncated, Outcome::Answered]);
+    let again = run(ScriptedProvider::from_trace(&recorded.3)).await;
+    assert_eq!((again.0, again.1, again.2), (recorded.0, recorded.1, recorded.2));
+}
+
+#[tokio::test]
+async fn pictures_and_limits_that_cannot_be_held_are_told() {
+    let draw = Tool::new("draw", "Draws.", json!({"type": "object"}), READ, |_, _| {
+        let picture = || ToolContent::Image { mime: "image/png".into(), data: vec![1] };
+        Box::pin(async move { Ok(vec!["Two.".into(), picture(), picture()].into()) })
+    });
+    let model = ScriptedProvider::new([reply().call("draw", json!({})), reply().text("Done.")]);
+    let agent = Agent::builder(model).tools([draw]).guardrails(Guardrails::none().input_tokens(9));
+    let reply = agent.build().expect("an agent").run("Go.").await.expect("an answer");
+    let kinds = names(reply.trace().events());
+    assert_eq!(kinds.iter().filter(|kind| *kind == "limit_unknown").count(), 1, "{kinds:?}");
+    let shown = reply.trace().to_string();
+    assert!(shown.contains("-> Two. and 2 pictures"), "{shown}");
+}
+
 #[test]
 fn a_page_shows_every_turn_and_call_and_no_markup_of_theirs() {
     let event = |at_us: u64, what: Value| {
@@ -345,7 +587,41 @@ fn a_page_shows_every_turn_and_call_and_no_markup_of_theirs() {
                                 "text": "seen", "ran_us": 250_000}),
         ),
     ];
+    // The same id again, in a turn and in a run of their own.
+    let second = [
+        event(
+            3_000_000,
+            json!({"event": "call_started", "call": "c", "tool": "hear", "arguments": "{}",
+                              "early": false}),
+        ),
+        event(
+            3_000_001,
+            json!({"event": "call_finished", "call": "c", "outcome": "succeeded",
+                              "text": "heard"}),
+        ),
+    ];
+    let shown = trace::pretty(&[&events[..], &second].concat());
+    assert!(shown.ends_with("  hear({})\n  -> heard\n"), "{shown}");
+    let mut other = [
+        event(0, json!({"event": "turn_started", "turn": 1})),
+        event(
+            0,
+            json!({"event": "retried", "attempt": 1, "of": 5, "wait_us": 500, "cause": "<b>"}),
+        ),
+        event(
+            1000,
+            json!({"event": "interrupted", "cause": {"by": "program"}, "text": "",
+                              "usage": {}}),
+        ),
+    ];
+    other.iter_mut().for_each(|event| event.run = "run_2".to_owned());
+    let both = trace::page(&[&events[..], &other].concat());
+    assert_eq!(both.matches("<section>").count(), 2);
+    assert!(both.contains("bar wait\" style=\"left:0.0000%;width:50.0000%\""), "{both}");
+    assert!(!both.contains("title=\"<b>"), "{both}");
+
     let page = trace::page(&events);
+    assert!(page.contains("<i style=\"width:39%\"></i><b>999 ms</b>"), "pale until a word: {page}");
     assert!(page.contains("model, turn 1") && page.contains(">look</div>"), "{page}");
     assert!(page.contains("bar early\" style=\"left:25.0000%;width:12.5000%\""), "{page}");
     assert!(!page.contains("<script") && !page.contains("<b>\""), "{page}");

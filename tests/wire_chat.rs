@@ -724,7 +724,7 @@ fn an_answer_in_one_piece_is_read() {
     let mut decoder = chat::decoder(Default::default(), Reading::default());
     decoder.push_whole(body.to_string().as_bytes()).unwrap();
     let events = std::iter::from_fn(|| decoder.next_event()).collect();
-    let decoded = Decoded { events, end: Ok(()) };
+    let decoded = Decoded { events, end: Ok(()), heard: 0 };
     assert_eq!((decoded.text().as_str(), decoded.calls()), ("Hi", vec![call("a", "add", "{}")]));
 }
 

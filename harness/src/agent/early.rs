@@ -72,10 +72,15 @@ impl Early {
 
     /// Drives the calls for as long as it is polled; it never ends.
     pub(super) async fn drive(&mut self) {
-        poll_fn(|context| self.poll(context)).await
+        poll_fn(|context| {
+            self.poll(context);
+            Poll::Pending
+        })
+        .await
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    /// Drives the calls on.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) {
         for (_, state) in &mut self.calls {
             if let State::Running(running) = state
                 && let Poll::Ready((_, result, elapsed)) = running.as_mut().poll(context)
@@ -83,7 +88,6 @@ impl Early {
                 *state = State::Ended(result, elapsed);
             }
         }
-        Poll::Pending
     }
 
     /// Gives back the started call that is this one, now that it is sealed: the same id, name and

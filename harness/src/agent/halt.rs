@@ -43,16 +43,22 @@ impl Halt {
 
     /// Waits until something is to be said. It loses nothing when it is dropped.
     pub(super) async fn told(&mut self) -> Told {
-        let (ends, near) = (self.ends, self.near);
+        let next = self.near.or(self.ends);
         tokio::select! {
             biased;
             () = self.program.cancelled() => Told::Stop(InterruptCause::Program),
-            () = at(ends) => Told::Stop(InterruptCause::from(self.reached("over"))),
-            () = at(near) => {
-                self.near = None;
-                Told::Warn(Warning::Near(self.reached("four fifths over")))
+            () = at(next) => match self.near.take() {
+                Some(_) if self.ends.is_none_or(|ends| Instant::now() < ends) => {
+                    Told::Warn(Warning::Near(self.reached("four fifths over")))
+                }
+                _ => Told::Stop(InterruptCause::from(self.reached("over"))),
             }
         }
+    }
+
+    /// By what the program stops the run.
+    pub(super) fn program(&self) -> CancellationToken {
+        self.program.clone()
     }
 
     /// Waits until the program wants the run to stop.

@@ -114,7 +114,11 @@ impl<'a> Run<'a> {
                 },
                 Action::RunCalls(calls) => self.call(&calls).await,
                 Action::Settle(_) => self.settle(),
-                Action::Finish(outcome) => return outcome,
+                // Of an answer that is not kept, calls may have started early.
+                Action::Finish(outcome) => match self.settle() {
+                    Ok(()) => return outcome,
+                    failed => failed,
+                },
                 // Not met: a run begins with a message, and a batch is awaited to its end.
                 Action::AwaitUser | Action::AwaitResults => self.interrupt(None),
             };
@@ -203,12 +207,14 @@ impl<'a> Run<'a> {
         for (call, result) in early.drain() {
             let Some(tool) = chat.agent.tools().get(call.name()) else { continue };
             let decision = Decision::Allow { side_effects: tool.side_effects() };
-            let call = call.id().to_owned();
-            // A call that was not kept, or has its result, needs no word.
-            if chat.record(&Entry::CallDecided { call: call.clone(), decision }).is_err() {
+            let id = call.id().to_owned();
+            // Of a call that was not kept, or has its result, there is no fact to tell.
+            if chat.record(&Entry::CallDecided { call: id.clone(), decision }).is_err() {
+                chat.tracer.dropped(&call);
+                chat.guard.dropped();
                 continue;
             }
-            chat.record(&Entry::CallStarted { call })?;
+            chat.record(&Entry::CallStarted { call: id })?;
             if let Some(result) = result {
                 chat.record(&Entry::CallFinished { result })?;
             }

@@ -1,15 +1,15 @@
 //! One answer of the model: asked for, shown as it arrives, written down.
 
-use std::pin::pin;
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
-use std::sync::Arc;
-
+use futures_core::Stream as _;
 use futures_util::{StreamExt as _, stream};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
     Event,
-    calls::AT_ONCE,
-    early::begin,
+    calls::{AT_ONCE, Report},
+    early::{Early, begin},
     halt::{Told, warning_event},
     run::{Run, tell},
 };
@@ -17,9 +17,21 @@ use crate::{
     error::Error,
     journal::{Entry, InterruptCause},
     message::ToolCall,
-    policy::Verdict,
+    policy::{Guard, Verdict},
     provider::{Accumulator, ProviderResponse, Request, StreamEvent, cut_off},
+    trace::Tracer,
 };
+
+/// So many events are taken one after the other, when they are there, before the program, the
+/// clock and the tools are heard again.
+const IN_A_ROW: u32 = 64;
+
+/// What happens next while an answer is heard.
+enum Next {
+    Said(Option<Result<StreamEvent, Error>>),
+    Told(Told),
+    Reported(Report),
+}
 
 /// How the stream of an answer ended.
 enum Heard {
@@ -34,10 +46,8 @@ enum Heard {
 impl Run<'_> {
     /// Asks the provider for one answer.
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
-        for call in self.early.calls() {
-            self.chat.tracer.dropped(call);
-        }
-        self.early.clear();
+        let Self { chat, early, reports, .. } = self;
+        drop_early(early, &mut reports.1, &mut chat.tracer, &mut chat.guard);
         self.contexts.clear();
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
@@ -64,29 +74,52 @@ impl Run<'_> {
         let mut answering = agent.provider().stream(request);
         let mut began = false;
         let scope = chat.tracer.chat_scope();
+        let listened = chat.tracer.wants_chunks();
+        let program = halt.program();
         // One wait for the whole answer: to begin it anew with each event costs more than all the
         // rest of the event.
         let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));
         let mut halted = pin!(halted);
+        let mut in_a_row = 0;
         loop {
-            let event = tokio::select! {
-                biased;
-                Some(told) = halted.next() => match told {
-                    Told::Stop(cause) => return Ok(Heard::Stop(cause)),
-                    Told::Warn(warning) => {
-                        chat.tracer.warning(&warning);
-                        tell(watch, warning_event(&warning));
-                        continue;
-                    }
-                },
-                Some((call, message)) = reports.1.recv() => {
+            let others_first = in_a_row == 0 || program.is_cancelled();
+            let next = poll_fn(|context| {
+                // What is here already is taken without asking all the others each time: that
+                // costs more than the event itself.
+                if !others_first
+                    && let Poll::Ready(said) = scope.within(|| answering.poll_next_unpin(context))
+                {
+                    return Poll::Ready(Next::Said(said));
+                }
+                if let Poll::Ready(Some(told)) = halted.as_mut().poll_next(context) {
+                    return Poll::Ready(Next::Told(told));
+                }
+                if (early.len() > 0 || !reports.1.is_empty())
+                    && let Poll::Ready(Some(report)) = reports.1.poll_recv(context)
+                {
+                    return Poll::Ready(Next::Reported(report));
+                }
+                early.poll(context);
+                if others_first {
+                    return scope.within(|| answering.poll_next_unpin(context)).map(Next::Said);
+                }
+                Poll::Pending
+            });
+            let event = match next.await {
+                Next::Said(event) => event,
+                Next::Told(Told::Stop(cause)) => return Ok(Heard::Stop(cause)),
+                Next::Told(Told::Warn(warning)) => {
+                    chat.tracer.warning(&warning);
+                    tell(watch, warning_event(&warning));
+                    continue;
+                }
+                Next::Reported((call, message)) => {
                     chat.tracer.progress(&call, &message);
                     tell(watch, Event::ToolProgress { call: &call, message: &message });
                     continue;
                 }
-                event = scope.within(answering.next()) => event,
-                () = early.drive() => None,
             };
+            in_a_row = (in_a_row + 1) % IN_A_ROW;
             let event = match event {
                 Some(Ok(event)) => event,
                 Some(Err(error)) => return Ok(Heard::Failed(error)),
@@ -98,7 +131,7 @@ impl Run<'_> {
                     | StreamEvent::FallingBack { .. }
                     | StreamEvent::AnsweredBy { .. }
             );
-            if is_word {
+            if listened && is_word {
                 chat.tracer.chunk();
             }
             if is_word && !began {
@@ -133,10 +166,7 @@ impl Run<'_> {
                     None
                 }
                 StreamEvent::Discarded { cause } => {
-                    for call in early.calls() {
-                        chat.tracer.dropped(call);
-                    }
-                    early.clear();
+                    drop_early(early, &mut reports.1, &mut chat.tracer, &mut chat.guard);
                     chat.tracer.discarded(cause);
                     tell(watch, Event::Discarded { cause });
                     None
@@ -174,6 +204,8 @@ impl Run<'_> {
                 let (transcript, stop) = (chat.machine.transcript(), over.token());
                 let context = contexts.make(transcript, &call, stop, &reports.0);
                 early.push(begin(&agent, &call, context, scope), call);
+                // It begins when it is polled, which is now.
+                in_a_row = 0;
             }
         }
     }
@@ -198,4 +230,20 @@ impl Run<'_> {
         self.emit(Event::TurnEnded { turn, stop, usage: &usage });
         Ok(())
     }
+}
+
+/// Forgets the calls that have started of an answer that does not count, with all that they still
+/// had to say.
+fn drop_early(
+    early: &mut Early,
+    reports: &mut UnboundedReceiver<Report>,
+    tracer: &mut Tracer,
+    guard: &mut Guard,
+) {
+    for call in early.calls() {
+        tracer.dropped(call);
+        guard.dropped();
+    }
+    early.clear();
+    while reports.try_recv().is_ok() {}
 }

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::error::{Error, ErrorKind};
+
 /// How long a provider may keep us waiting, at each of the points where it can. Each has an error
 /// of its own: [`ErrorKind::Timeout`](crate::ErrorKind::Timeout), with words that name the clock.
 ///
@@ -29,4 +33,25 @@ impl Default for Clocks {
             whole_call: Duration::from_secs(3600),
         }
     }
+}
+
+impl Clocks {
+    /// The error of the clock that ran out, when so many events had come.
+    pub(super) fn ran_out(&self, whole: Instant, heard: u64) -> Error {
+        let Self { connect: _, first_event, between_events, whole_call } = self;
+        let words = match heard {
+            _ if Instant::now() >= whole => {
+                format!("the answer was not complete after {whole_call:?}")
+            }
+            0 => format!("the server said nothing for {first_event:?}"),
+            _ => format!("the answer stopped coming: no event for {between_events:?}"),
+        };
+        Error::new(ErrorKind::Timeout, words)
+    }
+}
+
+/// The moment when this time is over. A time without end is one that nobody lives to see.
+pub(super) fn after(time: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    Instant::now() + time.min(CENTURY)
 }

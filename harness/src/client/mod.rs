@@ -2,6 +2,7 @@
 //! it.
 
 mod address;
+mod answer;
 mod anthropic;
 mod choose;
 mod clocks;

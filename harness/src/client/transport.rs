@@ -1,8 +1,8 @@
-//! The one socket: sends a body, reads the answer through a wire's decoder, and keeps the clocks.
+//! The one socket: sends a body, and hands on what answers it. How a stream is read is in `answer`.
 
-use std::{collections::VecDeque, convert::Infallible, fmt, sync::Once, time::Duration};
+use std::{convert::Infallible, fmt, sync::Once, time::Duration};
 
-use futures_util::{FutureExt as _, StreamExt as _, stream};
+use futures_util::{TryStreamExt as _, stream};
 use reqwest::{
     Response,
     header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -10,10 +10,15 @@ use reqwest::{
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Clocks, failure};
+use super::{
+    Clocks,
+    answer::{Answer, Body},
+    clocks::after,
+    failure,
+};
 use crate::{
     error::{Error, ErrorKind},
-    provider::{EventStream, StreamEvent},
+    provider::EventStream,
     wire::{Decoder, Dialect, Encoded, fault},
 };
 
@@ -25,10 +30,6 @@ const ERROR_TIME: Duration = Duration::from_secs(10);
 
 /// An answer in one piece is read up to this many bytes.
 const WHOLE_BODY: usize = 64 * 1024 * 1024;
-
-/// What follows a complete answer is read up to this many bytes and this long, so that the
-/// connection can be used again.
-const REST: (usize, Duration) = (64 * 1024, Duration::from_millis(100));
 
 /// One question, ready to be sent.
 pub(super) struct Question {
@@ -73,52 +74,14 @@ impl Transport {
         question: Result<Question, Error>,
         decoder: Decoder<D>,
     ) -> EventStream<'a> {
-        let state = State::Ask(Box::new(question), decoder);
-        let heard = stream::unfold(state, |state| self.step(state));
-        // One step reads what one piece of the answer says: hundreds of events when they come fast.
-        Box::pin(heard.flat_map(|Heard { events, failed }| {
-            stream::iter(events.into_iter().map(Ok).chain(failed.map(Err)))
-        }))
-    }
-
-    async fn step<D: Dialect>(&self, mut state: State<D>) -> Option<(Heard, State<D>)> {
-        loop {
-            state = match state {
-                State::Ask(question, mut decoder) => {
-                    match self.send(*question, &mut decoder).await {
-                        Ok(reading) => State::Read(Box::new(reading), decoder),
-                        Err(err) => return Some((Heard::nothing_but(err), State::Done)),
-                    }
-                }
-                State::Read(mut reading, mut decoder) => {
-                    let failed = self.read(&mut reading, &mut decoder).await.err();
-                    let events = decoder.take_events();
-                    if decoder.is_complete() {
-                        reading.glance();
-                        return Some((Heard { events, failed: None }, State::Rest(reading)));
-                    }
-                    if failed.is_some() {
-                        return Some((Heard { events, failed }, State::Done));
-                    }
-                    if !events.is_empty() {
-                        return Some((Heard { events, failed }, State::Read(reading, decoder)));
-                    }
-                    State::Read(reading, decoder)
-                }
-                State::Rest(reading) => {
-                    reading.drain().await;
-                    return None;
-                }
-                State::Done => return None,
-            };
-        }
+        Box::pin(stream::once(self.send(question, decoder)).try_flatten())
     }
 
     async fn send<D: Dialect>(
         &self,
         question: Result<Question, Error>,
-        decoder: &mut Decoder<D>,
-    ) -> Result<Reading, Error> {
+        mut decoder: Decoder<D>,
+    ) -> Result<Answer<D>, Error> {
         let Question { url, mut headers, body } = question?;
         headers.insert(CONTENT_LENGTH, body.size().into());
         let pieces = body.into_pieces().into_iter().map(Ok::<_, Infallible>);
@@ -129,7 +92,7 @@ impl Transport {
         let response = match timeout_at(until, request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(err)) => return Err(self.not_sent(err)),
-            Err(_) => return Err(self.ran_out(whole, 0)),
+            Err(_) => return Err(self.clocks.ran_out(whole, 0)),
         };
         let status = response.status();
         let is_json = response
@@ -139,8 +102,8 @@ impl Transport {
             .is_some_and(|value| value.to_ascii_lowercase().contains("json"));
         let headers = response.headers().clone();
         if status.is_success() && !is_json {
-            let response = Some(response);
-            return Ok(Reading { response, headers, until, whole, rest: 0 });
+            let body: Body = Box::pin(response.bytes_stream());
+            return Ok(Answer::new(decoder, Some(body), &headers, self.clocks, until, whole));
         }
         let until = if status.is_success() { until } else { until.min(after(ERROR_TIME)) };
         let body = whole_body(response, until).await?;
@@ -152,57 +115,13 @@ impl Transport {
                 ErrorKind::Interrupted => unstreamed().because(err),
                 _ => err,
             })?;
-            return Ok(Reading { response: None, headers, until, whole, rest: 0 });
+            return Ok(Answer::new(decoder, None, &headers, self.clocks, until, whole));
         }
         let mut err = failure::of_answer(status.as_u16(), &headers, &body);
         if status.is_redirection() {
             err = err.because("the address redirects elsewhere, and a key is not carried there");
         }
         Err(err)
-    }
-
-    /// Reads the next bytes into the decoder.
-    async fn read<D: Dialect>(
-        &self,
-        reading: &mut Reading,
-        decoder: &mut Decoder<D>,
-    ) -> Result<(), Error> {
-        let Some(response) = &mut reading.response else {
-            decoder.finish()?;
-            return Ok(());
-        };
-        match timeout_at(reading.until, response.chunk()).await {
-            Ok(Ok(Some(bytes))) => {
-                let heard = decoder.heard();
-                let result = decoder.push(&bytes);
-                if decoder.heard() > heard {
-                    reading.until = after(self.clocks.between_events).min(reading.whole);
-                }
-                result.map_err(|err| reading.told(err))
-            }
-            Ok(Ok(None)) => {
-                reading.response = None;
-                decoder.finish().map_err(|err| reading.told(err))
-            }
-            Ok(Err(err)) => {
-                reading.response = None;
-                // What came is whole if it says so; only then the broken end does not matter.
-                match decoder.finish() {
-                    Ok(()) => Ok(()),
-                    Err(_) => Err(reading.told(
-                        Error::new(
-                            ErrorKind::Interrupted,
-                            "the connection broke before the answer was complete",
-                        )
-                        .because(err.without_url()),
-                    )),
-                }
-            }
-            Err(_) => {
-                reading.response = None;
-                Err(reading.told(self.ran_out(reading.whole, decoder.heard())))
-            }
-        }
     }
 
     fn not_sent(&self, err: reqwest::Error) -> Error {
@@ -224,97 +143,6 @@ impl Transport {
         Error::new(ErrorKind::Connect, "the server was not reached, or it closed the connection")
             .because(err)
     }
-
-    /// The error of the clock that ran out.
-    fn ran_out(&self, whole: Instant, heard: u64) -> Error {
-        let Clocks { connect: _, first_event, between_events, whole_call } = self.clocks;
-        let words = match heard {
-            _ if Instant::now() >= whole => {
-                format!("the answer was not complete after {whole_call:?}")
-            }
-            0 => format!("the server said nothing for {first_event:?}"),
-            _ => format!("the answer stopped coming: no event for {between_events:?}"),
-        };
-        Error::new(ErrorKind::Timeout, words)
-    }
-}
-
-enum State<D> {
-    Ask(Box<Result<Question, Error>>, Decoder<D>),
-    Read(Box<Reading>, Decoder<D>),
-    Rest(Box<Reading>),
-    Done,
-}
-
-/// What was heard at once: events, and what failed after them.
-struct Heard {
-    events: VecDeque<StreamEvent>,
-    failed: Option<Error>,
-}
-
-impl Heard {
-    fn nothing_but(err: Error) -> Self {
-        Self { events: VecDeque::new(), failed: Some(err) }
-    }
-}
-
-/// An answer that is being read.
-struct Reading {
-    response: Option<Response>,
-    headers: HeaderMap,
-    /// When the next event must be here.
-    until: Instant,
-    /// When all of it must be here.
-    whole: Instant,
-    /// Bytes read after the end of the answer.
-    rest: usize,
-}
-
-impl Reading {
-    /// An error inside the stream, with the id under which the vendor knows the answer.
-    fn told(&self, err: Error) -> Error {
-        if err.request_id().is_some() {
-            return err;
-        }
-        let id = ["request-id", "x-request-id"].iter().find_map(|name| self.headers.get(*name));
-        match id.and_then(|id| id.to_str().ok()) {
-            Some(id) => err.with_request_id(id),
-            None => err,
-        }
-    }
-
-    /// Takes what is there already of the rest, without waiting: mostly that is the end, and the
-    /// connection is free again although nobody polls on.
-    fn glance(&mut self) {
-        while let Some(response) = &mut self.response {
-            match response.chunk().now_or_never() {
-                Some(Ok(Some(bytes))) if self.rest < REST.0 => {
-                    self.rest = self.rest.saturating_add(bytes.len());
-                }
-                Some(_) => self.response = None,
-                None => return,
-            }
-        }
-    }
-
-    /// Reads the rest, so that the connection can be used again; not for ever.
-    async fn drain(mut self: Box<Self>) {
-        let until = Instant::now() + REST.1;
-        while let Some(response) = &mut self.response {
-            match timeout_at(until, response.chunk()).await {
-                Ok(Ok(Some(bytes))) if self.rest < REST.0 => {
-                    self.rest = self.rest.saturating_add(bytes.len());
-                }
-                _ => self.response = None,
-            }
-        }
-    }
-}
-
-/// The moment when this time is over. A time without end is one that nobody lives to see.
-fn after(time: Duration) -> Instant {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    Instant::now() + time.min(CENTURY)
 }
 
 /// The body of an answer that is no stream. What does not come any more is left out: the status

@@ -2,6 +2,8 @@
 //! the providers around a provider do what it says.
 #![doc = ""]
 #![doc = include_str!("../../guide/failing-network.md")]
+#![doc = ""]
+#![doc = include_str!("../../guide/guardrails.md")]
 
 mod approver;
 mod fallback;

@@ -26,16 +26,17 @@ impl ToolRegistry {
         let Some(tool) = self.get(call.name()) else {
             return failed(call, self.unknown(call.name()));
         };
-        let arguments = match parse(call.arguments()) {
-            Ok(arguments) => arguments,
-            Err(reason) => return failed(call, reason),
-        };
         let may_repeat = tool.side_effects().may_repeat(tool.is_idempotent());
         let tries = if may_repeat { self.limits().tries.max(1) } else { 1 };
         let mut wait = self.limits().backoff;
         let mut attempt = 1;
         loop {
-            let (outcome, content) = match self.attempt(tool, context, arguments.clone()).await {
+            // Read anew for each try: there is seldom a second one.
+            let arguments = match parse(call.arguments()) {
+                Ok(arguments) => arguments,
+                Err(reason) => return failed(call, reason),
+            };
+            let (outcome, content) = match self.attempt(tool, context, arguments).await {
                 Attempt::Ended(Ok(content)) => (CallOutcome::Succeeded, content),
                 Attempt::Ended(Err(err)) if err.is_transient() && attempt < tries => {
                     attempt += 1;

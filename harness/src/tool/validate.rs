@@ -8,22 +8,27 @@ use super::{call, nearest::nearest};
 /// All that is wrong with these arguments, one line each.
 pub(super) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<String> {
     let mut lines = Vec::new();
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let required = names(schema.get("required"));
-    for name in &required {
-        let given = arguments.get(*name);
-        let described = properties.and_then(|properties| properties.get(*name));
-        let takes_null = described.is_none_or(|schema| fits(schema, &Value::Null, schema));
-        if given.is_none() || given.is_some_and(Value::is_null) && !takes_null {
-            let expected = described.map_or_else(String::new, |schema| {
-                let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-                format!(": {}, {about:?}", expectation(schema))
+    let rules = Rules::of(schema);
+    let described = |name: &str| rules.properties.and_then(|properties| properties.get(name));
+    for name in names(rules.required) {
+        let is_missing = match arguments.get(name) {
+            None => true,
+            // It is there if null is one of its values.
+            Some(Value::Null) => {
+                described(name).is_some_and(|property| !fits(property, &Value::Null, schema))
+            }
+            Some(_) => false,
+        };
+        if is_missing {
+            let expected = described(name).map_or_else(String::new, |property| {
+                let about = property.get("description").and_then(Value::as_str).unwrap_or_default();
+                format!(": {}, {about:?}", expectation(property))
             });
             lines.push(format!("`{name}` is required{expected}"));
         }
     }
     for (name, value) in arguments {
-        match properties.and_then(|properties| properties.get(name)) {
+        match described(name) {
             // Absence is for the tool to deal with, and `null` is absence.
             Some(_) if value.is_null() => {}
             Some(property) => {
@@ -36,7 +41,7 @@ pub(super) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<St
                     lines.push(call::line(name, &reason));
                 }
             }
-            None if is_closed(schema) => lines.push(unknown(name, properties)),
+            None if rules.is_closed() => lines.push(unknown(name, rules.properties)),
             None => {}
         }
     }
@@ -46,23 +51,85 @@ pub(super) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<St
 /// Takes the arguments that are `null` and may be left out away, for a tool that asks whether they
 /// are there.
 pub(super) fn without_nulls(schema: &Value, arguments: Map<String, Value>) -> Map<String, Value> {
-    let required = names(schema.get("required"));
+    if !arguments.values().any(Value::is_null) {
+        return arguments;
+    }
+    let rules = Rules::of(schema);
     let keep = |name: &str, value: &Value| {
-        let property = schema.get("properties").and_then(|properties| properties.get(name));
+        let property = rules.properties.and_then(|properties| properties.get(name));
         !value.is_null()
-            || required.contains(&name)
+            || names(rules.required).any(|required| required == name)
             || property.is_none_or(|property| fits(property, value, schema))
     };
     arguments.into_iter().filter(|(name, value)| keep(name, value)).collect()
 }
 
-/// Whether an argument that is not listed is a mistake: where the schema says so, and where it
-/// lists some and says nothing of others.
-fn is_closed(schema: &Value) -> bool {
-    match schema.get("additionalProperties") {
-        Some(Value::Bool(open)) => !open,
-        Some(_) => false,
-        None => schema.get("patternProperties").is_none() && schema.get("properties").is_some(),
+/// What a schema says, as far as it is checked. It is read in one pass: a schema says few things,
+/// and to ask for each of them that it might say costs more than all the rest of a check.
+#[derive(Default)]
+struct Rules<'a> {
+    reference: Option<&'a str>,
+    /// The name of a type, or a list of them.
+    kind: Option<&'a Value>,
+    allowed: Option<&'a Vec<Value>>,
+    only: Option<&'a Value>,
+    any_of: Option<&'a Vec<Value>>,
+    one_of: Option<&'a Vec<Value>>,
+    minimum: Option<f64>,
+    maximum: Option<f64>,
+    above: Option<f64>,
+    below: Option<f64>,
+    items: Option<&'a Value>,
+    properties: Option<&'a Map<String, Value>>,
+    required: Option<&'a Value>,
+    others: Option<&'a Value>,
+    patterns: Option<&'a Value>,
+}
+
+impl<'a> Rules<'a> {
+    fn of(schema: &'a Value) -> Self {
+        let mut rules = Self::default();
+        for (word, value) in schema.as_object().into_iter().flatten() {
+            match word.as_str() {
+                "$ref" => rules.reference = value.as_str(),
+                "type" => rules.kind = Some(value),
+                "enum" => rules.allowed = value.as_array(),
+                "const" => rules.only = Some(value),
+                "anyOf" => rules.any_of = value.as_array(),
+                "oneOf" => rules.one_of = value.as_array(),
+                "minimum" => rules.minimum = value.as_f64(),
+                "maximum" => rules.maximum = value.as_f64(),
+                "exclusiveMinimum" => rules.above = value.as_f64(),
+                "exclusiveMaximum" => rules.below = value.as_f64(),
+                "items" => rules.items = Some(value),
+                "properties" => rules.properties = value.as_object(),
+                "required" => rules.required = Some(value),
+                "additionalProperties" => rules.others = Some(value),
+                "patternProperties" => rules.patterns = Some(value),
+                _ => {}
+            }
+        }
+        rules
+    }
+
+    /// Whether an argument that is not listed is a mistake: where the schema says so, and where it
+    /// lists some and says nothing of others.
+    fn is_closed(&self) -> bool {
+        match self.others {
+            Some(Value::Bool(open)) => !open,
+            Some(_) => false,
+            None => self.patterns.is_none() && self.properties.is_some(),
+        }
+    }
+
+    fn takes(&self, value: &Value) -> bool {
+        match self.kind {
+            Some(Value::String(one)) => is_of(value, one),
+            list => {
+                let mut kinds = names(list).peekable();
+                kinds.peek().is_none() || kinds.any(|kind| is_of(value, kind))
+            }
+        }
     }
 }
 
@@ -81,8 +148,8 @@ fn unknown(name: &str, properties: Option<&Map<String, Value>>) -> String {
     }
 }
 
-fn names(list: Option<&Value>) -> Vec<&str> {
-    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+fn names(list: Option<&Value>) -> impl Iterator<Item = &str> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn fits(schema: &Value, value: &Value, root: &Value) -> bool {
@@ -100,60 +167,49 @@ fn check(schema: &Value, value: &Value, root: &Value, depth: usize) -> Result<()
         return Ok(());
     }
     let depth = depth + 1;
-    let Some(map) = schema.as_object() else {
-        return if *schema == Value::Bool(false) {
-            here("nothing is allowed here".to_owned())
-        } else {
-            Ok(())
-        };
-    };
-    if let Some(path) = map.get("$ref").and_then(Value::as_str) {
+    if *schema == Value::Bool(false) {
+        return here("nothing is allowed here".to_owned());
+    }
+    let rules = Rules::of(schema);
+    if let Some(path) = rules.reference {
         let target = path.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
         return target.map_or(Ok(()), |target| check(target, value, root, depth));
     }
-    let kinds = match map.get("type") {
-        Some(Value::String(one)) => vec![one.as_str()],
-        list => names(list),
-    };
-    if !kinds.is_empty() && !kinds.iter().any(|kind| is_of(value, kind)) {
+    if !rules.takes(value) {
         return here(format!("expected {}, found {}", expectation(schema), found(value)));
     }
-    if let Some(allowed) = map.get("enum").and_then(Value::as_array)
-        && !allowed.contains(value)
-    {
+    if rules.allowed.is_some_and(|allowed| !allowed.contains(value)) {
         return here(format!("expected {}, found {value}", expectation(schema)));
     }
-    if let Some(only) = map.get("const").filter(|only| *only != value) {
+    if let Some(only) = rules.only.filter(|only| *only != value) {
         return here(format!("expected {only}, found {value}"));
     }
-    for key in ["anyOf", "oneOf"] {
-        if let Some(choices) = map.get(key).and_then(Value::as_array)
-            && !choices.iter().any(|choice| check(choice, value, root, depth).is_ok())
-        {
+    for choices in [rules.any_of, rules.one_of].into_iter().flatten() {
+        if !choices.iter().any(|choice| check(choice, value, root, depth).is_ok()) {
             let all: Vec<String> = choices.iter().map(expectation).collect();
             return here(format!("expected {}, found {}", all.join(" or "), found(value)));
         }
     }
-    check_number(map, value)?;
-    if let (Some(items), Value::Array(values)) = (map.get("items"), value) {
-        for (index, value) in values.iter().enumerate() {
-            check(items, value, root, depth).map_err(|fault| below(&index.to_string(), fault))?;
+    match value {
+        Value::Number(_) => check_number(&rules, value),
+        Value::Array(values) => {
+            let Some(items) = rules.items else { return Ok(()) };
+            values.iter().enumerate().try_for_each(|(index, value)| {
+                check(items, value, root, depth).map_err(|fault| below(&index.to_string(), fault))
+            })
         }
+        Value::Object(values) => check_object(&rules, values, root, depth),
+        Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
     }
-    if let Value::Object(values) = value {
-        check_object(schema, values, root, depth)?;
-    }
-    Ok(())
 }
 
-fn check_number(map: &Map<String, Value>, value: &Value) -> Result<(), Fault> {
+fn check_number(rules: &Rules<'_>, value: &Value) -> Result<(), Fault> {
     let Some(number) = value.as_f64() else { return Ok(()) };
-    let limit = |key| map.get(key).and_then(Value::as_f64);
     let faults = [
-        limit("minimum").filter(|limit| number < *limit).map(|limit| ("at least", limit)),
-        limit("maximum").filter(|limit| number > *limit).map(|limit| ("at most", limit)),
-        limit("exclusiveMinimum").filter(|l| number <= *l).map(|limit| ("more than", limit)),
-        limit("exclusiveMaximum").filter(|l| number >= *l).map(|limit| ("less than", limit)),
+        rules.minimum.filter(|limit| number < *limit).map(|limit| ("at least", limit)),
+        rules.maximum.filter(|limit| number > *limit).map(|limit| ("at most", limit)),
+        rules.above.filter(|limit| number <= *limit).map(|limit| ("more than", limit)),
+        rules.below.filter(|limit| number >= *limit).map(|limit| ("less than", limit)),
     ];
     match faults.into_iter().flatten().next() {
         Some((words, limit)) => here(format!("must be {words} {limit}, not {value}")),
@@ -162,26 +218,25 @@ fn check_number(map: &Map<String, Value>, value: &Value) -> Result<(), Fault> {
 }
 
 fn check_object(
-    schema: &Value,
+    rules: &Rules<'_>,
     values: &Map<String, Value>,
     root: &Value,
     depth: usize,
 ) -> Result<(), Fault> {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    for name in names(schema.get("required")) {
+    for name in names(rules.required) {
         if !values.contains_key(name) {
             return here(format!("`{name}` is missing"));
         }
     }
     for (name, value) in values {
-        match properties.and_then(|properties| properties.get(name)) {
+        match rules.properties.and_then(|properties| properties.get(name)) {
             Some(property) => {
-                let step = name.replace('~', "~0").replace('/', "~1");
-                check(property, value, root, depth).map_err(|fault| below(&step, fault))?;
+                let step = || name.replace('~', "~0").replace('/', "~1");
+                check(property, value, root, depth).map_err(|fault| below(&step(), fault))?;
             }
             // Deeper down, only what the schema says.
-            None if schema.get("additionalProperties") == Some(&Value::Bool(false)) => {
-                return here(unknown(name, properties));
+            None if rules.others == Some(&Value::Bool(false)) => {
+                return here(unknown(name, rules.properties));
             }
             None => {}
         }
@@ -227,7 +282,7 @@ fn expectation(schema: &Value) -> String {
     };
     match schema.get("type") {
         Some(Value::String(kind)) => word(kind),
-        Some(kinds) => names(Some(kinds)).into_iter().map(word).collect::<Vec<_>>().join(" or "),
+        Some(kinds) => names(Some(kinds)).map(word).collect::<Vec<_>>().join(" or "),
         None => "another value".to_owned(),
     }
 }

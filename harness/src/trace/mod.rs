@@ -42,7 +42,8 @@
 //! once. Words, arguments and results are left out unless `Trace::content_in_spans` says so.
 //!
 //! A subscriber of the program with the layer of `tracing-opentelemetry` sends them on; set the
-//! meter provider before the first run.
+//! meter provider before the first run. Either is enough. Where there is neither, no clock is read
+//! and nothing is made ready for them.
 
 mod event;
 #[cfg(feature = "otel")]

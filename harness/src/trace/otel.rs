@@ -7,14 +7,17 @@
 use std::{
     collections::HashMap,
     future::Future,
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
 use opentelemetry::{
-    Array, KeyValue, StringValue, Value,
-    metrics::{Histogram, Meter},
+    Array, InstrumentationScope, KeyValue, StringValue, Value, global,
+    metrics::{Histogram, Meter, MeterProvider},
 };
-use tracing::{Instrument as _, Level, Span, event, field::Empty, info_span};
+use tracing::{
+    Instrument as _, Level, Span, event, field::Empty, info_span, level_filters::LevelFilter,
+};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::{Happened, Secrets, TracedCall};
@@ -30,7 +33,10 @@ pub(super) struct Spans {
     chat: Option<Chat>,
     calls: HashMap<String, (Span, String)>,
     asked: (String, String),
+    /// There are none where nobody measures.
     meters: Option<Meters>,
+    /// Whether anybody wants to know when the next piece of the answer comes.
+    timed: bool,
     content: bool,
 }
 
@@ -42,6 +48,7 @@ impl Default for Spans {
             calls: HashMap::new(),
             asked: Default::default(),
             meters: None,
+            timed: false,
             content: false,
         }
     }
@@ -65,6 +72,12 @@ struct Meters {
 }
 
 impl Meters {
+    /// For the global meter provider, if the program has set one.
+    fn global() -> Option<Self> {
+        let provider = global::meter_provider();
+        measures(&*provider).then(|| Self::new(&provider.meter("harness")))
+    }
+
     fn new(meter: &Meter) -> Self {
         let seconds = |name: &'static str, about: &'static str, bounds: &[f64]| {
             let histogram = meter.f64_histogram(name).with_unit("s").with_description(about);
@@ -99,14 +112,28 @@ impl Meters {
     }
 }
 
+/// Whether this is more than what stands in where no meter provider is set. That cannot be asked,
+/// but it is seen: what stands in keeps nothing, so it has no size, and drops what it is given.
+fn measures(provider: &(dyn MeterProvider + Send + Sync)) -> bool {
+    static GIVEN: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("harness"));
+    if size_of_val(provider) > 0 {
+        return true;
+    }
+    let given = KeyValue::new("harness", Arc::clone(&GIVEN));
+    let scope = InstrumentationScope::builder("harness").with_attributes([given]).build();
+    let _meter = provider.meter_with_scope(scope);
+    Arc::strong_count(&GIVEN) > 1
+}
+
 impl Spans {
-    /// For a run whose words may be told, or not.
+    /// For a run that begins now, whose words may be told, or not.
     pub(super) fn new(content: bool) -> Self {
-        Self { content, ..Self::default() }
+        Self { content, meters: Meters::global(), ..Self::default() }
     }
 
+    /// Whether anybody may want to know what happens.
     pub(super) fn listens(&self) -> bool {
-        true
+        LevelFilter::current() >= LevelFilter::WARN || self.meters.is_some()
     }
 
     /// Takes what happened; what is secret in it is hidden already.
@@ -120,6 +147,10 @@ impl Spans {
                 text, calls, stop, usage, provider, model, response, ..
             } => {
                 let Some(chat) = self.chat.take() else { return };
+                self.measure(&chat, provider, Some(model), usage, None);
+                if chat.span.is_disabled() {
+                    return;
+                }
                 let reason = finish_reason(*stop);
                 let reasons = Value::Array(Array::String(vec![StringValue::from(reason)]));
                 chat.span.set_attribute("gen_ai.response.finish_reasons", reasons);
@@ -135,7 +166,6 @@ impl Spans {
                     chat.span.record("gen_ai.output.messages", said.as_str());
                 }
                 record_usage(&chat.span, usage);
-                self.measure(&chat, provider, Some(model), usage, None);
             }
             Happened::Interrupted { cause, usage, .. } => {
                 let (kind, words) = told(cause);
@@ -170,6 +200,9 @@ impl Spans {
                     harness.call.early_start = *early,
                     harness.call.outcome = Empty,
                 );
+                if span.is_disabled() {
+                    return;
+                }
                 if self.content {
                     span.record("gen_ai.tool.call.arguments", arguments.as_str());
                 }
@@ -231,18 +264,31 @@ impl Spans {
     }
 
     /// A piece of the answer came.
+    #[inline]
     pub(super) fn chunk(&mut self) {
-        let (Some(chat), Some(meters)) = (&mut self.chat, &self.meters) else { return };
+        if self.timed {
+            self.time_chunk();
+        }
+    }
+
+    fn time_chunk(&mut self) {
+        let (Some(chat), meters) = (&mut self.chat, self.meters.as_ref()) else { return };
         let now = Instant::now();
-        let Chat { span, begun, last, attributes } = chat;
-        match last.replace(now) {
+        match chat.last.replace(now) {
             None => {
-                let waited = now.duration_since(*begun).as_secs_f64();
-                span.record("gen_ai.response.time_to_first_chunk", waited);
-                meters.first_chunk.record(waited, attributes);
+                let waited = now.duration_since(chat.begun).as_secs_f64();
+                chat.span.record("gen_ai.response.time_to_first_chunk", waited);
+                if let Some(meters) = meters {
+                    meters.first_chunk.record(waited, &chat.attributes);
+                }
+                // A span has no more to say of the pieces.
+                self.timed = meters.is_some();
             }
             Some(before) => {
-                meters.per_chunk.record(now.duration_since(before).as_secs_f64(), attributes);
+                if let Some(meters) = meters {
+                    let waited = now.duration_since(before).as_secs_f64();
+                    meters.per_chunk.record(waited, &chat.attributes);
+                }
             }
         }
     }
@@ -254,7 +300,9 @@ impl Spans {
 
     /// Within which the call of this id runs. It ends when the call does.
     pub(super) fn call(&mut self, id: &str, secrets: &Secrets) -> Scope {
-        let (span, tool) = self.calls.remove(id).unwrap_or((Span::none(), String::new()));
+        let Some((span, tool)) = self.calls.remove(id) else {
+            return Scope { span: Span::none(), words: None };
+        };
         Scope { span, words: self.content.then(|| (secrets.clone(), tool)) }
     }
 
@@ -269,7 +317,6 @@ impl Spans {
         conversation: Option<&str>,
         said: Option<&str>,
     ) {
-        self.meters = Some(Meters::new(&opentelemetry::global::meter("harness")));
         self.asked = (provider.to_owned(), model.to_owned());
         self.run = info_span!(
             "invoke_agent",
@@ -317,7 +364,9 @@ impl Spans {
             gen_ai.usage.reasoning.output_tokens = Empty,
             gen_ai.output.messages = Empty,
         );
-        let attributes = of_chat(&self.asked.0, &self.asked.1);
+        let measured = self.meters.is_some();
+        self.timed = measured || !span.is_disabled();
+        let attributes = if measured { of_chat(provider, model) } else { Vec::new() };
         self.chat = Some(Chat { span, begun: Instant::now(), last: None, attributes });
     }
 
@@ -353,9 +402,12 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// Does it.
-    pub(crate) fn within<F: Future>(&self, work: F) -> impl Future<Output = F::Output> {
-        work.instrument(self.span.clone())
+    /// Does it. The loop comes here for each piece of an answer, so there is nothing to do if
+    /// nobody listens.
+    #[inline]
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _within = (!self.span.is_disabled()).then(|| self.span.enter());
+        work()
     }
 
     /// Runs a call to its end, which is the end of its span.

@@ -47,6 +47,9 @@ const LOOKS: [&str; 11] = [
     "hf_",
 ];
 
+/// How tokens begin that have three parts with dots between them.
+const TOKEN: &str = "eyJ";
+
 /// What must never be written down.
 ///
 /// Three things are replaced by `[secret]`: the value of a field whose name is on the list
@@ -168,34 +171,46 @@ impl Secrets {
 
     /// Hides what stands behind a secret name, as in `password=..` and `Authorization: Bearer ..`,
     /// and what looks like a key.
+    ///
+    /// Whole answers come here, so it looks for what could give a secret away, not at each word.
     fn hide_text(&mut self, text: &str, tool: Option<&str>) -> String {
         let mut hidden = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(first) = rest.chars().next() {
-            let end = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
-            if end == 0 {
-                hidden.push(first);
-                rest = rest.get(first.len_utf8()..).unwrap_or_default();
+        let mut keys = keys(text).into_iter().peekable();
+        // Up to where the text is written, and from where on it is searched.
+        let (mut written, mut from) = (0, 0);
+        let upto = |at: usize| text.get(..at).unwrap_or_default();
+        loop {
+            let rest = text.as_bytes().get(from..).unwrap_or_default();
+            let sign = memchr::memchr2(b':', b'=', rest).map(|at| from.saturating_add(at));
+            if let Some((start, key)) = keys.next_if(|(start, _)| sign.is_none_or(|at| *start < at))
+            {
+                if start >= written {
+                    self.keep(key);
+                    hidden.push_str(upto(start).get(written..).unwrap_or_default());
+                    hidden.push_str(SECRET);
+                    written = start.saturating_add(key.len());
+                    from = written;
+                }
                 continue;
             }
-            let (word, after) = rest.split_at(end);
-            if looks_like_a_key(word) {
-                self.keep(word);
-                hidden.push_str(SECRET);
-                rest = after;
-                continue;
-            }
-            hidden.push_str(word);
-            rest = after;
-            if let Some((between, value, after)) = assigned(after)
+            let Some(sign) = sign else { break };
+            from = sign.saturating_add(1);
+            let before = upto(sign).get(written..).unwrap_or_default().trim_end_matches(is_gap);
+            let word = before.trim_end_matches(in_word).len();
+            let Some(word) = before.get(word..).filter(|word| !word.is_empty()) else { continue };
+            let end = written.saturating_add(before.len());
+            if let Some((between, value, after)) = assigned(text.get(end..).unwrap_or_default())
                 && self.is_secret(word, tool)
             {
                 self.keep(value);
-                hidden.push_str(between);
-                hidden.push_str(SECRET);
-                rest = after;
+                for part in [before, between, SECRET] {
+                    hidden.push_str(part);
+                }
+                written = text.len().saturating_sub(after.len());
+                from = written;
             }
         }
+        hidden.push_str(text.get(written..).unwrap_or_default());
         hidden
     }
 
@@ -209,7 +224,6 @@ impl Secrets {
 
 /// The value that follows a name, with what stands between them and what comes after.
 fn assigned(after: &str) -> Option<(&str, &str, &str)> {
-    let is_gap = |c: char| matches!(c, ' ' | '\t' | '"' | '\'' | '\\');
     let sign = after.find(|c| !is_gap(c))?;
     let behind = after.get(sign..)?.strip_prefix([':', '='])?;
     let mut value = behind.trim_start_matches(is_gap);
@@ -229,13 +243,30 @@ fn assigned(after: &str) -> Option<(&str, &str, &str)> {
     (!value.is_empty()).then_some((between, value, after))
 }
 
+fn is_gap(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '"' | '\'' | '\\')
+}
+
 fn in_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-fn looks_like_a_key(word: &str) -> bool {
-    let token = word.starts_with("eyJ") && word.matches('.').count() == 2;
-    word.len() >= 20 && (token || LOOKS.iter().any(|start| word.starts_with(start)))
+/// The words that look like keys, with where they stand, in order.
+fn keys(text: &str) -> Vec<(usize, &str)> {
+    let mut keys = Vec::new();
+    for look in LOOKS.iter().chain([&TOKEN]) {
+        for at in memchr::memmem::find_iter(text.as_bytes(), look) {
+            let (before, word) = text.split_at_checked(at).unwrap_or_default();
+            let word = word.get(..word.find(|c| !in_word(c)).unwrap_or(word.len()));
+            let word = word.unwrap_or_default();
+            let is_token = *look != TOKEN || word.matches('.').count() == 2;
+            if is_token && word.len() >= 20 && !before.ends_with(in_word) {
+                keys.push((at, word));
+            }
+        }
+    }
+    keys.sort_unstable();
+    keys
 }
 
 /// The words of a name, in lower case: `userPassword`, `user-password` and `USER_PASSWORD` have
@@ -286,6 +317,10 @@ mod tests {
             ("use sk-ant-0123456789abcdef now", "use [secret] now"),
             (r#"{"note":"token: abc"}"#, r#"{"note":"token: [secret]"}"#),
             ("the key to success", "the key to success"),
+            ("a:b sk-ant-0123456789abcdef: pin=1", "a:b [secret]: pin=[secret]"),
+            ("ask-ant-0123456789abcdef", "ask-ant-0123456789abcdef"),
+            ("pin:key=a;schlüssel-key=b", "pin:[secret];schlüssel-key=[secret]"),
+            ("eyJhbGciOiJIUzI1NiJ9.e30.xyz_-", "[secret]"),
             ("größe: 3", "größe: 3"),
         ];
         for (text, expected) in table {
@@ -301,6 +336,9 @@ mod tests {
         let mut secrets = Secrets::default();
         secrets.hide(r#"{"password":"correct horse"}"#, None);
         assert_eq!(secrets.hide("It is correct horse.", None), "It is [secret].");
+        // One that holds another one leaves nothing behind.
+        secrets.hide(r#"{"password":"a correct horse"}"#, None);
+        assert_eq!(secrets.hide("It is a correct horse.", None), "It is [secret].");
         assert_eq!(secrets.hide("horse", None), "horse");
     }
 

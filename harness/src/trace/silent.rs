@@ -33,8 +33,8 @@ pub(crate) struct Scope;
 
 impl Scope {
     /// Does it.
-    pub(crate) fn within<F: Future>(&self, work: F) -> F {
-        work
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        work()
     }
 
     /// Runs a call to its end.

@@ -52,7 +52,7 @@ impl Tracer {
             turn: 0,
             context: ContextTokens::default(),
             response: None,
-            spans: trace.spans(),
+            spans: Default::default(),
             ran: HashMap::new(),
             tools: HashMap::new(),
         }
@@ -66,10 +66,11 @@ impl Tracer {
 
     /// A run begins.
     pub(crate) fn begin(&mut self, cast: Cast<'_>, said: Option<&Message>) {
+        self.spans = self.trace.spans();
         if !self.is_read() {
             return;
         }
-        *self = Self::new(&self.trace);
+        *self = Self { spans: mem::take(&mut self.spans), ..Self::new(&self.trace) };
         self.run = format!("run_{:016x}", fastrand::u64(..));
         let Cast { provider, model, tools, conversation } = cast;
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
@@ -95,7 +96,13 @@ impl Tracer {
         self.write(Happened::AnswerBegan { turn: self.turn });
     }
 
+    /// Whether anybody wants to know of the pieces of an answer.
+    pub(crate) fn wants_chunks(&self) -> bool {
+        self.spans.listens()
+    }
+
     /// A piece of the answer came.
+    #[inline]
     pub(crate) fn chunk(&mut self) {
         self.spans.chunk();
     }

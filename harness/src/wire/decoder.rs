@@ -1,9 +1,12 @@
 //! What decoding is on every wire: bytes in, events out, the limits on both. Each wire brings
 //! only its dialect.
 
-use std::{borrow::Cow, collections::VecDeque};
+use std::{borrow::Cow, collections::VecDeque, fmt::Debug};
 
-use super::sse::{Record, SseParser};
+use super::{
+    shape::{Places, Shape},
+    sse::{Record, SseParser},
+};
 use crate::{
     error::{Error, ErrorKind},
     message::VendorData,
@@ -11,9 +14,25 @@ use crate::{
 };
 
 /// What one wire makes of the records of an answer.
-pub(crate) trait Dialect {
+pub(crate) trait Dialect: Unpin {
+    /// What is the same in many deltas.
+    type Delta: Copy + Debug + Send + Unpin;
+
     /// Reads one record. Says whether it was an event: a keep-alive is none.
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error>;
+
+    /// The delta that a record is, if others of its kind differ from it only in `places`. The
+    /// record was [`read`](Self::read) just before.
+    fn delta(&self, data: &str, places: &mut Places) -> Option<Self::Delta>;
+
+    /// Reads another delta of the same kind, of which only the text is new. It does what
+    /// [`read`](Self::read) would; nothing, if it cannot know what that is.
+    fn again(
+        &mut self,
+        delta: Self::Delta,
+        text: Cow<'_, str>,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>>;
 
     /// The bytes are over. A wire whose end may go unsaid ends here; others do nothing.
     fn end(&mut self, out: &mut Outlet) -> Result<(), Error>;
@@ -24,12 +43,26 @@ pub(crate) trait Dialect {
 /// Any cut of the bytes gives the same events. What was read before a failure is handed out
 /// before it.
 #[derive(Debug)]
-pub struct Decoder<D> {
+#[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
+pub struct Decoder<D: Dialect> {
     sse: SseParser,
     dialect: D,
     out: Outlet,
+    known: Known<D::Delta>,
     heard: u64,
     failed: bool,
+}
+
+/// The shape of the last delta.
+#[derive(Debug)]
+struct Known<D> {
+    shape: Option<(Shape, D)>,
+    /// Whether a delta was of this shape.
+    served: bool,
+    /// How many shapes in a row were of no use, and how many records are let pass before the next
+    /// one is made: a server may send no two that are alike.
+    useless: u32,
+    pause: u32,
 }
 
 #[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
@@ -39,6 +72,7 @@ impl<D: Dialect> Decoder<D> {
             sse: SseParser::new(limits.event),
             dialect,
             out: Outlet::new(limits),
+            known: Known { shape: None, served: false, useless: 0, pause: 0 },
             heard: 0,
             failed: false,
         }
@@ -53,10 +87,69 @@ impl<D: Dialect> Decoder<D> {
         if self.failed || self.out.done {
             return Ok(());
         }
-        let Self { sse, dialect, out, heard, .. } = self;
-        let result = sse.push(bytes, |record| read(record, dialect, out, heard));
+        let mut bytes = bytes;
+        while !bytes.is_empty() && !self.out.done {
+            self.read(&mut bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Reads from `bytes` up to the next event, and takes what it has read away from them. There
+    /// is none when they are used up, or when the answer has come to its end.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub(crate) fn pull(&mut self, bytes: &mut &[u8]) -> Result<Option<StreamEvent>, Error> {
+        loop {
+            if let Some(event) = self.out.events.pop_front() {
+                return Ok(Some(event));
+            }
+            if bytes.is_empty() || self.failed || self.out.done {
+                return Ok(None);
+            }
+            self.read(bytes)?;
+        }
+    }
+
+    /// Reads one record at most.
+    fn read(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
+        let result = self.read_alike(bytes).unwrap_or_else(|| self.read_lines(bytes));
         self.failed = result.is_err();
         result
+    }
+
+    /// Reads the record at the beginning of `bytes`, if it is of the known shape.
+    fn read_alike(&mut self, bytes: &mut &[u8]) -> Option<Result<(), Error>> {
+        let Self { sse, dialect, out, known, heard, .. } = self;
+        let (shape, delta) = known.shape.as_ref().filter(|_| sse.is_between())?;
+        let alike = shape.read(bytes).filter(|alike| alike.length <= out.limits.event)?;
+        let result = dialect.again(*delta, alike.text, out)?;
+        *heard += 1;
+        known.served = true;
+        *bytes = bytes.get(alike.length..).unwrap_or_default();
+        Some(result)
+    }
+
+    /// Reads the lines of one record, or those of it that are there.
+    fn read_lines(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
+        let Self { sse, dialect, out, known, heard, .. } = self;
+        // The record as it stands in the stream, if none of it came before.
+        let record = sse.is_between().then_some(*bytes);
+        loop {
+            let mut delta = None;
+            let rest = sse.take_first(bytes, &mut |record| {
+                delta = read(record, dialect, out, heard, known.wants())?;
+                Ok(())
+            })?;
+            *bytes = rest.unwrap_or_default();
+            if let (Some((delta, places)), Some(record)) = (delta, record) {
+                let size = record.len().saturating_sub(bytes.len());
+                known.learn(record.get(..size).unwrap_or_default(), &places, delta);
+            }
+            if bytes.is_empty() || sse.is_between() {
+                return Ok(());
+            }
+        }
     }
 
     /// The bytes are over.
@@ -68,7 +161,7 @@ impl<D: Dialect> Decoder<D> {
             return Ok(());
         }
         let Self { sse, dialect, out, heard, .. } = self;
-        let result = sse.finish(|record| read(record, dialect, out, heard));
+        let result = sse.finish(|record| read(record, dialect, out, heard, false).map(drop));
         let result = match result {
             // The last event was cut in the middle.
             Err(err) if err.kind() == ErrorKind::Protocol => Err(interrupted().because(err)),
@@ -89,7 +182,7 @@ impl<D: Dialect> Decoder<D> {
     /// As [`push`](Self::push) and [`finish`](Self::finish).
     pub fn push_whole(&mut self, body: &[u8]) -> Result<(), Error> {
         let record = Record { event: b"", data: body };
-        let result = read(record, &mut self.dialect, &mut self.out, &mut self.heard);
+        let result = read(record, &mut self.dialect, &mut self.out, &mut self.heard, false);
         self.failed = result.is_err();
         result?;
         self.finish()
@@ -98,11 +191,6 @@ impl<D: Dialect> Decoder<D> {
     /// The next event that has been read.
     pub fn next_event(&mut self) -> Option<StreamEvent> {
         self.out.events.pop_front()
-    }
-
-    /// All events that have been read and not taken yet.
-    pub(crate) fn take_events(&mut self) -> VecDeque<StreamEvent> {
-        std::mem::take(&mut self.out.events)
     }
 
     /// Whether the answer has come to its end.
@@ -116,19 +204,51 @@ impl<D: Dialect> Decoder<D> {
     }
 }
 
-fn read(
+impl<D> Known<D> {
+    /// Whether a shape is to be made of the next record, if it is a delta.
+    fn wants(&mut self) -> bool {
+        let wants = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        wants
+    }
+
+    fn learn(&mut self, record: &[u8], places: &Places, delta: D) {
+        let before = self.shape.as_ref().map(|(shape, _)| shape);
+        let shape = Shape::of(record, places, before);
+
+        self.useless = match self.served {
+            true => 0,
+            false => self.useless.saturating_add(1).min(10),
+        };
+        self.pause = (1_u32 << self.useless) / 4;
+        self.served = false;
+        self.shape = shape.map(|shape| (shape, delta));
+    }
+}
+
+/// Reads one record. If it is a delta, and one `is_wanted`, it comes back with its places.
+fn read<D: Dialect>(
     record: Record<'_>,
-    dialect: &mut impl Dialect,
+    dialect: &mut D,
     out: &mut Outlet,
     heard: &mut u64,
-) -> Result<(), Error> {
+    is_wanted: bool,
+) -> Result<Option<(D::Delta, Places)>, Error> {
     if out.done {
-        return Ok(());
+        return Ok(None);
     }
-    if dialect.read(&text(record.event), &text(record.data), out)? {
-        *heard += 1;
+    let data = text(record.data);
+    if !dialect.read(&text(record.event), &data, out)? {
+        return Ok(None);
     }
-    Ok(())
+    *heard += 1;
+    if !is_wanted || matches!(data, Cow::Owned(_)) {
+        return Ok(None);
+    }
+    let mut places = Places::of(&data);
+    let delta = dialect.delta(&data, &mut places);
+    places.end(&data);
+    Ok(delta.map(|delta| (delta, places)))
 }
 
 /// One broken character costs that character, not the answer.
@@ -153,6 +273,11 @@ pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
         .because(err)
 }
 
+/// Words for an event: those that had to be made are not made twice.
+pub(crate) trait Words: AsRef<str> + Into<String> {}
+
+impl<T: AsRef<str> + Into<String>> Words for T {}
+
 /// Where a dialect puts the events; it counts what they hold.
 #[derive(Debug)]
 pub(crate) struct Outlet {
@@ -173,21 +298,21 @@ impl Outlet {
         self.events.push_back(StreamEvent::Started { id, model });
     }
 
-    pub(super) fn text(&mut self, block: u32, text: &str) -> Result<(), Error> {
-        if text.is_empty() {
+    pub(super) fn text(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
+        if text.as_ref().is_empty() {
             return Ok(());
         }
-        self.grow(text.len())?;
-        self.events.push_back(StreamEvent::TextDelta { block, text: text.to_owned() });
+        self.grow(text.as_ref().len())?;
+        self.events.push_back(StreamEvent::TextDelta { block, text: text.into() });
         Ok(())
     }
 
-    pub(super) fn reasoning(&mut self, block: u32, text: &str) -> Result<(), Error> {
-        if text.is_empty() {
+    pub(super) fn reasoning(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
+        if text.as_ref().is_empty() {
             return Ok(());
         }
-        self.grow(text.len())?;
-        self.events.push_back(StreamEvent::ReasoningDelta { block, text: text.to_owned() });
+        self.grow(text.as_ref().len())?;
+        self.events.push_back(StreamEvent::ReasoningDelta { block, text: text.into() });
         Ok(())
     }
 
@@ -199,12 +324,12 @@ impl Outlet {
         Ok(())
     }
 
-    pub(super) fn call_delta(&mut self, block: u32, json: &str) -> Result<(), Error> {
-        if json.is_empty() {
+    pub(super) fn call_delta(&mut self, block: u32, json: impl Words) -> Result<(), Error> {
+        if json.as_ref().is_empty() {
             return Ok(());
         }
-        self.count_arguments(block, json)?;
-        self.events.push_back(StreamEvent::ToolCallDelta { block, json: json.to_owned() });
+        self.count_arguments(block, json.as_ref())?;
+        self.events.push_back(StreamEvent::ToolCallDelta { block, json: json.into() });
         Ok(())
     }
 

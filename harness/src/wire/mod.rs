@@ -7,6 +7,7 @@ pub(crate) mod fault;
 mod json;
 mod names;
 mod scan;
+mod shape;
 mod sse;
 mod tolerant;
 pub(crate) mod wait;

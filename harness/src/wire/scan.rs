@@ -1,10 +1,7 @@
-//! Finds the members of a JSON object without reading them: nearly all events of a stream are
-//! one kind of delta, of which one or two members matter. Each byte is looked at once.
+//! Finds the members of a JSON object without reading them.
 //!
-//! Where anything is unusual it gives up, and the event is read in full. What it finds in valid
-//! JSON is right; that the JSON is valid it does not check.
-
-use std::borrow::Cow;
+//! What it finds in valid JSON is right; that the JSON is valid it does not check, and where
+//! anything is unusual it gives up.
 
 /// Walks over the object at the beginning of `json`. `each` is given the name of a member and
 /// all that follows, beginning with its value, and says how long the value is: see [`skip`] and
@@ -18,8 +15,7 @@ pub(super) fn object<'a>(
     loop {
         let start = expect(bytes, after_space(bytes, at), b'"')?;
         // A name with an escape in it is none of those that matter, and may be one in disguise.
-        let length = mark(bytes.get(start..)?)?;
-        let end = start.checked_add(length)?;
+        let end = start.checked_add(plain(bytes.get(start..)?)?)?;
         at = expect(bytes, end, b'"')?;
         at = after_space(bytes, expect(bytes, after_space(bytes, at), b':')?);
         at = at.checked_add(each(json.get(start..end)?, json.get(at..)?)?)?;
@@ -41,11 +37,6 @@ pub(super) fn only<'a>(
     let start = after_space(bytes, expect(bytes, 0, b'[')?);
     let end = start.checked_add(object(json.get(start..)?, each)?)?;
     expect(bytes, after_space(bytes, end), b']')
-}
-
-/// Whether nothing but white space follows.
-pub(super) fn is_over(json: &str, at: usize) -> bool {
-    json.as_bytes().get(at..).is_some_and(|rest| rest.iter().all(u8::is_ascii_whitespace))
 }
 
 /// How long the value at the beginning of `json` is.
@@ -73,15 +64,6 @@ pub(super) fn null(json: &str) -> Option<usize> {
     json.starts_with("null").then_some(4)
 }
 
-/// The text of a value that is a string; nothing if it is something else.
-pub(super) fn text(json: &str) -> Option<Cow<'_, str>> {
-    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
-    match memchr::memchr(b'\\', inner.as_bytes()) {
-        None => Some(Cow::Borrowed(inner)),
-        Some(_) => serde_json::from_str(json).ok().map(Cow::Owned),
-    }
-}
-
 fn expect(bytes: &[u8], at: usize, byte: u8) -> Option<usize> {
     (*bytes.get(at)? == byte).then(|| at.saturating_add(1))
 }
@@ -95,34 +77,50 @@ fn after_space(bytes: &[u8], mut at: usize) -> usize {
 
 /// The place after the string that begins here.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut at = at.checked_add(1)?;
+    let start = at.checked_add(1)?;
+    start.checked_add(inner(bytes.get(start..)?)?)?.checked_add(1)
+}
+
+/// How long the text is that begins here, up to the quote that ends it, if nothing in it is
+/// escaped.
+pub(super) fn plain(bytes: &[u8]) -> Option<usize> {
+    let length = stop(bytes)?;
+    (*bytes.get(length)? == b'"').then_some(length)
+}
+
+/// The same, where something may be escaped.
+pub(super) fn inner(bytes: &[u8]) -> Option<usize> {
+    let mut length = 0_usize;
     loop {
-        at = at.checked_add(mark(bytes.get(at..)?)?)?;
-        match bytes.get(at)? {
-            b'"' => return at.checked_add(1),
-            _ => at = at.checked_add(2)?,
+        length = length.checked_add(stop(bytes.get(length..)?)?)?;
+        match bytes.get(length)? {
+            b'"' => return Some(length),
+            b'\\' => length = length.checked_add(2)?,
+            _ => return None,
         }
     }
 }
 
-/// Where the first quote or backslash is. Most strings of an event are ids and words, too short
-/// for what it costs to begin a search with vectors: eight bytes at a time are the faster.
-fn mark(bytes: &[u8]) -> Option<usize> {
+/// Where the first byte is that a text cannot hold as it is: a quote, a backslash, a control
+/// character. Most texts of an event are too short for what it costs to begin a search with
+/// vectors: eight bytes at a time are the faster.
+fn stop(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
     let (words, tail) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        let quote = word ^ (ONES * 0x22);
-        let escape = word ^ (ONES * 0x5c);
-        // The high bit of a byte that is zero; of the lowest one found it is exact.
-        let found = (quote.wrapping_sub(ONES) & !quote) | (escape.wrapping_sub(ONES) & !escape);
-        if found & HIGH != 0 {
-            let byte = usize::try_from((found & HIGH).trailing_zeros() / 8).ok()?;
+        // The high bit of a byte that is below; of the lowest one found it is exact.
+        let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
+        let quote = below(word ^ (ONES * 0x22), 1);
+        let escape = below(word ^ (ONES * 0x5c), 1);
+        let found = (quote | escape | below(word, 0x20)) & HIGH;
+        if found != 0 {
+            let byte = usize::try_from(found.trailing_zeros() / 8).ok()?;
             return at.checked_mul(8)?.checked_add(byte);
         }
     }
-    let at = tail.iter().position(|b| matches!(b, b'"' | b'\\'))?;
+    let at = tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20))?;
     words.len().checked_mul(8)?.checked_add(at)
 }
 

@@ -74,28 +74,52 @@ impl SseParser {
         bytes: &[u8],
         mut each: impl FnMut(Record<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let mut rest = bytes;
+        while let Some(after) = self.take_first(rest, &mut each)? {
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Whether the next byte is the first one after an event, so that nothing is kept of one.
+    pub(super) fn is_between(&self) -> bool {
+        !self.at_start
+            && !self.after_cr
+            && !self.has_data
+            && self.line.is_empty()
+            && self.event.is_empty()
+    }
+
+    /// Takes the first line, and hands over the record that it completes. Returns the bytes after
+    /// it, or nothing when no line is whole any more: what is left is kept.
+    pub(super) fn take_first<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        each: &mut impl FnMut(Record<'_>) -> Result<(), Error>,
+    ) -> Result<Option<&'a [u8]>, Error> {
         let mut bytes = bytes;
         if self.after_cr && !bytes.is_empty() {
             self.after_cr = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
-        while let Some(at) = memchr2(b'\r', b'\n', bytes) {
-            let (part, rest) = bytes.split_at(at);
-            bytes = self.skip_line_end(rest);
-            if self.line.is_empty() {
-                self.check(part.len())?;
-                bytes = self.take_line(part, bytes, &mut each)?;
-            } else {
-                self.line.extend_from_slice(part);
-                self.check(self.line.len())?;
-                let mut line = std::mem::take(&mut self.line);
-                bytes = self.take_line(&line, bytes, &mut each)?;
-                line.clear();
-                self.line = line;
-            }
+        let Some(at) = memchr2(b'\r', b'\n', bytes) else {
+            self.line.extend_from_slice(bytes);
+            self.check(self.line.len())?;
+            return Ok(None);
+        };
+        let (part, rest) = bytes.split_at(at);
+        let rest = self.skip_line_end(rest);
+        if self.line.is_empty() {
+            self.check(part.len())?;
+            return self.take_line(part, rest, each).map(Some);
         }
-        self.line.extend_from_slice(bytes);
-        self.check(self.line.len())
+        self.line.extend_from_slice(part);
+        self.check(self.line.len())?;
+        let mut line = std::mem::take(&mut self.line);
+        let rest = self.take_line(&line, rest, each)?;
+        line.clear();
+        self.line = line;
+        Ok(Some(rest))
     }
 
     /// Hands over an event at the end of the stream that no blank line follows.

@@ -16,9 +16,12 @@ use crate::{
 /// How much of a limit is used when the program is warned, in parts of a hundred.
 const NEAR: u64 = 80;
 
-/// So many calls must be left for one to start before the answer that asks for it is complete:
-/// the answer may ask for more than are left, and then none of them may have begun.
-const EARLY: u32 = 16;
+/// So many calls more may come after one that starts before the answer that asks for it is
+/// complete: they must be left, for if the answer asks for too many none of them may have begun.
+const EARLY: u32 = 32;
+
+/// Why tokens are not known.
+const NO_TOKENS: &str = "the provider does not say how many tokens it used";
 
 /// A limit that a run has reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +60,15 @@ pub struct Guard {
     calls: HashMap<String, ToolCall>,
     /// How many of them have no result yet.
     open: usize,
+    /// The calls of the answer with the most, in all of the conversation.
+    most: u32,
     repeats: Repeats,
     /// Limits that the program was warned of.
     warned: Vec<Limit>,
-    /// Why the cost or the tokens are not known.
-    unknown: Option<String>,
+    /// Whether an answer came without the tokens sent, and without those said.
+    untold: (bool, bool),
+    /// Why the cost is not known.
+    unpriced: Option<String>,
     budget: Budget,
 }
 
@@ -73,9 +80,11 @@ impl Guard {
             spent: Spent::NOTHING,
             calls: HashMap::new(),
             open: 0,
+            most: 0,
             repeats: Repeats::default(),
             warned: Vec::new(),
-            unknown: None,
+            untold: (false, false),
+            unpriced: None,
             budget: Budget::new(Arc::clone(&rails)),
             rails,
         }
@@ -105,11 +114,12 @@ impl Guard {
                 self.open = 0;
                 self.repeats = Repeats::default();
                 self.warned.clear();
-                self.unknown = None;
+                self.untold = (false, false);
+                self.unpriced = None;
             }
             Entry::ModelReplied { message, usage, model, .. } => {
                 self.answered(message.as_ref());
-                self.spend(usage, Some(model));
+                self.spend(usage, model);
             }
             Entry::Interrupted { message, usage, cause } => {
                 self.asked_for(message.as_ref());
@@ -170,19 +180,25 @@ impl Guard {
     }
 
     /// Whether a call may start before the answer is complete that asks for it and, so far, for
-    /// this many.
+    /// this many: if there is room for 32 more, and for twice as many as any answer of the
+    /// conversation has asked for. What else forbids calls was asked before that answer.
     pub fn may_start_early(&self, so_far: usize) -> bool {
         let so_far = u32::try_from(so_far).unwrap_or(u32::MAX);
-        let needed = self.spent.tool_calls.saturating_add(so_far).saturating_add(EARLY);
-        self.overspent().is_none() && self.rails.tool_calls.is_none_or(|limit| needed <= limit)
+        let expected = so_far.saturating_add(EARLY).max(self.most.saturating_mul(2));
+        let needed = self.spent.tool_calls.saturating_add(expected);
+        self.rails.tool_calls.is_none_or(|limit| needed <= limit)
+    }
+
+    /// A call that started early was not wanted in the end. It has run, so it counts, though it is
+    /// no fact of the conversation.
+    pub fn dropped(&mut self) {
+        self.spent.tool_calls = self.spent.tool_calls.saturating_add(1);
+        self.budget.set(self.spent);
     }
 
     /// The result as the model shall read it: with a warning if it was heard too often.
     pub fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
         let Some(limit) = self.rails.repetitions else { return result };
-        if self.rails.polling.contains(call.name()) {
-            return result;
-        }
         let turns = self.repeats.turns_with(call, &result);
         if turns >= 2 && turns.saturating_add(1) == limit { with_note(&result) } else { result }
     }
@@ -190,7 +206,7 @@ impl Guard {
     /// What the program should know now; each only once.
     pub fn warnings(&mut self) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        let Self { rails, spent, warned, unknown, .. } = self;
+        let Self { rails, spent, warned, untold, unpriced, .. } = self;
         let used = [
             (Limit::Turns, Some(spent.turns.into()), rails.turns.map(u64::from)),
             (Limit::ToolCalls, Some(spent.tool_calls.into()), rails.tool_calls.map(u64::from)),
@@ -205,20 +221,29 @@ impl Guard {
         ];
         for (limit, used, allowed) in used {
             let Some(allowed) = allowed else { continue };
-            let is_amount = matches!(limit, Limit::InputTokens | Limit::OutputTokens | Limit::Cost);
-            if let Some(why) = unknown.as_ref().filter(|_| is_amount && used.is_none()) {
-                if !warned.contains(&limit) {
-                    warned.push(limit);
-                    let detail = format!("the limit of {limit} cannot be held: {why}");
-                    warnings.push(Warning::Unknown(LimitReached { limit, detail }));
-                }
+            if warned.contains(&limit) {
+                continue;
+            }
+            // Who has not asked for a limit need not hear that nobody can hold it.
+            let wanted = || rails.wanted.contains(&limit);
+            let unknown = match limit {
+                Limit::InputTokens => (untold.0 && wanted()).then_some(NO_TOKENS),
+                Limit::OutputTokens => (untold.1 && wanted()).then_some(NO_TOKENS),
+                Limit::Cost => unpriced.as_deref(),
+                Limit::Turns
+                | Limit::ToolCalls
+                | Limit::Time
+                | Limit::FailedCalls
+                | Limit::Repetitions => None,
+            };
+            if let Some(why) = unknown {
+                warned.push(limit);
+                let detail = format!("the limit of {limit} cannot be held: {why}");
+                warnings.push(Warning::Unknown(LimitReached { limit, detail }));
                 continue;
             }
             let used = used.unwrap_or(0);
-            if used.saturating_mul(100) >= allowed.saturating_mul(NEAR)
-                && used > 0
-                && !warned.contains(&limit)
-            {
+            if used.saturating_mul(100) >= allowed.saturating_mul(NEAR) && used > 0 {
                 warned.push(limit);
                 let percent = used.saturating_mul(100).checked_div(allowed).unwrap_or(100);
                 let detail = format!("{percent} % of the limit of {limit} are used");
@@ -257,21 +282,22 @@ impl Guard {
         let Some(message) = message else { return };
         self.calls = message.calls().map(|call| (call.id().to_owned(), call.clone())).collect();
         self.open = self.calls.len();
+        self.most = self.most.max(u32::try_from(self.open).unwrap_or(u32::MAX));
     }
 
-    fn spend(&mut self, usage: &Usage, model: Option<&str>) {
+    fn spend(&mut self, usage: &Usage, model: &str) {
         self.spent.usage.add(usage);
-        if usage.input.is_none() || usage.output.is_none() {
+        let untold = (usage.input.is_none(), usage.output.is_none());
+        self.untold = (self.untold.0 || untold.0, self.untold.1 || untold.1);
+        if untold != (false, false) {
             self.spent.usage_is_whole = false;
         }
-        let price = model.and_then(|model| self.rails.prices.get(model));
+        let price = self.rails.prices.get(model);
         let cost = price.and_then(|price| price.of(usage));
-        if cost.is_none() && self.unknown.is_none() {
-            self.unknown = Some(match (self.spent.usage_is_whole, model) {
-                (true, Some(model)) => {
-                    format!("`{model}` has no price; give one with `Prices::with`")
-                }
-                _ => "the provider does not say how many tokens it used".to_owned(),
+        if cost.is_none() && self.unpriced.is_none() {
+            self.unpriced = Some(match price {
+                None => format!("`{model}` has no price; give one with `Prices::with`"),
+                Some(_) => NO_TOKENS.to_owned(),
             });
         }
         self.spent.cost = self.spent.cost.zip(cost).map(|(before, more)| before + more);

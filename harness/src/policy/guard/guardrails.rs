@@ -3,6 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use super::Prices;
+use crate::journal::Limit;
 
 /// What one run may spend and how long it may go in circles. All limits but the one on cost are
 /// set unless the program says otherwise; `None` takes one away.
@@ -22,10 +23,12 @@ use super::Prices;
 /// | failed calls in a row | 10 | before the model is asked |
 /// | repetitions | 3 | before the model is asked |
 ///
-/// An answer whose calls would pass a limit runs none of them. So that nothing of it has begun
-/// either, calls no longer start while the model still speaks once fewer than 16 are left.
+/// An answer whose calls would pass a limit runs none of them: see
+/// [`tool_calls`](Self::tool_calls) for what that means while the model still speaks.
 ///
-/// Tokens and cost are known only after an answer, so a run can pass such a limit by one answer.
+/// Tokens and cost are known only when an answer is complete, so a run can pass such a limit by
+/// one answer. Its calls then do not run, but those that only read may have begun early; what
+/// began is told as it was.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,6 +48,8 @@ pub struct Guardrails {
     pub(super) tool_calls: Option<u32>,
     pub(super) input_tokens: Option<u64>,
     pub(super) output_tokens: Option<u64>,
+    /// The limits of tokens that the program has set itself.
+    pub(super) wanted: Vec<Limit>,
     pub(super) cost: Option<f64>,
     pub(super) time: Option<Duration>,
     pub(super) failed_calls: Option<u32>,
@@ -60,6 +65,7 @@ impl Default for Guardrails {
             tool_calls: Some(100),
             input_tokens: Some(5_000_000),
             output_tokens: Some(500_000),
+            wanted: Vec::new(),
             cost: None,
             time: Some(Duration::from_secs(3600)),
             failed_calls: Some(10),
@@ -78,6 +84,7 @@ impl Guardrails {
             tool_calls: None,
             input_tokens: None,
             output_tokens: None,
+            wanted: Vec::new(),
             cost: None,
             time: None,
             failed_calls: None,
@@ -94,7 +101,16 @@ impl Guardrails {
         self
     }
 
-    /// Sets how many calls may run.
+    /// Sets how many calls may run. Never do more; one that began early and was not wanted in the
+    /// end counts too.
+    ///
+    /// Of an answer that asks for more than are left, none runs. Calls that only read may start
+    /// while the model still speaks, before it is known how many the answer asks for. They do so
+    /// only while there is room for 32 more, and for twice as many as any answer of the
+    /// conversation has asked for. So nothing has begun of an answer with up to 33 calls, nor of
+    /// one with up to twice as many as the longest before it. Of a longer one up to eight calls
+    /// may have begun; they only read, and the model and the trace are told what became of them.
+    /// With [`early_start(false)`](crate::agent::AgentBuilder::early_start) nothing has, ever.
     #[must_use]
     pub fn tool_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.tool_calls = calls.into();
@@ -103,16 +119,23 @@ impl Guardrails {
 
     /// Sets how many tokens may be sent, those from a cache included. Each turn sends the whole
     /// conversation again, and counts it again.
+    ///
+    /// If an answer comes without its tokens, as from some local servers, this limit cannot be
+    /// held in full, and the watcher sees [`Event::LimitUnknown`](crate::Event::LimitUnknown). Of
+    /// the limit that is there unless set nothing is said: turns, calls and time are limits too.
     #[must_use]
     pub fn input_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
         self.input_tokens = tokens.into();
+        self.wanted.push(Limit::InputTokens);
         self
     }
 
-    /// Sets how many tokens the model may say, thinking included.
+    /// Sets how many tokens the model may say, thinking included. If nobody says how many it
+    /// said, it is as with [`input_tokens`](Self::input_tokens).
     #[must_use]
     pub fn output_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
         self.output_tokens = tokens.into();
+        self.wanted.push(Limit::OutputTokens);
         self
     }
 

@@ -139,7 +139,8 @@ mod tests {
         let prices = Prices::none()
             .with("gpt-5", Price::new(1.0, 1.0))
             .with("gpt-5-mini", Price::new(2.0, 2.0))
-            .with("my-*", Price::new(3.0, 3.0));
+            .with("my-*", Price::new(3.0, 3.0))
+            .with("my-own", Price::new(4.0, 4.0));
         let input = |model: &str| prices.get(model).map(|price| price.input);
         let table = [
             ("gpt-5", Some(1.0)),
@@ -150,7 +151,9 @@ mod tests {
             ("gpt-5.1", None),
             ("gpt-5-pro", None),
             ("gpt-50", None),
-            ("my-own", Some(3.0)),
+            ("my-own", Some(4.0)),
+            ("my-own-2025-08-07", Some(4.0)),
+            ("my-other", Some(3.0)),
             ("", None),
         ];
         for (model, expected) in table {

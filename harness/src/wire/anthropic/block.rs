@@ -1,5 +1,7 @@
 //! One block of an answer while it arrives, and what is kept of it for the way back.
 
+use std::borrow::Cow;
+
 use super::{WIRE, decode::Delta};
 use crate::{
     error::Error,
@@ -19,6 +21,15 @@ pub(super) struct OpenBlock {
     pub(super) number: u32,
     closed: bool,
     kind: Kind,
+}
+
+/// What a delta brings more of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Text,
+    Thinking,
+    /// Arguments of a call.
+    Input,
 }
 
 #[derive(Debug)]
@@ -106,31 +117,32 @@ impl OpenBlock {
         index.0.is_none_or(|index| index == self.index)
     }
 
-    /// More words, if it is made of words.
-    pub(super) fn text(&mut self, text: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        matches!(self.kind, Kind::Text { .. }).then(|| out.text(self.number, text))
-    }
-
-    /// More thinking, if it is made of thinking.
-    pub(super) fn thinking(&mut self, text: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        matches!(self.kind, Kind::Thinking { .. }).then(|| out.reasoning(self.number, text))
-    }
-
-    /// More arguments, if it is a call that is ours to run.
-    pub(super) fn input(&mut self, json: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        let Kind::Call { deltas, .. } = &mut self.kind else { return None };
-        *deltas |= !json.is_empty();
-        Some(out.call_delta(self.number, json))
+    /// More of what it is made of; nothing, if it is made of something else.
+    pub(super) fn more(
+        &mut self,
+        what: What,
+        text: Cow<'_, str>,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>> {
+        match (&mut self.kind, what) {
+            (Kind::Text { .. }, What::Text) => Some(out.text(self.number, text)),
+            (Kind::Thinking { .. }, What::Thinking) => Some(out.reasoning(self.number, text)),
+            (Kind::Call { deltas, .. }, What::Input) => {
+                *deltas |= !text.is_empty();
+                Some(out.call_delta(self.number, text))
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
         match (&mut self.kind, &*delta.kind) {
-            (Kind::Text { .. }, "text_delta") => out.text(self.number, &delta.text)?,
+            (Kind::Text { .. }, "text_delta") => out.text(self.number, &*delta.text)?,
             (Kind::Text { citations }, "citations_delta") => {
                 citations.extend(delta.citation.map(|citation| citation.get().to_owned()));
             }
             (Kind::Thinking { .. }, "thinking_delta") => {
-                out.reasoning(self.number, &delta.thinking)?;
+                out.reasoning(self.number, &*delta.thinking)?;
             }
             // It is set, not added to.
             (Kind::Thinking { signature }, "signature_delta") => {
@@ -138,7 +150,7 @@ impl OpenBlock {
             }
             (Kind::Call { deltas, .. }, "input_json_delta") => {
                 *deltas |= !delta.partial_json.is_empty();
-                out.call_delta(self.number, &delta.partial_json)?;
+                out.call_delta(self.number, &*delta.partial_json)?;
             }
             (Kind::Opaque { input, .. }, "input_json_delta") => {
                 input.push_str(&delta.partial_json);
@@ -178,7 +190,7 @@ impl OpenBlock {
             }
             Kind::Call { id: _, input, deltas, extra } => {
                 if !*deltas {
-                    out.call_delta(number, input)?;
+                    out.call_delta(number, &*input)?;
                 }
                 if let Some(extra) = extra.take() {
                     out.vendor(number, VendorPart::ToolCall, WIRE, extra)?;

@@ -1,16 +1,19 @@
 //! Makes events of the Messages stream. What each kind of block keeps for the way back is in
 //! `block`.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::block::OpenBlock;
+use super::block::{OpenBlock, What};
 use crate::{
     error::{Error, ErrorKind},
     provider::{Limits, StopReason, Usage},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, scan,
+        shape::Places,
         tolerant::{Count, List, Obj, Text},
     },
 };
@@ -19,9 +22,6 @@ use crate::{
 pub fn decoder(limits: Limits) -> Decoder<Answer> {
     Decoder::with(Answer::default(), limits)
 }
-
-/// The type of nearly all events.
-const DELTA: &str = r#""content_block_delta""#;
 
 /// The answer so far.
 #[derive(Debug, Default)]
@@ -113,11 +113,20 @@ struct OutputDetails {
 
 impl Copy for Obj<OutputDetails> {}
 
+/// What an event says that it is, if it adds to a block.
+const DELTA: &str = r#""content_block_delta""#;
+
+/// A delta that adds to its block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct More {
+    index: Count,
+    what: What,
+}
+
 impl Dialect for Answer {
+    type Delta = More;
+
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
-        if let Some(result) = self.read_quickly(data, out) {
-            return result.map(|()| true);
-        }
         let parsed = match serde_json::from_str::<Event<'_>>(data) {
             Ok(parsed) => parsed,
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
@@ -166,42 +175,46 @@ impl Dialect for Answer {
         Ok(true)
     }
 
+    fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
+        let (mut event, mut index, mut kind, mut field) = ("", "", "", "");
+        scan::object(data, |name, rest| match name {
+            "type" => scan::value(rest, &mut event).filter(|_| event == DELTA),
+            "index" => scan::value(rest, &mut index),
+            "delta" => scan::object(rest, |name, rest| match name {
+                "type" => scan::value(rest, &mut kind),
+                "text" | "partial_json" | "thinking" => {
+                    field = name;
+                    places.text(rest)
+                }
+                _ => places.any(rest),
+            }),
+            _ => places.any(rest),
+        })?;
+        let what = match (kind, field) {
+            (r#""text_delta""#, "text") => What::Text,
+            (r#""thinking_delta""#, "thinking") => What::Thinking,
+            (r#""input_json_delta""#, "partial_json") => What::Input,
+            _ => return None,
+        };
+        (event == DELTA).then_some(More { index: Count(Some(index.parse().ok()?)), what })
+    }
+
+    fn again(
+        &mut self,
+        More { index, what }: More,
+        text: Cow<'_, str>,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>> {
+        let block = self.blocks.iter_mut().rev().find(|block| block.is(index))?;
+        block.more(what, text, out)
+    }
+
     fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {
         Ok(())
     }
 }
 
 impl Answer {
-    /// Reads a delta of text, thinking or arguments for a block that is open; leaves everything
-    /// else.
-    fn read_quickly(&mut self, data: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        let (mut event, mut index) = ("", "");
-        let (mut kind, mut text, mut json, mut thinking) = ("", "", "", "");
-        let end = scan::object(data, |name, rest| match name {
-            "type" => scan::value(rest, &mut event).filter(|_| event == DELTA),
-            "index" => scan::value(rest, &mut index),
-            "delta" => scan::object(rest, |name, rest| match name {
-                "type" => scan::value(rest, &mut kind),
-                "text" => scan::value(rest, &mut text),
-                "partial_json" => scan::value(rest, &mut json),
-                "thinking" => scan::value(rest, &mut thinking),
-                _ => scan::skip(rest),
-            }),
-            _ => scan::skip(rest),
-        })?;
-        if event != DELTA || !scan::is_over(data, end) {
-            return None;
-        }
-        let index: u64 = index.parse().ok()?;
-        let block = self.blocks.iter_mut().rev().find(|block| block.is(Count(Some(index))))?;
-        match kind {
-            r#""text_delta""# => block.text(&scan::text(text)?, out),
-            r#""thinking_delta""# => block.thinking(&scan::text(thinking)?, out),
-            r#""input_json_delta""# => block.input(&scan::text(json)?, out),
-            _ => None,
-        }
-    }
-
     fn start(&mut self, message: Option<&RawValue>, out: &mut Outlet) -> Result<(), Error> {
         let message = message.map(|json| serde_json::from_str::<Message<'_>>(json.get()));
         let Some(Ok(message)) = message else {

@@ -1,9 +1,9 @@
 //! Makes events of the stream of chunks. Which call a fragment belongs to is told in `calls`,
 //! where thinking is found in `thought`.
 
-use std::borrow::Cow;
-
 use serde_json::value::RawValue;
+
+use std::borrow::Cow;
 
 use super::{
     ThinkTags,
@@ -15,8 +15,9 @@ use crate::{
     error::{Error, ErrorKind},
     provider::{Limits, StopReason, Usage},
     wire::{
-        decoder::{Decoder, Dialect, Outlet, not_understood},
+        decoder::{Decoder, Dialect, Outlet, Words, not_understood},
         fault, scan,
+        shape::Places,
         tolerant::{Count, Members, Obj, text_of},
     },
 };
@@ -60,13 +61,18 @@ pub struct Answer {
     usage: Usage,
 }
 
+/// A chunk that holds nothing but words, or nothing but thinking.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum More {
+    Words,
+    /// The name of the field that the thinking stands in.
+    Thought(&'static str),
+}
+
 impl Dialect for Answer {
+    type Delta = More;
+
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
-        if event != "error"
-            && let Some(result) = self.read_quickly(data, out)
-        {
-            return result.map(|()| true);
-        }
         if data.trim() == "[DONE]" {
             if self.done_is_enough {
                 self.finish.get_or_insert_default();
@@ -106,6 +112,49 @@ impl Dialect for Answer {
         Ok(true)
     }
 
+    fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
+        let (mut said, mut index, mut object) = (None, "0", CHUNK);
+        let nothing =
+            |rest: &str| scan::null(rest).or_else(|| rest.starts_with("\"\"").then_some(2));
+        scan::object(data, |name, rest| match name {
+            "choices" => scan::only(rest, |name, rest| match name {
+                "delta" => scan::object(rest, |name, rest| {
+                    let more = match name {
+                        "content" => More::Words,
+                        "reasoning_content" => More::Thought("reasoning_content"),
+                        "reasoning" => More::Thought("reasoning"),
+                        "role" => return scan::skip(rest),
+                        _ => return scan::null(rest),
+                    };
+                    nothing(rest).or_else(|| {
+                        said = Some(more);
+                        places.text(rest)
+                    })
+                }),
+                "index" => scan::value(rest, &mut index),
+                "finish_reason" | "native_finish_reason" | "message" => scan::null(rest),
+                _ => scan::skip(rest),
+            }),
+            "id" | "model" | "created" | "system_fingerprint" | "service_tier" | "provider"
+            | "obfuscation" | "p" => places.any(rest),
+            "object" => scan::value(rest, &mut object),
+            _ => scan::null(rest),
+        })?;
+        said.filter(|_| self.started && index == "0" && object == CHUNK)
+    }
+
+    fn again(
+        &mut self,
+        more: More,
+        text: Cow<'_, str>,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>> {
+        Some(match more {
+            More::Words => self.words(text, out),
+            More::Thought(field) => self.thought.push_field(field, text, out),
+        })
+    }
+
     fn end(&mut self, out: &mut Outlet) -> Result<(), Error> {
         // Some servers end without the last word; the reason to stop is proof enough.
         self.done(out)
@@ -113,43 +162,6 @@ impl Dialect for Answer {
 }
 
 impl Answer {
-    /// Reads a chunk that holds nothing but words or thinking; leaves everything else.
-    fn read_quickly(&mut self, data: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        if !self.started {
-            return None;
-        }
-        let (mut content, mut thought, mut field, mut skipped) = ("", "", "", "");
-        let end = scan::object(data, |name, rest| match name {
-            "choices" => scan::only(rest, |name, rest| match name {
-                "delta" => scan::object(rest, |name, rest| match name {
-                    "content" => scan::value(rest, &mut content),
-                    "role" => scan::skip(rest),
-                    "reasoning_content" | "reasoning" if matches!(thought, "" | "null") => {
-                        field = name;
-                        scan::value(rest, &mut thought)
-                    }
-                    _ => scan::null(rest),
-                }),
-                "index" => scan::value(rest, &mut skipped).filter(|_| skipped == "0"),
-                "finish_reason" | "native_finish_reason" | "message" => scan::null(rest),
-                _ => scan::skip(rest),
-            }),
-            "id" | "model" | "created" | "system_fingerprint" | "service_tier" | "provider"
-            | "obfuscation" | "p" => scan::skip(rest),
-            "object" => scan::value(rest, &mut skipped).filter(|_| skipped == CHUNK),
-            _ => scan::null(rest),
-        })?;
-        if !scan::is_over(data, end) {
-            return None;
-        }
-        let (content, thought) = (text_or_none(content)?, text_or_none(thought)?);
-        let field = if field == "reasoning" { "reasoning" } else { "reasoning_content" };
-        if let Err(err) = self.thought.push_field(field, &thought, out) {
-            return Some(Err(err));
-        }
-        Some(self.words(&content, out))
-    }
-
     fn choice(&mut self, choice: &Choice<'_>, data: &str, out: &mut Outlet) -> Result<(), Error> {
         match (&choice.delta.0, &choice.message.0) {
             (Some(delta), _) => self.delta(delta, out)?,
@@ -170,7 +182,7 @@ impl Answer {
 
     fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
         self.thought.push(delta, out)?;
-        self.words(&delta.content.text, out)?;
+        self.words(&*delta.content.text, out)?;
         for part in &delta.content.list {
             self.part(part, out)?;
         }
@@ -209,15 +221,15 @@ impl Answer {
         self.words(&text_of(members.get("text")), out)
     }
 
-    fn words(&mut self, text: &str, out: &mut Outlet) -> Result<(), Error> {
-        if text.is_empty() {
+    fn words(&mut self, text: impl Words, out: &mut Outlet) -> Result<(), Error> {
+        if text.as_ref().is_empty() {
             return Ok(());
         }
-        self.said = self.said.saturating_add(text.len());
+        self.said = self.said.saturating_add(text.as_ref().len());
         let thought = &mut self.thought;
         match &mut self.splitter {
             None => out.text(TEXT, text),
-            Some(splitter) => splitter.push(text, |thinking, text| match thinking {
+            Some(splitter) => splitter.push(text.as_ref(), |thinking, text| match thinking {
                 true => thought.push_text(text, out),
                 false => out.text(TEXT, text),
             }),
@@ -252,14 +264,6 @@ impl Answer {
         self.calls.finish(FIRST_CALL, stop == StopReason::Truncated, out)?;
         out.completed(stop, self.usage);
         Ok(())
-    }
-}
-
-/// The text of a value; `null` and a missing value are no text.
-fn text_or_none(json: &str) -> Option<Cow<'_, str>> {
-    match json {
-        "" | "null" => Some(Cow::Borrowed("")),
-        json => scan::text(json),
     }
 }
 

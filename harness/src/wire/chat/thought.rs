@@ -8,7 +8,7 @@ use crate::{
     error::Error,
     provider::VendorPart,
     wire::{
-        decoder::Outlet,
+        decoder::{Outlet, Words},
         tolerant::{Members, elements, text_of},
     },
 };
@@ -47,7 +47,7 @@ impl Thought {
         ];
         let found = fields.into_iter().find(|(_, text)| !text.is_empty());
         if let Some((name, text)) = found {
-            self.push_field(name, text, out)?;
+            self.push_field(name, &**text, out)?;
         }
         for json in &delta.reasoning_details.0 {
             let Ok(detail) = Map::deserialize(*json) else { continue };
@@ -64,10 +64,10 @@ impl Thought {
     pub(super) fn push_field(
         &mut self,
         name: &'static str,
-        text: &str,
+        text: impl Words,
         out: &mut Outlet,
     ) -> Result<(), Error> {
-        if text.is_empty() {
+        if text.as_ref().is_empty() {
             return Ok(());
         }
         self.field.get_or_insert(name);

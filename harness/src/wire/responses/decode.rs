@@ -1,15 +1,18 @@
 //! Makes events of the Responses stream. What becomes of one item is in `item`.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::item::{Item, What};
+use super::item::{Item, Told, What};
 use crate::{
     error::{Error, ErrorKind},
     provider::{Limits, StopReason, Usage},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, scan,
+        shape::Places,
         tolerant::{Count, List, Members, Obj, Text, text_of},
     },
 };
@@ -27,8 +30,8 @@ pub struct Answer {
 }
 
 /// The members of all events.
-#[derive(Default, Deserialize)]
-pub(super) struct Event<'a> {
+#[derive(Deserialize)]
+struct Event<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Text<'a>,
     #[serde(default)]
@@ -36,17 +39,17 @@ pub(super) struct Event<'a> {
     #[serde(borrow, default)]
     item_id: Text<'a>,
     #[serde(default)]
-    pub(super) content_index: Count,
+    content_index: Count,
     #[serde(default)]
-    pub(super) summary_index: Count,
+    summary_index: Count,
     #[serde(borrow, default)]
-    pub(super) delta: Text<'a>,
+    delta: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) text: Text<'a>,
+    text: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) refusal: Text<'a>,
+    refusal: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) arguments: Option<&'a RawValue>,
+    arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
     item: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -55,6 +58,19 @@ pub(super) struct Event<'a> {
     error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     object: Text<'a>,
+}
+
+impl Event<'_> {
+    fn told(&self) -> Told<'_> {
+        Told {
+            delta: &self.delta,
+            text: &self.text,
+            refusal: &self.refusal,
+            arguments: self.arguments.map(RawValue::get),
+            content_index: self.content_index.0.unwrap_or(0),
+            summary_index: self.summary_index.0.unwrap_or(0),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -105,11 +121,19 @@ struct OutputDetails {
     reasoning_tokens: Count,
 }
 
+/// A delta of an item that is known by its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct More {
+    what: What,
+    output: u64,
+    content: u64,
+    summary: u64,
+}
+
 impl Dialect for Answer {
+    type Delta = More;
+
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
-        if let Some(result) = self.read_quickly(data, out) {
-            return result.map(|()| true);
-        }
         let parsed = match serde_json::from_str::<Event<'_>>(data) {
             Ok(parsed) => parsed,
             // What ends an answer is said by an event; this may follow it, or an error.
@@ -155,11 +179,46 @@ impl Dialect for Answer {
             _ => {
                 if let Some(what) = What::of(kind) {
                     let item = self.find(parsed.output_index, &parsed.item_id, what);
-                    item.told(what, &parsed, out)?;
+                    item.told(what, parsed.told(), out)?;
                 }
             }
         }
         Ok(true)
+    }
+
+    fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
+        let (mut kind, mut output, mut content, mut summary) = ("", "", "0", "0");
+        scan::object(data, |name, rest| match name {
+            // The other events are none, and some are long.
+            "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
+            "output_index" => scan::value(rest, &mut output),
+            "content_index" => scan::value(rest, &mut content),
+            "summary_index" => scan::value(rest, &mut summary),
+            "delta" => places.text(rest),
+            _ => places.any(rest),
+        })?;
+        let what = What::of(kind.strip_prefix('"')?.strip_suffix('"')?)?;
+        let is_delta =
+            matches!(what, What::Text | What::Summary | What::Thinking | What::Arguments);
+        let number = |json: &str| json.parse::<u64>().ok();
+        let (content, summary) = (number(content)?, number(summary)?);
+        is_delta.then_some(More { what, output: number(output)?, content, summary })
+    }
+
+    fn again(
+        &mut self,
+        More { what, output, content, summary }: More,
+        text: Cow<'_, str>,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>> {
+        let item = self.items.iter_mut().rfind(|item| item.index == Some(output))?;
+        let told = Told {
+            delta: &text,
+            content_index: content,
+            summary_index: summary,
+            ..Told::default()
+        };
+        Some(item.told(what, told, out))
     }
 
     fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {
@@ -168,37 +227,6 @@ impl Dialect for Answer {
 }
 
 impl Answer {
-    /// Reads a delta for an item that is known by its place; leaves everything else.
-    fn read_quickly(&mut self, data: &str, out: &mut Outlet) -> Option<Result<(), Error>> {
-        let (mut kind, mut output, mut delta, mut content, mut summary) = ("", "", "", "0", "0");
-        let end = scan::object(data, |name, rest| match name {
-            // The other events are none for the short way, and some are long.
-            "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
-            "output_index" => scan::value(rest, &mut output),
-            "delta" => scan::value(rest, &mut delta),
-            "content_index" => scan::value(rest, &mut content),
-            "summary_index" => scan::value(rest, &mut summary),
-            _ => scan::skip(rest),
-        })?;
-        let what = What::of(kind.strip_prefix('"')?.strip_suffix('"')?)?;
-        let is_delta =
-            matches!(what, What::Text | What::Summary | What::Thinking | What::Arguments);
-        if !is_delta || !scan::is_over(data, end) {
-            return None;
-        }
-        let number = |json: &str| json.parse::<u64>().ok();
-        let (output, delta) = (number(output)?, scan::text(delta)?);
-        let (content, summary) = (number(content)?, number(summary)?);
-        let item = self.items.iter_mut().rfind(|item| item.index == Some(output))?;
-        let event = Event {
-            delta: Text(delta),
-            content_index: Count(Some(content)),
-            summary_index: Count(Some(summary)),
-            ..Event::default()
-        };
-        Some(item.told(what, &event, out))
-    }
-
     fn start(&mut self, response: &Response<'_>, out: &mut Outlet) {
         if !std::mem::replace(&mut self.started, true) {
             out.started(response.id.owned(), response.model.owned());

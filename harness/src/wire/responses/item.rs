@@ -1,6 +1,6 @@
 //! One item of an answer while it arrives, and what is kept of it for the way back.
 
-use super::{WIRE, decode::Event};
+use super::WIRE;
 use crate::{
     error::Error,
     provider::VendorPart,
@@ -46,6 +46,19 @@ impl What {
             Self::Arguments | Self::ArgumentsDone => "function_call",
         }
     }
+}
+
+/// What an event says of an item. Each tells some of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told<'a> {
+    /// What is new.
+    pub(super) delta: &'a str,
+    pub(super) text: &'a str,
+    pub(super) refusal: &'a str,
+    pub(super) arguments: Option<&'a str>,
+    /// Which part of the content is meant, and which of the summary.
+    pub(super) content_index: u64,
+    pub(super) summary_index: u64,
 }
 
 /// One item of an answer while it arrives.
@@ -137,21 +150,21 @@ impl Item {
     pub(super) fn told(
         &mut self,
         what: What,
-        event: &Event<'_>,
+        event: Told<'_>,
         out: &mut Outlet,
     ) -> Result<(), Error> {
         let number = self.number;
         match &mut self.kind {
             Kind::Message { parts, refused } => {
                 *refused |= matches!(what, What::Refusal | What::RefusalDone);
-                let part = event.content_index.0.unwrap_or(0);
+                let part = event.content_index;
                 let at = parts.iter().position(|(of, _)| *of == part).unwrap_or(parts.len());
                 if at == parts.len() {
                     parts.push((part, String::new()));
                 }
                 let Some((_, sent)) = parts.get_mut(at) else { return Ok(()) };
                 let text: &str = match what {
-                    What::Text | What::Refusal => &event.delta,
+                    What::Text | What::Refusal => event.delta,
                     // What the deltas left out.
                     What::TextDone => event.text.strip_prefix(sent.as_str()).unwrap_or_default(),
                     _ => event.refusal.strip_prefix(sent.as_str()).unwrap_or_default(),
@@ -161,8 +174,8 @@ impl Item {
             }
             Kind::Reasoning { part } => {
                 let at = match what {
-                    What::Summary => event.summary_index.0.unwrap_or(0),
-                    _ => event.content_index.0.unwrap_or(0),
+                    What::Summary => event.summary_index,
+                    _ => event.content_index,
                 };
                 match part {
                     // The summary repeats the thinking: one of them is enough.
@@ -171,18 +184,18 @@ impl Item {
                     _ => {}
                 }
                 *part = Some((what, at));
-                out.reasoning(number, &event.delta)
+                out.reasoning(number, event.delta)
             }
             Kind::Call { started, sent, .. } => match what {
                 What::Arguments => {
-                    sent.push_str(&event.delta);
+                    sent.push_str(event.delta);
                     match *started {
-                        true => out.call_delta(number, &event.delta),
+                        true => out.call_delta(number, event.delta),
                         false => Ok(()),
                     }
                 }
                 What::ArgumentsDone if *started => {
-                    let all = arguments(event.arguments.map(|json| json.get()));
+                    let all = arguments(event.arguments);
                     rest_of(number, &all, sent, out)
                 }
                 _ => Ok(()),
@@ -238,7 +251,7 @@ impl Item {
                 if !std::mem::replace(started, true) {
                     let name = text_of(members.get("name"));
                     out.call_start(number, &call_id(members), &name)?;
-                    out.call_delta(number, sent)?;
+                    out.call_delta(number, &*sent)?;
                 }
                 rest_of(number, &arguments(members.get("arguments")), sent, out)?;
                 let known = |name: &str| {

@@ -1,0 +1,197 @@
+//! An answer that is being read: bytes from the socket, through a wire's decoder, against the
+//! clocks.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
+
+use bytes::{Buf as _, Bytes};
+use futures_core::Stream;
+use reqwest::header::HeaderMap;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::{Clocks, clocks::after};
+use crate::{
+    error::{Error, ErrorKind},
+    provider::StreamEvent,
+    wire::{Decoder, Dialect},
+};
+
+/// What follows a complete answer is read up to this many bytes and this long, so that the
+/// connection can be used again.
+const REST: (usize, Duration) = (64 * 1024, Duration::from_millis(100));
+
+/// The bytes of an answer as they come.
+pub(super) type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
+
+/// An answer that is being read.
+pub(super) struct Answer<D: Dialect> {
+    decoder: Decoder<D>,
+    /// Until it is over, or failed.
+    body: Option<Body>,
+    /// What has come and is not read yet.
+    bytes: Bytes,
+    /// The id under which the vendor knows the answer.
+    id: Option<String>,
+    clocks: Clocks,
+    /// How many events there had been when the clock was set.
+    heard: u64,
+    /// When the next event must be here.
+    until: Instant,
+    /// When all of it must be here.
+    whole: Instant,
+    /// Ends no later than the clock that is the next to run out.
+    alarm: Pin<Box<Sleep>>,
+    failed: bool,
+    /// Bytes read after the end of the answer.
+    rest: usize,
+    waits_for_rest: bool,
+}
+
+impl<D: Dialect> Answer<D> {
+    /// Reads what comes as `body`. Without one the decoder has the whole answer already.
+    pub(super) fn new(
+        decoder: Decoder<D>,
+        body: Option<Body>,
+        headers: &HeaderMap,
+        clocks: Clocks,
+        until: Instant,
+        whole: Instant,
+    ) -> Self {
+        let id = ["request-id", "x-request-id"].iter().find_map(|name| headers.get(*name));
+        let id = id.and_then(|id| id.to_str().ok()).map(str::to_owned);
+        Self {
+            decoder,
+            body,
+            bytes: Bytes::new(),
+            id,
+            clocks,
+            heard: 0,
+            until,
+            whole,
+            alarm: Box::pin(sleep_until(until)),
+            failed: false,
+            rest: 0,
+            waits_for_rest: false,
+        }
+    }
+
+    /// The next event of the bytes that are here.
+    fn pull(&mut self) -> Result<Option<StreamEvent>, Error> {
+        let mut bytes = &*self.bytes;
+        let event = self.decoder.pull(&mut bytes);
+        let left = bytes.len();
+        self.bytes.advance(self.bytes.len().saturating_sub(left));
+        event
+    }
+
+    /// Waits for more bytes.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.decoder.heard() > self.heard {
+            self.heard = self.decoder.heard();
+            self.wait_until(after(self.clocks.between_events).min(self.whole));
+        }
+        let Some(body) = &mut self.body else { return Poll::Ready(self.decoder.finish()) };
+        let came = match body.as_mut().poll_next(context) {
+            Poll::Ready(came) => came,
+            Poll::Pending => {
+                ready!(self.poll_alarm(context));
+                let heard = self.decoder.heard();
+                return Poll::Ready(Err(self.clocks.ran_out(self.whole, heard)));
+            }
+        };
+        if let Some(Ok(bytes)) = came {
+            self.bytes = bytes;
+            return Poll::Ready(Ok(()));
+        }
+        self.body = None;
+        // What came is whole if it says so; only then a broken end does not matter.
+        let end = self.decoder.finish();
+        Poll::Ready(match came {
+            Some(Err(err)) if end.is_err() => Err(Error::new(
+                ErrorKind::Interrupted,
+                "the connection broke before the answer was complete",
+            )
+            .because(err.without_url())),
+            _ => end,
+        })
+    }
+
+    /// Sets the clock. To set the alarm anew with each event would cost more than to have it ring
+    /// too early now and then.
+    fn wait_until(&mut self, until: Instant) {
+        self.until = until;
+        if until < self.alarm.deadline() {
+            self.alarm.as_mut().reset(until);
+        }
+    }
+
+    /// Waits until the clock has run out.
+    fn poll_alarm(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.alarm.as_mut().poll(context));
+            if Instant::now() >= self.until {
+                return Poll::Ready(());
+            }
+            self.alarm.as_mut().reset(self.until);
+        }
+    }
+
+    /// Reads what follows the answer.
+    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while let Some(body) = &mut self.body {
+            match body.as_mut().poll_next(context) {
+                Poll::Ready(Some(Ok(bytes))) if self.rest < REST.0 => {
+                    self.rest = self.rest.saturating_add(bytes.len());
+                }
+                Poll::Ready(_) => self.body = None,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<D: Dialect> Stream for Answer<D> {
+    type Item = Result<StreamEvent, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            let step = match this.pull() {
+                Ok(Some(event)) => {
+                    if this.decoder.is_complete() {
+                        // Mostly the end is there already, and the connection is free again
+                        // although nobody polls on.
+                        let _ = this.poll_rest(&mut Context::from_waker(Waker::noop()));
+                    }
+                    return Poll::Ready(Some(Ok(event)));
+                }
+                Ok(None) if this.failed => return Poll::Ready(None),
+                Ok(None) if this.decoder.is_complete() => {
+                    if this.poll_rest(context).is_pending() {
+                        if !std::mem::replace(&mut this.waits_for_rest, true) {
+                            this.wait_until(after(REST.1));
+                        }
+                        ready!(this.poll_alarm(context));
+                        this.body = None;
+                    }
+                    return Poll::Ready(None);
+                }
+                Ok(None) => ready!(this.poll_read(context)),
+                Err(err) => Err(err),
+            };
+            if let Err(err) = step {
+                this.failed = true;
+                this.body = None;
+                let id = this.id.take().filter(|_| err.request_id().is_none());
+                return Poll::Ready(Some(Err(match id {
+                    Some(id) => err.with_request_id(id),
+                    None => err,
+                })));
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! An event that is like the one before is compared with it, and not parsed. Whatever a server
+//! sends, that must give the events and the errors that parsing gives: byte by byte no event is
+//! whole, so all are parsed.
+
+use proptest::prelude::Rng as _;
+use proptest::test_runner::{RngAlgorithm, TestRng};
+use serde_json::{Value, json};
+
+use crate::decoded::{named, read, unnamed};
+
+/// Texts that differ in all that a text can differ in.
+const TEXTS: &[&str] =
+    &["The", " quick", "", " \"it\"", "\n\n", "ü", "\u{1F980}", "\\", " end", "a", "b", "\t"];
+
+fn anthropic() -> String {
+    let mut events = vec![
+        json!({"type": "message_start", "message": {"id": "msg_1", "content": [],
+            "usage": {"input_tokens": 3, "output_tokens": 1}}}),
+        json!({"type": "content_block_start", "index": 0,
+            "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
+    ];
+    let delta = |index: u8, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+    let texts = || TEXTS.iter();
+    let think = |text| delta(0, json!({"type": "thinking_delta", "thinking": text}));
+    events.extend(texts().map(think));
+    events.push(json!({"type": "content_block_stop", "index": 0}));
+    let block = json!({"type": "text", "text": ""});
+    events.push(json!({"type": "content_block_start", "index": 1, "content_block": block}));
+    events.extend(texts().map(|text| delta(1, json!({"type": "text_delta", "text": text}))));
+    let block = json!({"type": "tool_use", "id": "call_1", "name": "say", "input": {}});
+    events.push(json!({"type": "content_block_start", "index": 2, "content_block": block}));
+    let argument = |json| delta(2, json!({"type": "input_json_delta", "partial_json": json}));
+    events.extend(["{\"a\":", "[1,", "\"x\",", "2]", "}"].map(argument));
+    events.push(json!({"type": "content_block_stop", "index": 2}));
+    events.push(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}));
+    events.push(json!({"type": "message_stop"}));
+    named(&events)
+}
+
+fn responses() -> String {
+    let item = |kind: &str| json!({"id": "item_1", "type": kind, "name": "say", "call_id": "c"});
+    let mut events = vec![
+        json!({"type": "response.created", "response": {"id": "resp_1", "output": []}}),
+        json!({"type": "response.output_item.added", "output_index": 0, "item": item("reasoning")}),
+    ];
+    let mut number = 8;
+    let mut delta = |kind: &str, output: u8, part: usize, text: &str| {
+        number += 1;
+        let padding = "aB3dE6".get(number % 5..).unwrap();
+        json!({"type": kind, "sequence_number": number, "item_id": "item_1",
+            "output_index": output, "content_index": part, "summary_index": part, "delta": text,
+            "logprobs": [], "obfuscation": padding})
+    };
+    for (at, text) in TEXTS.iter().enumerate() {
+        events.push(delta("response.reasoning_summary_text.delta", 0, at / 8, text));
+    }
+    let kind = "response.output_item.added";
+    events.push(json!({"type": kind, "output_index": 1, "item": item("message")}));
+    events.extend(TEXTS.iter().map(|text| delta("response.output_text.delta", 1, 0, text)));
+    events.push(json!({"type": kind, "output_index": 2, "item": item("function_call")}));
+    let argument = |json| delta("response.function_call_arguments.delta", 2, 0, json);
+    events.extend(["{\"a\":", "[1,", "\"x\",", "2]", "}"].map(argument));
+    events.push(json!({"type": "response.completed",
+        "response": {"id": "resp_1", "status": "completed", "usage": {"output_tokens": 9}}}));
+    named(&events)
+}
+
+fn chat() -> String {
+    let mut created = 98;
+    let mut chunk = |delta: Value, finish: Value| {
+        created += 1;
+        json!({"id": "c-1", "object": "chat.completion.chunk", "created": created, "model": "m",
+            "choices": [{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}],
+            "usage": null, "obfuscation": "x".repeat(created % 4)})
+    };
+    let mut events = vec![chunk(json!({"role": "assistant", "content": ""}), Value::Null)];
+    for text in TEXTS {
+        events.push(chunk(json!({"content": null, "reasoning_content": text}), Value::Null));
+    }
+    events.extend(TEXTS.iter().map(|text| chunk(json!({"content": text}), Value::Null)));
+    for json in ["", "{\"a\":", "[1]", "}"] {
+        let call = json!({"index": 0, "id": "call_1", "function": {"name": "say",
+            "arguments": json}});
+        events.push(chunk(json!({"tool_calls": [call]}), Value::Null));
+    }
+    events.push(chunk(json!({}), json!("tool_calls")));
+    unnamed(&events) + "data: [DONE]\n\n"
+}
+
+/// What stands before what differs from event to event.
+const PLACES: &[&str] = &[
+    "\"text\":\"",
+    "\"thinking\":\"",
+    "\"delta\":\"",
+    "\"content\":\"",
+    "\"obfuscation\":\"",
+    "\"sequence_number\":",
+    "\"created\":",
+    "\"index\":",
+    "\n\n",
+];
+
+/// Lines that make something else of what follows.
+const LINES: &[&str] =
+    &["event: error\n", "event: ping\n", "data: \n", "data: {\n", ": words\n", ": words", "\r"];
+
+/// Bytes that mean something somewhere.
+const BYTES: &[u8] = b"\"\"\\\\{}[]:,0019-.eu \n\r\t\x00\x1f\x7f\xff\xc3\xed\xa0x";
+
+#[test]
+fn what_is_compared_reads_as_what_is_parsed() {
+    for (wire, body) in [("anthropic", anthropic()), ("responses", responses()), ("chat", chat())] {
+        let same_in = |pieces: &[&[u8]], about: &str| {
+            let body = pieces.concat();
+            let bytes: Vec<&[u8]> = body.chunks(1).collect();
+            let parsed = format!("{:?}", read(wire, &bytes, Default::default()));
+            let decoded = format!("{:?}", read(wire, pieces, Default::default()));
+            let body = || String::from_utf8_lossy(&body);
+            assert_eq!(decoded, parsed, "{wire}, {about}:\n{}", body());
+        };
+        let same = |body: &[u8], about: &str| same_in(&[body], about);
+        same(body.as_bytes(), "as it is");
+        same(body.replace('\n', "\r\n").as_bytes(), "with both line ends");
+        same(body.replace('\n', "\r").as_bytes(), "with carriage returns");
+        let spaces = |(at, line): (usize, &str)| match line.strip_suffix('}') {
+            Some(event) => format!("{event}{}}}\n", " ".repeat(at * 7 % 16)),
+            None => format!("{line}\n"),
+        };
+        same(body.lines().enumerate().map(spaces).collect::<String>().as_bytes(), "padded");
+        same(body.replace("\n\n", "\n\n: still here\n\n").as_bytes(), "with comments");
+        same(body.replace("\n\n", "\n\n\n").as_bytes(), "with a blank line more");
+        same(body.replace("\n\n", "\nid: 7\n\n").as_bytes(), "with a number behind");
+
+        let zero = body.replace("_number\":15", "_number\":015").replace("ted\":105", "ted\":0105");
+        same(zero.as_bytes(), "with numbers that are none");
+        let ends = body.match_indices("\n\n").map(|(at, end)| at + end.len());
+        for (front, back) in ends.map(|at| body.as_bytes().split_at(at)) {
+            for line in [": words", "data: {\n", "event: error\n", "\r"] {
+                same_in(&[&[front, line.as_bytes()].concat(), back], "cut behind a line");
+            }
+        }
+        same(body.replace("\"index\":0", "\"index\":1").as_bytes(), "of another choice");
+
+        let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[11; 32]);
+        let mut below = |limit: usize| random.next_u32() as usize % limit;
+        for round in 0..1_500 {
+            let mut changed = body.clone().into_bytes();
+            for _ in 0..=below(2) {
+                let at = match PLACES.get(below(2 * PLACES.len())) {
+                    Some(place) => {
+                        let places: Vec<_> = body.match_indices(place).collect();
+                        let Some((at, place)) = places.get(below(places.len().max(1))) else {
+                            continue;
+                        };
+                        at + place.len() + below(3)
+                    }
+                    None => below(changed.len()),
+                };
+                let at = at.min(changed.len() - 1);
+                match below(5) {
+                    0 => changed[at] = BYTES[below(BYTES.len())],
+                    1 => changed.insert(at, BYTES[below(BYTES.len())]),
+                    2 => drop(changed.remove(at)),
+                    3 => {
+                        let line = changed[..at].iter().rposition(|byte| *byte == b'\n');
+                        let at = line.map_or(0, |line| line + 1);
+                        changed.splice(at..at, LINES[below(LINES.len())].bytes());
+                    }
+                    _ => {
+                        // Something of the stream once more, somewhere else.
+                        let piece = changed[at..(at + below(40)).min(changed.len())].to_vec();
+                        let to = below(changed.len());
+                        changed.splice(to..to, piece);
+                    }
+                }
+            }
+            same(&changed, &format!("round {round}"));
+        }
+    }
+}
