@@ -53,7 +53,7 @@ fn main() -> Result<(), Failure> {
         // What a process of its own does.
         ["serve"] => server::serve(),
         ["work", subject, wire, history, base] => {
-            process::work(|| subject::task(subject, wire, history.parse()?, base), wire, base)
+            process::work(subject, wire, history.parse()?, base)
         }
         ["herd", subject, wire, streams, base] => herd::run(subject, wire, streams.parse()?, base),
         ["wait", base] => ours::idle(base),
