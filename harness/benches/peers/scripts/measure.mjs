@@ -1,5 +1,5 @@
 // Measures on request, as `process.rs` does: for each line on standard input, which says how many
-// answers, one line with the processor time of one in nanoseconds, a nought for the allocations
+// answers, one line with the processor time of one in nanoseconds, `nan` for the allocations
 // that nobody counts, and the bytes of its text.
 
 import { createRequire } from "node:module";
@@ -30,6 +30,6 @@ export async function serve(make) {
     let text = "";
     for (let at = 0; at < answers; at++) text = await answer();
     const { user, system } = process.cpuUsage(begun);
-    console.log(Math.round(((user + system) * 1000) / answers), 0, Buffer.byteLength(text));
+    console.log(Math.round(((user + system) * 1000) / answers), "nan", Buffer.byteLength(text));
   }
 }

@@ -1,5 +1,5 @@
 """Measures on request, as `process.rs` does: for each line on standard input, which says how many
-answers, one line with the processor time of one in nanoseconds, a nought for the allocations that
+answers, one line with the processor time of one in nanoseconds, `nan` for the allocations that
 nobody counts, and the bytes of its text."""
 
 import sys
@@ -20,4 +20,4 @@ def serve(make, address):
         for _ in range(answers):
             text = answer()
         spent = (time.process_time_ns() - begun) // answers
-        print(spent, 0, len(text.encode()), flush=True)
+        print(spent, "nan", len(text.encode()), flush=True)

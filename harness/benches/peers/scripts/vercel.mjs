@@ -2,6 +2,9 @@
 
 import { installed, serve } from "./measure.mjs";
 
+// What it has to say of a model that it does not know is not an answer.
+globalThis.AI_SDK_LOG_WARNINGS = false;
+
 await serve(async (wire, address) => {
   const { streamText } = await installed("ai");
   const baseURL = `${address}/v1`;

@@ -26,8 +26,10 @@ impl Figure {
         }
     }
 
+    /// What was not measured has no value.
     pub fn value(&self, name: &str) -> Option<f64> {
-        self.values.iter().find(|(of, _)| of == name).map(|(_, value)| *value)
+        let value = self.values.iter().find(|(of, _)| of == name).map(|(_, value)| *value);
+        value.filter(|value| !value.is_nan())
     }
 }
 

@@ -38,25 +38,29 @@ fn main() -> Result<(), Failure> {
             sections::requests()?;
             sections::herds()?;
             sections::held()?;
-            sections::idle()
+            sections::idle()?;
+            sections::early()
         }
         ["streams"] => sections::streams(),
         ["requests"] => sections::requests(),
         ["herds"] => sections::herds(),
         ["held"] => sections::held(),
         ["idle"] => sections::idle(),
+        ["early"] => sections::early(),
         ["build"] => sections::build(true),
         ["build", "debug"] => sections::build(false),
         ["draw"] => tables::draw(&figures::Figures::read()?),
         // What a process of its own does.
         ["serve"] => server::serve(),
         ["work", subject, wire, history, base] => {
-            process::work(|| subject::task(subject, wire, history.parse()?, base), wire, base)
+            process::work(subject, wire, history.parse()?, base)
         }
         ["herd", subject, wire, streams, base] => herd::run(subject, wire, streams.parse()?, base),
         ["wait", base] => ours::idle(base),
-        _ => Err("say `streams`, `requests`, `herds`, `held` or `idle`, or nothing for all of \
-                  these; `build`; or `draw`"
-            .into()),
+        _ => Err(
+            "say `streams`, `requests`, `herds`, `held`, `idle` or `early`, or nothing for all \
+                  of these; `build`; or `draw`"
+                .into(),
+        ),
     }
 }

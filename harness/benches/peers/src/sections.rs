@@ -226,5 +226,33 @@ pub fn idle() -> Result<(), Failure> {
 
 /// What is built before the first run.
 pub fn build(release: bool) -> Result<(), Failure> {
-    keep("build", building::measure(release)?)
+    building::measure(release, |figures| keep("build", figures))
+}
+
+/// What early start is worth: `early_start` of the library's own benchmarks, which is run as it is.
+pub fn early() -> Result<(), Failure> {
+    let library = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+    let words = ["bench", "--bench", "early_start", "--features", "testing", "--manifest-path"];
+    let output = Command::new("cargo").args(words).arg(library).output()?;
+    let figures = String::from_utf8(output.stdout)?.lines().filter_map(early_figure).collect();
+    keep("early", figures)
+}
+
+/// Reads a line such as `chat early stream 1003.1 ms last result 913.0 ms ..`.
+fn early_figure(line: &str) -> Option<Figure> {
+    let (head, rest) = line.split_once(" stream ")?;
+    let (stream, rest) = rest.split_once(" ms ")?;
+    let (_, result) = rest.split_once(" last result ")?;
+    let (group, mode) = head.trim().rsplit_once(' ')?;
+    let stream: f64 = stream.trim().parse().ok()?;
+    let result: f64 = result.split_once(" ms ")?.0.trim().parse().ok()?;
+    let subject = match mode {
+        "sequential" => "one after the other",
+        "parallel" => "together, after the stream",
+        _ => "harness: as soon as each is complete",
+    };
+    // A result that is there before the stream has ended makes nobody wait.
+    let waits = (result - stream).max(0.0);
+    let values = [("stream ms", stream), ("last result ms", result), ("ms to wait", waits)];
+    Some(Figure::new("early", group.trim(), subject, &values))
 }

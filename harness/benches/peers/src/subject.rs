@@ -24,6 +24,11 @@ pub fn speaks(subject: &str, wire: &str) -> bool {
     }
 }
 
+/// Whether a subject looks for the text at all: some steps below the floor do not.
+pub fn reads(subject: &str) -> bool {
+    !matches!(subject, "tcp read" | "http read" | "split" | "memcpy" | "ready bytes")
+}
+
 /// The messages of a conversation that goes before the question; together they are a megabyte, or
 /// ten if there are more than a hundred.
 #[derive(Clone, Copy, Default)]

@@ -55,5 +55,21 @@ pub fn table(figures: &Figures) -> String {
             rig.unwrap_or_default()
         );
     }
+    let early = figures.groups("early");
+    if let Some((_, rows)) = early.iter().find(|(wire, _)| *wire == "anthropic") {
+        let mut waits =
+            rows.iter().filter_map(|row| Some((&row.subject, row.value("ms to wait")?)));
+        if let (Some(last), Some(together), Some(own)) = (waits.next(), waits.next(), waits.next())
+        {
+            let said = |(subject, time): (&String, f64)| format!("{subject}: {}", number(time));
+            let _ = writeln!(
+                out,
+                "| three calls of 100 ms in a turn of 1 s: ms to wait after it | | **{}** | {} | {} |",
+                number(own.1),
+                said(together),
+                said(last)
+            );
+        }
+    }
     out
 }
