@@ -61,6 +61,7 @@ fn model() -> ScriptedProvider {
         cache_write: Some(20),
         output: Some(30),
         reasoning: Some(12),
+        compaction: None,
     };
     let busy = || Error::new(ErrorKind::Api, "Overloaded").with_status(529);
     ScriptedProvider::new([

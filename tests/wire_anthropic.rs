@@ -346,6 +346,36 @@ fn f1_6_input_includes_the_cache_and_output_the_thinking() {
 }
 
 #[test]
+fn f1_6_what_summing_up_used_is_counted_and_known_apart() {
+    let used = |iterations: Value| {
+        let body = named(&[
+            json!({"type": "message_start", "message": {"id": "a", "usage": {"input_tokens": 10,
+                "cache_read_input_tokens": 1000, "output_tokens": 1}}}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {
+                "output_tokens": 50, "iterations": iterations}}),
+            json!({"type": "message_stop"}),
+        ]);
+        let usage = decode(&body).usage();
+        (usage.input, usage.cache_read, usage.cache_write, usage.output, usage.compaction)
+    };
+    let step = |kind: &str| {
+        json!({"type": kind, "input_tokens": 40_000, "output_tokens": 700,
+        "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 0})
+    };
+    let answer = json!({"type": "message", "input_tokens": 10, "output_tokens": 50});
+    assert_eq!(
+        used(json!([step("compaction"), answer])),
+        (Some(46_010), Some(6000), Some(0), Some(750), Some(45_000))
+    );
+    // A step that the counts include already, one of another model, and what is none.
+    let nothing = (Some(1010), Some(1000), None, Some(50), None);
+    let others = json!([answer, step("fallback_message"), step("advisor_message"), 7, null, {}]);
+    for iterations in [others, json!([]), json!("compaction"), Value::Null] {
+        assert_eq!(used(iterations), nothing);
+    }
+}
+
+#[test]
 fn f1_6_what_is_not_counted_is_unknown() {
     let body = named(&[
         json!({"type": "message_start", "message": {"id": "a"}}),

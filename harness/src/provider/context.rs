@@ -35,10 +35,12 @@ impl ContextTokens {
         system.saturating_add(*tools).saturating_add(*history).saturating_add(*reasoning)
     }
 
-    /// The parts scaled to what the vendor has counted, if it has.
+    /// The parts scaled to what the vendor has counted, if it has. What it read to sum up the
+    /// conversation before it answered is none of them.
     #[must_use]
     pub fn measured(self, usage: &Usage) -> Self {
-        let (Some(whole), estimated) = (usage.input, self.total()) else { return self };
+        let (Some(input), estimated) = (usage.input, self.total()) else { return self };
+        let whole = input.saturating_sub(usage.compaction.unwrap_or(0));
         if estimated == 0 {
             return Self { history: whole, measured: true, ..self };
         }
@@ -144,5 +146,8 @@ mod tests {
         assert!(measured.measured);
         assert_eq!(measured.total(), 251, "the parts add up to the whole");
         assert_eq!((measured.system, measured.reasoning), (6, 40));
+
+        let summed_up = Usage { input: Some(1251), compaction: Some(1000), ..Usage::default() };
+        assert_eq!(second.measured(&summed_up), measured);
     }
 }

@@ -49,6 +49,10 @@ pub struct Usage {
     /// The part of `output` that was thinking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
+    /// The part of `input` that the vendor read to sum up the conversation before it answered. It
+    /// is paid for, but the answer was given without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<u64>,
 }
 
 impl Usage {
@@ -60,12 +64,13 @@ impl Usage {
                 *mine = Some(mine.unwrap_or(0).saturating_add(other));
             }
         }
-        let Self { input, cache_read, cache_write, output, reasoning } = other;
+        let Self { input, cache_read, cache_write, output, reasoning, compaction } = other;
         sum(&mut self.input, *input);
         sum(&mut self.cache_read, *cache_read);
         sum(&mut self.cache_write, *cache_write);
         sum(&mut self.output, *output);
         sum(&mut self.reasoning, *reasoning);
+        sum(&mut self.compaction, *compaction);
     }
 }
 

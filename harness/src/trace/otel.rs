@@ -463,7 +463,7 @@ fn failed(span: &Span, kind: &str, words: &str) {
 }
 
 fn record_usage(span: &Span, usage: &Usage) {
-    let Usage { input, cache_read, cache_write, output, reasoning } = usage;
+    let Usage { input, cache_read, cache_write, output, reasoning, compaction: _ } = usage;
     let counts = [
         ("gen_ai.usage.input_tokens", input),
         ("gen_ai.usage.output_tokens", output),

@@ -39,6 +39,7 @@ impl Spent {
             cache_write: None,
             output: None,
             reasoning: None,
+            compaction: None,
         },
         usage_is_whole: true,
         cost: Some(0.0),

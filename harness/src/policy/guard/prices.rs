@@ -170,6 +170,7 @@ mod tests {
             cache_write: Some(100_000),
             output: Some(10_000),
             reasoning: Some(9_000),
+            compaction: None,
         };
         let cost = price.of(&usage).expect("known");
         assert!((cost - (4.0 + 0.5 + 2.0 + 1.0)).abs() < 1e-9, "{cost}");

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::block::{OpenBlock, What};
@@ -101,6 +101,8 @@ struct WireUsage {
     output_tokens: Count,
     #[serde(default)]
     output_tokens_details: Obj<OutputDetails>,
+    #[serde(default)]
+    iterations: Compaction,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -112,6 +114,55 @@ struct OutputDetails {
 }
 
 impl Copy for Obj<OutputDetails> {}
+
+/// What the vendor used to sum up the conversation, if it did. It stands among the steps in which
+/// an answer was made (`iterations`), and the counts of the answer leave it out. They leave out
+/// what an advisor used, too, but that is another model, at another price.
+#[derive(Clone, Copy, Debug, Default)]
+struct Compaction(Option<Usage>);
+
+#[derive(Deserialize)]
+struct Iteration<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Text<'a>,
+    #[serde(default)]
+    input_tokens: Count,
+    #[serde(default)]
+    cache_creation_input_tokens: Count,
+    #[serde(default)]
+    cache_read_input_tokens: Count,
+    #[serde(default)]
+    output_tokens: Count,
+}
+
+impl<'de> Deserialize<'de> for Compaction {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let steps = List::<Obj<Iteration<'de>>>::deserialize(from)?.0;
+        let mut all = None;
+        for step in steps.into_iter().filter_map(|step| step.0) {
+            if &*step.kind == "compaction" {
+                let (read, written) =
+                    (step.cache_read_input_tokens, step.cache_creation_input_tokens);
+                let input = whole_input(step.input_tokens, read, written);
+                all.get_or_insert_with(Usage::default).add(&Usage {
+                    input,
+                    cache_read: read.0,
+                    cache_write: written.0,
+                    output: step.output_tokens.0,
+                    reasoning: None,
+                    compaction: input,
+                });
+            }
+        }
+        Ok(Self(all))
+    }
+}
+
+/// The same meaning as everywhere: the vendor leaves cached tokens out of the input.
+fn whole_input(fresh: Count, read: Count, written: Count) -> Option<u64> {
+    let cached = read.0.unwrap_or(0).saturating_add(written.0.unwrap_or(0));
+    fresh.0.map(|fresh| fresh.saturating_add(cached))
+}
 
 /// What an event says that it is, if it adds to a block.
 const DELTA: &str = r#""content_block_delta""#;
@@ -340,17 +391,28 @@ impl WireUsage {
         if by.output_tokens_details.0.is_some() {
             self.output_tokens_details = by.output_tokens_details;
         }
+        if by.iterations.0.is_some() {
+            self.iterations = by.iterations;
+        }
     }
 
-    /// The same meaning as everywhere: the vendor leaves cached tokens out of the input.
     fn known(&self) -> Usage {
-        let cache_read = self.cache_read_input_tokens.0;
-        let cache_write = self.cache_creation_input_tokens.0;
-        let input = self.input_tokens.0.map(|input| {
-            input.saturating_add(cache_read.unwrap_or(0)).saturating_add(cache_write.unwrap_or(0))
-        });
+        let (read, written) = (self.cache_read_input_tokens, self.cache_creation_input_tokens);
         let details = self.output_tokens_details.0.unwrap_or_default();
-        let reasoning = details.thinking_tokens.0.or(details.reasoning_tokens.0);
-        Usage { input, cache_read, cache_write, output: self.output_tokens.0, reasoning }
+        let mut usage = Usage {
+            input: whole_input(self.input_tokens, read, written),
+            cache_read: read.0,
+            cache_write: written.0,
+            output: self.output_tokens.0,
+            reasoning: details.thinking_tokens.0.or(details.reasoning_tokens.0),
+            compaction: None,
+        };
+        // What a sum would be of which a part is unknown, is unknown.
+        if let (Some(_), Some(_), Some(compaction)) =
+            (usage.input, usage.output, &self.iterations.0)
+        {
+            usage.add(compaction);
+        }
+        usage
     }
 }

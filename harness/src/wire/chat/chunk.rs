@@ -142,6 +142,7 @@ impl WireUsage {
             cache_write: cache.and_then(|cache| cache.cache_write_tokens.0),
             output,
             reasoning,
+            compaction: None,
         }
     }
 }

@@ -378,6 +378,7 @@ impl WireUsage {
             cache_write: cache.and_then(|cache| cache.cache_write_tokens.0),
             output: self.output_tokens.0,
             reasoning: output.and_then(|output| output.reasoning_tokens.0),
+            compaction: None,
         }
     }
 }
