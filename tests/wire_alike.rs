@@ -9,8 +9,20 @@ use serde_json::{Value, json};
 use crate::decoded::{both_ways, named, read, unnamed};
 
 /// Texts that differ in all that a text can differ in.
-const TEXTS: &[&str] =
-    &["The", " quick", "", " \"it\"", "\n\n", "ü", "\u{1F980}", "\\", " end", "a", "b", "\t"];
+const TEXTS: &[&str] = &[
+    "The",
+    " quick",
+    "",
+    " \"it\"",
+    "\n\n",
+    "ü",
+    "\u{1F980}",
+    "\\",
+    " end",
+    "a\r",
+    "/\u{c}",
+    "\t",
+];
 
 fn anthropic() -> String {
     let mut events = vec![

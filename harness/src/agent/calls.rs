@@ -15,6 +15,7 @@ use super::{
     halt::Told,
     machine::stopped,
     permit::denial,
+    reports::Report,
     run::Run,
 };
 use crate::{
@@ -26,9 +27,6 @@ use crate::{
 
 /// Calls that run at the same time, at most.
 pub(super) const AT_ONCE: usize = 8;
-
-/// A report of a running tool: the call's id, and the words.
-pub(super) type Report = (String, String);
 
 /// What the calls of a run are given: kept for as long as they run, for what a tool has put out
 /// so far is part of the truth about a call that is stopped.
@@ -53,9 +51,9 @@ impl Contexts {
         transcript: &Transcript,
         call: &ToolCall,
         stop: &CancellationToken,
-        reports: &UnboundedSender<Report>,
+        reports: UnboundedSender<Report>,
     ) -> ToolContext {
-        let (reports, id) = (reports.clone(), call.id().to_owned());
+        let id = call.id().to_owned();
         let context = self
             .shared
             .for_call(call.id())
@@ -153,7 +151,7 @@ impl Run<'_> {
                 let scope = self.chat.tracer.call(call, false);
                 self.emit(Event::ToolCall(call));
                 let transcript = self.chat.machine.transcript();
-                let (stop, reports) = (self.over.token(), &self.reports.0);
+                let (stop, reports) = (self.over.token(), self.reports.sender());
                 let context = self.contexts.make(transcript, call, stop, reports);
                 running.push(begin(&agent, call, context, scope));
             }
@@ -163,7 +161,7 @@ impl Run<'_> {
                     Told::Stop(cause) => break cause,
                     Told::Warn(warning) => self.warned(&warning),
                 },
-                Some((call, message)) = self.reports.1.recv() => {
+                (call, message) = self.reports.next() => {
                     self.chat.tracer.progress(&call, &message);
                     self.emit(Event::ToolProgress { call: &call, message: &message });
                 }

@@ -11,6 +11,7 @@ mod halt;
 mod machine;
 mod outcome;
 mod permit;
+mod reports;
 mod run;
 mod schedule;
 mod sending;

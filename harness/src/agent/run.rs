@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
-    calls::{Contexts, Report},
+    calls::Contexts,
     early::Early,
     halt::{Halt, warning_event},
     outcome::Remains,
+    reports::Reports,
     sending::{Opening, Stops, Watch},
 };
 use crate::{
@@ -40,7 +40,7 @@ pub(super) struct Run<'a> {
     pub(super) early: Early,
     pub(super) contexts: Contexts,
     /// What running tools say of how far they have come.
-    pub(super) reports: (UnboundedSender<Report>, UnboundedReceiver<Report>),
+    pub(super) reports: Reports,
     /// What failures have cost this run.
     pub(super) ledger: Ledger,
     /// The first thing that failed.
@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
             answer: None,
             early: Early::default(),
             contexts,
-            reports: unbounded_channel(),
+            reports: Reports::default(),
             ledger: Ledger::default(),
             error: None,
             limit: None,

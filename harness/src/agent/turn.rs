@@ -7,15 +7,15 @@ use std::{
     task::{Poll, ready},
 };
 
-use futures_core::Stream as _;
 use futures_util::{StreamExt as _, stream};
-use tokio::{sync::mpsc::UnboundedReceiver, task::coop::poll_proceed};
+use tokio::task::coop::poll_proceed;
 
 use super::{
     Event,
-    calls::{AT_ONCE, Report},
+    calls::AT_ONCE,
     early::{Early, begin},
     halt::{Told, warning_event},
+    reports::{Report, Reports},
     run::{Run, tell},
 };
 use crate::{
@@ -52,7 +52,7 @@ impl Run<'_> {
     /// Asks the provider for one answer.
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
         let Self { chat, early, reports, .. } = self;
-        drop_early(early, &mut reports.1, &mut chat.tracer, &mut chat.guard);
+        drop_early(early, reports, &mut chat.tracer, &mut chat.guard);
         self.contexts.clear();
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
@@ -84,7 +84,9 @@ impl Run<'_> {
         // One wait for the whole answer: to begin it anew with each event costs more than all the
         // rest of the event.
         let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));
-        let mut halted = pin!(halted);
+        let halted = pin!(halted);
+        // And it is asked only when it has woken us.
+        let mut halted = stream::select_all([halted]);
         let mut in_a_row = 0;
         loop {
             let others_first = in_a_row == 0 || program.is_cancelled();
@@ -101,11 +103,11 @@ impl Run<'_> {
                 {
                     return Poll::Ready(Next::Said(said));
                 }
-                if let Poll::Ready(Some(told)) = halted.as_mut().poll_next(context) {
+                if let Poll::Ready(Some(told)) = halted.poll_next_unpin(context) {
                     return Poll::Ready(Next::Told(told));
                 }
-                if (early.len() > 0 || !reports.1.is_empty())
-                    && let Poll::Ready(Some(report)) = reports.1.poll_recv(context)
+                if (early.len() > 0 || !reports.is_empty())
+                    && let Poll::Ready(report) = reports.poll(context)
                 {
                     return Poll::Ready(Next::Reported(report));
                 }
@@ -176,7 +178,7 @@ impl Run<'_> {
                     None
                 }
                 StreamEvent::Discarded { cause } => {
-                    drop_early(early, &mut reports.1, &mut chat.tracer, &mut chat.guard);
+                    drop_early(early, reports, &mut chat.tracer, &mut chat.guard);
                     chat.tracer.discarded(cause);
                     tell(watch, Event::Discarded { cause });
                     None
@@ -212,7 +214,7 @@ impl Run<'_> {
                 let scope = chat.tracer.call(&call, true);
                 tell(watch, Event::ToolCall(&call));
                 let (transcript, stop) = (chat.machine.transcript(), over.token());
-                let context = contexts.make(transcript, &call, stop, &reports.0);
+                let context = contexts.make(transcript, &call, stop, reports.sender());
                 early.push(begin(&agent, &call, context, scope), call);
                 // It begins when it is polled, which is now.
                 in_a_row = 0;
@@ -244,16 +246,11 @@ impl Run<'_> {
 
 /// Forgets the calls that have started of an answer that does not count, with all that they still
 /// had to say.
-fn drop_early(
-    early: &mut Early,
-    reports: &mut UnboundedReceiver<Report>,
-    tracer: &mut Tracer,
-    guard: &mut Guard,
-) {
+fn drop_early(early: &mut Early, reports: &mut Reports, tracer: &mut Tracer, guard: &mut Guard) {
     for call in early.calls() {
         tracer.dropped(call);
         guard.dropped();
     }
     early.clear();
-    while reports.try_recv().is_ok() {}
+    reports.clear();
 }

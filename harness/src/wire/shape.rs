@@ -174,10 +174,32 @@ fn number(bytes: &[u8]) -> Option<usize> {
 
 /// The text that stands there, between its quotes.
 fn unescaped(bytes: &[u8], at: Range<usize>) -> Option<Cow<'_, str>> {
-    let text = bytes.get(at.clone())?;
-    if memchr::memchr(b'\\', text).is_none() {
-        return std::str::from_utf8(text).ok().map(Cow::Borrowed);
+    let text = std::str::from_utf8(bytes.get(at.clone())?).ok()?;
+    if memchr::memchr(b'\\', text.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(text));
+    }
+    if let Some(text) = simply_unescaped(text) {
+        return Some(Cow::Owned(text));
     }
     let quoted = bytes.get(at.start.checked_sub(1)?..at.end.checked_add(1)?)?;
     serde_json::from_slice(quoted).ok().map(Cow::Owned)
+}
+
+/// The text, if nothing is escaped in it but what models say all the time.
+fn simply_unescaped(text: &str) -> Option<String> {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((plain, escaped)) = rest.split_once('\\') {
+        out.push_str(plain);
+        let mut escaped = escaped.chars();
+        out.push(match escaped.next()? {
+            'n' => '\n',
+            't' => '\t',
+            'r' => '\r',
+            same @ ('"' | '\\' | '/') => same,
+            _ => return None,
+        });
+        rest = escaped.as_str();
+    }
+    out.push_str(rest);
+    Some(out)
 }
