@@ -1,6 +1,8 @@
 //! OpenAI's provider and the one for every server that speaks Chat Completions, over a real
 //! socket: where they ask, with which headers, and what they make of answers.
 
+use std::time::Duration;
+
 use async_openai::types::{
     chat::{CreateChatCompletionRequestArgs, ReasoningEffort},
     responses::CreateResponseArgs,
@@ -9,6 +11,7 @@ use futures_util::StreamExt as _;
 use harness::{
     Error, ErrorKind, LocalProvider, Message, OpenAIProvider, Provider, StopReason, StreamEvent,
     Transcript,
+    client::Clocks,
     provider::{Effort, Limits, ProviderResponse, Request, Settings, accumulate},
     testing::{Answer, LoopbackServer},
     wire::chat::ThinkTags,
@@ -216,6 +219,22 @@ async fn an_answer_in_one_piece_is_read_although_a_stream_was_asked_for() {
     assert_eq!(ask(&provider).await.unwrap().message.unwrap().text(), "Cold.");
     let err = ask(&provider).await.unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Protocol);
+}
+
+#[tokio::test]
+async fn an_answer_in_one_piece_that_breaks_off_is_told_as_that() {
+    let body = json!({"object": "chat.completion", "choices": [{"message": {"content": "Cold."}, "finish_reason": "stop"}]});
+    let answer = || Answer::json(200, &body).header("x-request-id", "req_7");
+    let clocks = Clocks { first_event: Duration::from_millis(150), ..Clocks::default() };
+    for (answer, kind) in [
+        (answer().cut_at(40), ErrorKind::Interrupted),
+        (answer().reset_at(40), ErrorKind::Interrupted),
+        (answer().stall_at(40), ErrorKind::Timeout),
+    ] {
+        let server = LoopbackServer::start([answer]).await.unwrap();
+        let err = ask(&local(&server).clocks(clocks).build().unwrap()).await.unwrap_err();
+        assert_eq!((err.kind(), err.request_id()), (kind, Some("req_7")), "{err}");
+    }
 }
 
 #[tokio::test]

@@ -118,11 +118,7 @@ impl<D: Dialect> Answer<D> {
         // What came is whole if it says so; only then a broken end does not matter.
         let end = self.decoder.finish();
         Poll::Ready(match came {
-            Some(Err(err)) if end.is_err() => Err(Error::new(
-                ErrorKind::Interrupted,
-                "the connection broke before the answer was complete",
-            )
-            .because(err.without_url())),
+            Some(Err(err)) if end.is_err() => Err(broken(err)),
             _ => end,
         })
     }
@@ -221,6 +217,12 @@ impl<D: Dialect> Stream for Answer<D> {
             }
         }
     }
+}
+
+/// The error of a body that broke off.
+pub(super) fn broken(err: reqwest::Error) -> Error {
+    Error::new(ErrorKind::Interrupted, "the connection broke before the answer was complete")
+        .because(err.without_url())
 }
 
 #[cfg(test)]
