@@ -93,6 +93,15 @@ async fn what_was_said_is_heard_before_the_failure() {
 }
 
 #[tokio::test]
+async fn the_servers_own_error_wins_over_a_connection_that_breaks_behind_it() {
+    let body = chat_body("Cold.").replace("[DONE]\n\n", r#"{"error":{"message":"gone"}}"#);
+    let body = body.replacen(r#""finish_reason":"stop""#, r#""finish_reason":null"#, 1);
+    let server = LoopbackServer::start([Answer::sse(&*body).cut_at(body.len())]).await.unwrap();
+    let err = ask(&local(&server).build().unwrap()).await.unwrap_err();
+    assert_eq!((err.kind(), err.message()), (ErrorKind::Api, "gone"));
+}
+
+#[tokio::test]
 async fn a_local_server_is_asked_over_chat_without_a_key() {
     let server = LoopbackServer::start([Answer::sse(chat_body("Cold."))]).await.unwrap();
     let answer = ask(&local(&server).build().unwrap()).await.unwrap();
@@ -256,7 +265,7 @@ async fn an_answer_over_a_limit_is_refused() {
 
 #[tokio::test]
 async fn the_connection_is_used_again_on_every_wire() {
-    let late = std::time::Duration::from_millis(20);
+    let late = Duration::from_millis(20);
     let body = chat_body("Cold.");
     let at = body.find("data: [DONE]").unwrap() + "data: [DONE]\n\n".len();
     let answers = (0..3).map(|_| Answer::sse(format!("{body}: late\n\n")).pause_at(at, late));

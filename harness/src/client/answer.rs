@@ -115,11 +115,10 @@ impl<D: Dialect> Answer<D> {
             return Poll::Ready(Ok(()));
         }
         self.body = None;
-        // What came is whole if it says so; only then a broken end does not matter.
-        let end = self.decoder.finish();
-        Poll::Ready(match came {
-            Some(Err(err)) if end.is_err() => Err(broken(err)),
-            _ => end,
+        // What came is whole, or failed, if it says so; only then a broken end does not matter.
+        Poll::Ready(match (came, self.decoder.finish()) {
+            (Some(Err(err)), Err(end)) if end.kind() == ErrorKind::Interrupted => Err(broken(err)),
+            (_, end) => end,
         })
     }
 
