@@ -1,6 +1,8 @@
 //! OpenAI's provider and the one for every server that speaks Chat Completions, over a real
 //! socket: where they ask, with which headers, and what they make of answers.
 
+use std::time::Duration;
+
 use async_openai::types::{
     chat::{CreateChatCompletionRequestArgs, ReasoningEffort},
     responses::CreateResponseArgs,
@@ -9,6 +11,7 @@ use futures_util::StreamExt as _;
 use harness::{
     Error, ErrorKind, LocalProvider, Message, OpenAIProvider, Provider, StopReason, StreamEvent,
     Transcript,
+    client::Clocks,
     provider::{Effort, Limits, ProviderResponse, Request, Settings, accumulate},
     testing::{Answer, LoopbackServer},
     wire::chat::ThinkTags,
@@ -87,6 +90,15 @@ async fn what_was_said_is_heard_before_the_failure() {
         let told: String = heard.iter().map(words).collect();
         assert_eq!(told, format!("Cold and: {kind:?}"), "{body}");
     }
+}
+
+#[tokio::test]
+async fn the_servers_own_error_wins_over_a_connection_that_breaks_behind_it() {
+    let body = chat_body("Cold.").replace("[DONE]\n\n", r#"{"error":{"message":"gone"}}"#);
+    let body = body.replacen(r#""finish_reason":"stop""#, r#""finish_reason":null"#, 1);
+    let server = LoopbackServer::start([Answer::sse(&*body).cut_at(body.len())]).await.unwrap();
+    let err = ask(&local(&server).build().unwrap()).await.unwrap_err();
+    assert_eq!((err.kind(), err.message()), (ErrorKind::Api, "gone"));
 }
 
 #[tokio::test]
@@ -219,6 +231,22 @@ async fn an_answer_in_one_piece_is_read_although_a_stream_was_asked_for() {
 }
 
 #[tokio::test]
+async fn an_answer_in_one_piece_that_breaks_off_is_told_as_that() {
+    let body = json!({"object": "chat.completion", "choices": [{"message": {"content": "Cold."}, "finish_reason": "stop"}]});
+    let answer = || Answer::json(200, &body).header("x-request-id", "req_7");
+    let clocks = Clocks { first_event: Duration::from_millis(150), ..Clocks::default() };
+    for (answer, kind) in [
+        (answer().cut_at(40), ErrorKind::Interrupted),
+        (answer().reset_at(40), ErrorKind::Interrupted),
+        (answer().stall_at(40), ErrorKind::Timeout),
+    ] {
+        let server = LoopbackServer::start([answer]).await.unwrap();
+        let err = ask(&local(&server).clocks(clocks).build().unwrap()).await.unwrap_err();
+        assert_eq!((err.kind(), err.request_id()), (kind, Some("req_7")), "{err}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_over_a_limit_is_refused() {
     let small = |limits| async move {
         let server =
@@ -237,7 +265,7 @@ async fn an_answer_over_a_limit_is_refused() {
 
 #[tokio::test]
 async fn the_connection_is_used_again_on_every_wire() {
-    let late = std::time::Duration::from_millis(20);
+    let late = Duration::from_millis(20);
     let body = chat_body("Cold.");
     let at = body.find("data: [DONE]").unwrap() + "data: [DONE]\n\n".len();
     let answers = (0..3).map(|_| Answer::sse(format!("{body}: late\n\n")).pause_at(at, late));

@@ -266,12 +266,15 @@ fn differences(
         .collect();
     differ("calls", calls.join("; "), theirs.join("; "));
 
+    // What summing up used, the library leaves out.
+    let (summed_up, summary) = compaction(body);
     let input = one.input_tokens.map(|input| match wire {
-        "anthropic" => input + one.cached_tokens.unwrap_or(0) + cache_written(body),
+        "anthropic" => input + one.cached_tokens.unwrap_or(0) + cache_written(body) + summed_up,
         _ => input,
     });
+    let output = one.output_tokens.map(|output| output + summary);
     differ("input_tokens", format!("{:?}", usage.input), format!("{input:?}"));
-    differ("output_tokens", format!("{:?}", usage.output), format!("{:?}", one.output_tokens));
+    differ("output_tokens", format!("{:?}", usage.output), format!("{output:?}"));
     let zero_is_none = |n: Option<u64>| n.filter(|n| *n > 0);
     differ(
         "reasoning_tokens",
@@ -346,6 +349,18 @@ fn cache_written(body: &[u8]) -> u64 {
         event["usage"][name].as_u64().or_else(|| event["message"]["usage"][name].as_u64())
     };
     data(body).iter().filter_map(written).next_back().unwrap_or(0)
+}
+
+/// The tokens sent and said of the last event that tells of steps in which the vendor summed up.
+fn compaction(body: &[u8]) -> (u64, u64) {
+    let steps = |event: &Value| event["usage"]["iterations"].as_array().cloned();
+    let steps = data(body).iter().filter_map(steps).next_back().unwrap_or_default();
+    let of = |names: &[&str]| {
+        let steps = steps.iter().filter(|step| step["type"] == "compaction");
+        steps.flat_map(|step| names.iter().filter_map(|name| step[*name].as_u64())).sum()
+    };
+    let input = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+    (of(&input), of(&["output_tokens"]))
 }
 
 /// The same value with its members in one order.

@@ -252,3 +252,133 @@ fn a_delta_that_does_not_fit_its_item_reads_as_itself() {
         same("responses", &named(&[event("a", "I"), event("b", "I ca"), event("c", "I cannot")]));
     }
 }
+
+/// Members that some wire knows, and one that none does.
+const NAMES: &str = "type index delta text thinking partial_json signature content_block message \
+    usage error output_index item_id content_index summary_index refusal arguments item response \
+    object id model choices content reasoning_content reasoning reasoning_text reasoning_details \
+    tool_calls function_call role finish_reason detail x_groq created provider citation stop_reason x";
+
+/// Values of each kind.
+const VALUES: &[&[&str]] = &[
+    &[
+        "\"\"",
+        "\"a\"",
+        "\"ab\"",
+        "\"length\"",
+        "\"error\"",
+        "\"\\n\"",
+        "\"0\"",
+        "\"\\ud800\"",
+        "\"\t\"",
+    ],
+    &["0", "1", "17", "3", "2", "18446744073709551616", "01", "1.5", "-0", "1e3"],
+    &["null", "true", "[]", "{}", "[1]", "{\"text\":\"b\"}", "[{\"text\":\"b\"}]"],
+];
+
+/// An object, with the values that differ from event to event.
+type Members = Vec<(&'static str, String)>;
+
+fn write(members: &Members, nested: &str) -> String {
+    let value = |value: &str| if value.is_empty() { nested.to_owned() } else { value.to_owned() };
+    let all = members.iter().map(|(name, of)| format!("\"{name}\":{}", value(of)));
+    format!("{{{}}}", all.collect::<Vec<_>>().join(","))
+}
+
+/// What begins an answer of this wire, and the levels of a delta. An empty value is the next level.
+fn levels(wire: &str, below: &mut impl FnMut(usize) -> usize) -> (String, Vec<Members>) {
+    let text = || "\"la\"".to_owned();
+    match wire {
+        "anthropic" => {
+            let mut kinds = ["text", "thinking", "tool_use", "server"].into_iter().zip(0..);
+            let start = |(kind, at)| {
+                json!({"type": "content_block_start", "index": at,
+                "content_block": {"type": kind, "id": "a", "name": "b"}})
+            };
+            let kinds: Vec<_> = kinds.by_ref().map(start).collect();
+            let at = below(3);
+            let (kind, field) = [
+                ("text_delta", "text"),
+                ("thinking_delta", "thinking"),
+                ("input_json_delta", "partial_json"),
+            ][at];
+            let index = [at, at, below(4)][below(3)].to_string();
+            let kind = format!("\"{kind}\"");
+            let outer = vec![
+                ("type", "\"content_block_delta\"".to_owned()),
+                ("index", index),
+                ("delta", String::new()),
+            ];
+            (named(&kinds), vec![outer, vec![("type", kind), (field, text())]])
+        }
+        "responses" => {
+            let kinds = ["message", "reasoning", "function_call", "custom_tool_call"];
+            let start = |(at, kind)| {
+                json!({"type": "response.output_item.added",
+                "output_index": at, "item": {"id": at, "type": kind, "name": "n"}})
+            };
+            let kinds: Vec<_> = (0..).zip(kinds).map(start).collect();
+            let (kind, at) = [
+                ("output_text", 0),
+                ("refusal", 0),
+                ("reasoning_summary_text", 1),
+                ("reasoning_text", 1),
+                ("function_call_arguments", 2),
+            ][below(5)];
+            let outer = vec![
+                ("type", format!("\"response.{kind}.delta\"")),
+                ("output_index", [at, at, below(4)][below(3)].to_string()),
+                ("delta", text()),
+            ];
+            (named(&kinds), vec![outer])
+        }
+        _ => {
+            let field = ["content", "reasoning_content", "reasoning", "thinking"][below(4)];
+            let outer = vec![("id", text()), ("choices", String::new())];
+            let choice = vec![("index", "0".to_owned()), ("delta", String::new())];
+            (String::new(), vec![outer, choice, vec![(field, text())]])
+        }
+    }
+}
+
+#[test]
+fn members_of_any_kind_and_place_make_no_difference() {
+    let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[5; 32]);
+    let mut below = |limit: usize| random.next_u32() as usize % limit;
+    let names: Vec<&str> = NAMES.split_whitespace().collect();
+    let rounds = std::env::var("HARNESS_ALIKE").map_or(6_000, |n| n.parse().unwrap());
+    for round in 0..rounds {
+        let wire = ["anthropic", "responses", "chat"][round % 3];
+        let (mut body, mut levels) = levels(wire, &mut below);
+        for _ in 0..below(4) {
+            let kind = VALUES[below(VALUES.len())];
+            let level = below(levels.len());
+            let at = below(levels[level].len() + 1);
+            levels[level].insert(at, (names[below(names.len())], kind[below(5)].to_owned()));
+        }
+        for _ in 0..6 {
+            let mut event = String::new();
+            for (depth, level) in levels.iter().enumerate().rev() {
+                event = write(level, &event);
+                if wire == "chat" && depth == 1 {
+                    event = format!("[{event}]");
+                }
+            }
+            let line = ["event: error\n", "event: x\n", "id: 7\n"].get(below(24)).unwrap_or(&"");
+            body.push_str(&format!("{line}data: {event}\n\n"));
+            // The next event has other values, nearly always of the same kind.
+            for (_, value) in levels.iter_mut().flatten() {
+                let kind =
+                    match (below(40), VALUES.iter().find(|kind| kind.contains(&value.as_str()))) {
+                        (0, _) if !value.is_empty() => VALUES[below(VALUES.len())],
+                        (1..=20, Some(kind)) => kind,
+                        _ if value == "\"la\"" => VALUES[0],
+                        _ => continue,
+                    };
+                let few = if below(6) == 0 { kind.len() } else { 5 };
+                *value = kind[below(few)].to_owned();
+            }
+        }
+        both_ways(wire, &body, Default::default());
+    }
+}

@@ -115,15 +115,10 @@ impl<D: Dialect> Answer<D> {
             return Poll::Ready(Ok(()));
         }
         self.body = None;
-        // What came is whole if it says so; only then a broken end does not matter.
-        let end = self.decoder.finish();
-        Poll::Ready(match came {
-            Some(Err(err)) if end.is_err() => Err(Error::new(
-                ErrorKind::Interrupted,
-                "the connection broke before the answer was complete",
-            )
-            .because(err.without_url())),
-            _ => end,
+        // What came is whole, or failed, if it says so; only then a broken end does not matter.
+        Poll::Ready(match (came, self.decoder.finish()) {
+            (Some(Err(err)), Err(end)) if end.kind() == ErrorKind::Interrupted => Err(broken(err)),
+            (_, end) => end,
         })
     }
 
@@ -221,6 +216,12 @@ impl<D: Dialect> Stream for Answer<D> {
             }
         }
     }
+}
+
+/// The error of a body that broke off.
+pub(super) fn broken(err: reqwest::Error) -> Error {
+    Error::new(ErrorKind::Interrupted, "the connection broke before the answer was complete")
+        .because(err.without_url())
 }
 
 #[cfg(test)]

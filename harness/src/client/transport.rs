@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     Clocks,
-    answer::{Answer, Body},
+    answer::{Answer, Body, broken},
     clocks::after,
     failure,
 };
@@ -106,7 +106,8 @@ impl Transport {
             return Ok(Answer::new(decoder, Some(body), &headers, self.clocks, until, whole));
         }
         let until = if status.is_success() { until } else { until.min(after(ERROR_TIME)) };
-        let body = whole_body(response, until).await?;
+        let body = self.whole_body(response, until, whole).await;
+        let body = body.map_err(|err| failure::with_headers(err, &headers))?;
         if status.is_success() {
             if let Some(err) = fault::in_success(&body) {
                 return Err(failure::with_headers(err, &headers));
@@ -122,6 +123,36 @@ impl Transport {
             err = err.because("the address redirects elsewhere, and a key is not carried there");
         }
         Err(err)
+    }
+
+    /// The body of an answer that is no stream. Of an error, what does not come any more is left
+    /// out: the status says what matters.
+    async fn whole_body(
+        &self,
+        mut response: Response,
+        until: Instant,
+        whole: Instant,
+    ) -> Result<Vec<u8>, Error> {
+        let is_answer = response.status().is_success();
+        let mut body = Vec::new();
+        loop {
+            match timeout_at(until, response.chunk()).await {
+                Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
+                Ok(Ok(None)) => return Ok(body),
+                Ok(Err(_)) | Err(_) if !is_answer => return Ok(body),
+                Ok(Err(err)) => return Err(broken(err)),
+                Err(_) => return Err(self.clocks.ran_out(whole, 0)),
+            }
+            if !is_answer && body.len() > ERROR_BODY {
+                return Ok(body);
+            }
+            if is_answer && body.len() > WHOLE_BODY {
+                return Err(Error::new(
+                    ErrorKind::TooLarge,
+                    "the answer in one piece is too large",
+                ));
+            }
+        }
     }
 
     fn not_sent(&self, err: reqwest::Error) -> Error {
@@ -143,23 +174,6 @@ impl Transport {
         Error::new(ErrorKind::Connect, "the server was not reached, or it closed the connection")
             .because(err)
     }
-}
-
-/// The body of an answer that is no stream. What does not come any more is left out: the status
-/// says what matters.
-async fn whole_body(mut response: Response, until: Instant) -> Result<Vec<u8>, Error> {
-    let limit = if response.status().is_success() { WHOLE_BODY } else { ERROR_BODY };
-    let mut body = Vec::new();
-    while let Ok(Ok(Some(bytes))) = timeout_at(until, response.chunk()).await {
-        body.extend_from_slice(&bytes);
-        if body.len() > limit && !response.status().is_success() {
-            break;
-        }
-        if body.len() > limit {
-            return Err(Error::new(ErrorKind::TooLarge, "the answer in one piece is too large"));
-        }
-    }
-    Ok(body)
 }
 
 /// A success that is neither a stream nor an answer in one piece.

@@ -16,7 +16,8 @@ pub struct Limits {
     pub event: usize,
     /// The arguments of one call. Default 4 MiB.
     pub arguments: usize,
-    /// All that is kept of one answer. Default 64 MiB.
+    /// All that is kept of one answer. Default 64 MiB. More than 4,096 parts (blocks, items, calls)
+    /// are never kept.
     pub response: usize,
 }
 

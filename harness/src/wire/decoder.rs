@@ -13,6 +13,10 @@ use crate::{
     provider::{Limits, StopReason, StreamEvent, Usage, VendorPart},
 };
 
+/// So many parts of one answer are kept, at most: blocks, items, calls. A model gives some dozens,
+/// and each is looked for among all.
+const PARTS: usize = 4096;
+
 /// What one wire makes of the records of an answer.
 pub(crate) trait Dialect: Unpin {
     /// What is the same in many deltas.
@@ -284,6 +288,7 @@ pub(crate) struct Outlet {
     events: VecDeque<StreamEvent>,
     limits: Limits,
     size: usize,
+    parts: usize,
     /// Bytes of arguments so far, by block.
     calls: Vec<(u32, usize)>,
     done: bool,
@@ -291,7 +296,8 @@ pub(crate) struct Outlet {
 
 impl Outlet {
     fn new(limits: Limits) -> Self {
-        Self { events: VecDeque::new(), limits, size: 0, calls: Vec::new(), done: false }
+        let events = VecDeque::new();
+        Self { events, limits, size: 0, parts: 0, calls: Vec::new(), done: false }
     }
 
     pub(super) fn started(&mut self, id: Option<String>, model: Option<String>) {
@@ -385,6 +391,23 @@ impl Outlet {
     pub(super) fn completed(&mut self, stop: StopReason, usage: Usage) {
         self.done = true;
         self.events.push_back(StreamEvent::Completed { stop, usage });
+    }
+
+    /// Counts a part of the answer that begins.
+    pub(super) fn part(&mut self) -> Result<(), Error> {
+        self.parts = self.parts.saturating_add(1);
+        match self.parts <= PARTS {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("the answer has more than {PARTS} parts, as no model gives"),
+            )),
+        }
+    }
+
+    /// Counts what a dialect keeps for later. It is counted again when it is handed on.
+    pub(super) fn kept(&mut self, text: &str) -> Result<(), Error> {
+        self.grow(text.len())
     }
 
     fn grow(&mut self, by: usize) -> Result<(), Error> {

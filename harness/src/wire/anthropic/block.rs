@@ -94,6 +94,7 @@ impl OpenBlock {
                     "redacted_thinking" => VendorPart::Reasoning,
                     _ => VendorPart::Opaque,
                 };
+                out.kept(json)?;
                 let json = json.trim().to_owned();
                 Kind::Opaque { json, input: String::new(), changed: Vec::new(), part }
             }
@@ -139,7 +140,10 @@ impl OpenBlock {
         match (&mut self.kind, &*delta.kind) {
             (Kind::Text { .. }, "text_delta") => out.text(self.number, &*delta.text)?,
             (Kind::Text { citations }, "citations_delta") => {
-                citations.extend(delta.citation.map(|citation| citation.get().to_owned()));
+                if let Some(citation) = delta.citation {
+                    out.kept(citation.get())?;
+                    citations.push(citation.get().to_owned());
+                }
             }
             (Kind::Thinking { .. }, "thinking_delta") => {
                 out.reasoning(self.number, &*delta.thinking)?;
@@ -153,6 +157,7 @@ impl OpenBlock {
                 out.call_delta(self.number, &*delta.partial_json)?;
             }
             (Kind::Opaque { input, .. }, "input_json_delta") => {
+                out.kept(&delta.partial_json)?;
                 input.push_str(&delta.partial_json);
             }
             (Kind::Opaque { changed, .. }, "compaction_delta") => {
@@ -160,6 +165,7 @@ impl OpenBlock {
                     [("content", delta.content), ("encrypted_content", delta.encrypted_content)]
                 {
                     if let Some(value) = value {
+                        out.kept(value.get())?;
                         changed.push((name, value.get().to_owned()));
                     }
                 }

@@ -315,6 +315,7 @@ impl Answer {
             Ok(number) if self.blocks.iter().all(|block| block.number != number) => number,
             _ => next,
         };
+        out.part()?;
         let block = OpenBlock::open(index, number, json, out)?;
         self.calls |= block.is_call();
         self.blocks.push(block);

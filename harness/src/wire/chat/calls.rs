@@ -56,6 +56,7 @@ impl Calls {
             Place::At(at) => at,
             Place::Nowhere => return Ok(()),
             Place::New => {
+                out.part()?;
                 self.calls.push(Call {
                     index: delta.index.0,
                     wire_id: String::new(),
@@ -77,7 +78,11 @@ impl Calls {
             }
             call.arguments.push_str(&arguments);
         }
-        self.hand_on(at, first, false, out)
+        self.hand_on(at, first, false, out)?;
+        match self.calls.get(at) {
+            Some(call) if call.sent < call.arguments.len() => out.kept(&arguments),
+            _ => Ok(()),
+        }
     }
 
     /// The answer is over. Of one that was cut off, only what is whole has an end.

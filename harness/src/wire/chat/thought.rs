@@ -51,6 +51,7 @@ impl Thought {
         }
         for json in &delta.reasoning_details.0 {
             let Ok(detail) = Map::deserialize(*json) else { continue };
+            out.kept(json.get())?;
             if found.is_none() {
                 let text = ["text", "summary"].iter().find_map(|name| detail.get(*name)?.as_str());
                 out.reasoning(BLOCK, text.unwrap_or_default())?;

@@ -178,7 +178,7 @@ impl Dialect for Answer {
             }
             _ => {
                 if let Some(what) = What::of(kind) {
-                    let item = self.find(parsed.output_index, &parsed.item_id, what);
+                    let item = self.find(parsed.output_index, &parsed.item_id, what, out)?;
                     item.told(what, parsed.told(), out)?;
                 }
             }
@@ -240,6 +240,7 @@ impl Answer {
         let members = Members::of(json);
         let id = text_of(members.get("id"));
         if self.position(index, &id).is_none() {
+            out.part()?;
             let item = self.push(index, &id, &text_of(members.get("type")));
             item.added(&members, out)?;
         }
@@ -266,7 +267,13 @@ impl Answer {
         }
     }
 
-    fn find(&mut self, index: Count, id: &str, what: What) -> &mut Item {
+    fn find(
+        &mut self,
+        index: Count,
+        id: &str,
+        what: What,
+        out: &mut Outlet,
+    ) -> Result<&mut Item, Error> {
         let at = self.position(index, id).or_else(|| {
             let open = |item: &Item| item.is_open() && item.takes(what);
             (index.0.is_none()).then(|| self.items.iter().rposition(open)).flatten()
@@ -275,12 +282,13 @@ impl Answer {
             Some(at) => at,
             None => {
                 // It began without a word.
+                out.part()?;
                 self.push(index, id, what.kind());
                 self.items.len().saturating_sub(1)
             }
         };
         #[expect(clippy::indexing_slicing, reason = "`at` was found or made on the lines above")]
-        &mut self.items[at]
+        Ok(&mut self.items[at])
     }
 
     fn push(&mut self, index: Count, id: &str, kind: &str) -> &mut Item {

@@ -160,6 +160,7 @@ impl Item {
                 let part = event.content_index;
                 let at = parts.iter().position(|(of, _)| *of == part).unwrap_or(parts.len());
                 if at == parts.len() {
+                    out.part()?;
                     parts.push((part, String::new()));
                 }
                 let Some((_, sent)) = parts.get_mut(at) else { return Ok(()) };
@@ -191,7 +192,7 @@ impl Item {
                     sent.push_str(event.delta);
                     match *started {
                         true => out.call_delta(number, event.delta),
-                        false => Ok(()),
+                        false => out.kept(event.delta),
                     }
                 }
                 What::ArgumentsDone if *started => {

@@ -1,0 +1,95 @@
+//! However a server goes on, what an answer makes us keep has an end.
+
+use harness::{
+    Error, ErrorKind,
+    provider::Limits,
+    wire::{anthropic, chat, responses},
+};
+use serde_json::{Value, json};
+
+use crate::decoded::named;
+
+/// Hears this for ever, until it is too much. Each event is told its number.
+fn fails(wire: &str, start: &[Value], event: impl Fn(usize) -> Value) -> Error {
+    let limits = Limits { response: 1 << 20, ..Limits::default() };
+    macro_rules! hear {
+        ($decoder:expr) => {{
+            let mut decoder = $decoder;
+            decoder.push(named(start).as_bytes()).unwrap();
+            (0..40_000).find_map(|number| {
+                let result = decoder.push(format!("data: {}\n\n", event(number)).as_bytes());
+                while decoder.next_event().is_some() {}
+                result.err()
+            })
+        }};
+    }
+    let failed = match wire {
+        "anthropic" => hear!(anthropic::decoder(limits)),
+        "responses" => hear!(responses::decoder(limits)),
+        _ => hear!(chat::decoder(limits, Default::default())),
+    };
+    let err = failed.unwrap_or_else(|| panic!("{wire} takes all of {}", event(7)));
+    assert_eq!(err.kind(), ErrorKind::TooLarge, "{wire}: {err}");
+    err
+}
+
+#[test]
+fn an_answer_has_so_many_parts_at_most() {
+    let parts = |wire, start: &[Value], event: fn(usize) -> Value| {
+        let err = fails(wire, start, event);
+        assert!(err.message().contains("4096 parts"), "{err}");
+    };
+    parts(
+        "anthropic",
+        &[],
+        |at| json!({"type": "content_block_start", "index": at, "content_block": {"type": "text"}}),
+    );
+    parts(
+        "anthropic",
+        &[],
+        |at| json!({"type": "content_block_delta", "index": at, "delta": {"type": "text_delta"}}),
+    );
+    parts("responses", &[], |at| {
+        json!({"type": "response.output_item.added", "output_index": at,
+            "item": {"type": "reasoning"}})
+    });
+    let delta = |at| json!({"type": "response.output_text.delta", "output_index": at, "delta": ""});
+    parts("responses", &[], delta);
+    parts(
+        "responses",
+        &[],
+        |at| json!({"type": "response.output_text.delta", "output_index": 0, "content_index": at}),
+    );
+    parts("chat", &[], |at| {
+        let calls = json!([{"index": at, "function": {"name": ""}}]);
+        json!({"choices": [{"delta": {"tool_calls": calls}}]})
+    });
+}
+
+#[test]
+fn what_is_kept_for_later_counts() {
+    let kept = |wire, start: &[Value], event: Value| {
+        let err = fails(wire, start, |_| event.clone());
+        assert!(err.message().contains("Limits::response"), "{err}");
+    };
+    let long = "x".repeat(100);
+    let block = |kind| {
+        [json!({"type": "content_block_start", "index": 0, "content_block": {"type": kind}})]
+    };
+    let delta = |delta| json!({"type": "content_block_delta", "index": 0, "delta": delta});
+    let cited = delta(json!({"type": "citations_delta", "citation": {"cited_text": long}}));
+    kept("anthropic", &block("text"), cited);
+    let input = delta(json!({"type": "input_json_delta", "partial_json": long}));
+    kept("anthropic", &block("server_tool_use"), input);
+    let summary = delta(json!({"type": "compaction_delta", "content": long}));
+    kept("anthropic", &block("compaction"), summary);
+    // Calls that are not announced yet: without a name, or what may be an object in a string.
+    let arguments = json!({"type": "response.function_call_arguments.delta", "output_index": 0,
+        "delta": long});
+    kept("responses", &[], arguments);
+    let chunk = |delta| json!({"choices": [{"delta": delta}]});
+    let call = json!([{"index": 0, "id": "a", "function": {"name": "b", "arguments": long}}]);
+    kept("chat", &[], chunk(json!({"tool_calls": call})));
+    let detail = json!([{"type": "reasoning.encrypted", "data": long}]);
+    kept("chat", &[], chunk(json!({"reasoning_details": detail})));
+}
