@@ -93,6 +93,10 @@ const HALF_TYPED_BODIES: [&str; 6] = [
     "Answer { value: expression.tri$0",
 ];
 
+/// Another parameter on its way, and its attribute.
+const HALF_TYPED_PARAMETERS: [&str; 5] =
+    [", oth", ", other:", ", other: Opt", ", #[par] other: u8", ", #[param(def)] other: u8"];
+
 /// Where the cursor is: what is typed there takes the place of what is right.
 #[derive(Clone, Copy, Debug)]
 enum At {
@@ -153,9 +157,7 @@ fn an_editor_goes_on() {
         let shown = session.signature(&program(attribute, At::Caller, "calculator.calculate($0);"));
         assert_eq!(shown, "fn calculate(&self, expression: Expression) -> Answer", "{attribute}");
     }
-    for added in
-        [", oth", ", other:", ", other: Opt", ", #[param(def)] other: u8", ", #[par] other: u8"]
-    {
+    for added in HALF_TYPED_PARAMETERS {
         for (at, text, name) in [
             (At::Body, "expression.$0", "trim"),
             (At::Method, "expression.$0", "trim"),
