@@ -179,7 +179,11 @@ fn reports(package: &Path, arguments: &[&str], floor: &str) -> BTreeMap<String, 
             text: message["rendered"].as_str().unwrap_or_default().to_owned(),
         };
         let at = primary["byte_start"].as_u64().unwrap_or_default();
-        found.entry(name).or_default().push((at, reported));
+        let of_this = found.entry(name).or_default();
+        // With incremental builds rustc repeats itself; cargo and editors show the same words once.
+        if !of_this.iter().any(|(place, other)| *place == at && other.text == reported.text) {
+            of_this.push((at, reported));
+        }
     }
     assert!(messages > 0, "cargo said: {}", String::from_utf8_lossy(&output.stderr));
     let in_order = |mut all: Vec<(u64, Reported)>| {

@@ -174,19 +174,29 @@ fn check_name(args: &ToolArgs, ident: &Ident, place: Place, errors: &mut Errors)
     Some(own)
 }
 
-/// What a type of this name would hide.
-fn what_it_hides(name: &str) -> Option<&'static str> {
+/// What a type of this name would hide in every package.
+fn what_it_always_hides(name: &str) -> Option<&'static str> {
     if PRIMITIVES.contains(&name) {
         Some("the primitive type")
     } else if ["Box", "Option", "Result", "String", "Vec"].contains(&name) {
         Some("the type of the standard library")
     } else if name == "tool" {
         Some("the module that `use harness::tool` brings along")
-    } else if is_crate(name) {
+    } else if ["std", "core", "alloc"].contains(&name) {
         Some("the crate")
     } else {
         None
     }
+}
+
+/// What a type of this name would hide.
+fn what_it_hides(name: &str) -> Option<&'static str> {
+    what_it_always_hides(name).or_else(|| is_crate(name).then_some("the crate"))
+}
+
+/// Whether no tool of any package can have this name.
+pub(crate) fn is_refused(ident: &Ident) -> bool {
+    what_it_always_hides(&ident.unraw().to_string()).is_some()
 }
 
 /// Whether a type of this name would hide something.
@@ -202,7 +212,7 @@ fn is_crate(name: &str) -> bool {
         // The package itself: a program is often named after its one tool.
         Ok(FoundCrate::Itself) | Err(_) => false,
     };
-    ["std", "core", "alloc"].contains(&name) || is(name) || is(&name.replace('_', "-"))
+    is(name) || is(&name.replace('_', "-"))
 }
 
 fn check_description(

@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 use syn::{Path, Visibility, ext::IdentExt as _};
 
 use crate::{
-    deprecated,
+    check, deprecated,
     docs::Text,
     model::{Condition, Default, Output, Param, Passed, Place, Rule, Tool},
     rewrite::{at, replace_self},
@@ -56,12 +56,21 @@ pub(crate) fn companion(
 /// The companion of a function with a mistake: it keeps lists and callers from failing as well.
 pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
+    // Beside a type of its name it would be another error: lists look for this one then.
+    let refused = check::hides(handle).then(|| refused(handle));
+    let handle = refused.as_ref().unwrap_or(handle);
     let name = handle.unraw().to_string();
     let definition = quote!(&#private::ToolDef::new(#name, "", #private::SideEffects::NONE, &[], || {
         static SCHEMA: #private::SchemaCell = #private::SchemaCell::new();
         &SCHEMA
     }, #private::Call::refusal));
     wrap(handle, visibility, &definition, krate)
+}
+
+/// The name of the companion of a function whose own name no tool can have. It is the message too:
+/// rustc says it if there is no such function.
+pub(crate) fn refused(handle: &Ident) -> Ident {
+    format_ident!("no_tool_can_be_called_{}", handle.unraw(), span = handle.span())
 }
 
 fn wrap(
@@ -217,12 +226,21 @@ fn parameter(
     let place = Place(place, place);
     let make = at(place, quote!(#private::param));
     let arguments = at(place, quote!((#name, #description)));
+    // The type is named once: what rustc says of it where it may be inferred are other words.
+    let same = inferred(Place::of(owned), krate);
     quote! {
         #function
         const #constant: #private::Param<#owned> =
-            #make::<#owned, _>#arguments #default #range;
+            #make::<#same, _>#arguments #default #range;
         #(#rules)*
     }
+}
+
+/// A type that is inferred, at the place of the one that is written.
+fn inferred(Place(first, last): Place, krate: &TokenStream) -> TokenStream {
+    let head = at(Place(first, first), quote!(#krate::__private::Same < _));
+    let tail = quote::quote_spanned!(last=> >);
+    quote!(#head #tail)
 }
 
 /// A rule, said at its place: the function that says it is `track_caller`, and so stands there too.
@@ -308,25 +326,21 @@ fn run(
     } else {
         invoked
     };
-    let self_replaced = |tokens: &TokenStream| match self_type {
-        Some(ty) => replace_self(tokens.clone(), ty),
-        None => tokens.clone(),
-    };
     let answer = match &tool.output {
-        Output::Plain(ty) => {
-            let ty = self_replaced(ty);
+        Output::Plain(place) => {
+            let ty = inferred(*place, krate);
             quote!(#private::Plain.answer::<#ty, _>(#invoked))
         }
         Output::Result(ok, err) => {
-            let (ok, err) = (self_replaced(ok), self_replaced(err));
+            let (ok, err) = (inferred(*ok, krate), inferred(*err, krate));
             quote! {
-                use #private::{WithCauses as _, WithOwnForm as _, WithWords as _};
+                use #private::{Otherwise as _, WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;
-                (&&&#private::Failing::<#err>::NEW).form().answer_result::<#ok, #err, _>(#out)
+                (&&&#private::Kind::of(&#out).failing()).form().answer_result::<#ok, #err, _>(#out)
             }
         }
-        Output::Asked(ty) => {
-            let ty = self_replaced(ty);
+        Output::Asked(place) => {
+            let ty = inferred(*place, krate);
             quote! {
                 use #private::{Otherwise as _, WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;

@@ -22,6 +22,7 @@ mod tool;
 mod tools;
 mod toolset;
 mod types;
+mod unread;
 mod values;
 
 use proc_macro::TokenStream;

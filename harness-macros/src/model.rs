@@ -90,12 +90,12 @@ pub(crate) enum Condition {
     Holds(TokenStream),
 }
 
-/// What the function returns.
+/// What the function returns, by the places of the types: the types themselves are inferred.
 pub(crate) enum Output {
     /// A type that is no `Result` by its name.
-    Plain(TokenStream),
+    Plain(Place),
     /// `Result<T, E>`, spelled out.
-    Result(TokenStream, TokenStream),
+    Result(Place, Place),
     /// A type that must be asked.
-    Asked(TokenStream),
+    Asked(Place),
 }

@@ -1,20 +1,18 @@
 //! What can be told of the return type from its spelling alone.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::{ToTokens as _, quote};
+use proc_macro2::TokenStream;
 use syn::{ReturnType, Type, TypePath};
 
 use crate::{
     diagnostics::Errors,
     keys::{all_keys, can_be_written_as_key},
-    model::Output,
-    rewrite::replace_lifetimes,
+    model::{Output, Place},
     types::{arguments, plain, show, ungroup},
 };
 
 /// What the return type says by its spelling.
 pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> Output {
-    let ReturnType::Type(_, ty) = ty else { return Output::Plain(quote!(())) };
+    let ReturnType::Type(_, ty) = ty else { return Output::Plain(Place::of(TokenStream::new())) };
     for key in all_keys(ty).into_iter().filter(|key| !can_be_written_as_key(key)) {
         let shown = show(key);
         errors.push(
@@ -52,17 +50,21 @@ pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> Output {
                          help: return the `Option` in the `Result`: `found.transpose()`",
                     );
                 }
-                (Some("Result"), [ok, err]) => return Output::Result(named(ok), named(err)),
-                (Some("String" | "bool" | "Vec" | "Value"), _) => return Output::Plain(named(ty)),
-                _ if plain(ty).is_some() => return Output::Plain(named(ty)),
+                (Some("Result"), [ok, err]) => {
+                    return Output::Result(Place::of(ok), Place::of(err));
+                }
+                (Some("String" | "bool" | "Vec" | "Value"), _) => {
+                    return Output::Plain(Place::of(ty));
+                }
+                _ if plain(ty).is_some() => return Output::Plain(Place::of(ty)),
                 _ => {}
             }
         }
-        Type::Tuple(tuple) if tuple.elems.is_empty() => return Output::Plain(named(ty)),
-        Type::Reference(_) => return Output::Plain(named(ty)),
+        Type::Tuple(tuple) if tuple.elems.is_empty() => return Output::Plain(Place::of(ty)),
+        Type::Reference(_) => return Output::Plain(Place::of(ty)),
         _ => {}
     }
-    Output::Asked(named(ty))
+    Output::Asked(Place::of(ty))
 }
 
 /// Whether it is a `Result` by its spelling.
@@ -73,23 +75,4 @@ fn is_result(ty: &Type) -> bool {
         }
         _ => false,
     }
-}
-
-/// The type as it can be named in a body, or `_` at the same place for one that has no name.
-fn named(ty: &Type) -> TokenStream {
-    let has_impl = |tokens: TokenStream| has_ident(tokens, "impl");
-    if has_impl(ty.to_token_stream()) {
-        let span =
-            ty.to_token_stream().into_iter().next().map_or_else(Span::call_site, |t| t.span());
-        return quote::quote_spanned!(span=> _);
-    }
-    replace_lifetimes(ty.to_token_stream(), "_")
-}
-
-fn has_ident(tokens: TokenStream, word: &str) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == word,
-        TokenTree::Group(group) => has_ident(group.stream(), word),
-        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
-    })
 }

@@ -21,11 +21,7 @@ pub(crate) fn at(Place(first, last): Place, tokens: TokenStream) -> TokenStream 
 
 /// The same type with `'static` for every lifetime: what is read owns its data.
 pub(crate) fn owned_lifetimes(ty: impl ToTokens) -> TokenStream {
-    replace_lifetimes(ty.to_token_stream(), "static")
-}
-
-/// The same tokens with one lifetime for all others but `'static`.
-pub(crate) fn replace_lifetimes(tokens: TokenStream, lifetime: &str) -> TokenStream {
+    let tokens = ty.to_token_stream();
     let mut out = TokenStream::new();
     let mut tokens = tokens.into_iter();
     while let Some(token) = tokens.next() {
@@ -33,12 +29,11 @@ pub(crate) fn replace_lifetimes(tokens: TokenStream, lifetime: &str) -> TokenStr
             TokenTree::Punct(punct) if punct.as_char() == '\'' => {
                 out.extend([TokenTree::Punct(punct)]);
                 if let Some(TokenTree::Ident(ident)) = tokens.next() {
-                    let word = if ident == "static" { "static" } else { lifetime };
-                    out.extend([TokenTree::Ident(Ident::new(word, ident.span()))]);
+                    out.extend([TokenTree::Ident(Ident::new("static", ident.span()))]);
                 }
             }
             TokenTree::Group(group) => {
-                let inside = replace_lifetimes(group.stream(), lifetime);
+                let inside = owned_lifetimes(group.stream());
                 let mut replaced = Group::new(group.delimiter(), inside);
                 replaced.set_span(group.span());
                 out.extend([TokenTree::Group(replaced)]);

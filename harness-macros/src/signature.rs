@@ -4,7 +4,7 @@
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, Generics, Signature, Token, Visibility,
+    Attribute, GenericParam, Generics, Signature, Token, Visibility,
     parse::{ParseStream, Parser as _},
 };
 
@@ -47,7 +47,9 @@ impl ToTokens for Function {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let Self { attributes, visibility, defaultness, signature, body } = self;
         let no_generics = no_generics(&signature.generics);
-        let mut signature: Vec<TokenTree> = signature.to_token_stream().into_iter().collect();
+        let mut signature = signature.clone();
+        take_place_from_last_lifetime(&mut signature.generics);
+        let mut signature: Vec<TokenTree> = signature.into_token_stream().into_iter().collect();
         let is_fn = |token: &TokenTree| matches!(token, TokenTree::Ident(ident) if ident == "fn");
         if let Some(function) = signature.iter().position(is_fn) {
             // Behind the name.
@@ -68,6 +70,14 @@ pub(crate) fn no_generics(generics: &Generics) -> TokenStream {
     } else {
         TokenStream::new()
     }
+}
+
+/// The same where lifetimes are written: the parameter would be added behind the last of them, but
+/// not if that comes from a macro.
+fn take_place_from_last_lifetime(generics: &mut Generics) {
+    let Some(GenericParam::Lifetime(last)) = generics.params.last_mut() else { return };
+    let lifetime = last.bounds.last_mut().unwrap_or(&mut last.lifetime);
+    lifetime.set_span(Span::call_site().located_at(lifetime.span()));
 }
 
 /// What is under the attribute.

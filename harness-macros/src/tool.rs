@@ -9,6 +9,7 @@ use crate::{
     diagnostics::Errors,
     expand,
     signature::{self, Function, Item},
+    unread,
 };
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
@@ -29,11 +30,30 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
             errors.push_at(span, format!("`#[tool]` goes on a function, not on {kind}{help}"));
             quote!(#item #errors)
         }
-        Item::Unread(err) => {
-            errors.handle::<()>(Err(err));
-            quote!(#item #errors)
-        }
+        Item::Unread(err) => expand_unread(attribute, &item, err, errors),
     }
+}
+
+/// A function that is not read: rustc has read it before and said why. What names it goes on.
+fn expand_unread(
+    attribute: TokenStream,
+    item: &TokenStream,
+    err: syn::Error,
+    mut errors: Errors,
+) -> TokenStream {
+    let written = args::tool_args(attribute, &mut errors);
+    if unread::comes_from_a_macro(item) {
+        errors.handle::<()>(Err(err));
+    }
+    let companion = match unread::name(item) {
+        Some((name, false)) => {
+            let krate = expand::crate_path(written.krate.as_ref(), "tool");
+            let handle = written.handle.unwrap_or(name);
+            krate.map(|krate| expand::stub(&handle, &unread::visibility(item), &krate)).ok()
+        }
+        Some((_, true)) | None => None,
+    };
+    quote!(#item #errors #companion)
 }
 
 fn expand_function(
@@ -66,11 +86,8 @@ fn expand_function(
         (Some(tool), Ok(krate)) => {
             expand::companion(&handle, &visibility, &tool, deprecated, &krate)
         }
-        // In an `impl` block or a trait, a type would be another error; and so it would be beside
-        // a type of its name.
-        (None, Ok(_)) if has_receiver || !function.has_body() || check::hides(&handle) => {
-            TokenStream::new()
-        }
+        // In an `impl` block or a trait, a type would be another error.
+        (None, Ok(_)) if has_receiver || !function.has_body() => TokenStream::new(),
         (None, Ok(krate)) => expand::stub(&handle, &visibility, &krate),
     };
     let function = function.to_token_stream();

@@ -7,11 +7,11 @@ use syn::{
     parse::{ParseStream, Parser as _},
 };
 
-use crate::{diagnostics::Errors, expand};
+use crate::{check, diagnostics::Errors, expand};
 
 pub(crate) fn expand(list: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let entries = entries(list, &mut errors);
+    let mut entries = entries(list, &mut errors);
     if entries.is_empty() {
         // Only here is the path needed: what is listed knows its types by itself.
         return match (errors.is_empty(), expand::crate_path(None, "tool")) {
@@ -22,6 +22,13 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
             }
             (false, Err(_)) => quote!({ #errors ::std::vec::Vec::new() }),
         };
+    }
+    for Entry { path, .. } in &mut entries {
+        if let Some(last) = path.segments.last_mut()
+            && check::is_refused(&last.ident)
+        {
+            last.ident = expand::refused(&last.ident);
+        }
     }
     let (attributes, paths): (Vec<_>, Vec<_>) =
         entries.iter().map(|Entry { attributes, path }| (quote!(#(#attributes)*), path)).unzip();

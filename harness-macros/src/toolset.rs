@@ -15,6 +15,7 @@ use crate::{
     diagnostics::Errors,
     expand, model,
     signature::{self, Function, Item},
+    unread,
 };
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
@@ -24,6 +25,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         Ok(block) => block,
         Err(err) => {
             not_a_block(&item, err, &mut errors);
+            let item = unread::without_tools(item);
             return quote!(#item #errors);
         }
     };
@@ -104,7 +106,10 @@ fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
              the function",
         ),
         Item::Other("an `impl` block", _) | Item::Unread(_) => {
-            errors.handle::<()>(Err(err));
+            // Of what cannot be read rustc has said why.
+            if unread::comes_from_a_macro(item) {
+                errors.handle::<()>(Err(err));
+            }
         }
         Item::Other(kind, span) => {
             errors.push_at(span, format!("`#[toolset]` goes on an `impl` block, not on {kind}"));
@@ -128,13 +133,15 @@ enum Member {
     Function(Box<Function>),
     /// A constant, a type or a macro call.
     Other(TokenStream),
+    /// A function that cannot be read, and whether it was to be a tool.
+    Unread(TokenStream, bool),
 }
 
 impl ToTokens for Member {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         match self {
             Self::Function(function) => function.to_tokens(tokens),
-            Self::Other(other) => other.to_tokens(tokens),
+            Self::Other(other) | Self::Unread(other, _) => other.to_tokens(tokens),
         }
     }
 }
@@ -215,6 +222,9 @@ impl Block {
     fn defines(&self, method: &Ident) -> bool {
         self.members.iter().any(|member| match member {
             Member::Function(function) => function.signature.ident == *method,
+            Member::Unread(tokens, _) => {
+                unread::name(tokens).is_some_and(|(name, _)| name == *method)
+            }
             Member::Other(_) => false,
         })
     }
@@ -230,7 +240,14 @@ impl Block {
         let mut names: Vec<(String, bool)> = Vec::new();
         let mut marked = false;
         for member in &mut self.members {
-            let Member::Function(function) = member else { continue };
+            let function = match member {
+                Member::Function(function) => function,
+                Member::Unread(_, is_tool) => {
+                    marked |= *is_tool;
+                    continue;
+                }
+                Member::Other(_) => continue,
+            };
             let index = function.attributes.iter().position(check::is_tool);
             let Some(index) = index else {
                 if function.signature.ident == *method {
@@ -297,7 +314,7 @@ impl Block {
         if !marked && self.trait_for.is_none() {
             let has_macro = self.members.iter().any(|member| match member {
                 Member::Other(tokens) => tokens.to_string().contains('!'),
-                Member::Function(_) => false,
+                Member::Function(_) | Member::Unread(..) => false,
             });
             let hidden = if has_macro { "; what a macro writes here cannot be seen" } else { "" };
             errors.push(
@@ -329,7 +346,15 @@ fn read_member(input: ParseStream<'_>) -> syn::Result<Member> {
         function.body = rest_of_member(input)?;
         return Ok(Member::Function(Box::new(function)));
     }
-    Ok(Member::Other(rest_of_member(input)?))
+    let tokens = rest_of_member(input)?;
+    match signature::read(&tokens) {
+        Item::Unread(_) if !unread::comes_from_a_macro(&tokens) => {
+            let is_tool = unread::has_tool(&tokens);
+            let rest = unread::without(tokens, "tool");
+            Ok(Member::Unread(rest, is_tool))
+        }
+        _ => Ok(Member::Other(tokens)),
+    }
 }
 
 /// All tokens up to a `;` or a block.

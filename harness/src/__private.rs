@@ -21,5 +21,7 @@ pub use crate::tool::{
     literal::{Bool, Char, Empty, Float, Integer, List, Mixed, Text},
     param::{Key, Lent, OtherKey, Owned, ToolParam},
     range::{Range, Ranged},
-    returned::{Failing, Kind, Otherwise, Plain, WithCauses, WithOwnForm, WithWords, is_send},
+    returned::{
+        Failing, Kind, Otherwise, Plain, Same, WithCauses, WithOwnForm, WithWords, is_send,
+    },
 };

@@ -1,6 +1,6 @@
 //! An opaque return type that is not serialisable.
 //!
-//! - at `impl`: cannot be returned from a tool
+//! - at `impl std::fmt::Display`: cannot be returned from a tool
 
 use harness::tool;
 

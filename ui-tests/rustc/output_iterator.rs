@@ -1,6 +1,6 @@
 //! An iterator as the output.
 //!
-//! - at `impl`: cannot be returned from a tool
+//! - at `impl Iterator<Item = i64>`: cannot be returned from a tool
 
 use harness::tool;
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::{
     SideEffects, Tool, ToolFuture, ToolSchema,
     call::{self, Call, Shared},
+    keys,
     literal::TakesLiteral,
     param::{Origin, ToolParam},
     range::Range,
@@ -138,8 +139,16 @@ impl ToolDef {
     }
 
     /// What is wrong with the declaration that only the types could say.
-    pub(super) fn problem(&self) -> Option<String> {
+    pub(super) fn problem(&'static self) -> Option<String> {
+        let schema = &self.schema().input_schema;
         self.params.iter().find_map(|param| {
+            if let Some(problem) = keys::problem(param, schema) {
+                return Some(format!(
+                    "the parameter `{}` of the tool `{}` {problem}; JSON object keys are strings: take a \
+                     list of entries, or a key with `#[serde(try_from = \"String\")]`",
+                    param.name, self.name
+                ));
+            }
             if let Some(range) = param.range.map(|range| range()).filter(Range::is_empty) {
                 return Some(format!(
                     "the range of the parameter `{}` of the tool `{}` is empty: {range:?}",

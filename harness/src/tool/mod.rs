@@ -11,6 +11,7 @@ mod dispatch;
 mod error;
 mod finite;
 pub(crate) mod json;
+mod keys;
 mod limits;
 pub(crate) mod literal;
 mod nearest;

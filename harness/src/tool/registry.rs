@@ -43,7 +43,7 @@ impl ToolRegistry {
     /// # Errors
     /// Fails, and changes nothing, if there is a tool of this name already, or if the tool itself
     /// is not right: a name that vendors do not take, a schema that is no object's, a default that
-    /// does not fit its parameter.
+    /// does not fit its parameter, a map in a parameter whose keys cannot be strings.
     pub fn add(&mut self, tool: Tool) -> Result<(), Error> {
         if let Some(other) = self.get(tool.name()) {
             return Err(Error::new(

@@ -189,6 +189,10 @@ where
     }
 }
 
+/// The type itself. `Same<_>` is a type that is inferred, written in several tokens, so that an
+/// error about it underlines all of the type that the user has written.
+pub type Same<T> = T;
+
 /// Says that the function cannot fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
@@ -279,11 +283,6 @@ impl Never {
 /// different number of references, and the one with the most is found first.
 #[derive(Debug)]
 pub struct Failing<E>(PhantomData<E>);
-
-impl<E> Failing<E> {
-    /// Asks this type.
-    pub const NEW: Self = Self(PhantomData);
-}
 
 /// What [`Failing`] says of the types that have a form of their own.
 pub trait WithOwnForm {

@@ -1,0 +1,101 @@
+//! An item that syn cannot read. The parser of rustc has read it before us and has said what is
+//! wrong; what is done here only keeps more from being said.
+
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use syn::{
+    Visibility,
+    parse::{ParseStream, Parser as _},
+};
+
+/// Whether `macro_rules!` has written a part of it. That rustc reads, and syn may not.
+pub(crate) fn comes_from_a_macro(item: &TokenStream) -> bool {
+    item.clone().into_iter().any(|token| match token {
+        TokenTree::Group(group) => {
+            group.delimiter() == Delimiter::None || comes_from_a_macro(&group.stream())
+        }
+        TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
+}
+
+/// The name of a function, and whether it takes `self`.
+pub(crate) fn name(item: &TokenStream) -> Option<(Ident, bool)> {
+    let mut tokens = item.clone().into_iter();
+    tokens.find(|token| is_word(token, "fn"))?;
+    let Some(TokenTree::Ident(name)) = tokens.next() else { return None };
+    let parameters = tokens.find_map(|token| match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => Some(group),
+        _ => None,
+    });
+    let mut parameters = parameters.into_iter().flat_map(|group| group.stream());
+    Some((name, parameters.any(|token| is_word(&token, "self"))))
+}
+
+/// The visibility that is written before it.
+pub(crate) fn visibility(item: &TokenStream) -> Visibility {
+    let read = |input: ParseStream<'_>| {
+        input.call(syn::Attribute::parse_outer)?;
+        let visibility = input.parse()?;
+        input.parse::<TokenStream>()?;
+        Ok(visibility)
+    };
+    read.parse2(item.clone()).unwrap_or(Visibility::Inherited)
+}
+
+/// Whether a method in a block has `#[tool]`.
+pub(crate) fn has_tool(item: &TokenStream) -> bool {
+    let mut tokens = item.clone().into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        if is_pound(&token) && tokens.peek().is_some_and(|next| is_attribute(next, "tool")) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Takes `#[tool]` off the methods of a block. All else stays as it is, to the last span: what rustc
+/// has said of it, it says once.
+pub(crate) fn without_tools(block: TokenStream) -> TokenStream {
+    let is_block = block.clone().into_iter().any(|token| is_word(&token, "impl"));
+    let take = |token| match token {
+        TokenTree::Group(group) if is_block && group.delimiter() == Delimiter::Brace => {
+            let mut members = Group::new(Delimiter::Brace, without(group.stream(), "tool"));
+            members.set_span(group.span());
+            TokenTree::Group(members)
+        }
+        token => token,
+    };
+    block.into_iter().map(take).collect()
+}
+
+/// The same tokens without the attributes of this name.
+pub(crate) fn without(tokens: TokenStream, name: &str) -> TokenStream {
+    let mut out = TokenStream::new();
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        if is_pound(&token) && tokens.next_if(|next| is_attribute(next, name)).is_some() {
+            continue;
+        }
+        out.extend([token]);
+    }
+    out
+}
+
+fn is_word(token: &TokenTree, word: &str) -> bool {
+    matches!(token, TokenTree::Ident(ident) if ident == word)
+}
+
+fn is_pound(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == '#')
+}
+
+/// Whether it is `[name ..]`, by whatever path.
+fn is_attribute(token: &TokenTree, name: &str) -> bool {
+    let TokenTree::Group(group) = token else { return false };
+    let path = group.stream().into_iter().take_while(|token| match token {
+        TokenTree::Ident(_) => true,
+        TokenTree::Punct(punct) => punct.as_char() == ':',
+        TokenTree::Group(_) | TokenTree::Literal(_) => false,
+    });
+    let last = path.last();
+    last.is_some_and(|last| is_word(&last, name))
+}

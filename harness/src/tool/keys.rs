@@ -1,0 +1,115 @@
+//! The keys of maps that a parameter takes. JSON writes them as strings, and a schema does not say
+//! whether the type reads one: so each object of the schema is tried with a key.
+
+use serde_json::{Map, Value, json};
+
+use super::def::ParamDef;
+
+/// Keys of which every type that is read from a string takes one, or says another thing about it
+/// than that it is a string.
+const KEYS: [&str; 2] = ["true", "1"];
+
+/// What is wrong with the keys of a map in this parameter, whose schema is a part of `root`.
+///
+/// An untagged enum does not tell what it makes of a key, and of a tuple only the first part is tried.
+pub(super) fn problem(param: &ParamDef, root: &Value) -> Option<String> {
+    let schema = root.get("properties")?.get(param.name)?;
+    Search { param, root, seen: Vec::new() }.schema(schema, "", &|value| value)
+}
+
+struct Search<'a> {
+    param: &'a ParamDef,
+    root: &'a Value,
+    /// The definitions that were tried: a type may contain itself.
+    seen: Vec<&'a str>,
+}
+
+impl<'a> Search<'a> {
+    /// Tries all objects of a schema; `whole` makes the argument of a value at this place.
+    fn schema(
+        &mut self,
+        schema: &'a Value,
+        place: &str,
+        whole: &dyn Fn(Value) -> Value,
+    ) -> Option<String> {
+        if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
+            let target = self.root.pointer(name.strip_prefix('#')?)?;
+            if self.seen.contains(&name) {
+                return None;
+            }
+            self.seen.push(name);
+            return self.schema(target, place, whole);
+        }
+        let choices = ["anyOf", "oneOf", "allOf"].into_iter();
+        for choice in choices.filter_map(|key| schema.get(key)?.as_array()).flatten() {
+            if let Some(found) = self.schema(choice, place, whole) {
+                return Some(found);
+            }
+        }
+        self.object(schema, place, whole).or_else(|| self.list(schema, place, whole))
+    }
+
+    fn object(
+        &mut self,
+        schema: &'a Value,
+        place: &str,
+        whole: &dyn Fn(Value) -> Value,
+    ) -> Option<String> {
+        let is_object = schema.get("type").is_some_and(|kind| {
+            kind == "object"
+                || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("object")))
+        });
+        if !is_object {
+            return None;
+        }
+        let properties =
+            || schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        // The tag of an enum comes before what it says something of.
+        let tags = properties().filter_map(|(name, schema)| Some((name, schema.get("const")?)));
+        let tags: Map<String, Value> =
+            tags.map(|(name, tag)| (name.clone(), tag.clone())).collect();
+        let with = |name: &str, value: Value| {
+            let mut object = tags.clone();
+            object.insert(name.to_owned(), value);
+            whole(Value::Object(object))
+        };
+        let faults = KEYS.map(|key| self.fault(key, with(key, Value::Null)));
+        if let [Some(expected), Some(_)] = faults {
+            let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
+            return Some(format!(
+                "takes a map{place} whose keys are not read from a string ({expected} is expected)"
+            ));
+        }
+        let values = schema.get("additionalProperties").into_iter();
+        let matching = schema.get("patternProperties").and_then(Value::as_object);
+        let values = values.chain(matching.into_iter().flat_map(Map::values));
+        // A number is a good key for most.
+        let values = values.map(|schema| ("1", schema));
+        for (name, schema) in properties().map(|(name, of)| (name.as_str(), of)).chain(values) {
+            let place = format!("{place}/{name}");
+            if let Some(found) = self.schema(schema, &place, &|value| with(name, value)) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// What is expected in place of this key, if it cannot be a string.
+    fn fault(&self, key: &str, argument: Value) -> Option<String> {
+        let fault = self.param.check(Some(argument)).err()?;
+        let (_, expected) =
+            fault.split_once(&format!("invalid type: string {key:?}, expected "))?;
+        Some(expected.to_owned())
+    }
+
+    fn list(
+        &mut self,
+        schema: &'a Value,
+        place: &str,
+        whole: &dyn Fn(Value) -> Value,
+    ) -> Option<String> {
+        let first = schema.get("prefixItems").and_then(Value::as_array).and_then(|all| all.first());
+        let item = first.or_else(|| schema.get("items"))?;
+        self.schema(item, &format!("{place}/0"), &|value| whole(json!([value])))
+    }
+}

@@ -1,0 +1,116 @@
+//! Maps inside of own types and behind aliases: keys that no string can be are refused when the
+//! registry is built, with the place; all other keys are good.
+
+use std::collections::{BTreeMap, HashMap};
+
+use harness::{ToolRegistry, tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+#[derive(Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
+struct Point {
+    x: i32,
+    y: i32,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Field {
+    name: String,
+    #[serde(default)]
+    rows: Vec<Row>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Row {
+    Full { cells: Option<BTreeMap<Point, serde_json::Value>> },
+    Empty,
+}
+
+/// Counts.
+#[tool(side_effects = "none")]
+fn count(/** field */ field: Field) -> usize {
+    let cells = |row: &Row| match row {
+        Row::Full { cells } => cells.iter().flatten().map(|(at, _)| at.x + at.y).count(),
+        Row::Empty => 0,
+    };
+    field.name.len() + field.rows.iter().map(cells).sum::<usize>()
+}
+
+type Cells = HashMap<(u8, u8), u8>;
+
+/// Counts.
+#[tool(side_effects = "none")]
+fn alias(/** cells */ cells: Option<Cells>) -> usize {
+    cells.map_or(0, |cells| cells.len())
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Tree {
+    name: String,
+    children: Vec<Tree>,
+    by_point: BTreeMap<Point, u8>,
+}
+
+/// Counts.
+#[tool(side_effects = "none")]
+fn tree(/** tree */ tree: Tree) -> usize {
+    tree.name.len() + tree.children.len() + tree.by_point.len()
+}
+
+#[derive(Deserialize, JsonSchema, PartialEq, Eq, Hash)]
+#[serde(rename_all = "lowercase")]
+enum Side {
+    Left,
+    Right,
+}
+
+#[derive(Deserialize, JsonSchema, PartialEq, Eq, Hash)]
+#[serde(try_from = "String")]
+struct Code(u32);
+
+impl TryFrom<String> for Code {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse().map(Self)
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Good {
+    text: HashMap<String, u8>,
+    integer: HashMap<i64, Vec<BTreeMap<u8, ()>>>,
+    bool: HashMap<bool, u8>,
+    char: HashMap<char, u8>,
+    side: HashMap<Side, u8>,
+    code: HashMap<Code, Option<HashMap<uuid::Uuid, u8>>>,
+    path: BTreeMap<std::path::PathBuf, serde_json::Value>,
+    children: Vec<Good>,
+    #[serde(flatten)]
+    rest: HashMap<String, serde_json::Value>,
+}
+
+/// Counts.
+#[tool(side_effects = "none")]
+fn good(/** all */ good: Good) -> usize {
+    let Good { text, integer, bool, char, side, code, path, children, rest } = good;
+    let codes = code.keys().filter(|code| code.0 > 0).count();
+    let maps = text.len() + integer.len() + bool.len() + char.len() + side.len() + path.len();
+    maps + codes + children.len() + rest.len()
+}
+
+fn refused(tool: harness::Tool, place: &str, expected: &str) {
+    let name = tool.name().to_owned();
+    let said = ToolRegistry::new([tool]).unwrap_err().to_string();
+    assert!(said.contains(&format!("of the tool `{name}` takes a map{place} whose")), "{said}");
+    assert!(said.contains(&format!("({expected} is expected)")), "{said}");
+}
+
+#[tokio::main]
+async fn main() {
+    refused(count::tool(), " at `/rows/0/cells`", "struct Point");
+    refused(alias::tool(), "", "a tuple of size 2");
+    refused(tree::tool(), " at `/children/0/by_point`", "struct Point");
+    ToolRegistry::new([good::tool()]).unwrap();
+}
