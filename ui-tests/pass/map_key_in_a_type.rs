@@ -61,6 +61,23 @@ fn tree(/** tree */ tree: Tree) -> usize {
     tree.name.len() + tree.children.len() + tree.by_point.len()
 }
 
+/// Behind the tag of an enum serde reads a number in a string as a string.
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "kind")]
+enum Tagged {
+    Numbers { by_number: BTreeMap<u8, u8> },
+    Texts { by_text: BTreeMap<String, u8> },
+}
+
+/// Counts.
+#[tool(side_effects = "none")]
+fn tagged(/** tagged */ tagged: Tagged) -> usize {
+    match tagged {
+        Tagged::Numbers { by_number } => by_number.len(),
+        Tagged::Texts { by_text } => by_text.len(),
+    }
+}
+
 #[derive(Deserialize, JsonSchema, PartialEq, Eq, Hash)]
 #[serde(rename_all = "lowercase")]
 enum Side {
@@ -126,6 +143,7 @@ async fn main() {
     refused(count::tool(), " at `/rows/0/cells`", "struct Point");
     refused(alias::tool(), "", "a tuple of size 2");
     refused(tree::tool(), " at `/children/0/by_point`", "struct Point");
+    refused(tagged::tool(), " at `/by_number`", "u8");
     ToolRegistry::new([good::tool()]).unwrap();
     // What is returned is known only when it is.
     let words = "failed the tool ran to its end, but what it returned cannot be put as JSON: at \
