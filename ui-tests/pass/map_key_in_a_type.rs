@@ -1,13 +1,16 @@
 //! Maps inside of own types and behind aliases: keys that no string can be are refused when the
-//! registry is built, with the place; all other keys are good.
+//! registry is built, with the place; all other keys are good. Where one is returned, the error of the
+//! call names the place.
 
 use std::collections::{BTreeMap, HashMap};
 
-use harness::{ToolRegistry, tool};
+use harness::{ToolContext, ToolRegistry, tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-#[derive(Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
+include!("../support.rs");
+
+#[derive(Deserialize, serde::Serialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 struct Point {
     x: i32,
     y: i32,
@@ -58,6 +61,23 @@ fn tree(/** tree */ tree: Tree) -> usize {
     tree.name.len() + tree.children.len() + tree.by_point.len()
 }
 
+/// Behind the tag of an enum serde reads a number in a string as a string.
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "kind")]
+enum Tagged {
+    Numbers { by_number: BTreeMap<u8, u8> },
+    Texts { by_text: BTreeMap<String, u8> },
+}
+
+/// Counts.
+#[tool(side_effects = "none")]
+fn tagged(/** tagged */ tagged: Tagged) -> usize {
+    match tagged {
+        Tagged::Numbers { by_number } => by_number.len(),
+        Tagged::Texts { by_text } => by_text.len(),
+    }
+}
+
 #[derive(Deserialize, JsonSchema, PartialEq, Eq, Hash)]
 #[serde(rename_all = "lowercase")]
 enum Side {
@@ -100,6 +120,17 @@ fn good(/** all */ good: Good) -> usize {
     maps + codes + children.len() + rest.len()
 }
 
+#[derive(serde::Serialize)]
+struct Board {
+    rows: Vec<BTreeMap<Point, u8>>,
+}
+
+/// Returns one.
+#[tool(side_effects = "none")]
+fn board() -> Board {
+    Board { rows: vec![BTreeMap::new(), BTreeMap::from([(Point { x: 1, y: 2 }, 3)])] }
+}
+
 fn refused(tool: harness::Tool, place: &str, expected: &str) {
     let name = tool.name().to_owned();
     let said = ToolRegistry::new([tool]).unwrap_err().to_string();
@@ -112,5 +143,11 @@ async fn main() {
     refused(count::tool(), " at `/rows/0/cells`", "struct Point");
     refused(alias::tool(), "", "a tuple of size 2");
     refused(tree::tool(), " at `/children/0/by_point`", "struct Point");
+    refused(tagged::tool(), " at `/by_number`", "u8");
     ToolRegistry::new([good::tool()]).unwrap();
+    // What is returned is known only when it is.
+    let words = "failed the tool ran to its end, but what it returned cannot be put as JSON: at \
+                 `/rows/1`: the keys of a JSON object are strings, and this map has others (key must \
+                 be a string); return a list of entries";
+    said(&board::tool(), &ToolContext::new("call_1"), "{}", words).await;
 }

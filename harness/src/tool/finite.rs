@@ -1,7 +1,11 @@
-//! Finds the number in a value that JSON cannot write: `serde_json` puts `null` for it, and the
-//! model would read that there is nothing.
+//! Finds what JSON cannot write in a value: a number, for which `serde_json` puts `null`, so that the
+//! model would read that there is nothing; and a map whose keys are no strings, of which it does not
+//! say where it is.
 
-use serde::{Serialize, Serializer, ser};
+use serde::{
+    Serialize, Serializer,
+    ser::{self, SerializeMap as _},
+};
 use serde_json::Value;
 
 /// The JSON of a value, or why it has none.
@@ -9,7 +13,13 @@ use serde_json::Value;
 /// # Errors
 /// Fails if the value refuses to be written, and if a number in it is infinite or none at all.
 pub(super) fn to_json<T: Serialize>(value: &T) -> Result<Value, String> {
-    let json = serde_json::to_value(value).map_err(|err| err.to_string())?;
+    let json = match serde_json::to_value(value) {
+        Ok(json) => json,
+        Err(err) => {
+            let found = value.serialize(Search).err();
+            return Err(found.map_or_else(|| err.to_string(), |Found(fault)| fault));
+        }
+    };
     // Only where there is a `null` can there be such a number.
     if has_null(&json)
         && let Err(Found(fault)) = value.serialize(Search)
@@ -206,6 +216,17 @@ impl Serializer for Search {
     }
 }
 
+/// A map with nothing but this key.
+struct Entry<'a, K: ?Sized>(&'a K);
+
+impl<K: Serialize + ?Sized> Serialize for Entry<'_, K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry(self.0, &())?;
+        map.end()
+    }
+}
+
 /// The traits of what is inside: each item, and an end at which nothing is left to say.
 macro_rules! parts {
     ($($trait:ident::$method:ident),*) => {$(
@@ -247,8 +268,13 @@ impl ser::SerializeMap for Parts {
     type Error = Found;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Found> {
-        let key = serde_json::to_value(key).unwrap_or_default();
-        self.key = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
+        let entry = serde_json::to_value(Entry(key)).map_err(|err| {
+            Found(format!(
+                "the keys of a JSON object are strings, and this map has others ({err}); \
+                           return a list of entries"
+            ))
+        })?;
+        self.key = entry.as_object().and_then(|map| map.keys().next().cloned()).unwrap_or_default();
         Ok(())
     }
 
