@@ -89,7 +89,12 @@ impl<D: Dialect> Answer<D> {
         let mut bytes = &*self.bytes;
         let event = self.decoder.pull(&mut bytes);
         let left = bytes.len();
-        self.bytes.advance(self.bytes.len().saturating_sub(left));
+        if left == 0 {
+            // Who reads the socket reads into the same memory again, once nobody holds it.
+            self.bytes = Bytes::new();
+        } else {
+            self.bytes.advance(self.bytes.len().saturating_sub(left));
+        }
         event
     }
 
