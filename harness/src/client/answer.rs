@@ -2,7 +2,8 @@
 //! clocks.
 
 use std::{
-    pin::Pin,
+    mem,
+    pin::{Pin, pin},
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
@@ -10,9 +11,15 @@ use std::{
 use bytes::{Buf as _, Bytes};
 use futures_core::Stream;
 use reqwest::header::HeaderMap;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::{
+    task::coop::unconstrained,
+    time::{Instant, Sleep, sleep_until},
+};
 
-use super::{Clocks, clocks::after};
+use super::{
+    Clocks,
+    clocks::{after, from},
+};
 use crate::{
     error::{Error, ErrorKind},
     provider::StreamEvent,
@@ -45,8 +52,15 @@ pub(super) struct Answer<D: Dialect> {
     until: Instant,
     /// When all of it must be here.
     whole: Instant,
-    /// Ends no later than the clock that is the next to run out.
+    /// Whether the last read had to wait, so that the alarm is set.
+    waited: bool,
+    /// Ends at `rings`.
     alarm: Pin<Box<Sleep>>,
+    /// No later than the clock that is the next to run out.
+    rings: Instant,
+    /// Whom the alarm wakes. It is asked again only when it has rung or somebody else waits: to ask
+    /// it each time costs as much as half the reading.
+    wakes: Option<Waker>,
     failed: bool,
     /// Why it failed, until that is told.
     error: Option<Error>,
@@ -76,7 +90,10 @@ impl<D: Dialect> Answer<D> {
             heard: 0,
             until,
             whole,
+            waited: false,
             alarm: Box::pin(sleep_until(until)),
+            rings: until,
+            wakes: None,
             failed: false,
             error: None,
             rest: 0,
@@ -100,17 +117,15 @@ impl<D: Dialect> Answer<D> {
 
     /// Waits for more bytes.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if self.decoder.heard() > self.heard {
-            self.heard = self.decoder.heard();
-            self.wait_until(after(self.clocks.between_events).min(self.whole));
-        }
         let Some(body) = &mut self.body else { return Poll::Ready(self.decoder.finish()) };
-        if Instant::now() >= self.whole {
+        // No alarm is set for a server that never pauses.
+        if !mem::replace(&mut self.waited, false) && Instant::now() >= self.whole {
             return Poll::Ready(Err(self.ran_out()));
         }
         let came = match body.as_mut().poll_next(context) {
             Poll::Ready(came) => came,
             Poll::Pending => {
+                self.waited = true;
                 ready!(self.poll_alarm(context));
                 return Poll::Ready(Err(self.ran_out()));
             }
@@ -132,23 +147,36 @@ impl<D: Dialect> Answer<D> {
         self.clocks.ran_out(self.whole, self.decoder.heard())
     }
 
-    /// Sets the clock. To set the alarm anew with each event would cost more than to have it ring
-    /// too early now and then.
-    fn wait_until(&mut self, until: Instant) {
-        self.until = until;
-        if until < self.alarm.deadline() {
-            self.alarm.as_mut().reset(until);
+    /// Looks at the clock, and sets it anew if something was said. Says whether it has run out.
+    fn is_over(&mut self, now: Instant) -> bool {
+        if self.decoder.heard() > self.heard {
+            self.heard = self.decoder.heard();
+            self.until = from(now, self.clocks.between_events).min(self.whole);
         }
+        now >= self.until
     }
 
-    /// Waits until the clock has run out.
+    /// Waits until the clock has run out. To set the alarm anew with each event would cost more
+    /// than to have it ring too early now and then.
     fn poll_alarm(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            ready!(self.alarm.as_mut().poll(context));
-            if Instant::now() >= self.until {
+            let now = Instant::now();
+            if self.is_over(now) {
                 return Poll::Ready(());
             }
-            self.alarm.as_mut().reset(self.until);
+            let is_set = now < self.rings && self.rings <= self.until;
+            if is_set && self.wakes.as_ref().is_some_and(|who| who.will_wake(context.waker())) {
+                return Poll::Pending;
+            }
+            if !is_set {
+                self.rings = self.until;
+                self.alarm.as_mut().reset(self.rings);
+            }
+            // Without a share of the task's time: an alarm that was not asked wakes nobody.
+            if pin!(unconstrained(self.alarm.as_mut())).poll(context).is_pending() {
+                self.wakes = Some(context.waker().clone());
+                return Poll::Pending;
+            }
         }
     }
 
@@ -187,8 +215,8 @@ impl<D: Dialect> Stream for Answer<D> {
                 Ok(None) if this.failed => return Poll::Ready(this.error.take().map(Err)),
                 Ok(None) if this.decoder.is_complete() => {
                     if this.poll_rest(context).is_pending() {
-                        if !std::mem::replace(&mut this.waits_for_rest, true) {
-                            this.wait_until(after(REST.1));
+                        if !mem::replace(&mut this.waits_for_rest, true) {
+                            (this.heard, this.until) = (this.decoder.heard(), after(REST.1));
                         }
                         ready!(this.poll_alarm(context));
                         this.body = None;
@@ -197,8 +225,7 @@ impl<D: Dialect> Stream for Answer<D> {
                 }
                 // Who sends all the time and says nothing stops neither the clock nor the others.
                 Ok(None) if in_a_row == IN_A_ROW => {
-                    let silent = this.decoder.heard() == this.heard;
-                    if !silent || Instant::now() < this.until {
+                    if !this.is_over(Instant::now()) {
                         context.waker().wake_by_ref();
                         return Poll::Pending;
                     }

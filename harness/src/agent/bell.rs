@@ -1,0 +1,67 @@
+//! Tells whether anything has happened among several that are waited for, so that they are asked
+//! only then: to ask each of them for nothing costs more than to read an event.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Wake, Waker},
+};
+
+/// Whatever is polled with its [`waker`](Self::waker) rings it, and wakes the task.
+pub(super) struct Bell {
+    shared: Arc<Shared>,
+    waker: Waker,
+    /// The task that is woken, as `shared` has it.
+    task: Option<Waker>,
+}
+
+struct Shared {
+    has_rung: AtomicBool,
+    task: Mutex<Option<Waker>>,
+}
+
+impl Bell {
+    /// It has rung: nothing was asked yet.
+    pub(super) fn new() -> Self {
+        let shared =
+            Arc::new(Shared { has_rung: AtomicBool::new(true), task: Mutex::default() });
+        Self { waker: Waker::from(Arc::clone(&shared)), shared, task: None }
+    }
+
+    /// Whether it has rung since it was asked last. From now on it wakes this task.
+    pub(super) fn has_rung(&mut self, context: &Context<'_>) -> bool {
+        if self.task.as_ref().is_none_or(|task| !task.will_wake(context.waker())) {
+            self.task = Some(context.waker().clone());
+            *self.shared.task.lock().unwrap_or_else(PoisonError::into_inner) = self.task.clone();
+        }
+        // Mostly it has not, and to look is cheaper than to take.
+        self.shared.has_rung.load(Ordering::Acquire)
+            && self.shared.has_rung.swap(false, Ordering::AcqRel)
+    }
+
+    /// Rings it.
+    pub(super) fn ring(&self) {
+        self.shared.has_rung.store(true, Ordering::Release);
+    }
+
+    /// Rings it and wakes the task.
+    pub(super) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+}
+
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.has_rung.store(true, Ordering::Release);
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
