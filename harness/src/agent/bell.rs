@@ -25,8 +25,7 @@ struct Shared {
 impl Bell {
     /// It has rung: nothing was asked yet.
     pub(super) fn new() -> Self {
-        let shared =
-            Arc::new(Shared { has_rung: AtomicBool::new(true), task: Mutex::default() });
+        let shared = Arc::new(Shared { has_rung: AtomicBool::new(true), task: Mutex::default() });
         Self { waker: Waker::from(Arc::clone(&shared)), shared, task: None }
     }
 
@@ -63,5 +62,54 @@ impl Wake for Shared {
         if let Some(task) = task {
             task.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::{Context, Wake, Waker},
+    };
+
+    use super::Bell;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn it_rings_for_the_task_that_asked_last_and_once() {
+        let mut bell = Bell::new();
+        let tasks = [Arc::new(Woken::default()), Arc::new(Woken::default())];
+        let wakers = tasks.clone().map(Waker::from);
+        let woken = || [&tasks[0], &tasks[1]].map(|task| task.0.load(Ordering::SeqCst));
+
+        let first = Context::from_waker(&wakers[0]);
+        assert!(bell.has_rung(&first), "nothing was asked yet");
+        assert!(!bell.has_rung(&first));
+        bell.waker().wake_by_ref();
+        assert_eq!(woken(), [1, 0]);
+        assert!(bell.has_rung(&first));
+        assert!(!bell.has_rung(&first));
+
+        let second = Context::from_waker(&wakers[1]);
+        assert!(!bell.has_rung(&second));
+        bell.waker().clone().wake();
+        bell.waker().wake_by_ref();
+        assert_eq!(woken(), [1, 2]);
+        assert!(bell.has_rung(&second));
+
+        bell.ring();
+        assert_eq!(woken(), [1, 2], "who rings it himself is awake");
+        assert!(bell.has_rung(&second));
     }
 }

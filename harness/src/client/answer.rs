@@ -258,16 +258,31 @@ pub(super) fn broken(err: reqwest::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use futures_util::{FutureExt as _, StreamExt as _, stream};
+    use tokio::{
+        task::coop::{has_budget_remaining, poll_proceed},
+        time::{sleep, timeout},
+    };
 
     use super::*;
     use crate::{provider::Limits, wire::anthropic};
 
     const MINUTE: Duration = Duration::from_secs(60);
 
+    const WORDS: &str = "data: {\"type\":\"content_block_delta\",\"index\":0,\
+        \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
+
     /// An answer whose server sends this for ever, as fast as it is read.
     fn endless(piece: &'static str) -> Answer<anthropic::Answer> {
-        let body = stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes())));
+        of(stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes()))))
+    }
+
+    /// An answer whose server sends this.
+    fn of(
+        body: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
+    ) -> Answer<anthropic::Answer> {
         let clocks = Clocks { first_event: MINUTE, between_events: MINUTE, ..Clocks::default() };
         let (until, whole) = (after(clocks.first_event), after(clocks.whole_call));
         let decoder = anthropic::decoder(Limits::default());
@@ -288,10 +303,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_never_comes_to_an_end_runs_out_of_time() {
-        let words = "data: {\"type\":\"content_block_delta\",\"index\":0,\
-            \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
         let unknown = "data: {\"type\":\"something\"}\n\n";
-        for piece in [words, unknown] {
+        for piece in [WORDS, unknown] {
             let mut answer = endless(piece);
             let mut steps = 0;
             let err = loop {
@@ -308,5 +321,52 @@ mod tests {
             };
             assert_eq!(err.message(), "the answer was not complete after 3600s");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_runs_from_the_last_event_for_whoever_waits() {
+        let mut answer = of(stream::iter(0..4).then(async |at| {
+            let wait = if at < 3 { MINUTE / 3 * 2 } else { MINUTE * 60 };
+            sleep(wait).await;
+            Ok(Bytes::from_static(WORDS.as_bytes()))
+        }));
+        let begun = Instant::now();
+        for _ in 0..3 {
+            // Somebody else waited first, and is gone.
+            assert!(answer.next().now_or_never().is_none());
+            assert!(matches!(answer.next().await, Some(Ok(StreamEvent::TextDelta { .. }))));
+        }
+        assert!(answer.next().now_or_never().is_none());
+        let err = answer.next().await.unwrap().unwrap_err();
+        assert_eq!(err.message(), "the answer stopped coming: no event for 60s");
+        assert_eq!(begun.elapsed().as_secs(), 180);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_is_set_by_a_task_that_has_used_up_its_share() {
+        let mut answer = of(stream::pending());
+        poll_fn(|context| {
+            while has_budget_remaining() {
+                if let Poll::Ready(share) = poll_proceed(context) {
+                    share.made_progress();
+                }
+            }
+            assert!(answer.poll_next_unpin(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let rang = timeout(MINUTE * 2, answer.next()).await.expect("nobody wakes the task");
+        assert_eq!(rang.unwrap().unwrap_err().message(), "the server said nothing for 60s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_read_is_given_back_before_it_waits() {
+        let piece = Bytes::from(WORDS.as_bytes().to_vec());
+        let mut held = piece.clone();
+        let mut answer = of(stream::iter([Ok(piece)]).chain(stream::pending()));
+        assert!(matches!(answer.next().await, Some(Ok(StreamEvent::TextDelta { .. }))));
+        assert!(answer.next().now_or_never().is_none());
+        held = held.try_into_mut().map(Bytes::from).expect("the answer still holds it");
+        assert_eq!(held, WORDS.as_bytes());
     }
 }
