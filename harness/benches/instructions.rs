@@ -49,6 +49,9 @@ const CASES: &[&str] = &[
     "turn/anthropic",
     "turn/responses",
     "turn/chat",
+    "alone/anthropic",
+    "alone/responses",
+    "alone/chat",
     "encode/anthropic/1000",
     "encode/responses/1000",
     "encode/chat/1000",
@@ -234,16 +237,14 @@ fn run_case(case: &str) {
         ["turn", wire] => {
             let agent = Agent::builder(Rendered::new(wire)).build().expect("an agent");
             let runtime = runtime();
-            twice(|| {
-                let mut bytes = 0;
-                let run = agent.run("Speak.").on_event(|event| {
-                    if let Event::Text(text) = event {
-                        bytes += text.len();
-                    }
-                });
-                let reply = runtime.block_on(run.into_future()).expect("an answer");
-                assert_eq!(reply.text().len(), bytes);
-            });
+            twice(|| turn(&agent, &runtime));
+        }
+        // Each event comes alone, as from a model that takes its time: the task waits after it.
+        ["alone", wire] => {
+            let provider = Rendered { alone: true, ..Rendered::new(wire) };
+            let agent = Agent::builder(provider).build().expect("an agent");
+            let runtime = runtime();
+            twice(|| turn(&agent, &runtime));
         }
         ["encode", wire, messages] => {
             let transcript = transcript(messages.parse().expect("a number"));
@@ -266,6 +267,18 @@ fn run_case(case: &str) {
         ["schema"] => twice(|| drop(black_box(tool()))),
         _ => panic!("no case is called `{case}`"),
     }
+}
+
+/// One question and its answer, each word of it seen.
+fn turn(agent: &Agent, runtime: &tokio::runtime::Runtime) {
+    let mut bytes = 0;
+    let run = agent.run("Speak.").on_event(|event| {
+        if let Event::Text(text) = event {
+            bytes += text.len();
+        }
+    });
+    let reply = runtime.block_on(run.into_future()).expect("an answer");
+    assert_eq!(reply.text().len(), bytes);
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -341,11 +354,12 @@ fn tool() -> Tool {
 struct Rendered {
     wire: String,
     body: String,
+    alone: bool,
 }
 
 impl Rendered {
     fn new(wire: &str) -> Self {
-        Self { wire: wire.to_owned(), body: rendered::stream(wire, DELTAS) }
+        Self { wire: wire.to_owned(), body: rendered::stream(wire, DELTAS), alone: false }
     }
 }
 
@@ -362,6 +376,14 @@ impl Provider for Rendered {
         black_box(encode(&self.wire, &request));
         let mut events = Vec::new();
         decode(&self.wire, self.body.as_bytes(), |event| events.push(Ok(event)));
-        stream::iter(events).boxed()
+        match self.alone {
+            false => stream::iter(events).boxed(),
+            true => stream::iter(events)
+                .then(async |event| {
+                    tokio::task::yield_now().await;
+                    event
+                })
+                .boxed(),
+        }
     }
 }

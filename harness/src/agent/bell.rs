@@ -36,8 +36,12 @@ impl Bell {
             *self.shared.task.lock().unwrap_or_else(PoisonError::into_inner) = self.task.clone();
         }
         // Mostly it has not, and to look is cheaper than to take.
+        self.rings() && self.shared.has_rung.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether it rings: nobody has asked since.
+    pub(super) fn rings(&self) -> bool {
         self.shared.has_rung.load(Ordering::Acquire)
-            && self.shared.has_rung.swap(false, Ordering::AcqRel)
     }
 
     /// Rings it.

@@ -56,6 +56,11 @@ impl Halt {
         }
     }
 
+    /// By what the program stops the run.
+    pub(super) fn program(&self) -> CancellationToken {
+        self.program.clone()
+    }
+
     /// Waits until the program wants the run to stop.
     pub(super) async fn cancelled(&self) {
         self.program.cancelled().await;

@@ -28,8 +28,8 @@ use crate::{
     trace::Tracer,
 };
 
-/// So many events are taken one after the other, when they are there, before other tasks are given
-/// way.
+/// So many events are taken one after the other, when they are there, before the program, the
+/// clock and the tools are heard again.
 const IN_A_ROW: u32 = 64;
 
 /// What happens next while an answer is heard.
@@ -81,6 +81,7 @@ impl Run<'_> {
         let mut began = false;
         let scope = chat.tracer.chat_scope();
         let listened = chat.tracer.wants_chunks();
+        let program = halt.program();
         // One wait for the whole answer: to begin it anew with each event costs more than all the
         // rest of the event.
         let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));
@@ -88,12 +89,20 @@ impl Run<'_> {
         let mut bell = Bell::new();
         let mut in_a_row = 0;
         loop {
+            let others_first = in_a_row == 0 || (bell.rings() && program.is_cancelled());
             let next = poll_fn(|context| {
-                // A stream that never pauses would leave nothing to other tasks.
-                if in_a_row == 0 {
+                // A stream that never pauses would leave nothing to other tasks, and a tool that
+                // never does would leave nothing of this task's share to those asked here.
+                if others_first {
                     ready!(poll_proceed(context)).made_progress();
+                // What is here already is taken without asking all the others each time: that
+                // costs more than the event itself.
+                } else if let Poll::Ready(said) =
+                    scope.within(|| answering.poll_next_unpin(context))
+                {
+                    return Poll::Ready(Next::Said(said));
                 }
-                // All others are asked only when one of them has something to say.
+                // And they are asked only when one of them has something to say.
                 if bell.has_rung(context) {
                     let others = &mut Context::from_waker(bell.waker());
                     let said = match halted.poll_next_unpin(others) {
@@ -111,7 +120,10 @@ impl Run<'_> {
                     }
                     early.poll(others);
                 }
-                scope.within(|| answering.poll_next_unpin(context)).map(Next::Said)
+                if others_first {
+                    return scope.within(|| answering.poll_next_unpin(context)).map(Next::Said);
+                }
+                Poll::Pending
             });
             let event = match next.await {
                 Next::Said(event) => event,
@@ -214,6 +226,7 @@ impl Run<'_> {
                 early.push(begin(&agent, &call, context, scope), call);
                 // It begins when it is polled, which is now.
                 bell.ring();
+                in_a_row = 0;
             }
         }
     }

@@ -345,6 +345,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_clock_is_set_by_a_task_that_has_used_up_its_share() {
         let mut answer = of(stream::pending());
+        let begun = Instant::now();
         poll_fn(|context| {
             while has_budget_remaining() {
                 if let Poll::Ready(share) = poll_proceed(context) {
@@ -355,8 +356,9 @@ mod tests {
             Poll::Ready(())
         })
         .await;
-        let rang = timeout(MINUTE * 2, answer.next()).await.expect("nobody wakes the task");
+        let rang = timeout(MINUTE * 2, answer.next()).await.expect("an answer");
         assert_eq!(rang.unwrap().unwrap_err().message(), "the server said nothing for 60s");
+        assert_eq!(begun.elapsed().as_secs(), 60, "nobody woke the task");
     }
 
     #[tokio::test(start_paused = true)]
