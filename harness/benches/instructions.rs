@@ -14,12 +14,15 @@ use std::{
     env, fs,
     hint::black_box,
     path::{Path, PathBuf},
+    pin::Pin,
     process::{Command, ExitCode},
+    task::{Context, Poll, Waker},
 };
 
 use futures_util::{StreamExt as _, stream};
 use harness::{
-    Agent, Message, Provider, SideEffect, SideEffects, StreamEvent, Tool, Transcript,
+    Agent, Message, Provider, Reply, SideEffect, SideEffects, Stopped, StreamEvent, Tool,
+    Transcript,
     agent::Event,
     message::{Block, ToolCall},
     provider::{Accumulator, EventStream, Limits, Request},
@@ -237,14 +240,25 @@ fn run_case(case: &str) {
         ["turn", wire] => {
             let agent = Agent::builder(Rendered::new(wire)).build().expect("an agent");
             let runtime = runtime();
-            twice(|| turn(&agent, &runtime));
+            twice(|| turn(&agent, |run| runtime.block_on(run)));
         }
         // Each event comes alone, as from a model that takes its time: the task waits after it.
+        // What the runtime does meanwhile is not counted.
         ["alone", wire] => {
             let provider = Rendered { alone: true, ..Rendered::new(wire) };
             let agent = Agent::builder(provider).build().expect("an agent");
             let runtime = runtime();
-            twice(|| turn(&agent, &runtime));
+            let _entered = runtime.enter();
+            twice(|| {
+                turn(&agent, |mut run| {
+                    let context = &mut Context::from_waker(Waker::noop());
+                    loop {
+                        if let Poll::Ready(ended) = run.as_mut().poll(context) {
+                            break ended;
+                        }
+                    }
+                })
+            });
         }
         ["encode", wire, messages] => {
             let transcript = transcript(messages.parse().expect("a number"));
@@ -269,15 +283,18 @@ fn run_case(case: &str) {
     }
 }
 
+/// A run that goes on.
+type Going<'a> = Pin<Box<dyn Future<Output = Result<Reply, Stopped>> + Send + 'a>>;
+
 /// One question and its answer, each word of it seen.
-fn turn(agent: &Agent, runtime: &tokio::runtime::Runtime) {
+fn turn(agent: &Agent, drive: impl FnOnce(Going<'_>) -> Result<Reply, Stopped>) {
     let mut bytes = 0;
     let run = agent.run("Speak.").on_event(|event| {
         if let Event::Text(text) = event {
             bytes += text.len();
         }
     });
-    let reply = runtime.block_on(run.into_future()).expect("an answer");
+    let reply = drive(run.into_future()).expect("an answer");
     assert_eq!(reply.text().len(), bytes);
 }
 
@@ -376,14 +393,14 @@ impl Provider for Rendered {
         black_box(encode(&self.wire, &request));
         let mut events = Vec::new();
         decode(&self.wire, self.body.as_bytes(), |event| events.push(Ok(event)));
-        match self.alone {
-            false => stream::iter(events).boxed(),
-            true => stream::iter(events)
-                .then(async |event| {
-                    tokio::task::yield_now().await;
-                    event
-                })
-                .boxed(),
+        if !self.alone {
+            return stream::iter(events).boxed();
         }
+        let (mut events, mut waits) = (events.into_iter(), false);
+        stream::poll_fn(move |_| {
+            waits = !waits;
+            if waits { Poll::Pending } else { Poll::Ready(events.next()) }
+        })
+        .boxed()
     }
 }
