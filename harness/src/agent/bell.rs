@@ -107,7 +107,7 @@ mod tests {
 
         let second = Context::from_waker(&wakers[1]);
         assert!(!bell.has_rung(&second));
-        bell.waker().clone().wake();
+        bell.waker().wake_by_ref();
         bell.waker().wake_by_ref();
         assert_eq!(woken(), [1, 2]);
         assert!(bell.has_rung(&second));
