@@ -358,6 +358,9 @@ impl Answer {
     /// there only with some vendors, so it is never what the answer is built of.
     fn catch_up(&mut self, output: &[&RawValue], out: &mut Outlet) -> Result<(), Error> {
         let silent = self.items.is_empty();
+        if !silent && !self.items.iter().any(Item::is_open) {
+            return Ok(());
+        }
         for json in output {
             let id = text_of(Members::of(json.get()).get("id"));
             let known = self.position(Count(None), &id);
