@@ -58,8 +58,8 @@ pub(super) struct Answer<D: Dialect> {
     alarm: Pin<Box<Sleep>>,
     /// No later than the clock that is the next to run out.
     rings: Instant,
-    /// Whom the alarm wakes. It is asked again only when it has rung or somebody else waits: to ask
-    /// it each time costs as much as half the reading.
+    /// Whom the alarm wakes. It is asked again only when it has rung or somebody else waits: the
+    /// time tells the rest.
     wakes: Option<Waker>,
     failed: bool,
     /// Why it failed, until that is told.
