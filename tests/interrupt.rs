@@ -6,17 +6,22 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
+    time::Duration,
 };
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Event, Message, Outcome, Provider, Role,
     StopReason, StreamEvent, Tool, ToolResult, Transcript, Usage,
-    policy::{Approval, ApprovalQuestion, FallbackProvider, RetryPolicy, RetryProvider},
+    journal::Limit,
+    policy::{
+        Approval, ApprovalQuestion, FallbackProvider, Guardrails, RetryPolicy, RetryProvider,
+    },
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
 };
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::{
     probe::{Log, MUTATE, READ, WRITE, Work, tool},
@@ -405,6 +410,49 @@ async fn cancelling_the_run_at_every_event_ends_it_as_interrupted() {
     assert!(points > 80, "only {points} points");
 }
 
+/// A model that says a word and then nothing.
+struct Silent;
+
+impl Provider for Silent {
+    fn name(&self) -> &str {
+        "silent"
+    }
+
+    fn model(&self) -> &str {
+        "silent"
+    }
+
+    fn stream<'a>(&'a self, _: Request<'a>) -> EventStream<'a> {
+        let word = StreamEvent::TextDelta { block: 0, text: "Well".into() };
+        Box::pin(stream::iter([Ok(word)]).chain(stream::pending()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_stops_a_run_is_heard_at_once_while_the_model_says_nothing() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    for by_the_clock in [false, true] {
+        let limit = if by_the_clock { MINUTE } else { MINUTE * 60 };
+        let agent = Agent::builder(Silent).guardrails(Guardrails::default().time(limit)).build();
+        let (mut chat, token) = (agent.expect("an agent").chat(), CancellationToken::new());
+        let mut run = chat.send("Go.").cancel_with(token.clone()).into_future();
+        // Somebody else waited first, and is gone.
+        assert!((&mut run).now_or_never().is_none());
+        let (begun, program) = (Instant::now(), token.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(MINUTE).await;
+            if !by_the_clock {
+                program.cancel();
+            }
+        });
+        let ended = tokio::time::timeout(MINUTE * 30, run).await.expect("it was not woken");
+        let stopped = ended.expect_err("nothing was said");
+        let outcome = if by_the_clock { Outcome::Limit(Limit::Time) } else { Outcome::Interrupted };
+        assert_eq!((stopped.outcome(), stopped.text()), (outcome, "Well\n\n[interrupted]"));
+        assert_eq!(begun.elapsed().as_secs(), 60);
+    }
+}
+
 /// A model that is never waited for: all of its answer is here at once.
 struct Hasty;
 
@@ -481,7 +529,7 @@ async fn a_tool_that_does_not_listen_is_waited_for_and_told_in_doubt() {
     let mut chat = Agent::builder(model).tools([deaf]).build().expect("an agent").chat();
     let token = CancellationToken::new();
     let run = chat.send("Go.").cancel_with(token.clone()).into_future();
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     let stop = async {
         gate.reached().await;
         token.cancel();

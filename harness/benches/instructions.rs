@@ -14,12 +14,15 @@ use std::{
     env, fs,
     hint::black_box,
     path::{Path, PathBuf},
+    pin::Pin,
     process::{Command, ExitCode},
+    task::{Context, Poll, Waker},
 };
 
 use futures_util::{StreamExt as _, stream};
 use harness::{
-    Agent, Message, Provider, SideEffect, SideEffects, StreamEvent, Tool, Transcript,
+    Agent, Message, Provider, Reply, SideEffect, SideEffects, Stopped, StreamEvent, Tool,
+    Transcript,
     agent::Event,
     message::{Block, ToolCall},
     provider::{Accumulator, EventStream, Limits, Request},
@@ -49,6 +52,9 @@ const CASES: &[&str] = &[
     "turn/anthropic",
     "turn/responses",
     "turn/chat",
+    "alone/anthropic",
+    "alone/responses",
+    "alone/chat",
     "encode/anthropic/1000",
     "encode/responses/1000",
     "encode/chat/1000",
@@ -234,15 +240,24 @@ fn run_case(case: &str) {
         ["turn", wire] => {
             let agent = Agent::builder(Rendered::new(wire)).build().expect("an agent");
             let runtime = runtime();
+            twice(|| turn(&agent, |run| runtime.block_on(run)));
+        }
+        // Each event comes alone, as from a model that takes its time: the task waits after it.
+        // What the runtime does meanwhile is not counted.
+        ["alone", wire] => {
+            let provider = Rendered { alone: true, ..Rendered::new(wire) };
+            let agent = Agent::builder(provider).build().expect("an agent");
+            let runtime = runtime();
+            let _entered = runtime.enter();
             twice(|| {
-                let mut bytes = 0;
-                let run = agent.run("Speak.").on_event(|event| {
-                    if let Event::Text(text) = event {
-                        bytes += text.len();
+                turn(&agent, |mut run| {
+                    let context = &mut Context::from_waker(Waker::noop());
+                    loop {
+                        if let Poll::Ready(ended) = run.as_mut().poll(context) {
+                            break ended;
+                        }
                     }
-                });
-                let reply = runtime.block_on(run.into_future()).expect("an answer");
-                assert_eq!(reply.text().len(), bytes);
+                })
             });
         }
         ["encode", wire, messages] => {
@@ -266,6 +281,21 @@ fn run_case(case: &str) {
         ["schema"] => twice(|| drop(black_box(tool()))),
         _ => panic!("no case is called `{case}`"),
     }
+}
+
+/// A run that goes on.
+type Going<'a> = Pin<Box<dyn Future<Output = Result<Reply, Stopped>> + Send + 'a>>;
+
+/// One question and its answer, each word of it seen.
+fn turn(agent: &Agent, drive: impl FnOnce(Going<'_>) -> Result<Reply, Stopped>) {
+    let mut bytes = 0;
+    let run = agent.run("Speak.").on_event(|event| {
+        if let Event::Text(text) = event {
+            bytes += text.len();
+        }
+    });
+    let reply = drive(run.into_future()).expect("an answer");
+    assert_eq!(reply.text().len(), bytes);
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -341,11 +371,12 @@ fn tool() -> Tool {
 struct Rendered {
     wire: String,
     body: String,
+    alone: bool,
 }
 
 impl Rendered {
     fn new(wire: &str) -> Self {
-        Self { wire: wire.to_owned(), body: rendered::stream(wire, DELTAS) }
+        Self { wire: wire.to_owned(), body: rendered::stream(wire, DELTAS), alone: false }
     }
 }
 
@@ -362,6 +393,14 @@ impl Provider for Rendered {
         black_box(encode(&self.wire, &request));
         let mut events = Vec::new();
         decode(&self.wire, self.body.as_bytes(), |event| events.push(Ok(event)));
-        stream::iter(events).boxed()
+        if !self.alone {
+            return stream::iter(events).boxed();
+        }
+        let (mut events, mut waits) = (events.into_iter(), false);
+        stream::poll_fn(move |_| {
+            waits = !waits;
+            if waits { Poll::Pending } else { Poll::Ready(events.next()) }
+        })
+        .boxed()
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     error::{Error, ErrorKind},
     message::{Message, Transcript},
     policy::{Approver, Guardrails, Permissions},
-    provider::Provider,
+    provider::{ContextMeter, Provider},
     tool::{Tool, ToolContext, ToolLimits, ToolRegistry},
     trace::Trace,
 };
@@ -50,6 +50,8 @@ struct Inner {
     /// Shared with every conversation.
     guardrails: Arc<Guardrails>,
     trace: Trace,
+    /// Has counted what every request begins with.
+    meter: ContextMeter,
 }
 
 impl Agent {
@@ -137,6 +139,10 @@ impl Agent {
 
     pub(super) fn trace(&self) -> &Trace {
         &self.0.trace
+    }
+
+    pub(super) fn meter(&self) -> ContextMeter {
+        self.0.meter
     }
 
     pub(super) fn starts_early(&self) -> bool {
@@ -267,6 +273,7 @@ impl AgentBuilder {
         }
         let tools = ToolRegistry::new(tools)?.with_limits(tool_limits);
         tools.check()?;
+        let meter = ContextMeter::new(system.as_deref(), tools.schemas());
         Ok(Agent(Arc::new(Inner {
             provider,
             system,
@@ -277,6 +284,7 @@ impl AgentBuilder {
             starts_early,
             guardrails: Arc::new(guardrails),
             trace,
+            meter,
         })))
     }
 }

@@ -51,7 +51,7 @@ impl Chat {
     pub(super) fn new(agent: Agent) -> Self {
         let guard = Guard::new(Arc::clone(agent.guardrails()));
         let tracer = Tracer::new(agent.trace());
-        let meter = ContextMeter::new(agent.system(), agent.tools().schemas());
+        let meter = agent.meter();
         Self {
             agent,
             machine: Machine::new(),

@@ -3,6 +3,7 @@
 
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
+mod bell;
 mod calls;
 mod chat;
 mod early;

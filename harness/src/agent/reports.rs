@@ -21,11 +21,6 @@ impl Reports {
         self.0.get_or_insert_with(unbounded_channel).0.clone()
     }
 
-    /// Whether nothing is to be heard now.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.as_ref().is_none_or(|(_, reports)| reports.is_empty())
-    }
-
     /// Hears the next one.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Report> {
         let Some((_, reports)) = &mut self.0 else { return Poll::Pending };

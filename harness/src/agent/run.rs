@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) async fn drive(mut self, opening: Opening) -> Result<Reply, Stopped> {
+    pub(super) async fn drive(&mut self, opening: Opening) -> Result<Reply, Stopped> {
         self.trace_begin(&opening);
         let fact = match opening {
             Opening::Say(message) => Ok(Entry::UserSaid { message }),

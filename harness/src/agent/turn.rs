@@ -4,7 +4,7 @@ use std::{
     future::poll_fn,
     pin::pin,
     sync::Arc,
-    task::{Poll, ready},
+    task::{Context, Poll, ready},
 };
 
 use futures_util::{StreamExt as _, stream};
@@ -12,6 +12,7 @@ use tokio::task::coop::poll_proceed;
 
 use super::{
     Event,
+    bell::Bell,
     calls::AT_ONCE,
     early::{Early, begin},
     halt::{Told, warning_event},
@@ -84,34 +85,41 @@ impl Run<'_> {
         // One wait for the whole answer: to begin it anew with each event costs more than all the
         // rest of the event.
         let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));
-        let halted = pin!(halted);
-        // And it is asked only when it has woken us.
-        let mut halted = stream::select_all([halted]);
+        let mut halted = pin!(halted);
+        let mut bell = Bell::new();
         let mut in_a_row = 0;
         loop {
-            let others_first = in_a_row == 0 || program.is_cancelled();
+            let others_first = in_a_row == 0 || (bell.rings() && program.is_cancelled());
             let next = poll_fn(|context| {
                 // A stream that never pauses would leave nothing to other tasks, and a tool that
                 // never does would leave nothing of this task's share to those asked here.
                 if others_first {
                     ready!(poll_proceed(context)).made_progress();
-                }
                 // What is here already is taken without asking all the others each time: that
                 // costs more than the event itself.
-                if !others_first
-                    && let Poll::Ready(said) = scope.within(|| answering.poll_next_unpin(context))
+                } else if let Poll::Ready(said) =
+                    scope.within(|| answering.poll_next_unpin(context))
                 {
                     return Poll::Ready(Next::Said(said));
                 }
-                if let Poll::Ready(Some(told)) = halted.poll_next_unpin(context) {
-                    return Poll::Ready(Next::Told(told));
+                // And they are asked only when one of them has something to say.
+                if bell.has_rung(context) {
+                    let others = &mut Context::from_waker(bell.waker());
+                    let said = match halted.poll_next_unpin(others) {
+                        Poll::Ready(told) => told.map(Next::Told),
+                        Poll::Pending => None,
+                    };
+                    let said = said.or_else(|| match reports.poll(others) {
+                        Poll::Ready(report) => Some(Next::Reported(report)),
+                        Poll::Pending => None,
+                    });
+                    if let Some(said) = said {
+                        // It may not be all, and those after it were not asked.
+                        bell.ring();
+                        return Poll::Ready(said);
+                    }
+                    early.poll(others);
                 }
-                if (early.len() > 0 || !reports.is_empty())
-                    && let Poll::Ready(report) = reports.poll(context)
-                {
-                    return Poll::Ready(Next::Reported(report));
-                }
-                early.poll(context);
                 if others_first {
                     return scope.within(|| answering.poll_next_unpin(context)).map(Next::Said);
                 }
@@ -217,6 +225,7 @@ impl Run<'_> {
                 let context = contexts.make(transcript, &call, stop, reports.sender());
                 early.push(begin(&agent, &call, context, scope), call);
                 // It begins when it is polled, which is now.
+                bell.ring();
                 in_a_row = 0;
             }
         }

@@ -2,7 +2,8 @@
 //! clocks.
 
 use std::{
-    pin::Pin,
+    mem,
+    pin::{Pin, pin},
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
@@ -10,9 +11,15 @@ use std::{
 use bytes::{Buf as _, Bytes};
 use futures_core::Stream;
 use reqwest::header::HeaderMap;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::{
+    task::coop::unconstrained,
+    time::{Instant, Sleep, sleep_until},
+};
 
-use super::{Clocks, clocks::after};
+use super::{
+    Clocks,
+    clocks::{after, from},
+};
 use crate::{
     error::{Error, ErrorKind},
     provider::StreamEvent,
@@ -45,8 +52,15 @@ pub(super) struct Answer<D: Dialect> {
     until: Instant,
     /// When all of it must be here.
     whole: Instant,
-    /// Ends no later than the clock that is the next to run out.
+    /// Whether the last read had to wait, so that the alarm is set.
+    waited: bool,
+    /// Ends at `rings`.
     alarm: Pin<Box<Sleep>>,
+    /// No later than the clock that is the next to run out.
+    rings: Instant,
+    /// Whom the alarm wakes. It is asked again only when it has rung or somebody else waits: the
+    /// time tells the rest.
+    wakes: Option<Waker>,
     failed: bool,
     /// Why it failed, until that is told.
     error: Option<Error>,
@@ -76,7 +90,10 @@ impl<D: Dialect> Answer<D> {
             heard: 0,
             until,
             whole,
+            waited: false,
             alarm: Box::pin(sleep_until(until)),
+            rings: until,
+            wakes: None,
             failed: false,
             error: None,
             rest: 0,
@@ -89,23 +106,26 @@ impl<D: Dialect> Answer<D> {
         let mut bytes = &*self.bytes;
         let event = self.decoder.pull(&mut bytes);
         let left = bytes.len();
-        self.bytes.advance(self.bytes.len().saturating_sub(left));
+        if left == 0 {
+            // Who reads the socket reads into the same memory again, once nobody holds it.
+            self.bytes = Bytes::new();
+        } else {
+            self.bytes.advance(self.bytes.len().saturating_sub(left));
+        }
         event
     }
 
     /// Waits for more bytes.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if self.decoder.heard() > self.heard {
-            self.heard = self.decoder.heard();
-            self.wait_until(after(self.clocks.between_events).min(self.whole));
-        }
         let Some(body) = &mut self.body else { return Poll::Ready(self.decoder.finish()) };
-        if Instant::now() >= self.whole {
+        // No alarm is set for a server that never pauses.
+        if !mem::replace(&mut self.waited, false) && Instant::now() >= self.whole {
             return Poll::Ready(Err(self.ran_out()));
         }
         let came = match body.as_mut().poll_next(context) {
             Poll::Ready(came) => came,
             Poll::Pending => {
+                self.waited = true;
                 ready!(self.poll_alarm(context));
                 return Poll::Ready(Err(self.ran_out()));
             }
@@ -127,23 +147,36 @@ impl<D: Dialect> Answer<D> {
         self.clocks.ran_out(self.whole, self.decoder.heard())
     }
 
-    /// Sets the clock. To set the alarm anew with each event would cost more than to have it ring
-    /// too early now and then.
-    fn wait_until(&mut self, until: Instant) {
-        self.until = until;
-        if until < self.alarm.deadline() {
-            self.alarm.as_mut().reset(until);
+    /// Looks at the clock, and sets it anew if something was said. Says whether it has run out.
+    fn is_over(&mut self, now: Instant) -> bool {
+        if self.decoder.heard() > self.heard {
+            self.heard = self.decoder.heard();
+            self.until = from(now, self.clocks.between_events).min(self.whole);
         }
+        now >= self.until
     }
 
-    /// Waits until the clock has run out.
+    /// Waits until the clock has run out. To set the alarm anew with each event would cost more
+    /// than to have it ring too early now and then.
     fn poll_alarm(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            ready!(self.alarm.as_mut().poll(context));
-            if Instant::now() >= self.until {
+            let now = Instant::now();
+            if self.is_over(now) {
                 return Poll::Ready(());
             }
-            self.alarm.as_mut().reset(self.until);
+            let is_set = now < self.rings && self.rings <= self.until;
+            if is_set && self.wakes.as_ref().is_some_and(|who| who.will_wake(context.waker())) {
+                return Poll::Pending;
+            }
+            if !is_set {
+                self.rings = self.until;
+                self.alarm.as_mut().reset(self.rings);
+            }
+            // Without a share of the task's time: an alarm that was not asked wakes nobody.
+            if pin!(unconstrained(self.alarm.as_mut())).poll(context).is_pending() {
+                self.wakes = Some(context.waker().clone());
+                return Poll::Pending;
+            }
         }
     }
 
@@ -182,8 +215,8 @@ impl<D: Dialect> Stream for Answer<D> {
                 Ok(None) if this.failed => return Poll::Ready(this.error.take().map(Err)),
                 Ok(None) if this.decoder.is_complete() => {
                     if this.poll_rest(context).is_pending() {
-                        if !std::mem::replace(&mut this.waits_for_rest, true) {
-                            this.wait_until(after(REST.1));
+                        if !mem::replace(&mut this.waits_for_rest, true) {
+                            (this.heard, this.until) = (this.decoder.heard(), after(REST.1));
                         }
                         ready!(this.poll_alarm(context));
                         this.body = None;
@@ -192,8 +225,7 @@ impl<D: Dialect> Stream for Answer<D> {
                 }
                 // Who sends all the time and says nothing stops neither the clock nor the others.
                 Ok(None) if in_a_row == IN_A_ROW => {
-                    let silent = this.decoder.heard() == this.heard;
-                    if !silent || Instant::now() < this.until {
+                    if !this.is_over(Instant::now()) {
                         context.waker().wake_by_ref();
                         return Poll::Pending;
                     }
@@ -226,16 +258,31 @@ pub(super) fn broken(err: reqwest::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use futures_util::{FutureExt as _, StreamExt as _, stream};
+    use tokio::{
+        task::coop::{has_budget_remaining, poll_proceed},
+        time::{sleep, timeout},
+    };
 
     use super::*;
     use crate::{provider::Limits, wire::anthropic};
 
     const MINUTE: Duration = Duration::from_secs(60);
 
+    const WORDS: &str = "data: {\"type\":\"content_block_delta\",\"index\":0,\
+        \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
+
     /// An answer whose server sends this for ever, as fast as it is read.
     fn endless(piece: &'static str) -> Answer<anthropic::Answer> {
-        let body = stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes())));
+        of(stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes()))))
+    }
+
+    /// An answer whose server sends this.
+    fn of(
+        body: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
+    ) -> Answer<anthropic::Answer> {
         let clocks = Clocks { first_event: MINUTE, between_events: MINUTE, ..Clocks::default() };
         let (until, whole) = (after(clocks.first_event), after(clocks.whole_call));
         let decoder = anthropic::decoder(Limits::default());
@@ -256,10 +303,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_never_comes_to_an_end_runs_out_of_time() {
-        let words = "data: {\"type\":\"content_block_delta\",\"index\":0,\
-            \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
         let unknown = "data: {\"type\":\"something\"}\n\n";
-        for piece in [words, unknown] {
+        for piece in [WORDS, unknown] {
             let mut answer = endless(piece);
             let mut steps = 0;
             let err = loop {
@@ -276,5 +321,54 @@ mod tests {
             };
             assert_eq!(err.message(), "the answer was not complete after 3600s");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_runs_from_the_last_event_for_whoever_waits() {
+        let mut answer = of(stream::iter(0..4).then(async |at| {
+            let wait = if at < 3 { MINUTE / 3 * 2 } else { MINUTE * 60 };
+            sleep(wait).await;
+            Ok(Bytes::from_static(WORDS.as_bytes()))
+        }));
+        let begun = Instant::now();
+        for _ in 0..3 {
+            // Somebody else waited first, and is gone.
+            assert!(answer.next().now_or_never().is_none());
+            assert!(matches!(answer.next().await, Some(Ok(StreamEvent::TextDelta { .. }))));
+        }
+        assert!(answer.next().now_or_never().is_none());
+        let err = answer.next().await.unwrap().unwrap_err();
+        assert_eq!(err.message(), "the answer stopped coming: no event for 60s");
+        assert_eq!(begun.elapsed().as_secs(), 180);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_is_set_by_a_task_that_has_used_up_its_share() {
+        let mut answer = of(stream::pending());
+        let begun = Instant::now();
+        poll_fn(|context| {
+            while has_budget_remaining() {
+                if let Poll::Ready(share) = poll_proceed(context) {
+                    share.made_progress();
+                }
+            }
+            assert!(answer.poll_next_unpin(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let rang = timeout(MINUTE * 2, answer.next()).await.expect("an answer");
+        assert_eq!(rang.unwrap().unwrap_err().message(), "the server said nothing for 60s");
+        assert_eq!(begun.elapsed().as_secs(), 60, "nobody woke the task");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_read_is_given_back_before_it_waits() {
+        let piece = Bytes::from(WORDS.as_bytes().to_vec());
+        let mut held = piece.clone();
+        let mut answer = of(stream::iter([Ok(piece)]).chain(stream::pending()));
+        assert!(matches!(answer.next().await, Some(Ok(StreamEvent::TextDelta { .. }))));
+        assert!(answer.next().now_or_never().is_none());
+        held = held.try_into_mut().map(Bytes::from).expect("the answer still holds it");
+        assert_eq!(held, WORDS.as_bytes());
     }
 }

@@ -95,7 +95,7 @@ impl Provider for AnthropicProvider {
             headers: self.headers.clone(),
             body,
         });
-        self.transport.ask(question, anthropic::decoder(self.limits))
+        self.transport.ask(question, || anthropic::decoder(self.limits))
     }
 }
 

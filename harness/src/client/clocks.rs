@@ -50,8 +50,14 @@ impl Clocks {
     }
 }
 
-/// The moment when this time is over. A time without end is one that nobody lives to see.
+/// The moment when this time is over.
 pub(super) fn after(time: Duration) -> Instant {
+    from(Instant::now(), time)
+}
+
+/// The moment when this time is over, counted from `begin`. A time without end is one that nobody
+/// lives to see.
+pub(super) fn from(begin: Instant, time: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    Instant::now() + time.min(CENTURY)
+    begin + time.min(CENTURY)
 }

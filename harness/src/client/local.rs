@@ -104,7 +104,7 @@ impl Provider for LocalProvider {
             headers: self.headers.clone(),
             body,
         });
-        self.transport.ask(question, chat::decoder(self.limits, self.reading))
+        self.transport.ask(question, || chat::decoder(self.limits, self.reading))
     }
 }
 

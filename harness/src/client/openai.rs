@@ -95,7 +95,7 @@ impl Provider for OpenAIProvider {
             headers: self.headers.clone(),
             body,
         });
-        self.transport.ask(question, responses::decoder(self.limits))
+        self.transport.ask(question, || responses::decoder(self.limits))
     }
 }
 

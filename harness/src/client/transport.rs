@@ -72,15 +72,16 @@ impl Transport {
     pub(super) fn ask<'a, D: Dialect + Send + 'a>(
         &'a self,
         question: Result<Question, Error>,
-        decoder: Decoder<D>,
+        decoder: impl FnOnce() -> Decoder<D> + Send + 'a,
     ) -> EventStream<'a> {
-        Box::pin(stream::once(self.send(question, decoder)).try_flatten())
+        // What was needed to ask is given back when the answer begins.
+        Box::pin(stream::once(Box::pin(self.send(question, decoder))).try_flatten())
     }
 
     async fn send<D: Dialect>(
         &self,
         question: Result<Question, Error>,
-        mut decoder: Decoder<D>,
+        decoder: impl FnOnce() -> Decoder<D>,
     ) -> Result<Answer<D>, Error> {
         let Question { url, mut headers, body } = question?;
         headers.insert(CONTENT_LENGTH, body.size().into());
@@ -103,7 +104,7 @@ impl Transport {
         let headers = response.headers().clone();
         if status.is_success() && !is_json {
             let body: Body = Box::pin(response.bytes_stream());
-            return Ok(Answer::new(decoder, Some(body), &headers, self.clocks, until, whole));
+            return Ok(Answer::new(decoder(), Some(body), &headers, self.clocks, until, whole));
         }
         let until = if status.is_success() { until } else { until.min(after(ERROR_TIME)) };
         let body = self.whole_body(response, until, whole).await;
@@ -112,6 +113,7 @@ impl Transport {
             if let Some(err) = fault::in_success(&body) {
                 return Err(failure::with_headers(err, &headers));
             }
+            let mut decoder = decoder();
             decoder.push_whole(&body).map_err(|err| match err.kind() {
                 ErrorKind::Interrupted => unstreamed().because(err),
                 _ => err,

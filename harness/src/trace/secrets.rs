@@ -1,7 +1,11 @@
 //! What must never be written down, and what stands in its place.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, LazyLock},
+};
 
+use memchr::memmem::Finder;
 use serde_json::Value;
 
 /// What stands where something secret was.
@@ -49,6 +53,10 @@ const LOOKS: [&str; 11] = [
 
 /// How tokens begin that have three parts with dots between them.
 const TOKEN: &str = "eyJ";
+
+/// Looks for each of them. To make one costs more than to search an answer with it.
+static FINDERS: LazyLock<Vec<Finder<'static>>> =
+    LazyLock::new(|| LOOKS.iter().chain([&TOKEN]).map(Finder::new).collect());
 
 /// What must never be written down.
 ///
@@ -98,15 +106,15 @@ impl Secrets {
 
     /// The text as it may be written down: what a tool of this name, if any, was given or said.
     pub(crate) fn hide(&mut self, text: &str, tool: Option<&str>) -> String {
-        let hidden = match serde_json::from_str::<Value>(text) {
-            Ok(mut value @ (Value::Object(_) | Value::Array(_))) => {
-                match self.hide_value(&mut value, tool) {
-                    true => value.to_string(),
-                    // Nothing was hidden: the text stays as the model wrote it.
-                    false => text.to_owned(),
-                }
-            }
-            Ok(_) | Err(_) => self.hide_text(text, tool),
+        let is_json = text.trim_start().starts_with(['{', '[']);
+        let value = is_json.then(|| serde_json::from_str::<Value>(text));
+        let hidden = match value {
+            Some(Ok(mut value)) => match self.hide_value(&mut value, tool) {
+                true => value.to_string(),
+                // Nothing was hidden: the text stays as the model wrote it.
+                false => text.to_owned(),
+            },
+            Some(Err(_)) | None => self.hide_text(text, tool),
         };
         self.hide_seen(hidden)
     }
@@ -262,15 +270,15 @@ fn in_word(c: char) -> bool {
 /// The words that look like keys, with where they stand, in order.
 fn keys(text: &str) -> Vec<(usize, &str)> {
     let mut keys = Vec::new();
-    for look in LOOKS.iter().chain([&TOKEN]) {
-        for at in memchr::memmem::find_iter(text.as_bytes(), look) {
+    for finder in FINDERS.iter() {
+        for at in finder.find_iter(text.as_bytes()) {
             let (before, word) = text.split_at_checked(at).unwrap_or_default();
             if before.ends_with(in_word) {
                 continue;
             }
             let word = word.get(..word.find(|c| !in_word(c)).unwrap_or(word.len()));
             let word = word.unwrap_or_default();
-            let is_token = *look != TOKEN || word.matches('.').count() == 2;
+            let is_token = finder.needle() != TOKEN.as_bytes() || word.matches('.').count() == 2;
             if is_token && word.len() >= 20 {
                 keys.push((at, word));
             }

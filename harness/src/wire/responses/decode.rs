@@ -147,13 +147,15 @@ impl Dialect for Answer {
         match kind {
             "keepalive" | "ping" => return Ok(false),
             "response.created" | "response.in_progress" | "response.queued" => {
-                if let Some(response) = parsed.response.and_then(read_response) {
+                // The second one says what the first one said, and it is long.
+                let response = parsed.response.filter(|_| !self.started);
+                if let Some(response) = response.and_then(read_response) {
                     self.start(&response, out);
                 }
             }
             "response.output_item.added" => {
                 if let Some(item) = parsed.item {
-                    self.add(parsed.output_index, item.get(), out)?;
+                    self.add(parsed.output_index, &Members::of(item.get()), out)?;
                 }
             }
             "response.output_item.done" => {
@@ -236,22 +238,28 @@ impl Answer {
         }
     }
 
-    fn add(&mut self, index: Count, json: &str, out: &mut Outlet) -> Result<(), Error> {
-        let members = Members::of(json);
+    /// The item that these are the members of, which may begin with them.
+    fn add(
+        &mut self,
+        index: Count,
+        members: &Members<'_>,
+        out: &mut Outlet,
+    ) -> Result<Option<&mut Item>, Error> {
         let id = text_of(members.get("id"));
-        if self.position(index, &id).is_none() {
-            out.part()?;
-            let item = self.push(index, &id, &text_of(members.get("type")));
-            item.added(&members, out)?;
+        if let Some(at) = self.position(index, &id) {
+            return Ok(self.items.get_mut(at));
         }
-        Ok(())
+        out.part()?;
+        let item = self.push(index, &id, &text_of(members.get("type")));
+        item.added(members, out)?;
+        // Without a place and an id it is not found again.
+        let is_known = index.0.is_some() || !id.is_empty();
+        Ok(is_known.then_some(item))
     }
 
     fn done(&mut self, index: Count, json: &str, out: &mut Outlet) -> Result<(), Error> {
-        self.add(index, json, out)?;
         let members = Members::of(json);
-        let at = self.position(index, &text_of(members.get("id")));
-        match at.and_then(|at| self.items.get_mut(at)) {
+        match self.add(index, &members, out)? {
             Some(item) => item.done(&members, json, out),
             None => Ok(()),
         }
@@ -350,6 +358,9 @@ impl Answer {
     /// there only with some vendors, so it is never what the answer is built of.
     fn catch_up(&mut self, output: &[&RawValue], out: &mut Outlet) -> Result<(), Error> {
         let silent = self.items.is_empty();
+        if !silent && !self.items.iter().any(Item::is_open) {
+            return Ok(());
+        }
         for json in output {
             let id = text_of(Members::of(json.get()).get("id"));
             let known = self.position(Count(None), &id);

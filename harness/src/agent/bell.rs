@@ -1,0 +1,119 @@
+//! Tells whether anything has happened among several that are waited for, so that they are asked
+//! only then: to ask each of them for nothing costs more than to read an event.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Wake, Waker},
+};
+
+/// Whatever is polled with its [`waker`](Self::waker) rings it, and wakes the task.
+pub(super) struct Bell {
+    shared: Arc<Shared>,
+    waker: Waker,
+    /// The task that is woken, as `shared` has it.
+    task: Option<Waker>,
+}
+
+struct Shared {
+    has_rung: AtomicBool,
+    task: Mutex<Option<Waker>>,
+}
+
+impl Bell {
+    /// It has rung: nothing was asked yet.
+    pub(super) fn new() -> Self {
+        let shared = Arc::new(Shared { has_rung: AtomicBool::new(true), task: Mutex::default() });
+        Self { waker: Waker::from(Arc::clone(&shared)), shared, task: None }
+    }
+
+    /// Whether it has rung since it was asked last. From now on it wakes this task.
+    pub(super) fn has_rung(&mut self, context: &Context<'_>) -> bool {
+        if self.task.as_ref().is_none_or(|task| !task.will_wake(context.waker())) {
+            self.task = Some(context.waker().clone());
+            *self.shared.task.lock().unwrap_or_else(PoisonError::into_inner) = self.task.clone();
+        }
+        // Mostly it has not, and to look is cheaper than to take.
+        self.rings() && self.shared.has_rung.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether it rings: nobody has asked since.
+    pub(super) fn rings(&self) -> bool {
+        self.shared.has_rung.load(Ordering::Acquire)
+    }
+
+    /// Rings it.
+    pub(super) fn ring(&self) {
+        self.shared.has_rung.store(true, Ordering::Release);
+    }
+
+    /// Rings it and wakes the task.
+    pub(super) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+}
+
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.has_rung.store(true, Ordering::Release);
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::{Context, Wake, Waker},
+    };
+
+    use super::Bell;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn it_rings_for_the_task_that_asked_last_and_once() {
+        let mut bell = Bell::new();
+        let tasks = [Arc::new(Woken::default()), Arc::new(Woken::default())];
+        let wakers = tasks.clone().map(Waker::from);
+        let woken = || [&tasks[0], &tasks[1]].map(|task| task.0.load(Ordering::SeqCst));
+
+        let first = Context::from_waker(&wakers[0]);
+        assert!(bell.has_rung(&first), "nothing was asked yet");
+        assert!(!bell.has_rung(&first));
+        bell.waker().wake_by_ref();
+        assert_eq!(woken(), [1, 0]);
+        assert!(bell.has_rung(&first));
+        assert!(!bell.has_rung(&first));
+
+        let second = Context::from_waker(&wakers[1]);
+        assert!(!bell.has_rung(&second));
+        bell.waker().wake_by_ref();
+        bell.waker().wake_by_ref();
+        assert_eq!(woken(), [1, 2]);
+        assert!(bell.has_rung(&second));
+
+        bell.ring();
+        assert_eq!(woken(), [1, 2], "who rings it himself is awake");
+        assert!(bell.has_rung(&second));
+    }
+}
