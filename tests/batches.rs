@@ -1,11 +1,11 @@
-//! The limit of calls, for any answers, any limit and any arrival, with and without early start:
-//! never do more run than may, and of an answer that asks for too many nothing runs, as far as is
-//! promised; what began all the same only read, and is told as it was.
+//! The limits of calls, for any answers, any limits and any arrival, with and without early start:
+//! never do more run than may, of an answer that asks for more than are left nothing has begun, and
+//! of a flood the first ones run.
 
 use std::{collections::HashSet, time::Duration};
 
 use harness::{
-    Agent, CallOutcome, Outcome, Permissions, SideEffects, StopReason, StreamEvent, Tool,
+    Agent, CallOutcome, Event, Outcome, Permissions, SideEffects, StopReason, StreamEvent, Tool,
     journal::Limit,
     message::ToolResult,
     policy::Guardrails,
@@ -99,12 +99,19 @@ fn started(trace: &RunTrace, wanted: impl Fn(bool) -> bool) -> HashSet<String> {
     started.collect()
 }
 
-/// Runs it and gives how many calls of a refused answer had begun.
-fn check(answers: &[Answer], limit: u32, early: bool) -> Result<usize, TestCaseError> {
+/// The limits of calls: of a run, and of one answer.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    run: u32,
+    answer: Option<u32>,
+}
+
+/// Runs it, and gives how many calls began early.
+fn check(answers: &[Answer], limits: Limits, early: bool) -> Result<usize, TestCaseError> {
     let log = Log::default();
     let scripts = answers.iter().enumerate().map(|(at, answer)| script(at, answer));
     let model = ScriptedProvider::new(scripts.chain([reply().text("Done.")]));
-    let rails = Guardrails::none().tool_calls(limit);
+    let rails = Guardrails::none().tool_calls(limits.run).calls_per_turn(limits.answer);
     let agent = Agent::builder(model)
         .tools([timed("look", READ, &log), timed("write", WRITE, &log)])
         .permissions(Permissions::allow_all())
@@ -118,45 +125,46 @@ fn check(answers: &[Answer], limit: u32, early: bool) -> Result<usize, TestCaseE
     let ended = runtime.block_on(chat.send("Go.").into_future());
 
     let begun = ids(&log, "begin ");
-    let trace = match &ended {
-        Ok(reply) => reply.trace(),
-        Err(stopped) => stopped.trace(),
+    let (trace, transcript) = match &ended {
+        Ok(reply) => (reply.trace(), reply.transcript()),
+        Err(stopped) => (stopped.trace(), stopped.transcript()),
     };
     // A call that was taken back before the runtime came to it has started and done nothing.
     let all = started(trace, |_| true);
     prop_assert!(begun.is_subset(&all));
-    prop_assert!(all.len() <= limit as usize, "{} ran, {limit} may", all.len());
+    prop_assert!(all.len() <= limits.run as usize, "{} ran, {limits:?}", all.len());
     prop_assert_eq!(chat.budget().spent().tool_calls as usize, all.len());
+    let began_early = started(trace, |early| early);
+    prop_assert!(early || began_early.is_empty());
 
-    let Err(stopped) = ended else { return Ok(0) };
-    prop_assert_eq!(stopped.outcome(), Outcome::Limit(Limit::ToolCalls));
-    let refused = stopped.turns() as usize - 1;
-    let calls = answers[refused].calls.len();
-    let most = answers[..refused].iter().map(|answer| answer.calls.len()).max().unwrap_or(0);
-    let of_it = |ids: HashSet<String>| -> HashSet<String> {
-        ids.into_iter().filter(|id| id.starts_with(&format!("call_{refused}_"))).collect()
+    let refused = match &ended {
+        Ok(_) => answers.len(),
+        Err(stopped) => {
+            prop_assert_eq!(stopped.outcome(), Outcome::Limit(Limit::ToolCalls));
+            stopped.turns() as usize - 1
+        }
     };
-    let (all, begun) = (of_it(all), of_it(begun));
-    if !early || calls <= 33.max(2 * most) || limit <= 32 {
-        prop_assert!(all.is_empty(), "{all:?} of {calls}, {most} before");
+    // Of each answer the first calls ran, as many as may, and all others are told as they are; of
+    // the one that asked for too many nothing has begun.
+    let most = limits.answer.map_or(usize::MAX, |most| most as usize);
+    let results: Vec<&ToolResult> =
+        transcript.messages().iter().flat_map(|message| message.results()).collect();
+    let mut next = results.iter();
+    for (at, answer) in answers.iter().enumerate().take(refused + 1) {
+        for index in 0..answer.calls.len() {
+            let result = next.next().expect("a result for each call");
+            let id = format!("call_{at}_{index}");
+            prop_assert_eq!(result.call_id(), &id);
+            let runs = at < refused && index < most;
+            prop_assert_eq!(all.contains(&id), runs, "{}", &id);
+            let outcome = if runs { CallOutcome::Succeeded } else { CallOutcome::NotStarted };
+            prop_assert_eq!(result.outcome(), outcome, "{}", &id);
+            let is_told = result.to_text().contains("Ask for it in your next answer");
+            prop_assert_eq!(is_told, at < refused && !runs, "{}", result.to_text());
+        }
     }
-    // What began all the same only read, began early, and is told as it was.
-    prop_assert!(all.len() <= 8);
-    prop_assert!(begun.is_subset(&ids(&log, "begin look ")));
-    prop_assert!(all.is_subset(&started(stopped.trace(), |early| early)));
-    let ended = ids(&log, "end ");
-    let last = stopped.transcript().messages().last().expect("a message");
-    let results: Vec<&ToolResult> = last.results().collect();
-    prop_assert_eq!(results.len(), calls);
-    for result in results {
-        let expected = match (all.contains(result.call_id()), ended.contains(result.call_id())) {
-            (true, true) => CallOutcome::Succeeded,
-            (true, false) => CallOutcome::StoppedReading,
-            (false, _) => CallOutcome::NotStarted,
-        };
-        prop_assert_eq!(result.outcome(), expected, "{}", result.call_id());
-    }
-    Ok(begun.len())
+    prop_assert_eq!(next.next(), None);
+    Ok(began_early.len())
 }
 
 proptest! {
@@ -165,20 +173,48 @@ proptest! {
     #[test]
     fn no_more_calls_run_than_may_and_of_too_many_none(
         answers in prop::collection::vec(answer(), 1..8),
-        limit in 0_u32..90,
+        run in 0_u32..90,
+        answer in prop::option::weighted(0.9, 0_u32..48),
         early in prop::bool::weighted(0.8),
     ) {
-        check(&answers, limit, early)?;
+        check(&answers, Limits { run, answer }, early)?;
     }
 }
 
-/// The case in which something of a refused answer has begun: it must be met for the test above
-/// to say anything of it.
+/// The edges of the test above, which must be met for it to say anything.
 #[test]
-fn an_answer_far_longer_than_all_before_may_have_begun_to_read() {
+fn calls_start_early_while_as_many_are_left_as_one_answer_may_have() {
     let calls = vec![Asked { reads: true, pause: 1, takes: 2 }; 60];
-    let begun = check(&[Answer { calls, begins_again: None }], 40, true).expect("as promised");
-    assert_eq!(begun, 8);
+    let answers = [Answer { calls, begins_again: None }];
+    let early = |run, answer| check(&answers, Limits { run, answer }, true).expect("as promised");
+    assert_eq!(early(32, Some(32)), 8, "as many are left as may be asked for");
+    assert_eq!(early(31, Some(32)), 0, "the answer asks for too many, and nobody knew");
+    assert_eq!(early(31, Some(5)), 5, "the others do not run at all");
+    assert_eq!(early(90, None), 0, "who knows how many there will be");
+}
+
+#[tokio::test]
+async fn a_flood_of_calls_is_cut_to_size_and_the_run_goes_on() {
+    let log = Log::default();
+    let flood = (0..40).fold(reply(), |said, _| said.call("look", json!({})));
+    let model = ScriptedProvider::new([flood, reply().text("Done.")]);
+    let agent = Agent::builder(model).tools([timed("look", READ, &log)]).build().expect("an agent");
+    let mut shown = Vec::new();
+    let watch = |event: Event<'_>| {
+        if let Event::ToolResult { result, .. } = event {
+            shown.push(result.outcome());
+        }
+    };
+    let reply = agent.chat().send("Go.").on_event(watch).await.expect("an answer");
+    assert_eq!(reply.text(), "Done.");
+    let count = |wanted| shown.iter().filter(|outcome| **outcome == wanted).count();
+    assert_eq!((count(CallOutcome::Succeeded), count(CallOutcome::NotStarted)), (32, 8));
+    let last = reply.transcript().messages().iter().flat_map(|message| message.results()).last();
+    assert_eq!(
+        last.expect("a result").to_text(),
+        "This call was not started: your answer asked for more than the 32 calls that run of one \
+         answer. Nothing of it has happened. Ask for it in your next answer if it is still needed."
+    );
 }
 
 /// What became of calls that began early: how many of them count, and how many the trace says were

@@ -713,6 +713,6 @@ async fn calls_start_early_only_while_enough_of_them_are_left() {
         reply.expect("an answer");
         begun
     };
-    assert!(early(33).await, "it starts while the model still speaks");
-    assert!(!early(32).await, "the answer may still ask for more than are left");
+    assert!(early(32).await, "it starts while the model still speaks");
+    assert!(!early(31).await, "the answer may still ask for more than are left");
 }

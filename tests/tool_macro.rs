@@ -6,12 +6,17 @@ use std::{
     collections::{BTreeMap, HashMap},
     num::NonZero,
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use harness::{
-    CancellationToken, Progress, State, Tool, ToolContent, ToolContext, ToolError, ToolOutput,
-    ToolRegistry, tool, tools, toolset,
+    Agent, CancellationToken, Progress, State, Tool, ToolContent, ToolContext, ToolError,
+    ToolOutput, ToolRegistry,
+    testing::{ScriptedProvider, reply},
+    tool, tools, toolset,
 };
 use serde_json::{Value, json};
 
@@ -431,13 +436,64 @@ fn share() -> f64 {
 }
 
 #[test]
-fn what_only_a_call_knows_is_said_when_the_registry_is_built() {
-    let err = ToolRegistry::new(tools![empty_share]).unwrap_err().to_string();
-    assert!(err.contains("range of the parameter `number` of the tool `empty_share`"), "{err}");
-    let err = ToolRegistry::new(tools![wrong_default]).unwrap_err().to_string();
-    assert!(err.contains("default of the parameter `number` of the tool `wrong_default`"), "{err}");
-    let err = ToolRegistry::new(tools![empty_range]).unwrap_err().to_string();
-    assert!(err.contains("range of the parameter `number` of the tool `empty_range`"), "{err}");
+fn what_only_a_call_knows_is_said_when_the_agent_is_built() {
+    let refused = |tools: Vec<Tool>| {
+        let said = ToolRegistry::new(tools.clone()).unwrap().check().unwrap_err().to_string();
+        let model = ScriptedProvider::new([]);
+        assert_eq!(Agent::builder(model).tools(tools).build().unwrap_err().to_string(), said);
+        said
+    };
+    let said = refused(tools![empty_share]);
+    assert!(said.contains("range of the parameter `number` of the tool `empty_share`"), "{said}");
+    let said = refused(tools![wrong_default]);
+    assert!(
+        said.contains("default of the parameter `number` of the tool `wrong_default`"),
+        "{said}"
+    );
+    let said = refused(tools![empty_range]);
+    assert!(said.contains("range of the parameter `number` of the tool `empty_range`"), "{said}");
+}
+
+static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
+
+#[derive(serde::Deserialize)]
+struct Counted(i64);
+
+impl schemars::JsonSchema for Counted {
+    fn schema_name() -> Cow<'static, str> {
+        "Counted".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        DESCRIBED.fetch_add(1, Ordering::SeqCst);
+        i64::json_schema(generator)
+    }
+}
+
+/// Takes what says when it is described.
+#[tool(side_effects = "none")]
+fn takes_counted(
+    /// Number
+    number: Counted,
+) -> i64 {
+    number.0
+}
+
+#[tokio::test]
+async fn nothing_is_done_at_registration_and_a_schema_is_made_once() {
+    let described = || DESCRIBED.load(Ordering::SeqCst);
+    let registry = ToolRegistry::new(tools![takes_counted]).unwrap();
+    assert_eq!(described(), 0);
+    registry.check().unwrap();
+    let once = described();
+    assert!(once > 0, "a type is asked for its schema");
+    for _ in 0..2 {
+        let model = ScriptedProvider::new([reply().text("Done.")]);
+        let agent = Agent::builder(model).tools(tools![takes_counted]).build().unwrap();
+        agent.run("Go.").await.unwrap();
+        assert_eq!(call(&takes_counted::tool(), json!({"number": 3})).await, "json 3");
+    }
+    assert_eq!(described(), once);
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

@@ -69,7 +69,7 @@ async fn a_literal_is_the_default_of_every_type_that_takes_all_of_its_kind() {
         call(&literals::tool(), json!({})).await,
         r#"text t 255 Some(7) s [["a"], []] (1, "b") [1.0, 2.5] [1,"c",[]] 97l"#
     );
-    ToolRegistry::new(tools![literals]).unwrap();
+    ToolRegistry::new(tools![literals]).unwrap().check().unwrap();
 }
 
 /// Divides.

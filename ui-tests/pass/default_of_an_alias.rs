@@ -25,5 +25,5 @@ async fn main() {
     said(&t, &cx, r#"{"order":"asc"}"#, r#"text t Asc Asc 7 ["a"]"#).await;
     schema(&t, "/properties/title/default", r#""t""#);
     schema(&t, "/properties/order/default", r#""desc""#);
-    harness::ToolRegistry::new([t]).unwrap();
+    harness::ToolRegistry::new([t]).unwrap().check().unwrap();
 }

@@ -133,7 +133,7 @@ fn board() -> Board {
 
 fn refused(tool: harness::Tool, place: &str, expected: &str) {
     let name = tool.name().to_owned();
-    let said = ToolRegistry::new([tool]).unwrap_err().to_string();
+    let said = ToolRegistry::new([tool]).unwrap().check().unwrap_err().to_string();
     assert!(said.contains(&format!("of the tool `{name}` takes a map{place} whose")), "{said}");
     assert!(said.contains(&format!("({expected} is expected)")), "{said}");
 }
@@ -144,7 +144,7 @@ async fn main() {
     refused(alias::tool(), "", "a tuple of size 2");
     refused(tree::tool(), " at `/children/0/by_point`", "struct Point");
     refused(tagged::tool(), " at `/by_number`", "u8");
-    ToolRegistry::new([good::tool()]).unwrap();
+    ToolRegistry::new([good::tool()]).unwrap().check().unwrap();
     // What is returned is known only when it is.
     let words = "failed the tool ran to its end, but what it returned cannot be put as JSON: at \
                  `/rows/1`: the keys of a JSON object are strings, and this map has others (key must \

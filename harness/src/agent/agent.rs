@@ -244,7 +244,8 @@ impl AgentBuilder {
     /// Makes the agent.
     ///
     /// # Errors
-    /// Fails if two tools have one name, or if no turn is allowed.
+    /// Fails if two tools have one name, if one of them is not right (see [`ToolRegistry::add`] and
+    /// [`ToolRegistry::check`]), or if no turn is allowed.
     pub fn build(self) -> Result<Agent, Error> {
         let Self {
             provider,
@@ -265,6 +266,7 @@ impl AgentBuilder {
             ));
         }
         let tools = ToolRegistry::new(tools)?.with_limits(tool_limits);
+        tools.check()?;
         Ok(Agent(Arc::new(Inner {
             provider,
             system,

@@ -95,6 +95,23 @@ fn idempotency_key(transcript: &Transcript, call: &ToolCall) -> String {
 }
 
 impl Run<'_> {
+    /// Answers the calls that are too many for one answer: they do not run.
+    pub(super) fn refuse(&mut self, surplus: &[ToolCall]) -> Result<(), Error> {
+        for call in surplus {
+            let text = format!(
+                "This call was not started: your answer asked for more than the {} calls that run \
+                 of one answer. Nothing of it has happened. Ask for it in your next answer if it \
+                 is still needed.",
+                self.chat.guard.of_one_answer(usize::MAX)
+            );
+            let content = [ToolContent::Text(text)];
+            let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
+            self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
+            self.chat.record(&Entry::CallFinished { result })?;
+        }
+        Ok(())
+    }
+
     /// Decides which calls may run, one after the other.
     pub(super) async fn decide(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
         let agent = self.chat.agent.clone();

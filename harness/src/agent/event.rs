@@ -65,7 +65,8 @@ pub enum Event<'a> {
         message: &'a str,
     },
     /// A call has its result. Results of calls that run together come in the order in which they
-    /// end.
+    /// end. Calls beyond [`calls_per_turn`](crate::policy::Guardrails::calls_per_turn) have theirs
+    /// without having begun.
     ToolResult {
         /// The call.
         call: &'a ToolCall,

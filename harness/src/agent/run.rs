@@ -108,10 +108,16 @@ impl<'a> Run<'a> {
                     Some(reached) => self.interrupted(reached.into()),
                     None => self.ask().await,
                 },
-                Action::Decide(calls) => match guard.before_calls(calls.len()) {
-                    Some(reached) => self.interrupted(reached.into()),
-                    None => self.decide(&calls).await,
-                },
+                Action::Decide(calls) => {
+                    let (calls, surplus) = calls.split_at(guard.of_one_answer(calls.len()));
+                    match guard.before_calls(calls.len()) {
+                        Some(reached) => self.interrupted(reached.into()),
+                        None => match self.refuse(surplus) {
+                            Ok(()) => self.decide(calls).await,
+                            failed => failed,
+                        },
+                    }
+                }
                 Action::RunCalls(calls) => self.call(&calls).await,
                 Action::Settle(_) => self.settle(),
                 // Of an answer that is not kept, calls may have started early.

@@ -54,14 +54,17 @@ pub trait Declared {
     const TOOL: &'static ToolDef;
 }
 
-/// Where the schema of a tool is kept once it is made.
+/// Where the schema of a tool is kept once it is made, and what is wrong with it once that was asked.
 #[derive(Debug, Default)]
-pub struct SchemaCell(OnceLock<ToolSchema>);
+pub struct SchemaCell {
+    schema: OnceLock<ToolSchema>,
+    problem: OnceLock<Option<String>>,
+}
 
 impl SchemaCell {
     /// An empty one.
     pub const fn new() -> Self {
-        Self(OnceLock::new())
+        Self { schema: OnceLock::new(), problem: OnceLock::new() }
     }
 }
 
@@ -108,7 +111,7 @@ impl ToolDef {
 
     /// What the model is told, made at the first call and kept.
     pub fn schema(&'static self) -> &'static ToolSchema {
-        (self.schema)().0.get_or_init(|| ToolSchema {
+        (self.schema)().schema.get_or_init(|| ToolSchema {
             name: self.name.to_owned(),
             description: self.description.trim().to_owned(),
             input_schema: schema_of(self.params),
@@ -138,8 +141,13 @@ impl ToolDef {
         }
     }
 
-    /// What is wrong with the declaration that only the types could say.
-    pub(super) fn problem(&'static self) -> Option<String> {
+    /// What is wrong with the declaration that only the types could say, found out at the first call
+    /// and kept.
+    pub(super) fn problem(&'static self) -> Option<&'static str> {
+        (self.schema)().problem.get_or_init(|| self.find_problem()).as_deref()
+    }
+
+    fn find_problem(&'static self) -> Option<String> {
         let schema = &self.schema().input_schema;
         self.params.iter().find_map(|param| {
             if let Some(problem) = keys::problem(param, schema) {

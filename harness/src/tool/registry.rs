@@ -41,9 +41,8 @@ impl ToolRegistry {
     /// Adds a tool.
     ///
     /// # Errors
-    /// Fails, and changes nothing, if there is a tool of this name already, or if the tool itself
-    /// is not right: a name that vendors do not take, a schema that is no object's, a default that
-    /// does not fit its parameter, a map in a parameter whose keys cannot be strings.
+    /// Fails, and changes nothing, if there is a tool of this name already, or if a tool made by hand
+    /// has a name that vendors do not take, or a schema that is no object's.
     pub fn add(&mut self, tool: Tool) -> Result<(), Error> {
         if let Some(other) = self.get(tool.name()) {
             return Err(Error::new(
@@ -64,6 +63,20 @@ impl ToolRegistry {
         self.schemas.take();
         self.tools.push(tool);
         Ok(())
+    }
+
+    /// Checks what could not be seen while compiling of the functions with `#[tool]`: that a default
+    /// that is no literal fits its parameter, that a range of constants is not empty, and that the
+    /// maps inside a parameter's type have keys that can be strings. Each tool is checked once in a
+    /// program, which makes its schema. An agent does this when it is built.
+    ///
+    /// # Errors
+    /// Fails with the first that is not right.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.tools.iter().find_map(Tool::late_problem) {
+            Some(problem) => Err(Error::new(ErrorKind::Configuration, problem)),
+            None => Ok(()),
+        }
     }
 
     /// The tool of this name.

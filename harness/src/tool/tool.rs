@@ -154,22 +154,27 @@ impl Tool {
         self.time_limit
     }
 
-    /// What is wrong with the tool itself, for the registry to say.
+    /// What is wrong with a tool that was made by hand. Of one made by `#[tool]` the same was asked
+    /// while compiling.
     pub(super) fn problem(&self) -> Option<String> {
+        let Body::Made(made) = &self.body else { return None };
+        let ToolSchema { name, input_schema, .. } = &made.schema;
+        fault_of_name(name).or_else(|| {
+            let is_object = input_schema.get("type").is_some_and(|kind| kind == "object");
+            (!is_object).then(|| {
+                format!(
+                    "the schema of the tool `{name}` is not that of an object: give it \
+                     `\"type\": \"object\"`"
+                )
+            })
+        })
+    }
+
+    /// What is wrong with a tool made by `#[tool]` that could not be seen while compiling.
+    pub(super) fn late_problem(&self) -> Option<&'static str> {
         match &self.body {
             Body::Declared { def, .. } => def.problem(),
-            Body::Made(made) => {
-                let ToolSchema { name, input_schema, .. } = &made.schema;
-                fault_of_name(name).or_else(|| {
-                    let is_object = input_schema.get("type").is_some_and(|kind| kind == "object");
-                    (!is_object).then(|| {
-                        format!(
-                            "the schema of the tool `{name}` is not that of an object: give it \
-                             `\"type\": \"object\"`"
-                        )
-                    })
-                })
-            }
+            Body::Made(_) => None,
         }
     }
 

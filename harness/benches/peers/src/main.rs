@@ -7,7 +7,9 @@
 mod building;
 mod figures;
 mod floor;
+mod folder;
 mod herd;
+mod macros;
 mod ours;
 mod peer;
 mod pictures;
@@ -49,6 +51,7 @@ fn main() -> Result<(), Failure> {
         ["early"] => sections::early(),
         ["build"] => sections::build(true),
         ["build", "debug"] => sections::build(false),
+        ["macros"] => sections::macros(),
         ["draw"] => tables::draw(&figures::Figures::read()?),
         // What a process of its own does.
         ["serve"] => server::serve(),
@@ -59,7 +62,7 @@ fn main() -> Result<(), Failure> {
         ["wait", base] => ours::idle(base),
         _ => Err(
             "say `streams`, `requests`, `herds`, `held`, `idle` or `early`, or nothing for all \
-                  of these; `build`; or `draw`"
+                  of these; `build`; `macros`; or `draw`"
                 .into(),
         ),
     }

@@ -5,6 +5,7 @@ use std::{process::Command, str::FromStr};
 use crate::{
     building,
     figures::{Figure, Figures},
+    macros,
     process::{Server, Worker, itself, script, take_turns},
     subject::{Failure, WIRES, speaks},
     tables,
@@ -227,6 +228,11 @@ pub fn idle() -> Result<(), Failure> {
 /// What is built before the first run.
 pub fn build(release: bool) -> Result<(), Failure> {
     building::measure(release, |figures| keep("build", figures))
+}
+
+/// What each tool adds to a build.
+pub fn macros() -> Result<(), Failure> {
+    keep("macros", macros::measure()?)
 }
 
 /// What early start is worth: `early_start` of the library's own benchmarks, which is run as it is.

@@ -25,6 +25,8 @@ const ROWS: &[(&str, &str, &str, &str, &str)] = &[
     ("its release build: CPU s", "build", "hello", "release CPU s", ""),
     ("built again after a change: CPU s", "build", "hello", "incremental CPU s", ""),
     ("its stripped binary: MB", "build", "hello", "stripped MB", ""),
+    ("each of 200 tools: check, CPU ms", "macros", "tools", "check ms a tool", ""),
+    ("the same: debug build", "macros", "tools", "build ms a tool", ""),
 ];
 
 pub fn table(figures: &Figures) -> String {

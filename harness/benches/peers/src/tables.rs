@@ -36,6 +36,10 @@ fn layout(section: &str, group: &str) -> (String, &'static [(&'static str, &'sta
             "A program that asks once".to_owned(),
             &[("debug CPU s", "harness"), ("incremental CPU s", "harness")],
         ),
+        ("macros", _) => (
+            "Each of two hundred tools".to_owned(),
+            &[("check ms a tool", "rig 0.46"), ("build ms a tool", "rig 0.46")],
+        ),
         ("early", wire) => (format!("Three calls in a turn of a second: `{wire}`"), &[]),
         (_, wire) => (format!("A chat that waits, on the wire `{wire}`"), &[]),
     }
@@ -96,7 +100,7 @@ pub fn print(figures: &Figures, section: &str) {
 pub fn draw(figures: &Figures) -> Result<(), Failure> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut readme = fs::read_to_string(here.join("README.md"))?;
-    for section in ["streams", "requests", "herds", "held", "idle", "early", "build"] {
+    for section in ["streams", "requests", "herds", "held", "idle", "early", "build", "macros"] {
         readme = between(&readme, section, &tables(figures, section));
     }
     fs::write(here.join("README.md"), readme)?;

@@ -16,10 +16,6 @@ use crate::{
 /// How much of a limit is used when the program is warned, in parts of a hundred.
 const NEAR: u64 = 80;
 
-/// So many calls more may come after one that starts before the answer that asks for it is
-/// complete: they must be left, for if the answer asks for too many none of them may have begun.
-const EARLY: u32 = 32;
-
 /// Why tokens are not known.
 const NO_TOKENS: &str = "the provider does not say how many tokens it used";
 
@@ -60,8 +56,6 @@ pub struct Guard {
     calls: HashMap<String, ToolCall>,
     /// How many of them have no result yet.
     open: usize,
-    /// The calls of the answer with the most, in all of the conversation.
-    most: u32,
     repeats: Repeats,
     /// Limits that the program was warned of.
     warned: Vec<Limit>,
@@ -80,7 +74,6 @@ impl Guard {
             spent: Spent::NOTHING,
             calls: HashMap::new(),
             open: 0,
-            most: 0,
             repeats: Repeats::default(),
             warned: Vec::new(),
             untold: (false, false),
@@ -179,14 +172,24 @@ impl Guard {
         self.overspent()
     }
 
+    /// How many of so many calls of one answer run: the first ones.
+    pub fn of_one_answer(&self, calls: usize) -> usize {
+        let most =
+            self.rails.calls_per_turn.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        most.map_or(calls, |most| calls.min(most))
+    }
+
     /// Whether a call may start before the answer is complete that asks for it and, so far, for
-    /// this many: if there is room for 32 more, and for twice as many as any answer of the
-    /// conversation has asked for. What else forbids calls was asked before that answer.
+    /// this many: if it is one of those that run at all, and as many as can run of one answer are
+    /// left. What else forbids calls was asked before that answer.
     pub fn may_start_early(&self, so_far: usize) -> bool {
-        let so_far = u32::try_from(so_far).unwrap_or(u32::MAX);
-        let expected = so_far.saturating_add(EARLY).max(self.most.saturating_mul(2));
-        let needed = self.spent.tool_calls.saturating_add(expected);
-        self.rails.tool_calls.is_none_or(|limit| needed <= limit)
+        let left = |limit: u32| limit.saturating_sub(self.spent.tool_calls);
+        let runs = self.of_one_answer(so_far) == so_far;
+        runs && match (self.rails.tool_calls, self.rails.calls_per_turn) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(limit), Some(most)) => most <= left(limit),
+        }
     }
 
     /// A call that started early was not wanted in the end. It has run, so it counts, though it is
@@ -282,7 +285,6 @@ impl Guard {
         let Some(message) = message else { return };
         self.calls = message.calls().map(|call| (call.id().to_owned(), call.clone())).collect();
         self.open = self.calls.len();
-        self.most = self.most.max(u32::try_from(self.open).unwrap_or(u32::MAX));
     }
 
     fn spend(&mut self, usage: &Usage, model: &str) {

@@ -23,8 +23,9 @@ use crate::journal::Limit;
 /// | failed calls in a row | 10 | before the model is asked |
 /// | repetitions | 3 | before the model is asked |
 ///
-/// An answer whose calls would pass a limit runs none of them: see
-/// [`tool_calls`](Self::tool_calls) for what that means while the model still speaks.
+/// An answer whose calls would pass the limit of tool calls runs none of them. How many calls of one
+/// answer may run is no limit of the run but a setting beside it:
+/// [`calls_per_turn`](Self::calls_per_turn).
 ///
 /// Tokens and cost are known only when an answer is complete, so a run can pass such a limit by
 /// one answer. Its calls then do not run, but those that only read may have begun early; what
@@ -46,6 +47,7 @@ use crate::journal::Limit;
 pub struct Guardrails {
     pub(super) turns: Option<u32>,
     pub(super) tool_calls: Option<u32>,
+    pub(super) calls_per_turn: Option<u32>,
     pub(super) input_tokens: Option<u64>,
     pub(super) output_tokens: Option<u64>,
     /// The limits of tokens that the program has set itself.
@@ -63,6 +65,7 @@ impl Default for Guardrails {
         Self {
             turns: Some(20),
             tool_calls: Some(100),
+            calls_per_turn: Some(32),
             input_tokens: Some(5_000_000),
             output_tokens: Some(500_000),
             wanted: Vec::new(),
@@ -82,6 +85,7 @@ impl Guardrails {
         Self {
             turns: None,
             tool_calls: None,
+            calls_per_turn: None,
             input_tokens: None,
             output_tokens: None,
             wanted: Vec::new(),
@@ -105,15 +109,24 @@ impl Guardrails {
     /// end counts too.
     ///
     /// Of an answer that asks for more than are left, none runs. Calls that only read may start
-    /// while the model still speaks, before it is known how many the answer asks for. They do so
-    /// only while there is room for 32 more, and for twice as many as any answer of the
-    /// conversation has asked for. So nothing has begun of an answer with up to 33 calls, nor of
-    /// one with up to twice as many as the longest before it. Of a longer one up to eight calls
-    /// may have begun; they only read, and the model and the trace are told what became of them.
-    /// With [`early_start(false)`](crate::agent::AgentBuilder::early_start) nothing has, ever.
+    /// while the model still speaks, before it is known how many the answer asks for; they do so
+    /// only while as many are left as one answer may have at all, which is
+    /// [`calls_per_turn`](Self::calls_per_turn).
     #[must_use]
     pub fn tool_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.tool_calls = calls.into();
+        self
+    }
+
+    /// Sets how many calls of one answer run, the first ones: 32 unless set. The others do not, and
+    /// in place of a result the model reads that it may ask for them in its next answer. This ends
+    /// no run.
+    ///
+    /// Where few [`tool_calls`](Self::tool_calls) are left, a smaller number here lets more of them
+    /// start while the model still speaks. Without one, and with a limit of tool calls, none does.
+    #[must_use]
+    pub fn calls_per_turn(mut self, calls: impl Into<Option<u32>>) -> Self {
+        self.calls_per_turn = calls.into();
         self
     }
 
