@@ -332,6 +332,20 @@ async fn what_is_secret_is_in_no_kind_of_event() {
     assert_eq!(hidden, 10, "{}", paper.text());
 }
 
+#[tokio::test]
+async fn a_password_that_the_trace_has_as_a_word_lets_no_other_secret_through() {
+    let key = "sk-ant-api03-abcdefghijkl";
+    let model = ScriptedProvider::new([
+        reply().call("look", json!({"password": "failure"})),
+        reply().error(Error::new(ErrorKind::Api, format!("no such key: {key}"))),
+    ]);
+    let agent = Agent::builder(model).tools([slow("look", READ, 0, json!("done"))]);
+    let stopped = agent.build().expect("an agent").run("Look.").await.expect_err("it failed");
+
+    let trace = format!("{:?}", stopped.trace().events());
+    assert!(trace.contains("Failure { error: ") && !trace.contains(key), "{trace}");
+}
+
 /// What another process would find if this one were killed now.
 #[tokio::test]
 async fn while_a_run_goes_on_all_of_it_so_far_is_in_the_file() {

@@ -57,18 +57,7 @@ struct Inner {
 impl Agent {
     /// Begins an agent that asks this provider.
     pub fn builder(provider: impl Provider + 'static) -> AgentBuilder {
-        AgentBuilder {
-            provider: Arc::new(provider),
-            system: None,
-            tools: Vec::new(),
-            tool_limits: ToolLimits::default(),
-            context: ToolContext::new(""),
-            permissions: Permissions::default(),
-            approver: None,
-            starts_early: true,
-            guardrails: Guardrails::default(),
-            trace: Trace::default(),
-        }
+        AgentBuilder::new(Arc::new(provider))
     }
 
     /// Runs one task to its end, in a conversation of its own. Nothing happens before the result
@@ -181,6 +170,21 @@ pub struct AgentBuilder {
 }
 
 impl AgentBuilder {
+    fn new(provider: Arc<dyn Provider>) -> Self {
+        Self {
+            provider,
+            system: None,
+            tools: Vec::new(),
+            tool_limits: ToolLimits::default(),
+            context: ToolContext::new(""),
+            permissions: Permissions::default(),
+            approver: None,
+            starts_early: true,
+            guardrails: Guardrails::default(),
+            trace: Trace::default(),
+        }
+    }
+
     /// Sets the system prompt. It stays the same for all conversations: models bind their
     /// thinking to it, and vendors cache it.
     pub fn system(mut self, system: impl Into<String>) -> Self {

@@ -1,8 +1,18 @@
 //! The one socket: sends a body, and hands on what answers it. How a stream is read is in `answer`.
 
-use std::{convert::Infallible, fmt, sync::Once, time::Duration};
+use std::{
+    convert::Infallible,
+    fmt, mem,
+    pin::Pin,
+    sync::Once,
+    task::{Context, Poll},
+    time::Duration,
+    vec,
+};
 
+use bytes::Bytes;
 use futures_util::{TryStreamExt as _, stream};
+use http_body::Frame;
 use reqwest::{
     Response,
     header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -85,12 +95,11 @@ impl Transport {
     ) -> Result<Answer<D>, Error> {
         let Question { url, mut headers, body } = question?;
         headers.insert(CONTENT_LENGTH, body.size().into());
-        let pieces = body.into_pieces().into_iter().map(Ok::<_, Infallible>);
-        let body = reqwest::Body::wrap_stream(stream::iter(pieces));
+        let body = reqwest::Body::wrap(Pieces(body.into_pieces().into_iter()));
         let whole = after(self.clocks.whole_call);
         let until = after(self.clocks.first_event).min(whole);
         let request = self.client.post(&url).headers(headers).body(body);
-        let response = match timeout_at(until, request.send()).await {
+        let mut response = match timeout_at(until, request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(err)) => return Err(self.not_sent(err)),
             Err(_) => return Err(self.clocks.ran_out(whole, 0)),
@@ -101,9 +110,11 @@ impl Transport {
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
             .is_some_and(|value| value.to_ascii_lowercase().contains("json"));
-        let headers = response.headers().clone();
+        let headers = mem::take(response.headers_mut());
         if status.is_success() && !is_json {
-            let body: Body = Box::pin(response.bytes_stream());
+            let body: Body = Box::pin(stream::unfold(response, async |mut response| {
+                response.chunk().await.transpose().map(|came| (came, response))
+            }));
             return Ok(Answer::new(decoder(), Some(body), &headers, self.clocks, until, whole));
         }
         let until = if status.is_success() { until } else { until.min(after(ERROR_TIME)) };
@@ -185,6 +196,21 @@ fn unstreamed() -> Error {
         "the server answered with JSON that is no answer: does the address lead to a server that \
          speaks this protocol?",
     )
+}
+
+/// What is sent, as it was put together.
+struct Pieces(vec::IntoIter<Bytes>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.next().map(|piece| Ok(Frame::data(piece))))
+    }
 }
 
 /// The TLS provider must be there before the first client is made.

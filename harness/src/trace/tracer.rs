@@ -11,7 +11,7 @@ use super::{
     Happened, RunTrace, SCHEMA, Scope, Secrets, Trace, TraceEvent, TracedCall, spans::Spans,
 };
 use crate::{
-    journal::{Decision, Entry},
+    journal::{Decision, Entry, InterruptCause},
     message::{Block, Message, ToolCall, ToolContent, ToolResult},
     policy::Warning,
     provider::ContextTokens,
@@ -200,12 +200,15 @@ impl Tracer {
             }
             Entry::Interrupted { message, usage, cause } => {
                 let (text, _, calls) = self.said(message.as_ref());
-                let cause = match serde_json::to_string(cause) {
-                    // Hides what is secret in the words of the cause.
-                    Ok(json) => serde_json::from_str(&self.secrets.hide(&json, None)),
-                    Err(err) => Err(err),
-                }
-                .unwrap_or_else(|_| cause.clone());
+                let cause = match cause.clone() {
+                    InterruptCause::Limit { limit, detail } => {
+                        InterruptCause::Limit { limit, detail: self.secrets.hide(&detail, None) }
+                    }
+                    InterruptCause::Failure { error } => {
+                        InterruptCause::Failure { error: self.secrets.hide(&error, None) }
+                    }
+                    cause @ (InterruptCause::Program | InterruptCause::Denial { .. }) => cause,
+                };
                 Happened::Interrupted { cause, text, calls, usage: *usage }
             }
             Entry::CallDecided { call, decision } => {
