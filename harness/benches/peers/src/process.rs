@@ -103,6 +103,18 @@ pub fn itself() -> Result<Command, Failure> {
     Ok(Command::new(std::env::current_exe()?))
 }
 
+/// The program that counts no allocations: it stands beside this one, once cargo has built it.
+pub fn herder() -> Result<PathBuf, Failure> {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let words = ["build", "--release", "--ignore-rust-version", "--bin", "herd", "--manifest-path"];
+    let built = Command::new("cargo").args(words).arg(manifest).status()?.success();
+    let program = std::env::current_exe()?.with_file_name("herd");
+    match built && program.exists() {
+        true => Ok(program),
+        false => Err(format!("cargo has not built {}", program.display()).into()),
+    }
+}
+
 /// A script that measures one subject as [`work`] does.
 pub fn script(program: &str, name: &str) -> Command {
     let mut command = Command::new(program);

@@ -1,12 +1,12 @@
 //! What is measured, section by section.
 
-use std::{process::Command, str::FromStr};
+use std::{path::Path, process::Command, str::FromStr};
 
 use crate::{
     building,
     figures::{Figure, Figures},
     macros,
-    process::{Server, Worker, itself, script, take_turns},
+    process::{Server, Worker, herder, itself, script, take_turns},
     subject::{Failure, WIRES, speaks},
     tables,
 };
@@ -15,7 +15,7 @@ use crate::{
 const ANSWERS: u32 = 10;
 const TURNS: usize = 11;
 /// So many herds for each subject.
-const HERDS: usize = 5;
+const HERDS: usize = 7;
 
 const STREAMS: &[&str] = &[
     "tcp read",
@@ -130,9 +130,16 @@ struct Herd {
     time: f64,
 }
 
-fn herd(subject: &str, wire: &str, streams: usize, base: &str) -> Result<Herd, Failure> {
+fn herd(
+    program: &Path,
+    subject: &str,
+    wire: &str,
+    streams: usize,
+    base: &str,
+) -> Result<Herd, Failure> {
     let words = ["herd", subject, wire, &streams.to_string(), base];
-    let output = itself()?.args(words).stderr(std::process::Stdio::inherit()).output()?;
+    let mut command = Command::new(program);
+    let output = command.args(words).stderr(std::process::Stdio::inherit()).output()?;
     let output = String::from_utf8(output.stdout)?;
     let mut numbers = output.split_whitespace().map(f64::from_str);
     let mut next = || numbers.next().and_then(Result::ok).ok_or("a herd failed");
@@ -173,6 +180,7 @@ pub fn herds() -> Result<(), Failure> {
         "async-openai 0.43",
         "rig 0.46",
     ];
+    let program = herder()?;
     let server = Server::start()?;
     let base = format!("{}/paced/{STREAMS}", server.address);
     let mut figures = Vec::new();
@@ -184,7 +192,7 @@ pub fn herds() -> Result<(), Failure> {
             .collect();
         for _ in 0..HERDS {
             for (subject, herds) in &mut herds {
-                match herd(subject, wire, STREAMS, &base) {
+                match herd(&program, subject, wire, STREAMS, &base) {
                     Ok(found) => herds.push(found),
                     Err(err) => println!("{subject} on {wire}: {err}"),
                 }
@@ -201,12 +209,13 @@ pub fn herds() -> Result<(), Failure> {
 /// Ten thousand streams that are all open before the first goes on.
 pub fn held() -> Result<(), Failure> {
     const STREAMS: usize = 10_000;
+    let program = herder()?;
     let server = Server::start()?;
     let base = format!("{}/held/{STREAMS}", server.address);
     let mut figures = Vec::new();
     for wire in WIRES {
         for subject in ["floor", "harness"] {
-            let found = herd(subject, wire, STREAMS, &base)?;
+            let found = herd(&program, subject, wire, STREAMS, &base)?;
             figures.push(herd_figure("held", wire, subject, STREAMS, &[found]));
         }
     }
