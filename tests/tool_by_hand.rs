@@ -50,13 +50,25 @@ fn every_keyword_is_kept() {
             json!({"required": ["a"], "properties": {"a": {}}}),
             json!({"a": 1}),
             json!({"b": 1}),
-            "`a` is missing",
+            "`x` at `/a` is required",
         ),
         (
             json!({"properties": {"name": {}}, "additionalProperties": false}),
             json!({"name": 1}),
             json!({"nme": 1}),
             "did you mean `name`?",
+        ),
+        (
+            json!({"prefixItems": [{"type": "string"}, {"type": "integer"}]}),
+            json!(["a", 1]),
+            json!(["a", "b"]),
+            "`x` at `/1`: expected an integer",
+        ),
+        (
+            json!({"additionalProperties": {"type": "string"}}),
+            json!({"a": "b"}),
+            json!({"a": 1}),
+            "`x` at `/a`: expected a string",
         ),
         (
             json!({"$ref": "#/properties/x/$defs/y", "$defs": {"y": {"type": "string"}}}),
@@ -104,6 +116,65 @@ fn the_place_of_a_fault_is_a_json_pointer() {
 }
 
 #[test]
+fn every_fault_of_an_argument_is_told_at_once_up_to_a_number() {
+    let inner = json!({
+        "properties": {
+            "a": {"type": "string", "description": "A name"},
+            "b": {"items": {"minimum": 3}},
+            "c": {"anyOf": [{"$ref": "#/properties/x/$defs/c"}, {"type": "null"}]},
+            "d": {"type": "boolean"},
+        },
+        "required": ["a", "d"],
+        "additionalProperties": false,
+        "$defs": {"c": {"type": "object", "properties": {"e": {"type": "integer"}}}},
+    });
+    let value = json!({"b": [1, 4, 2], "c": {"e": "f"}, "d": 1, "g": 2});
+    let lines = faults(&taking(inner), json!({"x": value}));
+    let expected = [
+        "`x` at `/a` is required: a string, \"A name\"",
+        "`x` at `/b/0`: must be at least 3, not 1",
+        "`x` at `/b/2`: must be at least 3, not 2",
+        "`x` at `/c/e`: expected an integer, found \"f\"",
+        "`x` at `/d`: expected a boolean, found 1",
+        "`x` at `/g`: there is no such field; the fields are `a`, `b`, `c`, `d`",
+    ];
+    assert_eq!(lines, expected);
+
+    let many = faults(&taking(json!({"items": false})), json!({"x": vec![0; 1000]}));
+    assert_eq!(many.len(), 16);
+}
+
+#[test]
+fn of_several_choices_the_one_that_is_meant_is_told_by_its_tag_or_its_names() {
+    let circle = json!({"type": "object", "required": ["kind", "radius"], "properties":
+        {"kind": {"const": "circle"}, "radius": {"type": "number"}}});
+    let square = json!({"type": "object", "required": ["kind", "side"], "properties":
+        {"kind": {"const": "square"}, "side": {"type": "number"}}});
+    let tagged = taking(json!({"oneOf": [circle, square]}));
+    let wrong = |value: Value| faults(&tagged, json!({"x": value}));
+    assert_eq!(
+        wrong(json!({"kind": "square", "side": "a"})),
+        ["`x` at `/side`: expected a number, found \"a\""]
+    );
+    assert_eq!(wrong(json!({"kind": "square"})), ["`x` at `/side` is required: a number"]);
+    let expected = "one of \"circle\", \"square\"";
+    let neither = format!("`x` at `/kind`: expected {expected}, found \"line\"");
+    assert_eq!(wrong(json!({"kind": "line"})), [neither]);
+    assert_eq!(wrong(json!({})), [format!("`x` at `/kind` is required: {expected}")]);
+    assert_eq!(wrong(json!(3)), ["`x`: expected an object or an object, found 3"]);
+
+    let of = |name: &str| {
+        json!({"type": "object", "required": [name], "properties":
+        {name: {"type": "integer"}}})
+    };
+    let named = taking(json!({"oneOf": [of("a"), of("b"), {"type": "string"}]}));
+    assert_eq!(
+        faults(&named, json!({"x": {"b": "c"}})),
+        ["`x` at `/b`: expected an integer, found \"c\""]
+    );
+}
+
+#[test]
 fn what_is_not_listed_is_refused_unless_the_schema_is_open() {
     let listed = json!({"type": "object", "properties": {"x": {}}});
     let with = |key: &str, value: Value| {
@@ -118,6 +189,11 @@ fn what_is_not_listed_is_refused_unless_the_schema_is_open() {
     assert_eq!(with("additionalProperties", json!(false)).len(), 1);
     assert_eq!(with("additionalProperties", json!(true)), [""; 0]);
     assert_eq!(with("patternProperties", json!({"^y$": {}})), [""; 0]);
+    assert_eq!(with("additionalProperties", json!({"type": "integer"})), [""; 0]);
+    let others = with("additionalProperties", json!({"type": "string"}));
+    assert_eq!(others, ["`y`: expected a string, found 1"]);
+    let numbered = json!({"patternProperties": {"^\\d+$": {}}, "additionalProperties": false});
+    assert_eq!(faults(&taking(numbered), json!({"x": {"1": 1}})), [""; 0]);
     assert_eq!(faults(&of(json!({"type": "object"})), json!({"y": 1})), [""; 0]);
     let none = of(json!({"type": "object", "properties": {}}));
     assert_eq!(

@@ -537,12 +537,62 @@ async fn all_wrong_arguments_are_named_with_their_place() {
     ];
     assert_eq!(tool.check(arguments.as_object().unwrap()).unwrap_err(), expected);
     assert_eq!(call(&tool, arguments).await, format!("bad {}", expected.join(" | ")));
+    // Of each argument too, all is told; and what serde says of a field is told once.
+    let arguments = json!({"filter": {"any": [{"weight": "x"}, {"field": 3}, 4]}, "limit": 300,
+        "order": "up"});
+    let expected = [
+        "`filter` at `/any/0/weight`: invalid type: string \"x\", expected i32",
+        "`filter` at `/any/0/field` is required: a string",
+        "`filter` at `/any/1/field`: expected a string, found 3",
+        "`filter` at `/any/2`: expected an object, found 4",
+        "`limit`: invalid value: integer `300`, expected u8",
+        "`order`: unknown variant `up`, expected `asc` or `desc`",
+    ];
+    assert_eq!(tool.check(arguments.as_object().unwrap()).unwrap_err(), expected);
+    assert_eq!(call(&tool, arguments).await, format!("bad {}", expected.join(" | ")));
+    let missing = json!({"filter": {"any": [{}, {}]}, "limit": 3, "order": "asc"});
+    let expected = [
+        "`filter` at `/any/0`: missing field `field`",
+        "`filter` at `/any/1/field` is required: a string",
+    ];
+    assert_eq!(tool.check(missing.as_object().unwrap()).unwrap_err(), expected);
     // JSON Schema counts 2.0 as an integer.
     let whole = json!({"filter": {"any": [{"field": "a", "weight": 1.0}]}, "limit": 2.0,
         "order": "asc"});
     assert_eq!(tool.check(whole.as_object().unwrap()), Ok(()));
     assert_eq!(call(&tool, whole).await, "json 5");
     assert_eq!(call(&tool, json!([1])).await, "bad the arguments must be a JSON object, not [1]");
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Figure {
+    Circle { radius: f64 },
+    Square { side: f64 },
+}
+
+/// Draws.
+#[tool(side_effects = "none")]
+fn draw(
+    /// What
+    figure: Figure,
+) -> f64 {
+    match figure {
+        Figure::Circle { radius } => radius,
+        Figure::Square { side } => side,
+    }
+}
+
+#[tokio::test]
+async fn a_fault_inside_a_tagged_enum_has_its_place() {
+    let wrong = async |figure: Value| call(&draw::tool(), json!({"figure": figure})).await;
+    let inside = "bad `figure` at `/side`: expected a number, found \"x\"";
+    assert_eq!(wrong(json!({"kind": "square", "side": "x"})).await, inside);
+    let missing = "bad `figure`: missing field `radius`";
+    assert_eq!(wrong(json!({"kind": "circle"})).await, missing);
+    let unknown = "bad `figure` at `/kind`: unknown variant `line`, expected `circle` or `square`";
+    assert_eq!(wrong(json!({"kind": "line"})).await, unknown);
+    assert_eq!(wrong(json!({"kind": "square", "side": 2})).await, "json 2.0");
 }
 
 struct Files {

@@ -14,7 +14,7 @@ use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{
     ToolContext, ToolError, ToolFuture, ToolOutput,
-    def::{Param, ParamDef},
+    def::{Param, ParamDef, ToolDef},
     nearest::nearest,
     param::Origin,
 };
@@ -26,7 +26,7 @@ pub(super) type Receiver = Arc<dyn Any + Send + Sync>;
 pub struct Call {
     context: ToolContext,
     arguments: Map<String, Value>,
-    params: &'static [ParamDef],
+    def: &'static ToolDef,
     receiver: Option<Receiver>,
     problems: Vec<String>,
     broken: Option<String>,
@@ -36,10 +36,10 @@ impl Call {
     pub(super) fn new(
         context: ToolContext,
         arguments: Map<String, Value>,
-        params: &'static [ParamDef],
+        def: &'static ToolDef,
         receiver: Option<Receiver>,
     ) -> Self {
-        Self { context, arguments, params, receiver, problems: Vec::new(), broken: None }
+        Self { context, arguments, def, receiver, problems: Vec::new(), broken: None }
     }
 
     /// The value of a parameter, or nothing if there is a fault, which is then noted.
@@ -58,18 +58,19 @@ impl Call {
                 (Some(value), ..) => Ok(value),
                 (None, Some(default), _) => Ok(default()),
                 (None, None, default) => {
-                    decode(default.and_then(|default| default())).map_err(|reason| {
-                        format!("the default of the tool itself does not fit: {reason}")
+                    decode(default.and_then(|default| default())).map_err(|misfit| {
+                        let reason = misfit.fault;
+                        format!("the default of the tool itself does not fit: {reason}").into()
                     })
                 }
             });
-        taken.map_err(|reason| self.problems.push(line(def.name, &reason))).ok()
+        taken.map_err(|misfit| self.problems.extend(self.def.lines(def.name, &misfit))).ok()
     }
 
     /// Whether nothing is wrong. Every parameter was taken before.
     pub fn fits(&mut self) -> bool {
         for name in self.arguments.keys() {
-            self.problems.push(unknown(name, self.params));
+            self.problems.push(unknown(name, self.def.params));
         }
         self.problems.is_empty() && self.broken.is_none()
     }
@@ -254,15 +255,6 @@ impl Unsent {
         _: impl FnOnce(T) -> Result<ToolOutput, ToolError>,
     ) -> ToolFuture {
         call.refusal()
-    }
-}
-
-/// One line of a refusal.
-pub(super) fn line(name: &str, reason: &str) -> String {
-    if reason.starts_with("is ") || reason.starts_with("at ") {
-        format!("`{name}` {reason}")
-    } else {
-        format!("`{name}`: {reason}")
     }
 }
 

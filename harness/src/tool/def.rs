@@ -8,11 +8,13 @@ use serde_json::{Map, Value};
 use super::{
     SideEffects, Tool, ToolFuture, ToolSchema,
     call::{self, Call, Shared},
+    fault::Misfit,
     keys,
     literal::TakesLiteral,
     param::{Origin, ToolParam},
     range::Range,
     schema::{kind_of, schema_of},
+    validate,
 };
 
 /// What `#[tool]` makes of a function; `calc::TOOL` is the one of `calc`.
@@ -164,20 +166,29 @@ impl ToolDef {
                 ));
             }
             let default = param.default?()?;
-            let Err(reason) = param.check(Some(default)) else { return None };
+            let misfit = param.check(Some(default)).err()?;
             Some(format!(
-                "the default of the parameter `{}` of the tool `{}` does not fit: {reason}",
-                param.name, self.name
+                "the default of the parameter `{}` of the tool `{}` does not fit: {}",
+                param.name, self.name, misfit.fault
             ))
         })
     }
 
+    /// All that is wrong with an argument which was not read, one line each.
+    pub(super) fn lines(&'static self, name: &str, misfit: &Misfit) -> Vec<String> {
+        let schema = &self.schema().input_schema;
+        misfit.lines(name, |value| match schema.get("properties").and_then(|all| all.get(name)) {
+            Some(property) => validate::faults(property, value, schema),
+            None => Vec::new(),
+        })
+    }
+
     /// All that is wrong with these arguments; nothing is run.
-    pub(super) fn check(&self, arguments: &Map<String, Value>) -> Vec<String> {
+    pub(super) fn check(&'static self, arguments: &Map<String, Value>) -> Vec<String> {
         let mut lines = Vec::new();
         for param in self.params.iter().filter(|param| !param.injected) {
-            if let Err(reason) = param.check(arguments.get(param.name).cloned()) {
-                lines.push(call::line(param.name, &reason));
+            if let Err(misfit) = param.check(arguments.get(param.name).cloned()) {
+                lines.extend(self.lines(param.name, &misfit));
             }
         }
         let unknown = arguments.keys().filter(|name| {
@@ -268,12 +279,12 @@ pub struct ParamDef {
     pub(super) has_default: bool,
     pub(super) default: Option<fn() -> Option<Value>>,
     pub(super) range: Option<fn() -> Range>,
-    pub(super) check: fn(&Self, Option<Value>) -> Result<(), String>,
+    pub(super) check: fn(&Self, Option<Value>) -> Result<(), Misfit>,
 }
 
 impl ParamDef {
     /// Reads an argument and throws it away.
-    pub(super) fn check(&self, value: Option<Value>) -> Result<(), String> {
+    pub(super) fn check(&self, value: Option<Value>) -> Result<(), Misfit> {
         (self.check)(self, value)
     }
 
@@ -299,14 +310,14 @@ impl ParamDef {
     /// Reads an argument: `None` says that the default is to be taken.
     pub(super) fn read<T>(
         &self,
-        decode: fn(Option<Value>) -> Result<T, String>,
+        decode: fn(Option<Value>) -> Result<T, Misfit>,
         value: Option<Value>,
-    ) -> Result<Option<T>, String> {
+    ) -> Result<Option<T>, Misfit> {
         if self.has_default && value.as_ref().is_none_or(Value::is_null) {
             return Ok(None);
         }
         if value.is_none() && !(self.optional)() {
-            return Err(self.expectation());
+            return Err(self.expectation().into());
         }
         let number = match &value {
             Some(Value::Number(number)) => Some(number.clone()),

@@ -96,9 +96,9 @@ impl<'a> Search<'a> {
 
     /// What is expected in place of this key, if it cannot be a string.
     fn fault(&self, key: &str, argument: Value) -> Option<String> {
-        let fault = self.param.check(Some(argument)).err()?;
+        let misfit = self.param.check(Some(argument)).err()?;
         let (_, expected) =
-            fault.split_once(&format!("invalid type: string {key:?}, expected "))?;
+            misfit.fault.reason.split_once(&format!("invalid type: string {key:?}, expected "))?;
         Some(expected.to_owned())
     }
 

@@ -9,6 +9,7 @@ mod context;
 pub(crate) mod def;
 mod dispatch;
 mod error;
+mod fault;
 mod finite;
 pub(crate) mod json;
 mod keys;

@@ -15,7 +15,10 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::{CancellationToken, Progress, State, ToolContext};
+use super::{
+    CancellationToken, Progress, State, ToolContext,
+    fault::{Fault, Misfit, step},
+};
 
 /// A type that a function with `#[tool]` can take.
 ///
@@ -51,7 +54,7 @@ pub enum Origin<T> {
         /// Whether it may be left out.
         optional: fn() -> bool,
         /// Reads it; `None` is an argument that was left out.
-        decode: fn(Option<Value>) -> Result<T, String>,
+        decode: fn(Option<Value>) -> Result<T, Misfit>,
     },
     /// The host has it.
     Host(fn(&ToolContext) -> Result<T, String>),
@@ -99,41 +102,40 @@ impl<T: Send + Sync + 'static> ToolParam<FromHost> for Option<State<T>> {
 }
 
 /// Reads an argument. The message says where inside the argument the fault is.
-fn decode<T: DeserializeOwned>(value: Option<Value>) -> Result<T, String> {
-    let Some(value) = value else {
-        return T::deserialize(Missing).map_err(|err| err.to_string());
+fn decode<T: DeserializeOwned>(value: Option<Value>) -> Result<T, Misfit> {
+    let Some(mut value) = value else {
+        return T::deserialize(Missing).map_err(|err| err.to_string().into());
     };
     let first = match serde_path_to_error::deserialize(value.clone()) {
         Ok(decoded) => return Ok(decoded),
         Err(err) => err,
     };
     // JSON Schema counts 3.0 as an integer and models write it; serde does not take it.
-    match with_integers(value).map(T::deserialize) {
-        Some(Ok(decoded)) => Ok(decoded),
-        Some(Err(_)) | None => Err(explain(&first)),
+    if with_integers(&mut value)
+        && let Ok(decoded) = T::deserialize(&value)
+    {
+        return Ok(decoded);
     }
+    Err(Misfit::new(explain(&first), value))
 }
 
 /// Where the fault is, as a JSON pointer, and what it is.
-fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> String {
+fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> Fault {
     use serde_path_to_error::Segment;
     let mut pointer = String::new();
     for segment in err.path().iter() {
-        let step = match segment {
-            Segment::Seq { index } => index.to_string(),
-            Segment::Map { key } => key.replace('~', "~0").replace('/', "~1"),
-            Segment::Enum { variant } => variant.clone(),
+        pointer.push_str(&match segment {
+            Segment::Seq { index } => format!("/{index}"),
+            Segment::Map { key } => step(key),
+            Segment::Enum { variant } => step(variant),
             Segment::Unknown => break,
-        };
-        pointer.push('/');
-        pointer.push_str(&step);
+        });
     }
-    let fault = err.inner();
-    if pointer.is_empty() { fault.to_string() } else { format!("at `{pointer}`: {fault}") }
+    Fault { at: pointer, reason: err.inner().to_string() }
 }
 
-/// The same value with every number such as `3.0` as `3`, or nothing if there is none.
-fn with_integers(mut value: Value) -> Option<Value> {
+/// Makes every number such as `3.0` a `3`. Says whether there is one.
+fn with_integers(value: &mut Value) -> bool {
     fn visit(value: &mut Value) -> bool {
         match value {
             Value::Number(number) => {
@@ -159,7 +161,7 @@ fn with_integers(mut value: Value) -> Option<Value> {
             Value::Null | Value::Bool(_) | Value::String(_) => false,
         }
     }
-    visit(&mut value).then_some(value)
+    visit(value)
 }
 
 /// An argument that was left out: only a type that can do without one reads it.

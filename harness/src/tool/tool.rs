@@ -211,7 +211,7 @@ impl Tool {
         };
         match &self.body {
             Body::Declared { def, receiver } => {
-                let call = Call::new(context.clone(), arguments, def.params, receiver.clone());
+                let call = Call::new(context.clone(), arguments, def, receiver.clone());
                 (def.run)(call).await
             }
             Body::Made(made) => {

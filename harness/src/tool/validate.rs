@@ -3,7 +3,13 @@
 
 use serde_json::{Map, Value};
 
-use super::{call, nearest::nearest};
+use super::{
+    fault::{Fault, step},
+    nearest::nearest,
+};
+
+/// So many faults of one argument are told; a model that is so wrong begins anew.
+const MOST: usize = 16;
 
 /// All that is wrong with these arguments, one line each.
 pub(super) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<String> {
@@ -20,11 +26,7 @@ pub(super) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<St
             Some(_) => false,
         };
         if is_missing {
-            let expected = described(name).map_or_else(String::new, |property| {
-                let about = property.get("description").and_then(Value::as_str).unwrap_or_default();
-                format!(": {}, {about:?}", expectation(property))
-            });
-            lines.push(format!("`{name}` is required{expected}"));
+            lines.push(Fault::of_all(required(described(name))).line(name));
         }
     }
     for (name, value) in arguments {
@@ -32,17 +34,20 @@ pub(super) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<St
             // Absence is for the tool to deal with, and `null` is absence.
             Some(_) if value.is_null() => {}
             Some(property) => {
-                if let Err((pointer, reason)) = check(property, value, schema, 0) {
-                    let reason = if pointer.is_empty() {
-                        reason
-                    } else {
-                        format!("at `{pointer}`: {reason}")
-                    };
-                    lines.push(call::line(name, &reason));
-                }
+                let faults = faults(property, value, schema);
+                lines.extend(faults.iter().map(|fault| fault.line(name)));
             }
-            None if rules.is_closed() => lines.push(unknown(name, rules.properties)),
-            None => {}
+            None if rules.is_closed() => {
+                lines.push(format!(
+                    "`{name}`: {}",
+                    unknown(name, rules.properties, ["argument", "this tool"])
+                ));
+            }
+            None if rules.patterns.is_some() => {}
+            None => {
+                let faults = rules.others.map(|others| faults(others, value, schema));
+                lines.extend(faults.into_iter().flatten().map(|fault| fault.line(name)));
+            }
         }
     }
     lines
@@ -79,6 +84,7 @@ struct Rules<'a> {
     maximum: Option<f64>,
     above: Option<f64>,
     below: Option<f64>,
+    first_items: Option<&'a Vec<Value>>,
     items: Option<&'a Value>,
     properties: Option<&'a Map<String, Value>>,
     required: Option<&'a Value>,
@@ -101,6 +107,7 @@ impl<'a> Rules<'a> {
                 "maximum" => rules.maximum = value.as_f64(),
                 "exclusiveMinimum" => rules.above = value.as_f64(),
                 "exclusiveMaximum" => rules.below = value.as_f64(),
+                "prefixItems" => rules.first_items = value.as_array(),
                 "items" => rules.items = Some(value),
                 "properties" => rules.properties = value.as_object(),
                 "required" => rules.required = Some(value),
@@ -133,18 +140,29 @@ impl<'a> Rules<'a> {
     }
 }
 
-fn unknown(name: &str, properties: Option<&Map<String, Value>>) -> String {
+/// What is said of something that has to be there.
+fn required(property: Option<&Value>) -> String {
+    let expected = property.and_then(known_expectation);
+    let about = property.and_then(|property| property.get("description")?.as_str());
+    let words = expected.into_iter().chain(about.map(|about| format!("{about:?}")));
+    match words.collect::<Vec<_>>().join(", ").as_str() {
+        "" => "is required".to_owned(),
+        words => format!("is required: {words}"),
+    }
+}
+
+/// What is said of a name that there is not, among what the tool or an object takes.
+fn unknown(
+    name: &str,
+    properties: Option<&Map<String, Value>>,
+    [what, whose]: [&str; 2],
+) -> String {
     let known: Vec<&str> =
         properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     match nearest(name, known.iter().copied()) {
-        Some(near) => format!("`{name}`: there is no such argument; did you mean `{near}`?"),
-        None if known.is_empty() => {
-            format!("`{name}`: there is no such argument; this tool takes none")
-        }
-        None => format!(
-            "`{name}`: there is no such argument; the arguments are `{}`",
-            known.join("`, `")
-        ),
+        Some(near) => format!("there is no such {what}; did you mean `{near}`?"),
+        None if known.is_empty() => format!("there is no such {what}; {whose} takes none"),
+        None => format!("there is no such {what}; the {what}s are `{}`", known.join("`, `")),
     }
 }
 
@@ -153,103 +171,199 @@ fn names(list: Option<&Value>) -> impl Iterator<Item = &str> {
 }
 
 fn fits(schema: &Value, value: &Value, root: &Value) -> bool {
-    check(schema, value, root, 0).is_ok()
+    let mut check = Check { root, faults: Vec::new(), most: 1 };
+    check.value(schema, value, &Place::Root, 0);
+    check.faults.is_empty()
 }
 
-/// Where inside the value the fault is, and what it is.
-type Fault = (String, String);
+/// All that is wrong with a value whose schema is a part of `root`.
+pub(super) fn faults(schema: &Value, value: &Value, root: &Value) -> Vec<Fault> {
+    let mut check = Check { root, faults: Vec::new(), most: MOST };
+    check.value(schema, value, &Place::Root, 0);
+    check.faults
+}
 
 /// How deep a value or a chain of references is followed; what is below passes.
 const DEEPEST: usize = 64;
 
-fn check(schema: &Value, value: &Value, root: &Value, depth: usize) -> Result<(), Fault> {
-    if depth > DEEPEST {
-        return Ok(());
+/// Where a value is inside an argument.
+enum Place<'a> {
+    Root,
+    Name(&'a Place<'a>, &'a str),
+    Index(&'a Place<'a>, usize),
+}
+
+impl Place<'_> {
+    fn pointer(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Name(parent, name) => parent.pointer() + &step(name),
+            Self::Index(parent, index) => format!("{}/{index}", parent.pointer()),
+        }
     }
-    let depth = depth + 1;
-    if *schema == Value::Bool(false) {
-        return here("nothing is allowed here".to_owned());
+}
+
+/// Finds what is wrong with a value.
+struct Check<'a> {
+    /// To what references refer.
+    root: &'a Value,
+    faults: Vec<Fault>,
+    /// So many faults are enough.
+    most: usize,
+}
+
+impl<'a> Check<'a> {
+    fn fault(&mut self, place: &Place<'_>, reason: String) {
+        self.faults.push(Fault { at: place.pointer(), reason });
     }
-    let rules = Rules::of(schema);
-    if let Some(path) = rules.reference {
-        let target = path.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
-        return target.map_or(Ok(()), |target| check(target, value, root, depth));
-    }
-    if !rules.takes(value) {
-        return here(format!("expected {}, found {}", expectation(schema), found(value)));
-    }
-    if rules.allowed.is_some_and(|allowed| !allowed.contains(value)) {
-        return here(format!("expected {}, found {value}", expectation(schema)));
-    }
-    if let Some(only) = rules.only.filter(|only| *only != value) {
-        return here(format!("expected {only}, found {value}"));
-    }
-    for choices in [rules.any_of, rules.one_of].into_iter().flatten() {
-        if !choices.iter().any(|choice| check(choice, value, root, depth).is_ok()) {
+
+    fn value(&mut self, schema: &'a Value, value: &Value, place: &Place<'_>, depth: usize) {
+        if depth > DEEPEST || self.faults.len() >= self.most {
+            return;
+        }
+        let depth = depth + 1;
+        if *schema == Value::Bool(false) {
+            return self.fault(place, "nothing is allowed here".to_owned());
+        }
+        let rules = Rules::of(schema);
+        if let Some(path) = rules.reference {
+            if let Some(target) = self.target(path) {
+                self.value(target, value, place, depth);
+            }
+            return;
+        }
+        if !rules.takes(value) {
+            let reason = format!("expected {}, found {}", expectation(schema), found(value));
+            return self.fault(place, reason);
+        }
+        if rules.allowed.is_some_and(|allowed| !allowed.contains(value)) {
+            let reason = format!("expected {}, found {value}", expectation(schema));
+            return self.fault(place, reason);
+        }
+        if let Some(only) = rules.only.filter(|only| *only != value) {
+            return self.fault(place, format!("expected {only}, found {value}"));
+        }
+        for choices in [rules.any_of, rules.one_of].into_iter().flatten() {
+            let fits = |choice| {
+                let mut check = Check { root: self.root, faults: Vec::new(), most: 1 };
+                check.value(choice, value, &Place::Root, depth);
+                check.faults.is_empty()
+            };
+            if choices.iter().any(fits) {
+                continue;
+            }
+            if let Some(meant) = self.meant(choices, value) {
+                return self.value(meant, value, place, depth);
+            }
+            if let Some((tag, tags)) = self.tag(choices).filter(|_| value.is_object()) {
+                let expected = format!("one of {}", tags.join(", "));
+                let reason = match value.get(tag) {
+                    Some(other) => format!("expected {expected}, found {other}"),
+                    None => format!("is required: {expected}"),
+                };
+                return self.fault(&Place::Name(place, tag), reason);
+            }
             let all: Vec<String> = choices.iter().map(expectation).collect();
-            return here(format!("expected {}, found {}", all.join(" or "), found(value)));
+            let reason = format!("expected {}, found {}", all.join(" or "), found(value));
+            return self.fault(place, reason);
+        }
+        match value {
+            Value::Number(_) => self.number(&rules, value, place),
+            Value::Array(values) => {
+                for (index, value) in values.iter().enumerate() {
+                    let own = rules.first_items.and_then(|items| items.get(index));
+                    if let Some(item) = own.or(rules.items) {
+                        self.value(item, value, &Place::Index(place, index), depth);
+                    }
+                }
+            }
+            Value::Object(values) => self.object(&rules, values, place, depth),
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
         }
     }
-    match value {
-        Value::Number(_) => check_number(&rules, value),
-        Value::Array(values) => {
-            let Some(items) = rules.items else { return Ok(()) };
-            values.iter().enumerate().try_for_each(|(index, value)| {
-                check(items, value, root, depth).map_err(|fault| below(&index.to_string(), fault))
+
+    fn target(&self, reference: &str) -> Option<&'a Value> {
+        self.root.pointer(reference.strip_prefix('#')?)
+    }
+
+    /// What a schema says, or the one that it refers to.
+    fn rules(&self, schema: &'a Value) -> Rules<'a> {
+        let rules = Rules::of(schema);
+        let target = rules.reference.and_then(|path| self.target(path));
+        target.map_or(rules, Rules::of)
+    }
+
+    /// The field that tells the choices apart, and its values as JSON.
+    fn tag(&self, choices: &'a [Value]) -> Option<(&'a str, Vec<String>)> {
+        let constant = |property: &'a Value| property.get("const").map(Value::to_string);
+        let first = self.rules(choices.first()?).properties?;
+        let (tag, _) = first.iter().find(|(_, property)| constant(property).is_some())?;
+        let tags = choices.iter().map(|choice| constant(self.rules(choice).properties?.get(tag)?));
+        Some((tag, tags.collect::<Option<_>>()?))
+    }
+
+    /// The one choice that a value is meant to be, which its kind, its tag or its names tell.
+    fn meant(&self, choices: &'a [Value], value: &Value) -> Option<&'a Value> {
+        let only = |wanted: &dyn Fn(&Rules<'a>) -> bool| {
+            let mut found = choices.iter().filter(|choice| {
+                let rules = self.rules(choice);
+                rules.kind.is_some() && rules.takes(value) && wanted(&rules)
+            });
+            found.next().filter(|_| found.next().is_none())
+        };
+        let is_tagged = |rules: &Rules<'a>| {
+            rules.properties.into_iter().flatten().all(|(name, property)| {
+                property.get("const").is_none_or(|tag| value.get(name) == Some(tag))
             })
-        }
-        Value::Object(values) => check_object(&rules, values, root, depth),
-        Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
+        };
+        let is_named = |rules: &Rules<'a>| {
+            names(rules.required).all(|name| value.get(name).is_some()) && is_tagged(rules)
+        };
+        only(&is_tagged).or_else(|| only(&is_named))
     }
-}
 
-fn check_number(rules: &Rules<'_>, value: &Value) -> Result<(), Fault> {
-    let Some(number) = value.as_f64() else { return Ok(()) };
-    let faults = [
-        rules.minimum.filter(|limit| number < *limit).map(|limit| ("at least", limit)),
-        rules.maximum.filter(|limit| number > *limit).map(|limit| ("at most", limit)),
-        rules.above.filter(|limit| number <= *limit).map(|limit| ("more than", limit)),
-        rules.below.filter(|limit| number >= *limit).map(|limit| ("less than", limit)),
-    ];
-    match faults.into_iter().flatten().next() {
-        Some((words, limit)) => here(format!("must be {words} {limit}, not {value}")),
-        None => Ok(()),
-    }
-}
-
-fn check_object(
-    rules: &Rules<'_>,
-    values: &Map<String, Value>,
-    root: &Value,
-    depth: usize,
-) -> Result<(), Fault> {
-    for name in names(rules.required) {
-        if !values.contains_key(name) {
-            return here(format!("`{name}` is missing"));
+    fn number(&mut self, rules: &Rules<'_>, value: &Value, place: &Place<'_>) {
+        let Some(number) = value.as_f64() else { return };
+        let faults = [
+            rules.minimum.filter(|limit| number < *limit).map(|limit| ("at least", limit)),
+            rules.maximum.filter(|limit| number > *limit).map(|limit| ("at most", limit)),
+            rules.above.filter(|limit| number <= *limit).map(|limit| ("more than", limit)),
+            rules.below.filter(|limit| number >= *limit).map(|limit| ("less than", limit)),
+        ];
+        if let Some((words, limit)) = faults.into_iter().flatten().next() {
+            self.fault(place, format!("must be {words} {limit}, not {value}"));
         }
     }
-    for (name, value) in values {
-        match rules.properties.and_then(|properties| properties.get(name)) {
-            Some(property) => {
-                let step = || name.replace('~', "~0").replace('/', "~1");
-                check(property, value, root, depth).map_err(|fault| below(&step(), fault))?;
+
+    fn object(
+        &mut self,
+        rules: &Rules<'a>,
+        values: &Map<String, Value>,
+        place: &Place<'_>,
+        depth: usize,
+    ) {
+        let described = |name: &str| rules.properties.and_then(|properties| properties.get(name));
+        for name in names(rules.required).filter(|name| !values.contains_key(*name)) {
+            self.fault(&Place::Name(place, name), required(described(name)));
+        }
+        for (name, value) in values {
+            let place = Place::Name(place, name);
+            match described(name) {
+                Some(property) => self.value(property, value, &place, depth),
+                // Deeper down, only what the schema says.
+                None if rules.patterns.is_some() => {}
+                None if rules.others == Some(&Value::Bool(false)) => {
+                    let whose = ["field", "this object"];
+                    self.fault(&place, unknown(name, rules.properties, whose));
+                }
+                None => {
+                    if let Some(others) = rules.others {
+                        self.value(others, value, &place, depth);
+                    }
+                }
             }
-            // Deeper down, only what the schema says.
-            None if rules.others == Some(&Value::Bool(false)) => {
-                return here(unknown(name, rules.properties));
-            }
-            None => {}
         }
     }
-    Ok(())
-}
-
-fn here(reason: String) -> Result<(), Fault> {
-    Err((String::new(), reason))
-}
-
-fn below(step: &str, (pointer, reason): Fault) -> Fault {
-    (format!("/{step}{pointer}"), reason)
 }
 
 fn is_of(value: &Value, kind: &str) -> bool {
@@ -271,20 +385,23 @@ fn is_of(value: &Value, kind: &str) -> bool {
 
 /// What a schema wants, in a few words.
 fn expectation(schema: &Value) -> String {
+    known_expectation(schema).unwrap_or_else(|| "another value".to_owned())
+}
+
+fn known_expectation(schema: &Value) -> Option<String> {
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array) {
         let all: Vec<String> = allowed.iter().map(Value::to_string).collect();
-        return format!("one of {}", all.join(", "));
+        return Some(format!("one of {}", all.join(", ")));
     }
     let word = |kind: &str| match kind {
         "null" => "null".to_owned(),
         "integer" | "array" | "object" => format!("an {kind}"),
         kind => format!("a {kind}"),
     };
-    match schema.get("type") {
-        Some(Value::String(kind)) => word(kind),
-        Some(kinds) => names(Some(kinds)).map(word).collect::<Vec<_>>().join(" or "),
-        None => "another value".to_owned(),
-    }
+    Some(match schema.get("type")? {
+        Value::String(kind) => word(kind),
+        kinds => names(Some(kinds)).map(word).collect::<Vec<_>>().join(" or "),
+    })
 }
 
 fn found(value: &Value) -> String {
