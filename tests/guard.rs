@@ -613,6 +613,29 @@ async fn what_is_left_can_be_asked_from_outside_and_by_a_tool() {
 }
 
 #[tokio::test]
+async fn the_turn_that_goes_on_is_counted_and_its_tokens_are_not() {
+    let budget = Arc::new(Mutex::new(None::<Budget>));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (asked, kept) = (Arc::clone(&budget), Arc::clone(&seen));
+    let model = ScriptedProvider::answering(move |request| {
+        let budget = asked.lock().expect("unpoisoned").clone().expect("it was asked for");
+        let (spent, left) = (budget.spent(), budget.left());
+        kept.lock().expect("unpoisoned").push((spent.turns, left.turns, left.input_tokens));
+        match request.messages().len() {
+            1 => look(0).tokens(30, 4),
+            _ => reply().text("Done.").tokens(40, 4),
+        }
+    });
+    let rails = Guardrails::none().turns(5).input_tokens(100);
+    let agent = build(Agent::builder(model).tools([new_each_time()]), rails);
+    let run = agent.run("Go.");
+    *budget.lock().expect("unpoisoned") = Some(run.budget());
+    run.await.expect("an answer");
+    let expected = [(1, Some(4), Some(100)), (2, Some(3), Some(70))];
+    assert_eq!(*seen.lock().expect("unpoisoned"), expected);
+}
+
+#[tokio::test]
 async fn what_is_left_of_the_cost_and_of_tokens_that_nobody_counts() {
     let prices = Prices::none().with("*", Price::new(0.125, 0.0));
     let rails = Guardrails::none().cost(1.0).input_tokens(12_000_000).prices(prices);

@@ -58,6 +58,7 @@ impl Run<'_> {
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
         self.context = self.chat.meter.count(self.chat.machine.transcript().messages());
+        self.chat.guard.asked();
         self.emit(Event::TurnStarted { turn });
         match self.hear().await? {
             Heard::Out => self.replied(turn),

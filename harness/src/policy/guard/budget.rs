@@ -111,22 +111,32 @@ pub struct Budget(Arc<Inner>);
 
 struct Inner {
     rails: Arc<Guardrails>,
-    now: Mutex<(Spent, Option<Instant>)>,
+    now: Mutex<Now>,
+}
+
+#[derive(Clone, Copy)]
+struct Now {
+    spent: Spent,
+    /// Whether the model is being asked: that turn counts, but its tokens are not known.
+    asking: bool,
+    ends: Option<Instant>,
 }
 
 impl Budget {
     pub(super) fn new(rails: Arc<Guardrails>) -> Self {
-        Self(Arc::new(Inner { rails, now: Mutex::new((Spent::NOTHING, None)) }))
+        let now = Now { spent: Spent::NOTHING, asking: false, ends: None };
+        Self(Arc::new(Inner { rails, now: Mutex::new(now) }))
     }
 
     /// What was spent so far in the run that goes on, or in the last one.
     pub fn spent(&self) -> Spent {
-        self.now().0
+        let Now { spent, asking, .. } = self.now();
+        Spent { turns: spent.turns.saturating_add(asking.into()), ..spent }
     }
 
     /// What is left of the limits.
     pub fn left(&self) -> Left {
-        let (spent, ends) = self.now();
+        let Now { spent, ends, .. } = self.now();
         let rails = &*self.0.rails;
         let of_tokens = |limit: Option<u64>, used: Option<u64>| {
             let known = used.is_some() || spent.turns == 0;
@@ -138,7 +148,7 @@ impl Budget {
             None => rails.time,
         };
         Left {
-            turns: rails.turns.map(|limit| limit.saturating_sub(spent.turns)),
+            turns: rails.turns.map(|limit| limit.saturating_sub(self.spent().turns)),
             tool_calls: rails.tool_calls.map(|limit| limit.saturating_sub(spent.tool_calls)),
             input_tokens: of_tokens(rails.input_tokens, spent.usage.input),
             output_tokens: of_tokens(rails.output_tokens, spent.usage.output),
@@ -149,14 +159,15 @@ impl Budget {
 
     /// Sets when the run ends at the latest.
     pub(crate) fn ends(&self, at: Option<Instant>) {
-        self.0.now.lock().unwrap_or_else(PoisonError::into_inner).1 = at;
+        self.0.now.lock().unwrap_or_else(PoisonError::into_inner).ends = at;
     }
 
-    pub(super) fn set(&self, spent: Spent) {
-        self.0.now.lock().unwrap_or_else(PoisonError::into_inner).0 = spent;
+    pub(super) fn set(&self, spent: Spent, asking: bool) {
+        let mut now = self.0.now.lock().unwrap_or_else(PoisonError::into_inner);
+        (now.spent, now.asking) = (spent, asking);
     }
 
-    fn now(&self) -> (Spent, Option<Instant>) {
+    fn now(&self) -> Now {
         *self.0.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

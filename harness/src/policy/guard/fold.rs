@@ -52,6 +52,8 @@ pub enum Warning {
 pub struct Guard {
     rails: Arc<Guardrails>,
     spent: Spent,
+    /// Whether the model is being asked.
+    asking: bool,
     /// The calls of the last answer.
     calls: HashMap<String, ToolCall>,
     /// How many of them have no result yet.
@@ -72,6 +74,7 @@ impl Guard {
         let rails = rails.into();
         Self {
             spent: Spent::NOTHING,
+            asking: false,
             calls: HashMap::new(),
             open: 0,
             repeats: Repeats::default(),
@@ -98,8 +101,15 @@ impl Guard {
         self.spent.cost
     }
 
+    /// The model is asked now: what is left does not wait for its answer.
+    pub(crate) fn asked(&mut self) {
+        self.asking = true;
+        self.budget.set(self.spent, self.asking);
+    }
+
     /// Takes a fact.
     pub fn apply(&mut self, entry: &Entry) {
+        self.asking = false;
         match entry {
             Entry::UserSaid { .. } | Entry::Resumed { .. } => {
                 self.spent = Spent::NOTHING;
@@ -133,7 +143,7 @@ impl Guard {
             }
             Entry::Given { .. } | Entry::CallDecided { decision: Decision::Allow { .. }, .. } => {}
         }
-        self.budget.set(self.spent);
+        self.budget.set(self.spent, self.asking);
     }
 
     /// The limit that forbids to ask the model, if one does.
@@ -196,7 +206,7 @@ impl Guard {
     /// no fact of the conversation.
     pub fn dropped(&mut self) {
         self.spent.tool_calls = self.spent.tool_calls.saturating_add(1);
-        self.budget.set(self.spent);
+        self.budget.set(self.spent, self.asking);
     }
 
     /// The result as the model shall read it: with a warning if it was heard too often.
