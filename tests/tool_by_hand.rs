@@ -142,6 +142,26 @@ fn every_fault_of_an_argument_is_told_at_once_up_to_a_number() {
 
     let many = faults(&taking(json!({"items": false})), json!({"x": vec![0; 1000]}));
     assert_eq!(many.len(), 16);
+    let names: serde_json::Map<_, _> = (0..1000).map(|at| (at.to_string(), json!(0))).collect();
+    let many = faults(&taking(json!({"additionalProperties": false})), json!({"x": names}));
+    assert_eq!(many.len(), 16);
+}
+
+/// If each choice were looked at twice, the work would be four times as much with each step down: this
+/// would take minutes.
+#[test]
+fn the_fault_at_the_bottom_of_many_choices_is_found() {
+    let (node, nothing) = (json!({"$ref": "#/properties/x"}), json!({"type": "null"}));
+    let next = json!({"anyOf": [{"type": "object", "anyOf": [node, nothing]}, nothing]});
+    let node =
+        json!({"type": "object", "properties": {"next": next}, "additionalProperties": false});
+    let mut value = json!({"nxt": 1});
+    for _ in 0..13 {
+        value = json!({"next": value});
+    }
+    let expected = format!("`x` at `{}/nxt`: there is no such field", "/next".repeat(13));
+    let lines = faults(&taking(node), json!({"x": value}));
+    assert!(lines.len() == 1 && lines[0].starts_with(&expected), "{lines:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 /// What is wrong at one place of an argument.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Fault {
     /// A JSON pointer into the argument; empty for the argument itself.
     pub(super) at: String,

@@ -1,5 +1,6 @@
-//! Checks the arguments of a tool made by hand against its schema, as far as every vendor's
-//! schemas go. What it does not know it lets pass: a schema may say more than is checked here.
+//! Checks arguments against a schema, as far as every vendor's schemas go: all of those of a tool
+//! made by hand, and those of a function that its types have refused, to tell the rest of what is
+//! wrong. What it does not know it lets pass: a schema may say more than is checked here.
 
 use serde_json::{Map, Value};
 
@@ -171,9 +172,7 @@ fn names(list: Option<&Value>) -> impl Iterator<Item = &str> {
 }
 
 fn fits(schema: &Value, value: &Value, root: &Value) -> bool {
-    let mut check = Check { root, faults: Vec::new(), most: 1 };
-    check.value(schema, value, &Place::Root, 0);
-    check.faults.is_empty()
+    Check { root, faults: Vec::new(), most: 1 }.fits(schema, value, 0)
 }
 
 /// All that is wrong with a value whose schema is a part of `root`.
@@ -208,13 +207,20 @@ struct Check<'a> {
     /// To what references refer.
     root: &'a Value,
     faults: Vec<Fault>,
-    /// So many faults are enough.
+    /// So many faults are enough. Where it is one, nobody reads it.
     most: usize,
 }
 
 impl<'a> Check<'a> {
     fn fault(&mut self, place: &Place<'_>, reason: String) {
-        self.faults.push(Fault { at: place.pointer(), reason });
+        if self.faults.len() < self.most {
+            self.faults.push(Fault { at: place.pointer(), reason });
+        }
+    }
+
+    fn fits(mut self, schema: &'a Value, value: &Value, depth: usize) -> bool {
+        self.value(schema, value, &Place::Root, depth);
+        self.faults.is_empty()
     }
 
     fn value(&mut self, schema: &'a Value, value: &Value, place: &Place<'_>, depth: usize) {
@@ -244,15 +250,15 @@ impl<'a> Check<'a> {
             return self.fault(place, format!("expected {only}, found {value}"));
         }
         for choices in [rules.any_of, rules.one_of].into_iter().flatten() {
-            let fits = |choice| {
-                let mut check = Check { root: self.root, faults: Vec::new(), most: 1 };
-                check.value(choice, value, &Place::Root, depth);
-                check.faults.is_empty()
-            };
-            if choices.iter().any(fits) {
+            let check = || Check { root: self.root, faults: Vec::new(), most: 1 };
+            if choices.iter().any(|choice| check().fits(choice, value, depth)) {
                 continue;
             }
-            if let Some(meant) = self.meant(choices, value) {
+            // Where only the answer counts, nothing is looked at twice: the next choice deeper down
+            // would double the work again, and so on.
+            if self.most > 1
+                && let Some(meant) = self.meant(choices, value)
+            {
                 return self.value(meant, value, place, depth);
             }
             if let Some((tag, tags)) = self.tag(choices).filter(|_| value.is_object()) {
