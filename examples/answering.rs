@@ -27,14 +27,27 @@ pub(crate) async fn from_env() -> anyhow::Result<Answering> {
     }
     let server = offline::model().await.context("no port for the scripted model")?;
     let provider = AnthropicProvider::builder().api_key("none").base_url(server.url()).build()?;
-    let introduction = "PROVIDER is not set, so a scripted model on this machine answers. For a \
-                        real one: PROVIDER=anthropic, openai or local, with its key."
-        .to_owned();
+    let introduction = scripted(|name| std::env::var_os(name).is_some_and(|set| !set.is_empty()));
     Ok(Answering { provider: Box::new(provider), introduction, _server: Some(server) })
 }
 
-/// The exit code for an error: 2 if the program is not set up, else 1.
-pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
-    let error = error.downcast_ref::<harness::Error>();
-    if error.is_some_and(harness::Error::is_configuration) { 2 } else { 1 }
+/// What to tell the person when the scripted model answers: whether there is a key that could be used
+/// instead.
+fn scripted(is_set: impl Fn(&str) -> bool) -> String {
+    let known = [
+        ("ANTHROPIC_API_KEY", "anthropic"),
+        ("OPENAI_API_KEY", "openai"),
+        ("LOCAL_BASE_URL", "local"),
+    ];
+    match known.into_iter().find(|(key, _)| is_set(key)) {
+        Some((key, provider)) => format!(
+            "{key} is set, but PROVIDER is not, so a scripted model on this machine answers. \
+             PROVIDER={provider} asks the real one."
+        ),
+        None => {
+            "PROVIDER is not set, so a scripted model on this machine answers. For a real one: \
+                 PROVIDER=anthropic, openai or local, with its key."
+                .to_owned()
+        }
+    }
 }

@@ -19,30 +19,40 @@
 //! - `error`: `null`, or `status`, `code` and `message`.
 //!
 //! With `--events` each event of the answer is printed before it. The exit status is 1 if a file
-//! could not be read, and 0 otherwise: an answer that failed is an answer.
+//! could not be read, 2 if the arguments are wrong, and 0 otherwise: an answer that failed is an
+//! answer.
+
+mod program;
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     process::ExitCode,
 };
 
-use anyhow::{Context as _, bail};
 use harness::{
     Error, ErrorKind, StopReason, StreamEvent, Usage,
+    policy::visible,
     provider::Limits,
     wire::{anthropic, chat, responses},
 };
 use serde_json::{Value, json};
 
-fn main() -> anyhow::Result<ExitCode> {
-    let Arguments { wire, events, files } = arguments(std::env::args().skip(1))?;
-    let mut out = std::io::stdout().lock();
+fn main() -> ExitCode {
+    program::ended(run())
+}
+
+fn run() -> anyhow::Result<ExitCode> {
+    if program::helps(USAGE)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Arguments { wire, events, files } = arguments(program::arguments()?)?;
+    let mut out = io::stdout().lock();
     let mut code = ExitCode::SUCCESS;
     for file in files {
         let body = match read(&file) {
             Ok(body) => body,
             Err(err) => {
-                eprintln!("{file}: {err}");
+                let _ = writeln!(io::stderr(), "{}", visible(&format!("{file}: {err}")));
                 code = ExitCode::FAILURE;
                 continue;
             }
@@ -53,7 +63,7 @@ fn main() -> anyhow::Result<ExitCode> {
                 writeln!(out, "{event:?}")?;
             }
         }
-        writeln!(out, "{}", summary(&file, &all, end))?;
+        writeln!(out, "{}", legible(&summary(&file, &all, end)))?;
     }
     Ok(code)
 }
@@ -66,28 +76,31 @@ struct Arguments {
 
 const USAGE: &str = "usage: decode --wire anthropic|responses|chat [--events] FILE..";
 
-fn arguments(mut given: impl Iterator<Item = String>) -> anyhow::Result<Arguments> {
+fn arguments(given: Vec<String>) -> anyhow::Result<Arguments> {
+    let mut given = given.into_iter();
     let (mut wire, mut events, mut files) = (None, false, Vec::new());
     while let Some(argument) = given.next() {
         match argument.as_str() {
-            "--wire" => wire = Some(Wire::named(&given.next().context(USAGE)?)?),
+            "--wire" => {
+                let name = given.next().ok_or_else(|| program::wrong(USAGE))?;
+                wire = Some(Wire::named(&name)?);
+            }
             "--events" => events = true,
-            "--help" | "-h" => bail!(USAGE),
             _ => files.push(argument),
         }
     }
     match wire {
         Some(wire) if !files.is_empty() => Ok(Arguments { wire, events, files }),
-        _ => bail!(USAGE),
+        _ => Err(program::wrong(USAGE)),
     }
 }
 
-fn read(file: &str) -> std::io::Result<Vec<u8>> {
+fn read(file: &str) -> io::Result<Vec<u8>> {
     if file != "-" {
         return std::fs::read(file);
     }
     let mut body = Vec::new();
-    std::io::stdin().read_to_end(&mut body)?;
+    io::stdin().read_to_end(&mut body)?;
     Ok(body)
 }
 
@@ -104,7 +117,7 @@ impl Wire {
             "anthropic" => Self::Anthropic,
             "responses" => Self::Responses,
             "chat" => Self::Chat,
-            _ => bail!("there is no wire `{name}`; {USAGE}"),
+            _ => return Err(program::wrong(format!("there is no wire `{name}`; {USAGE}"))),
         })
     }
 
@@ -198,6 +211,24 @@ fn summary(file: &str, events: &[StreamEvent], end: Result<(), Error>) -> Value 
         "stop": stop_of(stop, &end),
         "error": error,
     })
+}
+
+/// One line of JSON in which nothing acts on a terminal: what is not visible has its number, which is
+/// the same to whatever reads JSON.
+fn legible(value: &Value) -> String {
+    let mut line = String::new();
+    for c in value.to_string().chars() {
+        let mut units = [0; 2];
+        match visible(c.encode_utf8(&mut [0; 4])).chars().eq([c]) {
+            true => line.push(c),
+            false => {
+                for unit in c.encode_utf16(&mut units) {
+                    line += &format!("\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    line
 }
 
 fn stop_of(stop: Option<StopReason>, end: &Result<(), Error>) -> &'static str {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use harness::{CallOutcome, Message, Outcome, Role, Stopped, Transcript};
 
-use crate::screen::{Screen, tokens};
+use crate::screen::{Screen, one_line, tokens};
 
 /// Words of the kept text that are shown.
 const WORDS: usize = 10;
@@ -20,7 +20,7 @@ const LETTERS: usize = 80;
 pub(crate) fn show<W: Write>(screen: &mut Screen<W>, stopped: &Stopped) -> io::Result<()> {
     match (stopped.outcome(), stopped.error()) {
         (Outcome::Interrupted, None) => screen.line("■ interrupted")?,
-        _ => screen.line(&format!("■ {stopped}"))?,
+        _ => screen.line(&format!("■ {}", one_line(&stopped.to_string())))?,
     }
     if !stopped.text().is_empty() {
         screen.line(&format!("  kept: {}", end_of(stopped.text())))?;
@@ -42,7 +42,7 @@ fn end_of(text: &str) -> String {
 
 /// The beginning of a text, as one line: enough to know which call it was.
 fn beginning_of(text: &str) -> String {
-    let line = text.replace('\n', " ");
+    let line = one_line(text);
     match line.char_indices().nth(LETTERS) {
         Some((end, _)) => format!("{} …", line.get(..end).unwrap_or(&line)),
         None => line,
@@ -59,7 +59,11 @@ fn calls(transcript: &Transcript) -> Vec<String> {
     for call in run.iter().flat_map(Message::calls) {
         let result = results.iter().find(|result| result.call_id() == call.id());
         let truth = result.map_or("has no result", |result| truth(result.outcome()));
-        lines.push(format!("{}({}): {truth}", call.name(), beginning_of(call.arguments())));
+        lines.push(format!(
+            "{}({}): {truth}",
+            one_line(call.name()),
+            beginning_of(call.arguments())
+        ));
     }
     lines
 }
@@ -72,6 +76,8 @@ fn truth(outcome: CallOutcome) -> &'static str {
         CallOutcome::Denied => "was not allowed and did not run",
         CallOutcome::NotStarted => "did not start",
         CallOutcome::StoppedReading => "was stopped; it only reads, so nothing has changed",
-        CallOutcome::InDoubt => "was stopped and may have partly run",
+        CallOutcome::StillRunning => "was told to stop and may still be running",
+        // In doubt, and whatever a later version knows.
+        _ => "was stopped and may have partly run",
     }
 }

@@ -8,9 +8,12 @@
 //! prints a table, and draws the arrivals over time; `target/herd.svg` unless a path is given.
 
 mod chart;
+mod program;
 
 use std::{
+    io::{self, Write as _},
     path::{Path, PathBuf},
+    process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -19,7 +22,7 @@ use anyhow::Context as _;
 use chart::{Arrival, Panel};
 use harness::{
     Agent, AnthropicProvider,
-    policy::{RetryPolicy, RetryProvider, ThrottledProvider},
+    policy::{RetryPolicy, ThrottledProvider},
     testing::{Answer, LoopbackServer, anthropic},
 };
 use tokio::task::JoinSet;
@@ -50,9 +53,27 @@ const WAYS: [Way; 5] = [
     Way { name: "both, and one shared pace", jitter: true, retry_after: true, paced: true },
 ];
 
+const USAGE: &str = "\
+herd [FILE]: fifty agents ask a server that is full, in five ways; the picture of it goes into FILE, \
+target/herd.svg if none is given";
+
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let path = std::env::args_os().nth(1).map_or_else(|| "target/herd.svg".into(), PathBuf::from);
+async fn main() -> ExitCode {
+    program::ended(race().await)
+}
+
+async fn race() -> anyhow::Result<ExitCode> {
+    if program::helps(USAGE)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let given = program::arguments()?;
+    let path = match given.as_slice() {
+        [] => PathBuf::from("target/herd.svg"),
+        [file] if !file.starts_with("--") => PathBuf::from(file),
+        [other] | [_, other, ..] => {
+            return Err(program::wrong(format!("`{other}` is unknown; expected one FILE")));
+        }
+    };
     let mut running = JoinSet::new();
     for (at, way) in WAYS.into_iter().enumerate() {
         running.spawn(async move { (at, run(way).await) });
@@ -66,10 +87,12 @@ async fn main() -> anyhow::Result<()> {
     }
     let panels: Vec<Panel> = panels.into_iter().flatten().collect();
     let text = explained(&panels);
-    println!("{}\n{}", table(&panels), text.join("\n"));
+    // The picture first: it is wanted also where nobody reads the table to its end.
     write(&path, &chart::draw(&panels, &text))?;
-    println!("\nThe arrivals over time are drawn in {}.", path.display());
-    Ok(())
+    let mut out = io::stdout();
+    writeln!(out, "{}\n{}", table(&panels), text.join("\n"))?;
+    writeln!(out, "\nThe arrivals over time are drawn in {}.", path.display())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn write(path: &Path, picture: &str) -> anyhow::Result<()> {
@@ -102,20 +125,21 @@ async fn run(way: Way) -> anyhow::Result<Panel> {
     // Patient enough that all of them are served at last, however they do it.
     let policy = RetryPolicy {
         attempts: 100,
-        budget: Duration::from_secs(50),
+        time: Duration::from_secs(50),
         base: Duration::from_millis(500),
         max: Duration::from_secs(2),
         jitter: way.jitter,
         ..RetryPolicy::default()
     };
     let provider = AnthropicProvider::builder().api_key("none").base_url(server.url()).build()?;
+    let provider = provider.with_retry(policy);
     let at_once = if way.paced { 5 } else { AGENTS as usize };
     let shared = ThrottledProvider::new(provider.clone(), at_once);
     let mut herd = JoinSet::new();
     for _ in 0..AGENTS {
         let agent = match way.paced {
-            true => Agent::builder(RetryProvider::new(shared.clone(), policy)),
-            false => Agent::builder(RetryProvider::new(provider.clone(), policy)),
+            true => Agent::builder(shared.clone()),
+            false => Agent::builder(provider.clone()),
         }
         .build()?;
         herd.spawn(async move { agent.run("Is it my turn?").await.is_ok() });

@@ -8,6 +8,7 @@
 mod answering;
 mod ending;
 mod offline;
+mod program;
 mod screen;
 
 use std::process::ExitCode;
@@ -15,6 +16,9 @@ use std::process::ExitCode;
 use harness::{Agent, toolbox::calc, tools};
 use screen::Screen;
 
+const USAGE: &str = "\
+multi_turn: one conversation of three messages
+PROVIDER=anthropic, openai or local asks a real model; without it a scripted one answers.";
 const PROMPTS: [&str; 3] = [
     "My favourite number is 42.",
     "What is it times 17, minus 100?",
@@ -23,13 +27,16 @@ const PROMPTS: [&str; 3] = [
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    run().await.unwrap_or_else(|err| {
-        eprintln!("{err:#}");
-        ExitCode::from(answering::exit_code(&err))
-    })
+    program::ended(run().await)
 }
 
 async fn run() -> anyhow::Result<ExitCode> {
+    if program::helps(USAGE)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(given) = program::arguments()?.first() {
+        return Err(program::wrong(format!("`{given}` is unknown; expected nothing or `--help`")));
+    }
     let mut screen = Screen::stdout();
     let answering = answering::from_env().await?;
     screen.line(&answering.introduction)?;

@@ -3,7 +3,8 @@
 //!     cargo run --example repl
 //!
 //! needs no key; `PROVIDER=anthropic`, `openai` or `local` talks to a real model. Its tools are
-//! `calc`, the files of the current folder, and `bash`, which asks before it runs. Ctrl-C stops an
+//! `calc`, the files of the current folder, and `bash`, which asks before it runs; a file that is
+//! there already is not replaced unasked, neither by the model nor by `/save`. Ctrl-C stops an
 //! answer; a second one within 1.5 s at the prompt quits, and so does Ctrl-D. `--resume FILE` goes
 //! on with a conversation that `/save FILE` wrote. It is for Unix. Exit codes: 0 quit, 1 failed, 2
 //! not set up, 130 stopped while an answer was still running.
@@ -15,11 +16,13 @@ mod ending;
 #[path = "repl/lines.rs"]
 mod lines;
 mod offline;
+mod program;
 mod screen;
 #[path = "repl/turn.rs"]
 mod turn;
 
 use std::{
+    path::Path,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -28,8 +31,8 @@ use anyhow::Context as _;
 use commands::Command;
 use harness::{
     Agent, Chat,
-    policy::{RetryPolicy, RetryProvider, TerminalApprover},
-    toolbox::{Files, bash, calc},
+    policy::{Permissions, TerminalApprover, Verdict},
+    toolbox::{Files, bash, calc, supervise},
     tools,
 };
 use lines::{Line, Lines};
@@ -37,16 +40,20 @@ use screen::Screen;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use turn::Ended;
 
+const USAGE: &str = "repl [--resume FILE]: a chat in the terminal";
+
 /// A second Ctrl-C within this time quits.
 const TWICE: Duration = Duration::from_millis(1500);
 const STOPPED: u8 = 130;
 
+/// Where the files of the tools are.
+const FOLDER: &str = ".";
+
 #[tokio::main]
 async fn main() -> ExitCode {
-    run().await.unwrap_or_else(|err| {
-        eprintln!("{err:#}");
-        ExitCode::from(answering::exit_code(&err))
-    })
+    // No command outlives this program, whatever ends it.
+    supervise();
+    program::ended(run().await)
 }
 
 /// What the system tells the program. The default of each would end the program at once; from
@@ -77,17 +84,18 @@ impl Signals {
 }
 
 async fn run() -> anyhow::Result<ExitCode> {
-    let Some(resumed) = arguments(std::env::args().skip(1))? else {
-        println!("repl [--resume FILE]: a chat in the terminal\n{}", commands::HELP);
+    if program::helps(&format!("{USAGE}\n{}", commands::HELP))? {
         return Ok(ExitCode::SUCCESS);
-    };
+    }
+    let resumed = resumed(program::arguments()?)?;
     let mut signals = Signals::listen()?;
     let answering = answering::from_env().await?;
-    let agent = Agent::builder(RetryProvider::new(answering.provider, RetryPolicy::default()))
+    let agent = Agent::builder(answering.provider)
         .system("You are concise. Use the tools; do not guess.")
         .tools(tools![calc])
-        .tools(Files::in_folder(".")?.tools())
+        .tools(Files::in_folder(FOLDER)?.tools())
         .tools(tools![bash])
+        .permissions(permissions())
         .approver(TerminalApprover::default())
         .build()?;
     let mut chat = match &resumed {
@@ -104,20 +112,27 @@ async fn run() -> anyhow::Result<ExitCode> {
     talk(&mut chat, &mut signals, &mut screen).await
 }
 
-/// The file to go on with, if one is given; nothing if help is wanted.
-fn arguments(mut given: impl Iterator<Item = String>) -> anyhow::Result<Option<Option<String>>> {
-    let wrong = |text: String| harness::Error::new(harness::ErrorKind::Configuration, text);
-    let file = match given.next().as_deref() {
-        None => return Ok(Some(None)),
-        Some("--help" | "-h") => return Ok(None),
-        Some("--resume") => given.next().ok_or_else(|| wrong("`--resume` needs a FILE".into()))?,
-        Some(other) => {
-            return Err(wrong(format!("`{other}` is unknown; expected `--resume FILE`")).into());
+/// What is asked about beside what the tools declare: no file is replaced unasked.
+fn permissions() -> Permissions {
+    Permissions::default().rule("a file is there already", |call| {
+        let path = Path::new(FOLDER).join(call.text("path")?);
+        let replaces = call.tool == "write_file" && path.symlink_metadata().is_ok();
+        replaces.then_some(Verdict::Ask)
+    })
+}
+
+/// The file to go on with, if one is given.
+fn resumed(given: Vec<String>) -> anyhow::Result<Option<String>> {
+    match given.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => Ok(None),
+        ["--resume", file] => Ok(Some((*file).to_owned())),
+        ["--resume"] => Err(program::wrong("`--resume` needs a FILE")),
+        ["--resume", _, more, ..] => {
+            Err(program::wrong(format!("`{more}` is too much; expected `--resume FILE`")))
         }
-    };
-    match given.next() {
-        Some(more) => Err(wrong(format!("`{more}` is too much; expected `--resume FILE`")).into()),
-        None => Ok(Some(Some(file))),
+        [other, ..] => {
+            Err(program::wrong(format!("`{other}` is unknown; expected `--resume FILE`")))
+        }
     }
 }
 
@@ -129,6 +144,8 @@ async fn talk(
 ) -> anyhow::Result<ExitCode> {
     let mut lines = Lines::start()?;
     let mut interrupted: Option<Instant> = None;
+    // The file that is replaced if the next line says so.
+    let mut replaces: Option<String> = None;
     loop {
         let Signals { interrupt, terminate, hang_up } = signals;
         let line = tokio::select! {
@@ -147,17 +164,32 @@ async fn talk(
                     return Ok(ExitCode::SUCCESS);
                 }
                 interrupted = Some(Instant::now());
+                replaces = None;
                 screen.line("(Ctrl-C again quits)")?;
                 continue;
             }
             Line::End => return Ok(ExitCode::SUCCESS),
             Line::Failed(err) => return Err(anyhow::anyhow!("no line could be read: {err}")),
         };
+        if let Some(file) = replaces.take() {
+            let told = match text.trim() {
+                "y" | "yes" | "Y" => commands::replace(chat, &file),
+                _ => format!("`{file}` was left as it is"),
+            };
+            screen.line(&told)?;
+            continue;
+        }
         match Command::of(&text) {
             Command::Nothing => {}
             Command::Quit => return Ok(ExitCode::SUCCESS),
             Command::Show(show) => screen.line(&show.text(chat))?,
-            Command::Save(file) => screen.line(&commands::save(chat, file))?,
+            Command::Save(file) => match commands::save(chat, file) {
+                Some(told) => screen.line(&told)?,
+                None => {
+                    screen.line(&format!("`{file}` is there already. Replace it? [y]es, [n]o"))?;
+                    replaces = Some(file.to_owned());
+                }
+            },
             Command::Unknown(text) => screen.line(&text)?,
             Command::Say(text) => match turn::take(chat, text, signals, screen).await? {
                 Ended::Answered => {}

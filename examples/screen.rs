@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use harness::{Event, Usage};
+use harness::{Event, Usage, policy::visible};
 
 /// Characters of a result that are shown.
 const SHOWN: usize = 200;
@@ -34,15 +34,16 @@ impl<W: Write> Screen<W> {
     fn try_show(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
             Event::Text(text) => {
-                write!(self.out, "{}", plain(text))?;
+                write!(self.out, "{}", visible(text))?;
                 self.in_words = !text.ends_with('\n');
             }
             Event::ToolCall(call) => {
-                self.line(&format!("⚙ {}({})", call.name(), call.arguments()))?;
+                let (name, arguments) = (one_line(call.name()), one_line(call.arguments()));
+                self.line(&format!("⚙ {name}({arguments})"))?;
             }
-            Event::ToolProgress { message, .. } => self.line(&format!("… {message}"))?,
+            Event::ToolProgress { message, .. } => self.line(&format!("… {}", short(message)))?,
             Event::ToolDenied { call, reason } => {
-                self.line(&format!("✗ {}: {}", call.name(), short(reason)))?;
+                self.line(&format!("✗ {}: {}", one_line(call.name()), short(reason)))?;
             }
             Event::ToolResult { result, .. } => {
                 let mark = if result.is_error() { '✗' } else { '→' };
@@ -55,12 +56,15 @@ impl<W: Write> Screen<W> {
             }
             Event::Retrying { attempt, of, wait, cause } => {
                 let wait = wait.as_secs_f64();
+                let cause = one_line(cause);
                 self.line(&format!("↻ retrying in {wait:.1} s ({attempt} of {of}): {cause}"))?;
             }
             Event::FallingBack { from, to, cause } => {
+                let cause = one_line(cause);
                 self.line(&format!("↷ {from} is down, so {to} is asked: {cause}"))?;
             }
             Event::Discarded { cause } => {
+                let cause = one_line(cause);
                 self.line(&format!("↺ the answer broke off and begins again: {cause}"))?;
             }
             Event::LimitNear { detail, .. } | Event::LimitUnknown { detail, .. } => {
@@ -72,10 +76,10 @@ impl<W: Write> Screen<W> {
         self.out.flush()
     }
 
-    /// Shows a line of its own.
+    /// Shows a line of its own, whoever wrote the words in it.
     pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
         self.end_words()?;
-        writeln!(self.out, "{}", plain(line))
+        writeln!(self.out, "{}", visible(line))
     }
 
     fn end_words(&mut self) -> io::Result<()> {
@@ -86,16 +90,14 @@ impl<W: Write> Screen<W> {
     }
 }
 
-/// The text without what a terminal obeys instead of showing it: a model, or a file that it read,
-/// must not move the cursor.
-fn plain(text: &str) -> String {
-    let shows = |c: char| !c.is_control() || c == '\n' || c == '\t';
-    text.chars().map(|c| if shows(c) { c } else { '\u{fffd}' }).collect()
+/// A text as one line: no word of a model or a tool begins a line of its own.
+pub(crate) fn one_line(text: &str) -> String {
+    text.trim_end().replace('\n', " ⏎ ")
 }
 
 /// A text as one line, cut where it grows long.
 fn short(text: &str) -> String {
-    let line = text.trim_end().replace('\n', " ⏎ ");
+    let line = one_line(text);
     match line.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{} …", line.get(..end).unwrap_or(&line)),
         None => line,

@@ -10,40 +10,43 @@
 mod answering;
 mod ending;
 mod offline;
+mod program;
 mod screen;
 
 use std::process::ExitCode;
 
 use harness::{
     Agent, CancellationToken, Outcome,
-    policy::{RetryPolicy, RetryProvider},
     toolbox::{Files, calc},
     tools,
 };
 use screen::Screen;
 use tokio::signal;
 
+const USAGE: &str = "\
+stream [TASK]: one task, shown as it streams, that Ctrl-C stops
+PROVIDER=anthropic, openai or local asks a real model; without it a scripted one answers.";
 const TASK: &str = "What is 17 * 23 - 100? Then count to 300.";
 const INTERRUPTED: u8 = 130;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    run().await.unwrap_or_else(|err| {
-        eprintln!("{err:#}");
-        ExitCode::from(answering::exit_code(&err))
-    })
+    program::ended(run().await)
 }
 
 async fn run() -> anyhow::Result<ExitCode> {
+    if program::helps(USAGE)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let task = task(program::arguments()?)?;
     let mut screen = Screen::stdout();
     let answering = answering::from_env().await?;
     screen.line(&answering.introduction)?;
-    let agent = Agent::builder(RetryProvider::new(answering.provider, RetryPolicy::default()))
+    let agent = Agent::builder(answering.provider)
         .system("You are concise. Use the tools; do not guess.")
         .tools(tools![calc])
         .tools(Files::in_folder(".")?.tools())
         .build()?;
-    let task = std::env::args().nth(1).unwrap_or_else(|| TASK.to_owned());
     screen.line(&format!("> {task}\n"))?;
 
     let stop = CancellationToken::new();
@@ -79,6 +82,18 @@ async fn run() -> anyhow::Result<ExitCode> {
             ending::show(&mut screen, &stopped)?;
             let interrupted = stopped.outcome() == Outcome::Interrupted;
             Ok(ExitCode::from(if interrupted { INTERRUPTED } else { 1 }))
+        }
+    }
+}
+
+/// The task that was given, or the one that needs no key.
+fn task(given: Vec<String>) -> anyhow::Result<String> {
+    match given.as_slice() {
+        [] => Ok(TASK.to_owned()),
+        [task] if !task.starts_with("--") => Ok(task.clone()),
+        [option] => Err(program::wrong(format!("`{option}` is unknown; expected a TASK"))),
+        [_, more, ..] => {
+            Err(program::wrong(format!("`{more}` is too much; put the TASK in quotes")))
         }
     }
 }

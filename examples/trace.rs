@@ -4,22 +4,42 @@
 //!
 //! Without a file it records a run of its own with a scripted model, and shows that one.
 
-use std::{env, fs, time::Duration};
+mod program;
+
+use std::{
+    fs,
+    io::{self, IsTerminal as _, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result};
 use harness::{
     Agent, SideEffect, SideEffects, Tool,
+    policy::visible,
     testing::{ScriptedProvider, reply},
     trace::{self, TraceEvent},
 };
 use serde_json::json;
 
+const USAGE: &str = "\
+trace [FILE..] [--html]: shows traces that runs have written, as text or as a page
+Without a file it records a run of its own and shows that one.";
+
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
+    program::ended(run().await)
+}
+
+async fn run() -> Result<ExitCode> {
+    if program::helps(USAGE)? {
+        return Ok(ExitCode::SUCCESS);
+    }
     let (options, files): (Vec<String>, Vec<String>) =
-        env::args().skip(1).partition(|argument| argument.starts_with("--"));
+        program::arguments()?.into_iter().partition(|argument| argument.starts_with("--"));
     if let Some(option) = options.iter().find(|option| *option != "--html") {
-        anyhow::bail!("`{option}` is unknown; use: trace [FILE] [--html]");
+        let text = format!("`{option}` is unknown; expected `trace [FILE..] [--html]`");
+        return Err(program::wrong(text));
     }
     let mut events = Vec::new();
     for file in &files {
@@ -29,11 +49,14 @@ async fn main() -> Result<()> {
     if files.is_empty() {
         events = recorded().await?;
     }
+    let mut out = io::stdout();
     match options.is_empty() {
-        true => print!("{}", trace::pretty(&events)),
-        false => print!("{}", trace::page(&events)),
+        true => write!(out, "{}", visible(&trace::pretty(&events)))?,
+        // A page is for a file, and must not change on its way there.
+        false if out.is_terminal() => write!(out, "{}", visible(&trace::page(&events)))?,
+        false => write!(out, "{}", trace::page(&events))?,
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A run whose calls start while the model still speaks.

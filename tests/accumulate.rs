@@ -199,3 +199,26 @@ proptest! {
         prop_assert_eq!(blocks(split.message.as_ref()), blocks(whole.message.as_ref()));
     }
 }
+
+#[test]
+fn tokens_of_a_try_that_failed_in_silence_do_not_count() {
+    let counted = |input| StreamEvent::UsageSoFar(Usage { input: Some(input), ..Usage::default() });
+    let retrying = StreamEvent::Retrying {
+        attempt: 2,
+        of: 3,
+        wait: std::time::Duration::ZERO,
+        refused: None,
+        cause: "it broke".into(),
+    };
+    let falling_back =
+        StreamEvent::FallingBack { from: "one".into(), to: "other".into(), cause: "down".into() };
+    for failed in [retrying, falling_back] {
+        let mut answer = Accumulator::default();
+        answer.push(&counted(120)).unwrap();
+        assert_eq!(answer.usage().input, Some(120));
+        answer.push(&failed).unwrap();
+        assert_eq!(answer.usage().input, None);
+        answer.push(&counted(7)).unwrap();
+        assert_eq!(answer.usage().input, Some(7));
+    }
+}

@@ -8,8 +8,10 @@ use std::sync::{
 use harness::{
     Agent, CancellationToken, Error, ErrorKind, Event, Message, Outcome, Permissions, Role,
     SideEffects, StopReason, Tool,
+    journal::Decider,
     journal::Limit,
-    policy::{Approval, ApprovalQuestion, Verdict},
+    message::Arguments,
+    policy::{Judgement, ProposedCall, Question, Verdict},
     testing::{Gate, ScriptedProvider, outline, reply},
 };
 use serde_json::json;
@@ -333,9 +335,9 @@ async fn what_a_person_must_approve_is_denied_when_nobody_is_there() {
     assert_eq!(told[0].outcome(), harness::CallOutcome::Denied);
     let text = told[0].to_text();
     assert!(text.contains("did not run") && text.contains("allow(\"pay\")"), "{text}");
-    assert!(
-        shown.lines().iter().any(|line| line.starts_with("denied pay: `pay` declares `mutate`"))
-    );
+    assert!(shown.lines().iter().any(|line| {
+        line.starts_with("denied pay: `pay` needs a person's approval (it declares `mutate`)")
+    }));
 }
 
 #[tokio::test]
@@ -348,14 +350,14 @@ async fn a_person_approves_exactly_the_call_that_was_shown() {
     let answers = |always: bool| {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
-        let approver = move |question: ApprovalQuestion<'_>| {
-            seen.lock().expect("unpoisoned").push(question.call.arguments().to_owned());
-            let small = question.call.arguments().len() < 13;
+        let approver = move |question: Question| {
+            seen.lock().expect("unpoisoned").push(question.arguments.to_string());
+            let small = question.arguments.to_string().len() < 13;
             async move {
                 match (small, always) {
-                    (true, true) => Approval::Always,
-                    (true, false) => Approval::Yes,
-                    (false, _) => Approval::No("too much".into()),
+                    (true, true) => question.always(),
+                    (true, false) => question.yes(),
+                    (false, _) => question.no("too much"),
                 }
             }
         };
@@ -386,7 +388,7 @@ async fn a_person_approves_exactly_the_call_that_was_shown() {
     let model = ScriptedProvider::new(script());
     let agent = Agent::builder(model).tools([pay]).approver(approver);
     agent.build().expect("an agent").run("Go.").await.expect("an answer");
-    assert_eq!(asked.lock().expect("unpoisoned").len(), 1, "`always` holds for the conversation");
+    assert_eq!(asked.lock().expect("unpoisoned").len(), 3, "`always` holds for the same call only");
 }
 
 #[tokio::test]
@@ -437,16 +439,42 @@ async fn a_run_can_be_stopped_after_the_current_turn() {
 }
 
 #[test]
-fn rules_come_before_names_and_names_before_side_effects() {
-    let call = harness::ToolCall::new("a", "bash", r#"{"command":"ls"}"#);
-    let decide = |permissions: &Permissions| permissions.decide(&call, SideEffects::ALL);
-    assert_eq!(decide(&Permissions::default()), Verdict::Ask);
-    assert_eq!(decide(&Permissions::default().allow("bash")), Verdict::Allow);
-    let ruled = Permissions::default().allow("bash").rule(|call, _| {
-        call.arguments().contains("ls").then(|| Verdict::Deny("no listing".into()))
-    });
-    assert_eq!(decide(&ruled), Verdict::Deny("no listing".into()));
-    assert_eq!(decide(&Permissions::allow_all()), Verdict::Allow);
+fn the_strictest_wins_and_side_effects_speak_last() {
+    let arguments = Arguments::decode(r#"{"command":"ls"}"#).expect("arguments");
+    let call = ProposedCall::new("bash", &arguments, SideEffects::ALL);
+    let table = [
+        (Permissions::default(), "ask SideEffects"),
+        (Permissions::default().allow("bash"), "allow ToolName"),
+        (Permissions::default().ask("bash"), "ask ToolName"),
+        (Permissions::default().deny("bash", "no"), "deny ToolName"),
+        (Permissions::allow_all(), "allow Program"),
+        (Permissions::allow_all().deny("bash", "no"), "deny ToolName"),
+        (ruled(Verdict::Allow), "allow Rule"),
+        (ruled(Verdict::Ask), "ask Rule"),
+        (ruled(Verdict::Ask).allow("bash"), "ask Rule"),
+        (ruled(Verdict::Deny("no".into())).allow("bash"), "deny Rule"),
+        (ruled(Verdict::Allow).ask("bash"), "ask ToolName"),
+        (ruled(Verdict::Allow).deny("bash", "no"), "deny ToolName"),
+        (ruled(Verdict::Allow).rule("other", |_| Some(Verdict::Ask)), "ask Rule"),
+    ];
+    for (permissions, expected) in table {
+        let (what, by) = match permissions.decide(&call) {
+            Judgement::Allow { by } => ("allow", by),
+            Judgement::Ask { reasons } => ("ask", reasons[0].by.clone()),
+            Judgement::Deny { by, .. } => ("deny", by),
+            other => panic!("{other:?}"),
+        };
+        let by = match by {
+            Decider::Rule { .. } => "Rule".to_owned(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(format!("{what} {by}"), expected, "{permissions:?}");
+    }
+}
+
+fn ruled(verdict: Verdict) -> Permissions {
+    Permissions::default()
+        .rule("r", move |call| (call.text("command") == Some("ls")).then(|| verdict.clone()))
 }
 
 #[test]

@@ -8,7 +8,7 @@ use harness::{
     Agent, CallOutcome, Event, Outcome, Permissions, SideEffects, StopReason, StreamEvent, Tool,
     journal::Limit,
     message::ToolResult,
-    policy::Guardrails,
+    policy::{Guardrails, Limits},
     testing::{ScriptedProvider, ScriptedReply, reply},
     trace::{Happened, RunTrace, TraceEvent},
 };
@@ -101,22 +101,23 @@ fn started(trace: &RunTrace, wanted: impl Fn(bool) -> bool) -> HashSet<String> {
 
 /// The limits of calls: of a run, and of one answer.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct Most {
     run: u32,
     answer: Option<u32>,
 }
 
 /// Runs it, and gives how many calls began early.
-fn check(answers: &[Answer], limits: Limits, early: bool) -> Result<usize, TestCaseError> {
+fn check(answers: &[Answer], limits: Most, early: bool) -> Result<usize, TestCaseError> {
     let log = Log::default();
     let scripts = answers.iter().enumerate().map(|(at, answer)| script(at, answer));
     let model = ScriptedProvider::new(scripts.chain([reply().text("Done.")]));
-    let rails = Guardrails::none().tool_calls(limits.run).calls_per_turn(limits.answer);
+    let rails = Guardrails::none().calls_per_turn(limits.answer);
     let agent = Agent::builder(model)
         .tools([timed("look", READ, &log), timed("write", WRITE, &log)])
         .permissions(Permissions::allow_all())
         .early_start(early)
         .guardrails(rails)
+        .run_limits(Limits::unlimited().tool_calls(limits.run))
         .build()
         .expect("an agent");
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -177,7 +178,7 @@ proptest! {
         answer in prop::option::weighted(0.9, 0_u32..48),
         early in prop::bool::weighted(0.8),
     ) {
-        check(&answers, Limits { run, answer }, early)?;
+        check(&answers, Most { run, answer }, early)?;
     }
 }
 
@@ -186,7 +187,7 @@ proptest! {
 fn calls_start_early_while_as_many_are_left_as_one_answer_may_have() {
     let calls = vec![Asked { reads: true, pause: 1, takes: 2 }; 60];
     let answers = [Answer { calls, begins_again: None }];
-    let early = |run, answer| check(&answers, Limits { run, answer }, true).expect("as promised");
+    let early = |run, answer| check(&answers, Most { run, answer }, true).expect("as promised");
     assert_eq!(early(32, Some(32)), 8, "as many are left as may be asked for");
     assert_eq!(early(31, Some(32)), 0, "the answer asks for too many, and nobody knew");
     assert_eq!(early(31, Some(5)), 5, "the others do not run at all");

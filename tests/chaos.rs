@@ -103,7 +103,8 @@ async fn the_server_fails_in_each_way_over_a_socket() {
         let clocks = Clocks { first_event: short, between_events: short, ..Clocks::default() };
         let provider =
             AnthropicProvider::builder().api_key("k").base_url(server.url()).clocks(clocks);
-        let mut ends = ends(&provider.build().unwrap(), 4).await;
+        let provider = provider.build().unwrap().with_retry(RetryPolicy::none());
+        let mut ends = ends(&provider, 4).await;
         assert_eq!(chaos.injected()[&fault], 4);
         ends.sort_unstable();
         ends.dedup();

@@ -8,6 +8,7 @@ use harness::{
     AnthropicProvider, Error, ErrorKind, Message, Provider as _, StopReason, StreamEvent,
     Transcript,
     client::Clocks,
+    policy::RetryPolicy,
     provider::{ProviderResponse, Request, accumulate},
     testing::{Answer, ClosedBy, LoopbackServer, Point, anthropic},
 };
@@ -33,6 +34,7 @@ fn provider(server: &LoopbackServer) -> AnthropicProvider {
         .clocks(clocks)
         .build()
         .unwrap()
+        .with_retry(RetryPolicy::none())
 }
 
 async fn ask(provider: &AnthropicProvider) -> Result<ProviderResponse, Error> {

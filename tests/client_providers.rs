@@ -12,6 +12,7 @@ use harness::{
     Error, ErrorKind, LocalProvider, Message, OpenAIProvider, Provider, StopReason, StreamEvent,
     Transcript,
     client::Clocks,
+    policy::RetryPolicy,
     provider::{Effort, Limits, ProviderResponse, Request, Settings, accumulate},
     testing::{Answer, LoopbackServer},
     wire::chat::ThinkTags,
@@ -196,7 +197,8 @@ async fn an_error_inside_the_stream_carries_the_id_of_the_answer() {
         named(&[json!({"type": "error", "error": {"code": "server_error", "message": "no"}})]);
     let server =
         LoopbackServer::start([Answer::sse(body).header("x-request-id", "req_9")]).await.unwrap();
-    let err = ask(&openai(&server).build().unwrap()).await.unwrap_err();
+    let provider = openai(&server).build().unwrap().with_retry(RetryPolicy::none());
+    let err = ask(&provider).await.unwrap_err();
     assert_eq!((err.code(), err.request_id()), (Some("server_error"), Some("req_9")));
 }
 
@@ -209,7 +211,8 @@ async fn errors_of_proxies_are_errors_whatever_they_call_their_body() {
         Answer::bytes(500, "text/plain", error),
     ] {
         let server = LoopbackServer::start([answer]).await.unwrap();
-        let err = ask(&local(&server).build().unwrap()).await.unwrap_err();
+        let provider = local(&server).build().unwrap().with_retry(RetryPolicy::none());
+        let err = ask(&provider).await.unwrap_err();
         assert_eq!(
             (err.kind(), err.status(), err.message()),
             (ErrorKind::Api, Some(500), "upstream")
@@ -241,7 +244,8 @@ async fn an_answer_in_one_piece_that_breaks_off_is_told_as_that() {
         (answer().stall_at(40), ErrorKind::Timeout),
     ] {
         let server = LoopbackServer::start([answer]).await.unwrap();
-        let err = ask(&local(&server).clocks(clocks).build().unwrap()).await.unwrap_err();
+        let provider = local(&server).clocks(clocks).build().unwrap();
+        let err = ask(&provider.with_retry(RetryPolicy::none())).await.unwrap_err();
         assert_eq!((err.kind(), err.request_id()), (kind, Some("req_7")), "{err}");
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use harness::{
     AnthropicProvider, Error, Message, Provider as _, Transcript,
     client::Clocks,
+    policy::RetryPolicy,
     provider::{Request, accumulate},
     testing::{Answer, LoopbackServer, Point, anthropic},
 };
@@ -21,7 +22,7 @@ async fn fails(answer: Answer, clocks: Clocks) -> Error {
 
 async fn ask(url: &str, clocks: Clocks) -> Error {
     let provider = AnthropicProvider::builder().api_key("k").base_url(url).clocks(clocks);
-    let provider = provider.build().unwrap();
+    let provider = provider.build().unwrap().with_retry(RetryPolicy::none());
     let mut transcript = Transcript::default();
     transcript.push(Message::user("Oslo?")).unwrap();
     let result = accumulate(provider.stream(Request::new(&transcript).unwrap())).await;

@@ -60,20 +60,15 @@ impl Decoded {
                 }
                 StreamEvent::ToolCallDelta { block, json } => {
                     assert!(!json.is_empty(), "an empty delta");
-                    calls
-                        .iter_mut()
-                        .find(|(of, _)| of == block)
-                        .unwrap()
-                        .1
-                        .arguments
-                        .push_str(json);
+                    let call = &mut calls.iter_mut().rfind(|(of, _)| of == block).unwrap().1;
+                    call.arguments.push_str(json);
                 }
                 StreamEvent::ToolCallArguments { block, json } => {
-                    let call = &mut calls.iter_mut().find(|(of, _)| of == block).unwrap().1;
+                    let call = &mut calls.iter_mut().rfind(|(of, _)| of == block).unwrap().1;
                     call.arguments.clone_from(json);
                 }
                 StreamEvent::ToolCallEnd { block } => {
-                    let call = &mut calls.iter_mut().find(|(of, _)| of == block).unwrap().1;
+                    let call = &mut calls.iter_mut().rfind(|(of, _)| of == block).unwrap().1;
                     assert!(!std::mem::replace(&mut call.ended, true), "a call ended twice");
                 }
                 _ => {}

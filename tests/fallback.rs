@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use harness::{
     Agent, AnthropicProvider, CancellationToken, Error, ErrorKind, Event, Message, Outcome,
-    Provider as _, Transcript,
+    Provider, Transcript,
     client::OpenAIProvider,
     journal::{Entry, MemoryJournal},
-    policy::{FallbackProvider, RetryPolicy, RetryProvider},
+    policy::{FallbackProvider, RetryBudget, RetryPolicy, RetryProvider},
     provider::{Ledger, ProviderResponse, Request, Spent, accumulate},
     testing::{Gate, LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, reply, responses},
     tool, tools,
@@ -24,7 +24,7 @@ fn named(name: &str, script: impl IntoIterator<Item = ScriptedReply>) -> Scripte
     ScriptedProvider::new(script).with_name(name).with_model(format!("{name}-model"))
 }
 
-async fn ask(provider: &impl harness::Provider) -> Result<ProviderResponse, Error> {
+async fn ask(provider: &(impl Provider + ?Sized)) -> Result<ProviderResponse, Error> {
     let mut transcript = Transcript::default();
     transcript.push(Message::user("Oslo?")).unwrap();
     accumulate(provider.stream(Request::new(&transcript).unwrap())).await
@@ -133,11 +133,11 @@ async fn one_that_is_down_is_still_better_than_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spent_budget_leads_on_and_is_not_spent_again() {
+async fn each_of_them_has_its_own_attempts_and_all_share_the_run() {
     let down = || ScriptedProvider::answering(|_| reply().overloaded());
     let (a, b) = (down().with_name("a"), down().with_name("b"));
     let c = named("c", [reply().text("Cold.")]);
-    let policy = RetryPolicy { jitter: false, attempts: 3, ..RetryPolicy::default() };
+    let policy = RetryPolicy { jitter: false, ..RetryPolicy::default() };
     let retried = |provider: &ScriptedProvider| RetryProvider::new(provider.clone(), policy);
     let provider =
         FallbackProvider::new(retried(&a)).or(retried(&b)).or(RetryProvider::new(c, policy));
@@ -147,8 +147,47 @@ async fn a_spent_budget_leads_on_and_is_not_spent_again() {
     let request = Request::new(&transcript).unwrap().with_ledger(Some(&ledger));
     let answer = accumulate(provider.stream(request)).await.unwrap();
     assert_eq!(answer.provider.as_deref(), Some("c"));
+    assert_eq!((a.requests().len(), b.requests().len()), (3, 3));
+    assert_eq!(ledger.spent(), Spent { attempts: 6, time: Duration::from_secs(2 * (1 + 2)) });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_has_lost_enough_is_not_waited_for() {
+    let down = || ScriptedProvider::answering(|_| reply().overloaded());
+    let (a, b) = (down().with_name("a"), down().with_name("b"));
+    let run = RetryBudget { tries: 4, ..RetryBudget::default() };
+    let policy = RetryPolicy { run, ..RetryPolicy::default() };
+    let retried = |provider: &ScriptedProvider| RetryProvider::new(provider.clone(), policy);
+    let provider =
+        FallbackProvider::new(retried(&a)).or(retried(&b)).or(named("c", [reply().text("Cold.")]));
+    let ledger = Ledger::default();
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("Oslo?")).unwrap();
+    let request = Request::new(&transcript).unwrap().with_ledger(Some(&ledger));
+    let answer = accumulate(provider.stream(request)).await.unwrap();
+    assert_eq!(answer.provider.as_deref(), Some("c"));
     assert_eq!((a.requests().len(), b.requests().len()), (3, 1));
-    assert_eq!(ledger.spent(), Spent { attempts: 4, time: Duration::from_secs(3) });
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_own_policy_counts_in_place_of_those_inside_and_one_around_it_in_place_of_all() {
+    let down = || ScriptedProvider::answering(|_| reply().overloaded());
+    let (a, b) = (down(), down());
+    let policy = |attempts| RetryPolicy { attempts, ..RetryPolicy::default() };
+    let retried = |provider: &ScriptedProvider| RetryProvider::new(provider.clone(), policy(5));
+    let both = || FallbackProvider::new(retried(&a)).or(retried(&b));
+    let asked = async |provider: &dyn Provider| {
+        let before = (a.requests().len(), b.requests().len());
+        ask(provider).await.unwrap_err();
+        (a.requests().len() - before.0, b.requests().len() - before.1)
+    };
+    assert_eq!(asked(&both()).await, (5, 5));
+    assert_eq!(asked(&both().with_retry(policy(1))).await, (1, 1));
+    assert_eq!(asked(&both().with_retry(policy(2))).await, (2, 2));
+    assert_eq!(asked(&both().with_retry(RetryPolicy::none())).await, (1, 1));
+    assert_eq!(asked(&RetryProvider::new(both(), policy(2))).await, (2, 2));
+    let around = RetryProvider::new(both().with_retry(policy(4)), policy(2));
+    assert_eq!(asked(&around).await, (2, 2));
 }
 
 /// Looks at the weather.
@@ -177,7 +216,8 @@ async fn a_conversation_that_began_on_one_wire_goes_on_on_the_other() {
     let provider = FallbackProvider::new(
         AnthropicProvider::builder().api_key("k").base_url(first.url()).build().unwrap(),
     )
-    .or(OpenAIProvider::builder().api_key("k").base_url(second.url()).build().unwrap());
+    .or(OpenAIProvider::builder().api_key("k").base_url(second.url()).build().unwrap())
+    .with_retry(RetryPolicy { attempts: 1, ..RetryPolicy::default() });
     let agent = Agent::builder(provider).tools(tools![weather]).build().unwrap();
     let journal = MemoryJournal::default();
     let mut chat = agent.chat().with_journal(journal.clone()).unwrap();

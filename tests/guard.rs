@@ -13,8 +13,9 @@ use harness::{
     Agent, CallOutcome, Event, Outcome, StopReason, Stopped, StreamEvent, Tool, ToolContent,
     ToolError, Usage,
     agent::{AgentBuilder, Machine},
-    journal::{Entry, InterruptCause, Limit, MemoryJournal},
-    policy::{Approval, ApprovalQuestion, Budget, Guard, Guardrails, Price, Prices},
+    journal::{Entry, InterruptCause, Limit, LimitScope, MemoryJournal},
+    models::{Models, Price},
+    policy::{Budget, Guard, Guardrails, Limits, Question},
     testing::{Gate, RecordedRequest, ScriptedProvider, ScriptedReply, outline, reply},
 };
 use serde_json::{Map, Value, json};
@@ -47,14 +48,38 @@ fn stubborn(
     })
 }
 
-fn build(builder: AgentBuilder, rails: Guardrails) -> Agent {
-    builder.guardrails(rails).build().expect("an agent")
+/// What guards a run, and what it may spend.
+#[derive(Clone, Debug)]
+struct Rails(Guardrails, Limits);
+
+impl From<Guardrails> for Rails {
+    fn from(rails: Guardrails) -> Self {
+        Self(rails, Limits::new())
+    }
+}
+
+fn none() -> Rails {
+    Rails(Guardrails::none(), Limits::unlimited())
+}
+
+/// Nothing but these limits.
+fn only(limits: Limits) -> Rails {
+    Rails(Guardrails::none(), limits.over(&Limits::unlimited()))
+}
+
+fn build(builder: AgentBuilder, rails: impl Into<Rails>) -> Agent {
+    let Rails(rails, limits) = rails.into();
+    builder.guardrails(rails).run_limits(limits).build().expect("an agent")
 }
 
 /// Runs the scenario: it must end by this limit, and the conversation must go on; without limits
 /// it must end with an answer.
-async fn scenario(limit: Limit, rails: Guardrails, builder: impl Fn() -> AgentBuilder) -> Stopped {
-    let free = build(builder(), Guardrails::none()).run("Go.").await;
+async fn scenario(
+    limit: Limit,
+    rails: impl Into<Rails>,
+    builder: impl Fn() -> AgentBuilder,
+) -> Stopped {
+    let free = build(builder(), none()).run("Go.").await;
     assert_eq!(free.expect("nothing else stops it").text(), "Done.", "{limit:?}");
 
     let mut chat = build(builder(), rails).chat();
@@ -93,7 +118,7 @@ async fn a_batch_that_would_pass_the_limit_of_calls_runs_nothing_of_it() {
             let four = |_| (0..4).fold(reply(), |said, _| said.call("work", json!({})));
             Agent::builder(stubborn(3, four)).tools([tool("work", effects, &log, Work::Steps(1))])
         };
-        let rails = Guardrails::default().tool_calls(10).repetitions(None);
+        let rails = Rails(Guardrails::default().repetitions(None), Limits::new().tool_calls(10));
         let stopped = scenario(Limit::ToolCalls, rails, builder).await;
         // Twelve in the free run, and two batches of four in the other one.
         let begun = log.lines().iter().filter(|line| *line == "begin work").count();
@@ -115,16 +140,17 @@ async fn a_batch_that_would_pass_the_limit_of_calls_runs_nothing_of_it() {
 async fn tokens() {
     let log = Log::default();
     let table = [
-        (Limit::InputTokens, Guardrails::default().input_tokens(1000)),
-        (Limit::OutputTokens, Guardrails::default().output_tokens(100)),
+        (Limit::InputTokens, Limits::new().input_tokens(1000)),
+        (Limit::OutputTokens, Limits::new().output_tokens(100)),
     ];
-    for (limit, rails) in table {
+    for (limit, limits) in table {
         let builder = || {
             let work = |_| reply().call("work", json!({})).tokens(400, 40);
             Agent::builder(stubborn(5, work)).tools([tool("work", WRITE, &log, Work::Steps(0))])
         };
         let before = log.lines().len();
-        let stopped = scenario(limit, rails.repetitions(None), builder).await;
+        let rails = Rails(Guardrails::default().repetitions(None), limits);
+        let stopped = scenario(limit, rails, builder).await;
         // The third answer passed the limit: its call does not run, for nobody could read it.
         assert_eq!(stopped.turns(), 3);
         assert_eq!(log.lines().len() - before, 2 * (5 + 2));
@@ -134,17 +160,14 @@ async fn tokens() {
 /// A vendor may pause an answer, which then goes on in the next turn: no call stands between.
 #[tokio::test]
 async fn tokens_are_looked_at_before_each_turn_too() {
-    let rails = [Guardrails::none().input_tokens(100), Guardrails::none().output_tokens(20)];
-    for rails in rails {
+    let limits = [Limits::new().input_tokens(100), Limits::new().output_tokens(20)];
+    for rails in limits.map(only) {
         let builder = || {
             let pauses = || reply().text("So,").tokens(50, 10).stop(StopReason::Paused);
             let last = || reply().text("Done.").tokens(1, 1);
             Agent::builder(ScriptedProvider::new([pauses(), pauses(), last()]))
         };
-        assert_eq!(
-            build(builder(), Guardrails::none()).run("Go.").await.map(|r| r.turns()).ok(),
-            Some(3)
-        );
+        assert_eq!(build(builder(), none()).run("Go.").await.map(|r| r.turns()).ok(), Some(3));
         let stopped = build(builder(), rails).run("Go.").await.expect_err("all of it is used");
         assert!(matches!(
             stopped.outcome(),
@@ -158,20 +181,18 @@ async fn tokens_are_looked_at_before_each_turn_too() {
 async fn cost() {
     let builder = || {
         let model = stubborn(5, |turn| look(turn).tokens(100_000, 10_000)).with_model("dear-1");
-        Agent::builder(model).tools([new_each_time()])
+        let prices = Models::none().with("dear-*", Price::new(2.0, 10.0));
+        Agent::builder(model).tools([new_each_time()]).models(prices)
     };
     // 0.2 for what is sent and 0.1 for what is said: 0.3 a turn.
-    let prices = Prices::none().with("dear-*", Price::new(2.0, 10.0));
-    let rails = Guardrails::default().prices(prices).cost(0.8);
+    let rails = Rails(Guardrails::default(), Limits::new().cost(0.9));
     let stopped = scenario(Limit::Cost, rails, builder).await;
-    assert_eq!(stopped.turns(), 3);
-    let cost = stopped.cost().expect("it is known");
-    assert!((cost - 0.9).abs() < 1e-9, "{cost}");
+    assert_eq!((stopped.turns(), stopped.cost()), (3, Some(0.9)), "no cent is lost by rounding");
 }
 
 #[tokio::test]
 async fn a_cost_that_nobody_knows_is_said_and_never_nothing() {
-    let priced = Prices::none().with("known", Price::new(1.0, 1.0));
+    let priced = Models::none().with("known", Price::new(1.0, 1.0));
     let table = [
         ("unpriced", Usage { input: Some(5), output: Some(5), ..Usage::default() }, "has no price"),
         ("known", Usage::default(), "does not say how many tokens"),
@@ -179,26 +200,29 @@ async fn a_cost_that_nobody_knows_is_said_and_never_nothing() {
     ];
     for (model, usage, expected) in table {
         let model = stubborn(3, move |turn| look(turn).usage(usage)).with_model(model);
-        let rails = Guardrails::default().cost(1e-9).prices(priced.clone());
-        let agent = build(Agent::builder(model).tools([new_each_time()]), rails);
-        let mut chat = agent.chat();
+        let builder = Agent::builder(model).tools([new_each_time()]).models(priced.clone());
+        let agent = build(builder, Rails(Guardrails::default(), Limits::new().cost(1e-3)));
         let mut said = Vec::new();
-        let reply = chat.send("Go.").on_event(|event| {
-            if let Event::LimitUnknown { limit: Limit::Cost, detail } = event {
+        let run = agent.run("Go.").on_event(|event| {
+            if let Event::LimitUnknown { limit: Limit::Cost, scope: LimitScope::Run, detail } =
+                event
+            {
                 said.push(detail.to_owned());
             }
         });
-        assert_eq!(reply.await.expect("an answer").cost(), None);
+        let budget = run.budget();
+        let reply = run.await.expect("an answer");
+        assert_eq!((reply.cost(), reply.spent().cost), (None, None));
         assert_eq!(said.len(), 1, "once: {said:?}");
         assert!(said[0].contains(expected), "{said:?}");
-        assert_eq!((chat.budget().spent().cost, chat.budget().left().cost), (None, None));
+        assert_eq!((budget.spent().cost, budget.left().cost), (None, None));
     }
 }
 
 #[tokio::test]
 async fn tokens_that_nobody_counts_are_said_to_who_has_set_their_limit() {
     use Limit::{InputTokens, OutputTokens};
-    let default = Guardrails::default;
+    let default = Limits::new;
     let whole = Usage { input: Some(5), output: Some(5), ..Usage::default() };
     let half = Usage { input: Some(5), ..Usage::default() };
     let none = Usage::default();
@@ -213,10 +237,11 @@ async fn tokens_that_nobody_counts_are_said_to_who_has_set_their_limit() {
     ];
     for (rails, usage, expected) in table {
         let model = stubborn(3, move |turn| look(turn).usage(usage[turn]));
+        let rails = Rails(Guardrails::default(), rails);
         let agent = build(Agent::builder(model).tools([new_each_time()]), rails);
         let mut said = Vec::new();
         let run = agent.run("Go.").on_event(|event| {
-            if let Event::LimitUnknown { limit, detail } = event {
+            if let Event::LimitUnknown { limit, detail, .. } = event {
                 assert!(detail.ends_with("does not say how many tokens it used"), "{detail}");
                 said.push(limit);
             }
@@ -232,7 +257,7 @@ async fn time_stops_a_model_that_does_not_end() {
         let slow = reply().text("I think. ").pause(Duration::from_secs(90)).text("Done.");
         Agent::builder(ScriptedProvider::new([slow, reply().text("Done.")]))
     };
-    let free = build(builder(), Guardrails::none()).run("Go.").await.expect("an answer");
+    let free = build(builder(), none()).run("Go.").await.expect("an answer");
     assert_eq!(free.text(), "I think. Done.");
 
     let begun = tokio::time::Instant::now();
@@ -262,7 +287,7 @@ async fn time_stops_a_tool_that_does_not_end() {
     };
     let (gate, free) = builder();
     gate.open();
-    build(free, Guardrails::none()).run("Go.").await.expect("an answer");
+    build(free, none()).run("Go.").await.expect("an answer");
 
     let (_, agent) = builder();
     let agent = build(agent, Guardrails::default().time(Duration::from_secs(5)));
@@ -275,9 +300,9 @@ async fn time_stops_a_tool_that_does_not_end() {
 #[tokio::test(start_paused = true)]
 async fn the_time_in_which_a_person_decides_does_not_count() {
     let builder = || {
-        let approver = |_: ApprovalQuestion<'_>| async {
+        let approver = |question: Question| async move {
             tokio::time::sleep(Duration::from_secs(600)).await;
-            Approval::Yes
+            question.yes()
         };
         let slow = || reply().pause(Duration::from_secs(4)).call("look", json!({}));
         let model = ScriptedProvider::new([slow(), slow(), slow(), reply().text("Done.")]);
@@ -412,13 +437,13 @@ async fn progress_begins_the_count_again_and_polling_is_let_alone() {
 #[tokio::test]
 async fn a_warning_comes_once_at_four_fifths() {
     let model = stubborn(9, |turn| look(turn).tokens(100, 1));
-    let rails = Guardrails::default().turns(10).input_tokens(1000);
+    let rails = Rails(Guardrails::default().turns(10), Limits::new().input_tokens(1000));
     let agent = build(Agent::builder(model).tools([new_each_time()]), rails);
     let said = Mutex::new(Vec::new());
     let mut turns = 0;
     let run = agent.run("Go.").on_event(|event| match event {
         Event::TurnEnded { turn, .. } => turns = turn,
-        Event::LimitNear { limit, detail } => {
+        Event::LimitNear { limit, detail, .. } => {
             said.lock().expect("unpoisoned").push((turns, limit, detail.to_owned()));
         }
         _ => {}
@@ -436,23 +461,25 @@ async fn a_warning_comes_once_at_four_fifths() {
 
 #[tokio::test]
 async fn every_limit_that_is_counted_is_near_at_four_fifths_and_not_before() {
-    let prices = Prices::none().with("*", Price::new(0.125, 0.0));
-    let none = Guardrails::none;
+    let guards = |rails: Guardrails| Rails(rails, Limits::unlimited());
+    let limits = Limits::new;
     let table = [
-        (Limit::Turns, none().turns(10)),
-        (Limit::ToolCalls, none().tool_calls(10)),
-        (Limit::InputTokens, none().input_tokens(10_000_000)),
-        (Limit::OutputTokens, none().output_tokens(50)),
-        (Limit::Cost, none().cost(1.25).prices(prices)),
-        (Limit::FailedCalls, none().failed_calls(10)),
+        (Limit::Turns, guards(Guardrails::none().turns(10))),
+        (Limit::ToolCalls, only(limits().tool_calls(10))),
+        (Limit::InputTokens, only(limits().input_tokens(10_000_000))),
+        (Limit::OutputTokens, only(limits().output_tokens(50))),
+        (Limit::Cost, only(limits().cost(1.25))),
+        (Limit::FailedCalls, guards(Guardrails::none().failed_calls(10))),
     ];
+    let prices = Models::none().with("*", Price::new(0.125, 0.0));
     for (limit, rails) in table {
         for (times, expected) in [(7, 0), (8, 1), (9, 1)] {
             // The answer at the end is a turn too.
             let turns = if limit == Limit::Turns { times - 1 } else { times };
             let fails = says("look", READ, |_, call| Err(format!("nothing {call}")));
             let model = stubborn(turns, |turn| look(turn).tokens(1_000_000, 5));
-            let agent = build(Agent::builder(model).tools([fails]), rails.clone());
+            let builder = Agent::builder(model).tools([fails]).models(prices.clone());
+            let agent = build(builder, rails.clone());
             let mut near = Vec::new();
             let run = agent.run("Go.").on_event(|event| {
                 if let Event::LimitNear { limit, .. } = event {
@@ -465,7 +492,7 @@ async fn every_limit_that_is_counted_is_near_at_four_fifths_and_not_before() {
     }
     for (used, expected) in [(0, 0), (79, 0), (80, 1), (100, 1)] {
         let model = ScriptedProvider::new([reply().text("Done.").tokens(used, 1)]);
-        let agent = build(Agent::builder(model), none().input_tokens(100).tool_calls(0));
+        let agent = build(Agent::builder(model), only(limits().input_tokens(100).tool_calls(0)));
         let mut near = 0;
         let run = agent.run("Go.").on_event(|event| {
             near += usize::from(matches!(event, Event::LimitNear { .. }));
@@ -482,7 +509,8 @@ async fn warnings_begin_anew_with_each_run() {
         let first = request.messages().len() == 1;
         reply().text("Done.").usage(usages[usize::from(!first)])
     });
-    let agent = build(Agent::builder(model), Guardrails::none().turns(1).input_tokens(10));
+    let rails = Rails(Guardrails::none().turns(1), Limits::unlimited().input_tokens(10));
+    let agent = build(Agent::builder(model), rails);
     let mut chat = agent.chat();
     let mut said = Vec::new();
     for run in 0..2 {
@@ -510,14 +538,15 @@ async fn an_answer_that_was_cut_off_has_cost_more_than_is_known() {
     let so_far = Usage { input: Some(70), output: Some(5), ..Usage::default() };
     let cut = reply().event(StreamEvent::UsageSoFar(so_far)).text("I think").cut();
     let model = ScriptedProvider::new([look(0).tokens(30, 5), cut]).with_model("known");
-    let rails = Guardrails::none()
-        .prices(Prices::none().with("known", Price::new(1.0, 1.0)))
-        .cost(9.0)
-        .input_tokens(1000)
-        .output_tokens(6);
-    let mut chat = build(Agent::builder(model).tools([new_each_time()]), rails).chat();
-    let stopped = chat.send("Go.").await.expect_err("it broke off");
-    let (spent, left) = (chat.budget().spent(), chat.budget().left());
+    let prices = Models::none().with("known", Price::new(1.0, 1.0));
+    let builder = Agent::builder(model).tools([new_each_time()]).models(prices);
+    let limits = Limits::new().cost(9.0).input_tokens(1000).output_tokens(6);
+    let agent = build(builder, only(limits));
+    let run = agent.run("Go.");
+    let budget = run.budget();
+    let stopped = run.await.expect_err("it broke off");
+    let (spent, left) = (budget.spent(), budget.left());
+    assert_eq!(spent.known_cost, 110.0 / 1e6, "what is known of it counts");
     assert_eq!((spent.usage.input, spent.usage.output), (Some(100), Some(10)));
     assert_eq!((stopped.usage(), stopped.cost()), (spent.usage, None));
     assert!(!spent.usage_is_whole);
@@ -596,8 +625,10 @@ async fn what_is_left_can_be_asked_from_outside_and_by_a_tool() {
     });
     let model =
         stubborn(1, |_| reply().pause(Duration::from_secs(2)).call("ask", json!({})).tokens(30, 4));
-    let rails =
-        Guardrails::none().turns(5).tool_calls(9).input_tokens(100).time(Duration::from_secs(10));
+    let rails = Rails(
+        Guardrails::none().turns(5).time(Duration::from_secs(10)),
+        Limits::unlimited().tool_calls(9).input_tokens(100),
+    );
     let agent = build(Agent::builder(model).tools([ask]).early_start(false), rails);
     let run = agent.run("Go.");
     let budget = run.budget();
@@ -626,7 +657,7 @@ async fn the_turn_that_goes_on_is_counted_and_its_tokens_are_not() {
             _ => reply().text("Done.").tokens(40, 4),
         }
     });
-    let rails = Guardrails::none().turns(5).input_tokens(100);
+    let rails = Rails(Guardrails::none().turns(5), Limits::unlimited().input_tokens(100));
     let agent = build(Agent::builder(model).tools([new_each_time()]), rails);
     let run = agent.run("Go.");
     *budget.lock().expect("unpoisoned") = Some(run.budget());
@@ -637,11 +668,12 @@ async fn the_turn_that_goes_on_is_counted_and_its_tokens_are_not() {
 
 #[tokio::test]
 async fn what_is_left_of_the_cost_and_of_tokens_that_nobody_counts() {
-    let prices = Prices::none().with("*", Price::new(0.125, 0.0));
-    let rails = Guardrails::none().cost(1.0).input_tokens(12_000_000).prices(prices);
+    let prices = Models::none().with("*", Price::new(0.125, 0.0));
+    let rails = only(Limits::new().cost(1.0).input_tokens(12_000_000));
     let left = |turns: usize, usage: Usage| {
         let builder = Agent::builder(stubborn(turns, move |turn| look(turn).usage(usage)));
-        let agent = build(builder.tools([new_each_time()]), rails.clone());
+        let builder = builder.tools([new_each_time()]).models(prices.clone());
+        let agent = build(builder, rails.clone());
         async move {
             let run = agent.run("Go.");
             let budget = run.budget();
@@ -661,9 +693,11 @@ async fn what_is_left_of_the_cost_and_of_tokens_that_nobody_counts() {
         "never less than none"
     );
     let untold = ScriptedProvider::new([reply().text("Done.")]);
-    let mut chat = build(Agent::builder(untold), rails.clone()).chat();
-    chat.send("Go.").await.expect("an answer");
-    let left = chat.budget().left();
+    let agent = build(Agent::builder(untold).models(prices.clone()), rails.clone());
+    let run = agent.run("Go.");
+    let budget = run.budget();
+    run.await.expect("an answer");
+    let left = budget.left();
     assert_eq!((left.cost, left.input_tokens), (None, None), "nobody knows");
 }
 
@@ -697,11 +731,15 @@ async fn the_facts_say_which_limit_it_was_and_reading_them_again_gives_the_same(
         _ => None,
     });
     let detail = "the model was asked 2 times".to_owned();
-    assert_eq!(cause, Some(InterruptCause::Limit { limit: Limit::Turns, detail }));
+    let scope = LimitScope::Run;
+    assert_eq!(cause, Some(InterruptCause::Limit { limit: Limit::Turns, scope, detail }));
 
     let written = serde_json::to_string(&facts).expect("JSON");
     let read: Vec<Entry> = serde_json::from_str(&written).expect("the same");
-    let (mut machine, mut guard) = (Machine::new(), Guard::new(Guardrails::none()));
+    let (mut machine, mut guard) = (
+        Machine::new(),
+        Guard::new(Guardrails::none(), Models::default(), Budget::new(Limits::new())),
+    );
     for fact in &read {
         machine.apply(fact).expect("it followed before");
         guard.apply(fact);
@@ -722,7 +760,7 @@ async fn calls_start_early_only_while_enough_of_them_are_left() {
             reply().text("Done."),
         ]);
         let builder = Agent::builder(model).tools([tool("look", READ, &log, Work::Steps(0))]);
-        let agent = build(builder, Guardrails::default().tool_calls(calls));
+        let agent = build(builder, Rails(Guardrails::default(), Limits::new().tool_calls(calls)));
         let opener = async {
             gate.reached().await;
             for _ in 0..20 {

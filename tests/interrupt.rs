@@ -14,9 +14,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Event, Message, Outcome, Provider, Role,
     StopReason, StreamEvent, Tool, ToolResult, Transcript, Usage,
     journal::Limit,
-    policy::{
-        Approval, ApprovalQuestion, FallbackProvider, Guardrails, RetryPolicy, RetryProvider,
-    },
+    policy::{FallbackProvider, Guardrails, Question, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
 };
@@ -209,9 +207,9 @@ impl Setting {
         let mut left = (scenario.script)();
         left.push(reply().text("Back."));
         let model = ScriptedProvider::new(left);
-        let approver = |_: ApprovalQuestion<'_>| async {
+        let approver = |question: Question| async move {
             tokio::task::yield_now().await;
-            Approval::Yes
+            question.yes()
         };
         let agent = Agent::builder(scenario.around.provider(model.clone()))
             .tools(tools(&log))
@@ -296,6 +294,7 @@ fn tells_the_truth(transcript: &Transcript, log: &[String], at: &str) {
                 matches!(call.name(), "look" | "peek" | "fail" | "nothing")
             }
             CallOutcome::InDoubt => call.name() == "write" || call.name() == "pay",
+            other => panic!("{at}: no tool of these scenarios can be {other:?}"),
         };
         assert!(true_told, "{at}: `{}` is told as {told:?}, but: {log:?}", call.name());
     }
@@ -515,9 +514,10 @@ async fn a_panic_in_the_watcher_leaves_the_truth() {
     let run = setting.chat.send("Go.").on_event(|event| {
         assert!(!matches!(event, Event::ToolResult { .. }), "the screen is gone");
     });
-    let run = std::panic::AssertUnwindSafe(run.into_future());
-    let fell = futures_util::FutureExt::catch_unwind(run).await;
-    assert!(fell.is_err());
+    let stopped = run.await.expect_err("nobody can watch it any more");
+    assert_eq!(stopped.outcome(), Outcome::Failed);
+    let told = stopped.error().expect("why").to_string();
+    assert_eq!(told, "the function given to `on_event` panicked: the screen is gone");
     setting.check("a panic in the watcher").await;
 }
 

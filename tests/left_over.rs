@@ -356,7 +356,7 @@ async fn cut_once(provider: Arc<dyn Provider>, cut: usize) -> End {
             CallOutcome::Succeeded => ended,
             CallOutcome::NotStarted => !began,
             CallOutcome::StoppedReading => call.name() == "look" && began,
-            CallOutcome::InDoubt | CallOutcome::Failed | CallOutcome::Denied => false,
+            _ => false,
         };
         assert!(true_told, "{at}: `{}` is told as {:?}", call.name(), result.outcome());
     }

@@ -242,3 +242,166 @@ async fn the_id_of_a_call_cannot_lead_out_of_the_folder() {
     let inside = |folder| std::fs::read_dir(folder).expect("the folder").count();
     assert_eq!((inside(&folder), inside(&outer.path().to_owned())), (1, 1));
 }
+
+/// What a limit leaves of a result, with the notes of what was cut.
+#[track_caller]
+fn within(what: &str, result: &ToolResult, limit: usize) {
+    let text = result.to_text();
+    assert!(text.len() <= limit + 600, "{what}: {} bytes", text.len());
+    assert!(result.content().len() < 10, "{what}: {} parts", result.content().len());
+}
+
+/// Takes two numbers.
+#[harness::tool(side_effects = "none")]
+fn add(
+    /** First */
+    a: i64,
+    /** Second */
+    b: i64,
+) -> i64 {
+    a + b
+}
+
+/// Everything that a model reads is within the limit: not only what a tool hands over.
+#[tokio::test(start_paused = true)]
+async fn whatever_answers_a_call_is_within_the_limit() {
+    const LIMIT: usize = 4096;
+    let huge = || "x".repeat(2_000_000);
+    let many = || (0..100_000).map(|at| format!("`a{at}`: is wrong")).collect::<Vec<_>>();
+    let tools: Vec<(&str, Tool)> = vec![
+        ("text", made(READ, move |_| Box::pin(async move { Ok(huge().into()) }))),
+        (
+            "value",
+            made(READ, move |_| {
+                Box::pin(async move { Ok(ToolContent::Json(json!([huge()])).into()) })
+            }),
+        ),
+        (
+            "many parts",
+            made(READ, |_| {
+                let parts = vec![ToolContent::Text("x".into()); 300_000];
+                Box::pin(async move { Ok(parts.into()) })
+            }),
+        ),
+        ("error", made(READ, move |_| Box::pin(async move { Err(ToolError::new(huge())) }))),
+        (
+            "many faults",
+            made(READ, move |_| Box::pin(async move { Err(ToolError::BadArguments(many())) })),
+        ),
+        (
+            "a long fault",
+            made(READ, move |_| {
+                Box::pin(async move { Err(ToolError::BadArguments(vec![huge()])) })
+            }),
+        ),
+        ("panic", made(READ, move |_| Box::pin(async move { panic!("{}", huge()) }))),
+        (
+            "output so far",
+            made(WRITE, move |context| {
+                context.on_stop(huge);
+                Box::pin(std::future::pending())
+            }),
+        ),
+        (
+            "what it says when it stops",
+            made(WRITE, move |context| {
+                Box::pin(async move {
+                    context.cancellation().cancelled().await;
+                    Err(ToolError::new(huge()))
+                })
+            }),
+        ),
+    ];
+    let limits = || ToolLimits::default().output(LIMIT);
+    for (what, tool) in tools {
+        let result = call(tool, limits()).await;
+        within(what, &result, LIMIT);
+        let told = result.to_text();
+        let is_cut = told.contains("were cut here") || told.contains("more");
+        assert!(is_cut, "{what} says that there was more: {told}");
+    }
+
+    let tools = ToolRegistry::new([add::TOOL.tool()]).expect("a registry").with_limits(limits());
+    let dispatch = async |name: &str, arguments: String| {
+        let call = ToolCall::new("call_1", name, arguments);
+        tools.dispatch(&call, &ToolContext::new("call_1")).await
+    };
+    let unknown = dispatch(&huge(), "{}".into()).await;
+    within("an unknown name", &unknown, LIMIT);
+    assert!(unknown.to_text().ends_with("the tools are: add"), "{}", unknown.to_text());
+
+    let broken = format!("{{\"a\": [{}1 2], \"b\": \"{}\"}}", "1, ".repeat(500_000), huge());
+    let broken = dispatch("add", broken).await;
+    within("broken arguments", &broken, LIMIT);
+    let text = broken.to_text();
+    assert!(text.contains("1 2], \"b\": \"xxx"), "what stands around the fault is shown: {text}");
+    assert!(text.contains("bytes in all"), "{text}");
+
+    let named = format!("{{\"a\": 1, \"b\": 2, \"{}\": 3}}", huge());
+    within("an argument's name", &dispatch("add", named).await, LIMIT);
+    let names: Vec<String> = (0..20_000).map(|at| format!("\"c{at}\": 1")).collect();
+    let result = dispatch("add", format!("{{{}}}", names.join(","))).await;
+    within("many arguments", &result, LIMIT);
+    assert!(result.to_text().contains("more"), "{}", result.to_text());
+    let typed = format!("{{\"a\": \"{}\", \"b\": 2}}", huge());
+    within("an argument of another type", &dispatch("add", typed).await, LIMIT);
+}
+
+/// The same for what answers a call without running it, and for what ends a run.
+#[tokio::test]
+async fn denials_and_stops_are_within_the_limit() {
+    const LIMIT: usize = 4096;
+    let huge = || "x".repeat(2_000_000);
+    let results = |transcript: &harness::Transcript| -> Vec<ToolResult> {
+        let messages = transcript.messages();
+        messages.iter().flat_map(|message| message.results()).cloned().collect()
+    };
+    let limits = || ToolLimits::default().output(LIMIT);
+
+    let model = ScriptedProvider::new([reply().call("work", json!({})), reply().text("Done.")]);
+    let tool = made(READ, |_| Box::pin(async { Ok("done".into()) }));
+    let permissions = harness::Permissions::default().deny("work", huge());
+    let agent = Agent::builder(model).tools([tool]).tool_limits(limits()).permissions(permissions);
+    let reply_ = agent.build().expect("an agent").run("Go.").await.expect("an answer");
+    let denied = results(reply_.transcript());
+    assert_eq!(denied[0].outcome(), CallOutcome::Denied);
+    within("a denial", &denied[0], LIMIT);
+    assert!(denied[0].to_text().contains("were cut here"));
+
+    // Stopped by the program: one tool never hears of it, one fails because of it.
+    for hears in [false, true] {
+        let token = CancellationToken::new();
+        let stop = token.clone();
+        let tool = made(WRITE, move |context| {
+            let stop = stop.clone();
+            Box::pin(async move {
+                context.on_stop(move || "x".repeat(2_000_000));
+                stop.cancel();
+                if !hears {
+                    std::future::pending::<()>().await;
+                }
+                context.cancellation().cancelled().await;
+                // The run hears of it first.
+                tokio::task::yield_now().await;
+                Err(ToolError::new("x".repeat(2_000_000)))
+            })
+        });
+        let model = ScriptedProvider::new([reply().call("work", json!({}))]);
+        let agent = Agent::builder(model).tools([tool]).tool_limits(limits()).build();
+        let run = agent.expect("an agent").run("Go.").cancel_with(token).await;
+        let stopped = results(run.expect_err("stopped").transcript());
+        assert_eq!(stopped[0].outcome(), CallOutcome::InDoubt);
+        within("a stop", &stopped[0], LIMIT);
+        assert!(stopped[0].to_text().contains("were cut here"), "{hears}");
+    }
+}
+
+/// `unwrap` on a stopped run prints it: not all that the model has said.
+#[tokio::test]
+async fn a_stopped_run_that_is_printed_is_short() {
+    let model = ScriptedProvider::new([reply().text("x".repeat(1_000_000)).cut()]);
+    let agent = Agent::builder(model).build().expect("an agent");
+    let stopped = agent.run("Go.").await.expect_err("it breaks off");
+    let printed = format!("{stopped:?}");
+    assert!(printed.len() < 3_000 && printed.contains("xxx… (10000"), "{} bytes", printed.len());
+}

@@ -3,7 +3,7 @@
 use harness::{
     Block, CallOutcome, Message, SideEffect, SideEffects, StopReason, ToolCall, ToolResult, Usage,
     agent::{Action, Machine},
-    journal::{Decision, Entry, InterruptCause, Limit},
+    journal::{Decider, Decision, Entry, InterruptCause, Limit, LimitScope},
 };
 
 const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
@@ -33,16 +33,22 @@ fn interrupted(text: &str, calls: &[&str]) -> Entry {
 }
 
 fn limited(limit: Limit) -> Entry {
-    let cause = InterruptCause::Limit { limit, detail: "enough".into() };
+    let cause = InterruptCause::Limit { limit, scope: LimitScope::Run, detail: "enough".into() };
     Entry::Interrupted { message: None, usage: Usage::default(), cause }
 }
 
 fn allowed(call: &str, side_effects: SideEffects) -> Entry {
-    Entry::CallDecided { call: call.into(), decision: Decision::Allow { side_effects } }
+    Entry::CallDecided {
+        call: call.into(),
+        decision: Decision::Allow { side_effects, by: Decider::SideEffects },
+    }
 }
 
 fn denied(call: &str) -> Entry {
-    Entry::CallDecided { call: call.into(), decision: Decision::Deny { reason: "no".into() } }
+    Entry::CallDecided {
+        call: call.into(),
+        decision: Decision::Deny { reason: "no".into(), by: Decider::ToolName },
+    }
 }
 
 fn started(call: &str) -> Entry {
@@ -257,4 +263,95 @@ fn each_truth_has_words_of_its_own() {
     assert!(reading.contains("only reads") && reading.contains("nothing has changed"), "{reading}");
     assert!(in_doubt.contains("may have partly run"), "{in_doubt}");
     assert!(not_started.contains("was not started"), "{not_started}");
+}
+
+/// How a conversation goes on: with nothing, with words, or not at all.
+fn resumption(machine: &Machine) -> &'static str {
+    match machine.resumption() {
+        Ok(Entry::Resumed { message: None }) => "as it is",
+        Ok(Entry::Resumed { message: Some(_) }) => "with words",
+        Ok(other) => panic!("resumed by {other:?}"),
+        Err(_) => "no",
+    }
+}
+
+#[test]
+fn what_stopped_says_how_it_goes_on() {
+    use StopReason::{Complete, Paused, Refused, ToolCalls, Truncated};
+    let failed = |text: &str| Entry::Interrupted {
+        message: message(text, &[]),
+        usage: Usage::default(),
+        cause: InterruptCause::Failure { error: "overloaded".into() },
+    };
+    let words = || Entry::Resumed { message: Some(Message::user("Go on.")) };
+    // Twice: as the facts tell it, and as only the messages tell it, written down and read again.
+    let table: Vec<(&str, Vec<Entry>, &str, &str)> = vec![
+        ("nothing was said", vec![], "no", "no"),
+        ("an answer", vec![user(), reply(Complete, "hi", &[])], "no", "no"),
+        ("no answer", vec![user(), failed("")], "as it is", "as it is"),
+        ("an answer that broke off", vec![user(), failed("so f")], "with words", "no"),
+        ("one that was too long", vec![user(), reply(Truncated, "so", &[])], "with words", "no"),
+        ("one that was refused", vec![user(), reply(Refused, "no", &[])], "with words", "no"),
+        (
+            "results",
+            vec![user(), reply(ToolCalls, "", &["a"]), finished("a"), failed("")],
+            "as it is",
+            "as it is",
+        ),
+        ("a pause", vec![user(), reply(Paused, "so", &[])], "as it is", "as it is"),
+        (
+            "a pause and a failure",
+            vec![user(), reply(Paused, "so", &[]), failed("")],
+            "as it is",
+            "as it is",
+        ),
+        (
+            "two pauses and a limit",
+            vec![user(), reply(Paused, "a", &[]), reply(Paused, "b", &[]), limited(Limit::Turns)],
+            "as it is",
+            "as it is",
+        ),
+        (
+            "a pause, and then words that broke off",
+            vec![user(), reply(Paused, "so", &[]), failed("and th")],
+            "with words",
+            "no",
+        ),
+        (
+            "a pause, and the answer",
+            vec![user(), reply(Paused, "so", &[]), reply(Complete, "done", &[])],
+            "no",
+            "no",
+        ),
+        (
+            "a pause, and an answer without a word",
+            vec![user(), reply(Paused, "so", &[]), reply(Complete, "", &[])],
+            "no",
+            "as it is",
+        ),
+        (
+            "a pause, and words of an earlier version",
+            vec![user(), reply(Paused, "so", &[]), failed(""), words(), failed("")],
+            "as it is",
+            "as it is",
+        ),
+    ];
+    for (name, facts, by_facts, by_messages) in table {
+        let machine = after(&facts);
+        assert_eq!(resumption(&machine), by_facts, "{name}");
+        let saved = serde_json::to_string(machine.transcript()).unwrap();
+        let transcript = serde_json::from_str(&saved).unwrap();
+        assert_eq!(&transcript, machine.transcript(), "{name}");
+        assert_eq!(resumption(&after(&[Entry::Given { transcript }])), by_messages, "{name}");
+    }
+}
+
+#[test]
+fn a_transcript_that_was_saved_before_pauses_were_known_still_loads() {
+    let saved = r#"[{"id": "msg_1", "role": "user", "at_ms": 1, "blocks": [{"type": "text", "text": "go"}]},
+        {"id": "msg_2", "role": "assistant", "at_ms": 2, "blocks": [{"type": "text", "text": "so"}]}]"#;
+    let transcript: harness::Transcript = serde_json::from_str(saved).unwrap();
+    assert!(!transcript.messages()[1].is_paused());
+    assert!(!serde_json::to_string(&transcript).unwrap().contains("paused"));
+    assert_eq!(resumption(&after(&[Entry::Given { transcript }])), "no");
 }

@@ -17,7 +17,7 @@ use harness::{
     policy::{Guardrails, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{ScriptedProvider, reply},
-    trace::{Secrets, Trace},
+    trace::{Redaction, Trace},
 };
 use opentelemetry::{
     InstrumentationScope, Value,
@@ -143,7 +143,7 @@ fn readers() -> (SdkMeterProvider, InMemoryMetricExporter) {
 
 fn told(content: bool) -> (Vec<SpanData>, Measured) {
     let ((spans, exporter), (meters, metrics)) = (exporters(), readers());
-    let trace = Trace::default().secrets(Secrets::default()).content_in_spans(content);
+    let trace = Trace::default().redaction(Redaction::default()).content_in_spans(content);
     one_run(Some(&spans), meters.clone(), trace);
     spans.force_flush().expect("exported");
     (exporter.get_finished_spans().expect("spans"), measured(&meters, &metrics))
@@ -373,7 +373,10 @@ fn nothing_is_measured_for_one_that_keeps_nothing_and_hands_on_to_nobody() {
         let durations = measured.iter().filter(|(of, ..)| of.ends_with("operation.duration"));
         assert_eq!(durations.map(|(_, _, count)| *count).max(), Some(2 * runs));
     }
+    // One that panics, as this one does from here on, ends no run either.
     REAL.lock().unwrap_or_else(PoisonError::into_inner).take();
+    one_run(None, HandsOn, Trace::default());
+    opentelemetry::global::set_meter_provider(NoopMeterProvider::new());
 }
 
 /// What a provider tells of itself stands below the turn; an answer that breaks off is measured.
@@ -412,6 +415,36 @@ fn what_a_provider_does_is_a_part_of_the_turn_and_failures_are_measured() {
     let measured = measured(&meters, &metrics);
     let duration = measured.iter().find(|(name, ..)| name == "gen_ai.client.operation.duration");
     assert_eq!(duration.map(|(_, _, count)| *count), Some(1));
+}
+
+/// A listener is the program's own code: one that panics hears no more of the run, which goes on.
+#[test]
+fn a_listener_that_panics_ends_no_run() {
+    struct Panics;
+    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Panics {
+        fn on_new_span(
+            &self,
+            _: &tracing::span::Attributes<'_>,
+            _: &tracing::span::Id,
+            _: tracing_subscriber::layer::Context<'_, S>,
+        ) {
+            panic!("no listener");
+        }
+        fn on_event(&self, _: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+            panic!("no listener");
+        }
+    }
+    let _alone = alone();
+    let _listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(Panics));
+    let model = ScriptedProvider::new([reply().text("Hello."), reply().text("Again.")]);
+    let agent = Agent::builder(model).build().expect("an agent");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.expect("a runtime");
+    for said in ["Hello.", "Again."] {
+        let reply = runtime.block_on(agent.run("Go.").into_future()).expect("an answer");
+        assert_eq!(reply.text(), said);
+        assert_eq!(reply.trace().events().len(), 5, "the trace in memory is whole");
+    }
 }
 
 /// Sends a run to a receiver that is no part of this project, where one is named.

@@ -8,7 +8,8 @@ mod screen;
 use std::{path::PathBuf, process::Command};
 
 use harness::{
-    Agent, AnthropicProvider,
+    Agent, AnthropicProvider, SideEffects,
+    testing::{ScriptedProvider, reply},
     toolbox::{Files, calc},
     tools,
 };
@@ -53,6 +54,30 @@ async fn the_scenario_works_and_is_shown_as_it_happens() {
     }
 }
 
+#[tokio::test]
+async fn what_a_model_and_a_tool_say_does_not_act_on_the_screen() {
+    let acts = "\u{1b}[8m\u{9b}2J\r\u{202e}\u{7}";
+    let says = acts.to_owned();
+    let schema = serde_json::json!({"type": "object"});
+    let tool = harness::Tool::new("note", "Notes.", schema, SideEffects::NONE, move |_, _| {
+        let says = format!("{says}\n→ a line of its own");
+        Box::pin(async move { Ok(says.into()) })
+    });
+    let model = ScriptedProvider::new([
+        reply().call_text("note", "{\"a\u{9b}\":\n\"→ 1\"}").call_text(acts, "{}"),
+        reply().text(format!("before {acts} behind\nand on")),
+    ]);
+    let agent = Agent::builder(model).tools([tool]).build().expect("an agent");
+    let mut seen = Vec::new();
+    let mut screen = screen::Screen::new(&mut seen);
+    agent.run(format!("Go.{acts}")).on_event(|event| screen.show(event)).await.expect("an answer");
+    let seen = String::from_utf8(seen).expect("text");
+    assert!(!seen.contains(|c: char| c != '\n' && (c.is_control() || c == '\u{202e}')), "{seen:?}");
+    assert!(!seen.contains("\n→ 1") && !seen.contains("\n→ a line"), "{seen}");
+    let spelled = r"before \u{1b}[8m\u{9b}2J\u{d}\u{202e}\u{7} behind";
+    assert!(seen.contains(&format!("{spelled}\nand on\n")), "{seen}");
+}
+
 /// The built example, if it was built beside this test.
 fn example() -> Option<PathBuf> {
     let test = std::env::current_exe().ok()?;
@@ -77,7 +102,8 @@ fn the_program_says_what_it_needs_and_exits_by_its_rules() {
     let (code, out, err) = run(None);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     let first = out.lines().next().expect("a line");
-    assert!(first.contains("No key was found") && first.contains("PROVIDER=anthropic"), "{first}");
+    assert!(first.starts_with("PROVIDER is not set, so a scripted model"), "{first}");
+    assert!(first.contains("PROVIDER=anthropic") && !out.contains("claude"), "{out}");
     assert!(out.contains("→ 291") && out.contains("tokens in"), "{out}");
 
     let (code, _, err) = run(Some("anthropic"));

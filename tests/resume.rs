@@ -1,10 +1,10 @@
 //! Going on with a run that was stopped, from its last complete fact.
 
 use harness::{
-    Agent, Error, ErrorKind, Message, Outcome,
+    Agent, AnthropicProvider, Error, ErrorKind, Message, Outcome,
     agent::{Action, Machine},
     journal::{Entry, MemoryJournal},
-    testing::{ScriptedProvider, outline, reply},
+    testing::{LoopbackServer, ScriptedProvider, anthropic, outline, reply},
     tool, tools,
 };
 use serde_json::json;
@@ -39,6 +39,45 @@ async fn what_the_tools_have_answered_stands_and_only_the_model_is_asked_again()
                     assistant: Cold.\n";
     assert_eq!(outline(chat.transcript().messages()), expected);
     model.assert_finished();
+}
+
+#[tokio::test]
+async fn an_answer_that_the_vendor_paused_goes_back_as_it_is() {
+    let search = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search",
+        "input": {"query": "Oslo"}});
+    let paused = || anthropic::body().text("I look.").block(search.clone()).stop("pause_turn");
+    let down = || anthropic::error(400, "invalid_request_error", "down for a moment");
+    // As it stands in memory, and as it was written down.
+    for saved in [false, true] {
+        let answers = [
+            paused().answer(),
+            down(),
+            anthropic::body().text("Cold.").answer(),
+            anthropic::body().text("You are welcome.").answer(),
+        ];
+        let server = LoopbackServer::start(answers).await.unwrap();
+        let provider = AnthropicProvider::builder().api_key("k").base_url(server.url());
+        let provider = provider.model("claude-test").build().unwrap();
+        let agent = Agent::builder(provider).tools(tools![weather]).build().unwrap();
+        let mut chat = agent.chat();
+        let stopped = chat.send("Oslo?").await.unwrap_err();
+        assert_eq!(stopped.outcome(), Outcome::Failed);
+        if saved {
+            let json = serde_json::to_string(stopped.transcript()).unwrap();
+            chat = agent.chat_from(serde_json::from_str(&json).unwrap());
+        }
+        assert_eq!(chat.resume().await.unwrap().text(), "Cold.");
+        chat.send("Thanks.").await.unwrap();
+
+        let sent: Vec<_> =
+            server.requests().iter().map(|one| one.json()["messages"].clone()).collect();
+        let expected = json!([
+            {"role": "user", "content": [{"type": "text", "text": "Oslo?"}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "I look."}, search]},
+        ]);
+        assert_eq!((&sent[1], &sent[2]), (&expected, &expected), "saved: {saved}");
+        assert_eq!(sent[3].as_array().unwrap()[..2], expected.as_array().unwrap()[..]);
+    }
 }
 
 #[tokio::test]

@@ -110,6 +110,35 @@ async fn is_allowed(effects: SideEffects) -> bool {
     log.has("end a")
 }
 
+/// Each word that the attribute takes.
+mod words {
+    use harness::tool;
+
+    /// Reads.
+    #[tool(side_effects = "read")]
+    pub(super) fn read() {}
+    /// Writes.
+    #[tool(side_effects = "write")]
+    pub(super) fn write() {}
+    /// Calls out.
+    #[tool(side_effects = "network")]
+    pub(super) fn network() {}
+    /// Sends.
+    #[tool(side_effects = "mutate")]
+    pub(super) fn mutate() {}
+}
+
+#[test]
+fn the_attribute_knows_every_side_effect() {
+    let declared = [
+        words::read::TOOL.side_effects,
+        words::write::TOOL.side_effects,
+        words::network::TOOL.side_effects,
+        words::mutate::TOOL.side_effects,
+    ];
+    assert_eq!(declared, SideEffect::ALL.map(|effect| SideEffects::of(&[effect])));
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_row_of_the_table_holds() {
     use CallOutcome::{InDoubt, StoppedReading};

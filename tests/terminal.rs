@@ -1,16 +1,11 @@
 //! The examples in a real terminal: keys in, screen out.
 //!
-//! The terminal is tmux, because it keeps a screen: a bare pseudo-terminal gives the bytes with
-//! which an editor of lines redraws itself, and needs an emulator on top to be read. Where there
-//! is no tmux, or the examples were not built, these tests say so and pass. They wait for what is
-//! on the screen, a bounded number of looks long, and never for time to pass.
+//! See `tmux` for the terminal. Where there is none, or the examples were not built, these tests say
+//! so and pass.
 
 use std::{
-    fmt::Display,
     fs,
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
-    time::Duration,
+    process::{Command, Stdio},
 };
 
 use harness::{
@@ -18,135 +13,10 @@ use harness::{
     testing::{Answer, ClosedBy, LoopbackServer, Point, anthropic},
 };
 
-use crate::{process, transcript::obeys};
-
-/// How often a screen is looked at before a test gives up, and the breath between two looks.
-const LOOKS: u32 = 600;
-const BREATH: Duration = Duration::from_millis(50);
-
-/// A terminal in which an example runs.
-struct Terminal {
-    folder: tempfile::TempDir,
-}
-
-impl Terminal {
-    /// Starts an example with these variables and arguments, in a folder of its own; or says why
-    /// not.
-    fn start(example: &str, environment: &[&str], arguments: &str) -> Option<Self> {
-        let program = built(example)?;
-        if Command::new("tmux").arg("-V").output().is_err() {
-            println!("skipped: there is no tmux");
-            return None;
-        }
-        let terminal = Self { folder: tempfile::tempdir().expect("a folder") };
-        terminal.begin(&program, environment, arguments);
-        Some(terminal)
-    }
-
-    /// Starts a program in the terminal, which stays when the program has ended.
-    fn begin(&self, program: &Path, environment: &[&str], arguments: &str) {
-        let run = format!(
-            "env -u PROVIDER {} {} {arguments}; echo \"exit code $?\"; stty -a; exec sleep 600",
-            environment.join(" "),
-            program.display(),
-        );
-        let folder = self.folder.path().display().to_string();
-        let size = ["-x", "160", "-y", "60"];
-        let started = self
-            .command(&["new-session", "-d", "-s", "main", "-c", &folder])
-            .args(size)
-            .arg(run)
-            .env("LC_ALL", "C.UTF-8")
-            .stdin(Stdio::null())
-            .output();
-        done(started, "tmux starts");
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut tmux = Command::new("tmux");
-        tmux.args(["-u", "-f", "/dev/null", "-S"]).arg(self.file("socket")).args(arguments);
-        tmux
-    }
-
-    /// Presses keys: text as it is, or names such as `Enter` and `C-c`.
-    fn press(&self, keys: &[&str]) {
-        let pressed = self.command(&["send-keys", "-t", "main"]).args(keys).output();
-        done(pressed, "keys are pressed");
-    }
-
-    /// Types a line and sends it.
-    fn say(&self, line: &str) {
-        let typed = self.command(&["send-keys", "-t", "main", "-l", line]).output();
-        done(typed, "a line is typed");
-        self.press(&["Enter"]);
-    }
-
-    /// All that was shown so far, lines that the screen has broken joined again.
-    fn screen(&self) -> String {
-        let shown = self.command(&["capture-pane", "-p", "-J", "-S", "-2000", "-t", "main"]);
-        done({ shown }.output(), "the screen is read").trim_end().to_owned()
-    }
-
-    /// Looks at the screen until it is as wanted.
-    fn wait(&self, what: impl Display, wanted: impl Fn(&str) -> bool) -> String {
-        for _ in 0..LOOKS {
-            let screen = self.screen();
-            if wanted(&screen) {
-                return screen;
-            }
-            std::thread::sleep(BREATH);
-        }
-        panic!("waited for {what}; the screen:\n{}", self.screen());
-    }
-
-    fn wait_for(&self, text: &str) -> String {
-        self.wait(format!("{text:?}"), |screen| screen.contains(text))
-    }
-
-    /// Waits for a text, so many times on the screen, and the empty prompt below it.
-    fn prompt_after(&self, text: &str, times: usize) -> String {
-        self.wait(format!("{times} times {text:?}, and the prompt"), |screen| {
-            screen.matches(text).count() >= times && screen.ends_with("\n>")
-        })
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// The conversation that was saved in a file, which obeys its law.
-    fn saved(&self, name: &str) -> Transcript {
-        let text = fs::read_to_string(self.file(name)).expect("a saved conversation");
-        let transcript: Transcript = serde_json::from_str(&text).expect("a lawful one");
-        obeys(transcript.sendable().expect("one that can be sent"));
-        transcript
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        // The server of this terminal alone.
-        let _ = self.command(&["kill-server"]).output();
-    }
-}
-
-fn done(output: std::io::Result<Output>, what: &str) -> String {
-    let output = output.unwrap_or_else(|err| panic!("{what}: {err}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{what}: {said}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// The built example, if it was built beside this test.
-fn built(example: &str) -> Option<PathBuf> {
-    let test = std::env::current_exe().expect("this test has a path");
-    let path = test.parent()?.parent()?.join("examples").join(example);
-    if !path.exists() {
-        println!("skipped: {} was not built", path.display());
-        return None;
-    }
-    Some(path)
-}
+use crate::{
+    process,
+    tmux::{Terminal, built, done},
+};
 
 fn result_of<'t>(transcript: &'t Transcript, command: &str) -> &'t harness::ToolResult {
     let messages = transcript.messages();
@@ -184,8 +54,24 @@ fn a_chat_answers_counts_saves_quits_and_goes_on() {
     terminal.say("/save chat.json");
     terminal.prompt_after("saved 6 messages", 1);
     assert_eq!(terminal.saved("chat.json").messages().len(), 6);
-    // The history: the last thing said to the model, five lines up.
-    terminal.press(&["Up", "Up", "Up", "Up", "Up", "Up", "Enter"]);
+    // A file that is there already is replaced when the person says so.
+    fs::write(terminal.file("mine"), "mine").expect("a file");
+    for (at, answer) in ["", "what?", "n"].into_iter().enumerate() {
+        terminal.say("/save mine");
+        terminal.prompt_after("`mine` is there already. Replace it? [y]es, [n]o", at + 1);
+        terminal.say(answer);
+        terminal.prompt_after("`mine` was left as it is", at + 1);
+        assert_eq!(fs::read_to_string(terminal.file("mine")).expect("the file"), "mine");
+    }
+    terminal.say("/save mine");
+    terminal.prompt_after("Replace it? [y]es, [n]o", 4);
+    terminal.say("y");
+    terminal.prompt_after("saved 6 messages", 2);
+    assert_eq!(terminal.saved("mine").messages().len(), 6);
+    // The history: the last thing said to the model, twelve lines up; what is empty or said twice in a
+    // row is not kept.
+    terminal.press(&["Up"; 12]);
+    terminal.press(&["Enter"]);
     terminal.prompt_after("42 * 17 - 100 = 614", 2);
     terminal.press(&["C-d"]);
     terminal.wait_for("exit code 0");
@@ -228,7 +114,7 @@ fn ctrl_c_stops_the_turn_and_a_second_one_at_the_prompt_quits() {
     let words = kept.strip_suffix("[interrupted]").expect("the mark").trim_end();
     assert!(words.starts_with("17 * 23 - 100 = 291\n1 2 3"), "{words}");
     let shown = screen.split("17 * 23 - 100 = 291\n").nth(1).expect("the words");
-    let shown = shown.split("\n\n■").next().expect("the words before the stop");
+    let shown = shown.split("\n■").next().expect("the words before the stop");
     // At the key the system drops what is on its way to the screen, and echoes `^C`; a word may
     // still come behind it. So what is on the screen was kept, and perhaps a word more.
     let (before, behind) = shown.split_once("^C").expect("the echo of the key");
@@ -249,7 +135,7 @@ fn ctrl_c_stops_the_turn_and_a_second_one_at_the_prompt_quits() {
 fn a_command_runs_when_the_person_says_so() {
     let Some(terminal) = Terminal::start("repl", &[], "") else { return };
     terminal.prompt_after("/help tells more.", 1);
-    let question = "[a]lways this tool:";
+    let question = "[s]how again:";
     let asked = |times: usize| {
         terminal.wait(format!("question {times}"), |screen| {
             screen.matches(question).count() == times && screen.ends_with(question)
@@ -286,12 +172,22 @@ fn a_command_runs_when_the_person_says_so() {
     let truth = "bash({\"command\":\"echo interrupted >> ran\"}): did not start";
     assert!(screen.contains(truth), "{screen}");
 
+    // *Always* is for exactly this command. A key that was meant for the question that was taken back
+    // is not taken for an answer to this one.
     terminal.say("Run `echo always >> ran` and `echo too >> ran`");
-    asked(5);
+    terminal.wait("Enter", |screen| screen.ends_with("Press Enter to see the next one:"));
     terminal.say("a");
+    asked(5);
+    assert_eq!(ran(), "yes\n");
+    terminal.say("a");
+    asked(6);
+    terminal.say("y");
     terminal.prompt_after("s)\n>", 4);
     assert_eq!(ran(), "yes\nalways\ntoo\n");
-    assert_eq!(terminal.screen().matches(question).count(), 5, "it is not asked again");
+    terminal.say("Run `echo always >> ran`");
+    terminal.prompt_after("s)\n>", 5);
+    assert_eq!(ran(), "yes\nalways\ntoo\nalways\n");
+    assert_eq!(terminal.screen().matches(question).count(), 6, "it is not asked again");
 
     terminal.say("/save asked.json");
     terminal.prompt_after("saved ", 1);
@@ -308,12 +204,45 @@ fn a_command_runs_when_the_person_says_so() {
 }
 
 #[test]
+fn a_file_that_is_there_is_not_replaced_unasked() {
+    let Some(terminal) = Terminal::start("repl", &[], "") else { return };
+    terminal.prompt_after("/help tells more.", 1);
+    terminal.say("Write 'first' to notes.txt");
+    terminal.prompt_after("I wrote notes.txt.", 1);
+    let text = || fs::read_to_string(terminal.file("notes.txt")).expect("the file");
+    let asked = |times: usize| {
+        terminal.wait("a question", |screen| {
+            screen.matches("[s]how again:").count() == times && screen.ends_with("[s]how again:")
+        })
+    };
+    terminal.say("Write 'second' to notes.txt");
+    let screen = asked(1);
+    for row in [
+        "    tool | write_file",
+        "    asks | the rule `a file is there already`",
+        "    text | notes.txt",
+        "    text | second",
+    ] {
+        assert!(screen.contains(row), "{row:?} is not in\n{screen}");
+    }
+    assert_eq!(text(), "first");
+    terminal.say("n keep it");
+    terminal.prompt_after("✗ write_file: the person at the terminal said no: keep it", 1);
+    assert_eq!(text(), "first");
+    terminal.say("Write 'third' to ./notes.txt");
+    asked(2);
+    terminal.say("y");
+    terminal.prompt_after("I wrote notes.txt.", 1);
+    terminal.wait("the file", |_| text() == "third");
+}
+
+#[test]
 fn ctrl_c_kills_the_command_that_runs() {
     let Some(terminal) = Terminal::start("repl", &[], "") else { return };
     terminal.prompt_after("/help tells more.", 1);
     let mark = process::mark();
     terminal.say(&format!("Run `echo begun; {}`", process::stubborn(&mark)));
-    terminal.wait_for("[a]lways this tool:");
+    terminal.wait_for("[s]how again:");
     terminal.say("y");
     process::wait_for(&mark);
     terminal.press(&["C-c"]);
@@ -329,7 +258,7 @@ fn ctrl_c_kills_the_command_that_runs() {
 
     // And when the whole program is told to end while a command runs.
     terminal.say(&format!("Run `{}`", process::stubborn(&mark)));
-    terminal.wait("the second question", |screen| screen.ends_with("tool:"));
+    terminal.wait("the second question", |screen| screen.ends_with("[s]how again:"));
     terminal.say("y");
     process::wait_for(&mark);
     end(&terminal);

@@ -5,13 +5,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use harness::{
     Error, ErrorKind, Message, Transcript,
-    policy::ThrottledProvider,
+    policy::{RetryPolicy, RetryProvider, ThrottledProvider},
     provider::{Request, accumulate},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
 };
 use tokio::time::Instant;
 
-async fn ask(provider: &impl harness::Provider) -> Result<String, Error> {
+async fn ask(provider: &(impl harness::Provider + ?Sized)) -> Result<String, Error> {
     let mut transcript = Transcript::default();
     transcript.push(Message::user("Oslo?")).unwrap();
     let answer = accumulate(provider.stream(Request::new(&transcript).unwrap())).await?;
@@ -99,4 +99,73 @@ async fn money_that_is_gone_paces_nobody() {
     assert!(ask(&shared).await.is_err());
     assert!(ask(&shared).await.is_ok());
     assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+/// Both ways to try again with a shared pace: around it, and inside it.
+fn tries_again(model: &ScriptedProvider, at_once: usize) -> [Box<dyn harness::Provider>; 2] {
+    let policy = RetryPolicy { jitter: false, ..RetryPolicy::default() };
+    let around = ThrottledProvider::new(model.clone(), at_once);
+    let inside = RetryProvider::new(model.clone(), policy);
+    [
+        Box::new(RetryProvider::new(around, policy)),
+        Box::new(ThrottledProvider::new(inside, at_once)),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_next_try_holds_no_place() {
+    for way in 0..2 {
+        let down = reply().error(Error::new(ErrorKind::Api, "down").with_status(503));
+        let script = [down, reply().text("second"), reply().text("first")];
+        let shared = &tries_again(&ScriptedProvider::new(script), 1)[way];
+        let begun = Instant::now();
+        let timed = async || {
+            let answer = ask(shared).await.unwrap();
+            (answer, begun.elapsed().as_millis())
+        };
+        let (first, second) = tokio::join!(timed(), timed());
+        assert_eq!(first, ("first".to_owned(), 1000), "{way}");
+        assert_eq!(second, ("second".to_owned(), 0), "{way}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_line_is_not_lost_to_failures() {
+    for way in 0..2 {
+        let long = reply().pause(Duration::from_secs(1000)).text("first");
+        let down = reply().error(Error::new(ErrorKind::Api, "down").with_status(503));
+        let script = [long, down, reply().text("second")];
+        let shared = &tries_again(&ScriptedProvider::new(script), 1)[way];
+        // The second one waits for longer than it may lose to failures, and then fails once.
+        let (first, second) = tokio::join!(ask(shared), ask(shared));
+        assert_eq!(
+            (first.unwrap().as_str(), second.unwrap().as_str()),
+            ("first", "second"),
+            "{way}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_seen_also_where_the_provider_inside_tries_again() {
+    for way in 0..2 {
+        let script = [busy(2)].into_iter().chain((0..5).map(|_| reply().text("Cold.")));
+        let model = ScriptedProvider::new(script);
+        let shared = &tries_again(&model, 10)[way];
+        let begun = Instant::now();
+        let timed = async || {
+            ask(shared).await.unwrap();
+            begun.elapsed().as_millis()
+        };
+        // The first one is refused before the others ask.
+        let others = async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            join_all((0..4).map(|_| timed())).await
+        };
+        let (first, others) = tokio::join!(timed(), others);
+        let mut started = [vec![first], others].concat();
+        started.sort_unstable();
+        assert_eq!(started, [2000, 2100, 2200, 2300, 2400], "{way}");
+        model.assert_finished();
+    }
 }

@@ -8,22 +8,31 @@ use std::{
 
 /// Which modules of the library each module may import.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("error", &[]),
+    ("secret", &[]),
+    ("error", &["secret"]),
+    ("unwind", &[]),
     ("message", &["error"]),
-    ("tool", &["error", "message"]),
-    ("toolbox", &["tool", "error"]),
-    ("provider", &["error", "message", "tool"]),
-    ("wire", &["error", "message", "provider"]),
-    ("client", &["error", "message", "provider", "wire"]),
-    ("policy", &["error", "message", "provider", "tool", "journal"]),
+    ("tool", &["error", "message", "secret", "unwind"]),
+    ("toolbox", &["error", "message", "tool"]),
+    ("provider", &["error", "message", "secret", "tool"]),
+    ("models", &["provider"]),
+    ("wire", &["error", "message", "models", "provider", "secret"]),
+    ("client", &["error", "message", "models", "provider", "secret", "wire", "policy"]),
+    ("policy", &["error", "message", "models", "provider", "secret", "tool", "journal", "unwind"]),
     ("journal", &["error", "message", "provider", "tool"]),
-    ("trace", &["error", "message", "tool", "provider", "policy", "journal"]),
-    ("agent", &["error", "message", "tool", "provider", "policy", "journal", "trace"]),
+    ("trace", &["error", "message", "secret", "tool", "provider", "policy", "journal", "unwind"]),
+    (
+        "agent",
+        &[
+            "error", "message", "models", "secret", "tool", "provider", "policy", "journal",
+            "trace", "unwind",
+        ],
+    ),
     (
         "testing",
         &[
-            "error", "message", "tool", "provider", "wire", "client", "policy", "journal", "agent",
-            "trace",
+            "error", "message", "secret", "tool", "provider", "wire", "client", "policy",
+            "journal", "agent", "trace",
         ],
     ),
     ("__private", &["error", "message", "tool"]),

@@ -100,15 +100,19 @@ fn root(
 
 #[tokio::test]
 async fn a_number_that_json_does_not_have_is_an_error_with_its_place() {
-    let begin = "failed the tool ran to its end, but what it returned cannot be put as JSON";
+    let begin = "failed The tool ran to its end, but parts of what it returned are errors:";
     let tool = divide::tool();
     let answer = call(&tool, json!({"a": 1, "b": 2})).await;
     assert_eq!(answer, r#"json {"of":null,"values":{"a/b":0.5}}"#);
     let answer = call(&tool, json!({"a": -1, "b": 0})).await;
-    let reason = "at `/values/a~1b`: it is minus infinity, which JSON does not have";
-    assert_eq!(answer, format!("{begin}: {reason}"));
+    let reason = "- at `/values/a~1b`: it is minus infinity, which JSON does not have\n\
+                  All other parts succeeded and stand: repeat only what failed. \
+                  This is what it returned:\n{\"of\":null,\"values\":{\"a/b\":null}}";
+    assert_eq!(answer, format!("{begin}\n{reason}"));
     let answer = call(&root::tool(), json!({"of": -1})).await;
-    assert_eq!(answer, format!("{begin}: it is NaN, which JSON does not have"));
+    let expected = "failed the tool ran to its end, but what it returned cannot be put as JSON: \
+                    it is NaN, which JSON does not have";
+    assert_eq!(answer, expected);
 }
 
 #[derive(Debug, Hash, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]

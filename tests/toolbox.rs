@@ -1,37 +1,21 @@
 //! The ready tools, called with JSON as a model calls them, on real files and processes.
 
 mod calc;
+mod calls;
+mod code_files;
 #[cfg(unix)]
 mod escape;
 mod files;
+mod ignore_files;
 mod search;
 #[cfg(unix)]
 mod shell;
+#[cfg(target_os = "linux")]
+mod stops;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use harness::{Tool, ToolContext, message::ToolContent};
-use serde_json::Value;
-
-/// What the model reads of a call: the text of the answer or of the failure.
-async fn call(tools: &[Tool], name: &str, arguments: Value) -> Result<String, String> {
-    call_in(&ToolContext::new("call_1"), tools, name, arguments).await
-}
-
-async fn call_in(
-    context: &ToolContext,
-    tools: &[Tool],
-    name: &str,
-    arguments: Value,
-) -> Result<String, String> {
-    let tool = tools.iter().find(|tool| tool.name() == name).expect(name);
-    match tool.call(context, arguments).await {
-        Ok(output) => {
-            Ok(output.content().iter().filter_map(ToolContent::to_text).collect::<String>())
-        }
-        Err(err) => Err(err.to_string()),
-    }
-}
+use self::calls::{call, call_in};
 
 /// Ends the thread that asks for it, also when the test fails.
 struct SetWhenDropped<'b>(&'b AtomicBool);

@@ -10,10 +10,10 @@ use harness::{
     Agent, Error, ErrorKind, Outcome, Permissions, Provider as _, StopReason, StreamEvent, Tool,
     ToolContent,
     journal::Limit,
-    policy::Guardrails,
+    policy::{Guardrails, Limits},
     provider::ContextTokens,
     testing::{ScriptedProvider, outline, reply},
-    trace::{self, Happened, SCHEMA, Secrets, Trace, TraceEvent},
+    trace::{self, Happened, Redaction, SCHEMA, Trace, TraceEvent},
 };
 use serde_json::{Value, json};
 
@@ -24,7 +24,13 @@ use crate::probe::{Log, READ, WRITE, Work, tool};
 struct Paper(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Paper {
-    fn text(&self) -> String {
+    /// All that a trace has written here.
+    fn text(&self, of: &Trace) -> String {
+        assert!(of.flush(Duration::from_secs(30)), "{:?}", of.problem());
+        self.so_far()
+    }
+
+    fn so_far(&self) -> String {
         String::from_utf8(self.0.lock().expect("unpoisoned").concat()).expect("UTF-8")
     }
 }
@@ -95,7 +101,7 @@ model -> search_orders
   -> [order #1021, #1044] (84 ms)
 model -> "Let me note that." note, pay, lok
   pay({"cents":1})
-  -> denied: `pay` declares `mutate`, so a person must approve it, and there is nobody to ask. The program can allow it with `Permissions::default().allow("pay")` or give an ..
+  -> denied: `pay` needs a person's approval (it declares `mutate`), and there is nobody to ask. The program can allow it with `Permissions::default().allow("pay")` or give ..
   note({})
   -> {"noted":true} (3 ms)
   lok({})
@@ -158,15 +164,15 @@ async fn lines_are_written_one_by_one_and_read_back() {
     let paper = Paper::default();
     let trace = Trace::default().to_writer(paper.clone());
     let model = ScriptedProvider::new([reply().text("One."), reply().overloaded()]);
-    let agent = Agent::builder(model).trace(trace).build().expect("an agent");
+    let agent = Agent::builder(model).trace(trace.clone()).build().expect("an agent");
     let mut chat = agent.chat();
     let first = chat.send("Go.").await.expect("an answer");
     let second = chat.send("And?").await.expect_err("no answer");
 
+    let text = paper.text(&trace);
     let pieces = paper.0.lock().expect("unpoisoned").clone();
     assert!(pieces.iter().all(|piece| piece.iter().filter(|byte| **byte == b'\n').count() == 1));
     assert!(pieces.iter().all(|piece| piece.ends_with(b"\n")), "a line is one piece");
-    let text = paper.text();
     let read = trace::read(&text).expect("events");
     assert_eq!(read, [first.trace().events(), second.trace().events()].concat());
 
@@ -211,10 +217,11 @@ async fn no_line_is_kept_back_and_none_is_missing_in_the_middle() {
     let (paper, once) = (Paper::default(), Paper::default());
     let kept = Trace::default().to_writer(io::BufWriter::with_capacity(1 << 20, paper.clone()));
     let events = run(kept.clone()).await;
-    assert_eq!(trace::read(&paper.text()).expect("events").len(), events);
+    assert_eq!(trace::read(&paper.text(&kept)).expect("events").len(), events);
     let failed = Trace::default().to_writer(FailsOnce(once.clone(), 0));
     assert_eq!(run(failed.clone()).await, events);
-    assert_eq!(trace::read(&once.text()).expect("events").len(), 2);
+    assert!(!failed.flush(Duration::from_secs(30)), "it has failed");
+    assert_eq!(trace::read(&once.so_far()).expect("events").len(), 2);
     assert_eq!(failed.problem().as_deref(), Some("busy"));
 }
 
@@ -229,7 +236,7 @@ async fn what_is_secret_is_nowhere() {
     ];
     let paper = Paper::default();
     let trace = Trace::default()
-        .secrets(Secrets::default().field("login", "card"))
+        .redaction(Redaction::default().field("login", "card"))
         .to_writer(paper.clone());
     let login = json!({
         "user": "ann", "password": secrets[0], "card": 4_111_111_111_111_111_u64,
@@ -244,7 +251,7 @@ async fn what_is_secret_is_nowhere() {
         reply().error(Error::new(ErrorKind::Api, format!("bad key {}", secrets[2]))),
     ]);
     let agent = Agent::builder(model.clone()).tools([slow("login", READ, 0, session)]);
-    let mut chat = agent.trace(trace).build().expect("an agent").chat();
+    let mut chat = agent.trace(trace.clone()).build().expect("an agent").chat();
     let reply = chat.send("Log me in.").await.expect("an answer");
     let stopped = chat.send("Again.").await.expect_err("no answer");
 
@@ -252,12 +259,13 @@ async fn what_is_secret_is_nowhere() {
     assert!(model.requests()[1].last_text().contains(secrets[3]));
     let kept = format!("{:?}{:?}", reply.trace(), stopped.trace());
     let shown = format!("{}{}", reply.trace(), trace::page(reply.trace().events()));
+    let written = paper.text(&trace);
     for secret in secrets {
-        for text in [&paper.text(), &kept, &shown] {
+        for text in [&written, &kept, &shown] {
             assert!(!text.contains(secret), "{secret} is in {text}");
         }
     }
-    assert!(paper.text().contains("ann"), "what is not secret is there");
+    assert!(written.contains("ann"), "what is not secret is there");
 }
 
 /// A tool that says how far it has come, in these words.
@@ -277,12 +285,14 @@ async fn what_is_secret_is_in_no_kind_of_event() {
     let key = "sk-ant-api03-abcdefghijkl";
     let told = |words: &str| format!("{words} {key}");
     let paper = Paper::default();
+    let trace = Trace::default().to_writer(paper.clone());
     let model = ScriptedProvider::new([
         reply()
             .event(StreamEvent::Retrying {
                 attempt: 1,
                 of: 5,
                 wait: Duration::from_millis(250),
+                refused: None,
                 cause: told("retrying"),
             })
             .event(StreamEvent::FallingBack {
@@ -304,7 +314,7 @@ async fn what_is_secret_is_in_no_kind_of_event() {
     let agent = Agent::builder(model)
         .tools([reports("look", told("half way")), pay])
         .permissions(Permissions::default().deny("pay", told("not with")))
-        .trace(Trace::default().to_writer(paper.clone()))
+        .trace(trace.clone())
         .build()
         .expect("an agent");
     let stopped = agent.run(told("Use")).await.expect_err("it broke off");
@@ -325,11 +335,12 @@ async fn what_is_secret_is_in_no_kind_of_event() {
         assert!(kinds.iter().any(|of| of == kind), "{kind} is in {kinds:?}");
     }
     let (kept, page) = (format!("{events:?}"), trace::page(events));
-    for text in [paper.text(), kept, stopped.trace().to_string(), page] {
+    let written = paper.text(&trace);
+    for text in [written.clone(), kept, stopped.trace().to_string(), page] {
         assert!(!text.contains(key) && !text.contains("hunter2"), "{text}");
     }
-    let hidden = paper.text().matches("[secret]").count();
-    assert_eq!(hidden, 10, "{}", paper.text());
+    let hidden = written.matches("[secret]").count();
+    assert_eq!(hidden, 10, "{written}");
 }
 
 #[tokio::test]
@@ -404,6 +415,7 @@ async fn with_and_without_a_trace_the_same_happens() {
     assert_eq!((&off.0, &off.1), (&on.0, &on.1));
     assert_eq!((&off.0, &off.1), (&failing.0, &failing.1));
     assert_eq!((off.2, on.2), (0, failing.2), "a disk that is full ends no run");
+    assert!(!broken.flush(Duration::from_secs(30)), "it has failed");
     assert!(broken.problem().is_some_and(|problem| problem.contains("the disk is full")));
 }
 
@@ -411,7 +423,8 @@ async fn with_and_without_a_trace_the_same_happens() {
 async fn a_dropped_run_leaves_its_trace_and_a_limit_says_which() {
     let paper = Paper::default();
     let model = ScriptedProvider::new([reply().text("I think").stall()]);
-    let agent = Agent::builder(model).trace(Trace::default().to_writer(paper.clone()));
+    let trace = Trace::default().to_writer(paper.clone());
+    let agent = Agent::builder(model).trace(trace.clone());
     let agent = agent.build().expect("an agent");
     {
         let run = std::pin::pin!(agent.run("Go.").into_future());
@@ -421,7 +434,7 @@ async fn a_dropped_run_leaves_its_trace_and_a_limit_says_which() {
             assert!(run.as_mut().poll(&mut context).is_pending());
         }
     }
-    let events = trace::read(&paper.text()).expect("events");
+    let events = trace::read(&paper.text(&trace)).expect("events");
     assert_eq!(
         names(&events),
         ["run_started", "turn_started", "answer_began", "interrupted", "run_ended"]
@@ -478,7 +491,13 @@ async fn what_went_wrong_reads_like_it_happened() {
     let model = ScriptedProvider::new([
         said()
             .event(StreamEvent::Discarded { cause: "it broke off".into() })
-            .event(StreamEvent::Retrying { attempt: 1, of: 5, wait, cause: "overloaded".into() })
+            .event(StreamEvent::Retrying {
+                attempt: 1,
+                of: 5,
+                wait,
+                refused: None,
+                cause: "overloaded".into(),
+            })
             .event(StreamEvent::FallingBack {
                 from: "one".into(),
                 to: "other".into(),
@@ -489,7 +508,7 @@ async fn what_went_wrong_reads_like_it_happened() {
         reply().text("Well,").call_with_id("c", "write", json!({})).cut(),
     ]);
     let tools = [reports("look", "half way".into()), slow("write", WRITE, 0, json!("written"))];
-    let agent = Agent::builder(model).tools(tools).guardrails(Guardrails::none().input_tokens(100));
+    let agent = Agent::builder(model).tools(tools).run_limits(Limits::new().input_tokens(100));
     let stopped = agent.build().expect("an agent").run("Go.").await.expect_err("it broke off");
     let shown = stopped.trace().to_string();
     assert_eq!(
@@ -560,7 +579,7 @@ async fn pictures_and_limits_that_cannot_be_held_are_told() {
         Box::pin(async move { Ok(vec!["Two.".into(), picture(), picture()].into()) })
     });
     let model = ScriptedProvider::new([reply().call("draw", json!({})), reply().text("Done.")]);
-    let agent = Agent::builder(model).tools([draw]).guardrails(Guardrails::none().input_tokens(9));
+    let agent = Agent::builder(model).tools([draw]).run_limits(Limits::new().input_tokens(9));
     let reply = agent.build().expect("an agent").run("Go.").await.expect("an answer");
     let kinds = names(reply.trace().events());
     assert_eq!(kinds.iter().filter(|kind| *kind == "limit_unknown").count(), 1, "{kinds:?}");

@@ -7,7 +7,7 @@ use harness::{
     Block, CallOutcome, Image, Message, ReasoningBlock, Role, SideEffect, SideEffects, StopReason,
     TextBlock, ToolCall, ToolContent, ToolResult, Transcript, Usage,
     agent::Machine,
-    journal::{Decision, Entry, InterruptCause},
+    journal::{Decider, Decision, Entry, InterruptCause},
     message::VendorData,
 };
 use proptest::prelude::*;
@@ -53,8 +53,8 @@ fn fact() -> impl Strategy<Value = Entry> {
         3 => (id(), prop::option::of(effects)).prop_map(|(id, effects)| Entry::CallDecided {
             call: id.into(),
             decision: match effects {
-                Some(side_effects) => Decision::Allow { side_effects },
-                None => Decision::Deny { reason: "no".into() },
+                Some(side_effects) => Decision::Allow { side_effects, by: Decider::SideEffects },
+                None => Decision::Deny { reason: "no".into(), by: Decider::ToolName },
             },
         }),
         2 => id().prop_map(|id| Entry::CallStarted { call: id.into() }),

@@ -54,7 +54,8 @@ async fn another_is_asked(error: Error) -> bool {
 async fn the_guide_says_what_happens() {
     let lines = lines();
     assert!(lines.len() > 30, "the table was not found");
-    let policy = RetryPolicy { jitter: false, budget: Duration::MAX, ..RetryPolicy::default() };
+    let policy = RetryPolicy { jitter: false, time: Duration::MAX, ..RetryPolicy::default() };
+    let first = Spent { attempts: 1, time: Duration::ZERO };
     for [statuses, body, again, another] in lines {
         for status in statuses.split(", ") {
             let error = error(status, &body);
@@ -62,7 +63,7 @@ async fn the_guide_says_what_happens() {
                 matches!(error.kind(), ErrorKind::Api | ErrorKind::ContextFull),
                 "{status} {body}"
             );
-            let told = match policy.decide(0, &error, Spent::default(), 0.0) {
+            let told = match policy.decide(&error, first, first, 0.0) {
                 RetryVerdict::Wait(wait) if wait == policy.base => "yes".to_owned(),
                 RetryVerdict::Wait(wait) => format!("{}s", wait.as_secs_f64()),
                 RetryVerdict::GiveUp(_) => "no".to_owned(),

@@ -217,10 +217,9 @@ fn d07_one_id_for_several_calls() {
         fragment(json!(0), json!("a"), json!("add"), json!("{\"x\":1}")),
         fragment(json!(1), json!("a"), json!("add"), json!("{\"x\":2}")),
     ];
-    assert_eq!(
-        called(&fragments),
-        [call("a", "add", "{\"x\":1}"), call("a_2", "add", "{\"x\":2}")]
-    );
+    let calls = [call("a", "add", "{\"x\":1}"), call("a", "add", "{\"x\":2}")];
+    assert_eq!(called(&fragments), calls);
+    assert_eq!(ids(&fragments), ["a", "a_2"]);
     // The same id at the same place: only the name differs, or a fresh value begins.
     let fragments = [
         fragment(json!(0), json!("a"), json!("add"), json!("{\"x\":1}")),
@@ -229,10 +228,17 @@ fn d07_one_id_for_several_calls() {
     ];
     let expected = [
         call("a", "add", "{\"x\":1}"),
-        call("a_2", "sub", "{\"x\":2}"),
-        call("a_3", "sub", "{\"x\":3}"),
+        call("a", "sub", "{\"x\":2}"),
+        call("a", "sub", "{\"x\":3}"),
     ];
     assert_eq!(called(&fragments), expected);
+    assert_eq!(ids(&fragments), ["a", "a_2", "a_3"]);
+}
+
+/// The ids that the calls have in the end.
+fn ids(fragments: &[Value]) -> Vec<String> {
+    let message = whole(fragments, "tool_calls").answer().message.unwrap();
+    message.calls().map(|call| call.id().to_owned()).collect()
 }
 
 #[test]

@@ -35,6 +35,11 @@ impl Answer {
     }
 }
 
+/// What is asked about.
+pub fn each_sum(_: &harness::message::Arguments) -> harness::tool::Review {
+    harness::tool::Review::pass()
+}
+
 /// Evaluates an expression.
 $attribute
 pub fn evaluate(/** What to evaluate. */ expression: Expression) -> Answer {
@@ -45,6 +50,10 @@ pub struct Calculator;
 
 #[harness::toolset]
 impl Calculator {
+    fn each_product(&self, _: &harness::message::Arguments) -> harness::tool::Review {
+        harness::tool::Review::pass()
+    }
+
     /// Evaluates an expression.
     $attribute
     pub fn calculate(&self, /** What to evaluate. */ expression: Expression) -> Answer {
@@ -60,7 +69,7 @@ pub fn caller(calculator: Calculator, expression: Expression) {
 const RIGHT: &str = r#"#[tool(side_effects = "read")]"#;
 
 /// The attribute on its way, with the parentheses and quotes that an editor closes by itself.
-const HALF_TYPED: [&str; 17] = [
+const HALF_TYPED: [&str; 21] = [
     "#[tool",
     "#[tool()",
     r#"#[tool(side_effects = "rea")"#,
@@ -78,6 +87,10 @@ const HALF_TYPED: [&str; 17] = [
     r#"#[tool(side_effects = ["read", "netw"])]"#,
     r#"#[tool(side_effects = "read", )]"#,
     r#"#[tool(side_effects = "read", time)]"#,
+    r#"#[tool(side_effects = "read", review)]"#,
+    r#"#[tool(side_effects = "read", review = )]"#,
+    r#"#[tool(side_effects = "read", review = each)]"#,
+    r#"#[tool(side_effects = "read", review = Self::)]"#,
 ];
 
 /// What is behind `#[tool` or `#[inline` when nothing is closed.
@@ -174,6 +187,23 @@ fn an_editor_goes_on() {
     }
     // The method that `#[toolset]` adds.
     offers(session, RIGHT, At::Caller, "Calculator::$0", "tools");
+}
+
+/// The name of a review is completed inside of the attribute.
+#[test]
+fn a_review_is_offered_where_it_is_named() {
+    let Some(mut session) = Session::open() else { return skipped() };
+    let begun = r#"#[tool(side_effects = "read", review = each$0)]"#;
+    let of_type = r#"#[tool(side_effects = "read", review = Self::each$0)]"#;
+    let whole = program(RIGHT, At::Caller, "");
+    for (program, name) in [
+        (whole.replacen(RIGHT, begun, 1), "each_sum"),
+        (whole.replace(RIGHT, begun).replacen(begun, RIGHT, 1), "each_sum"),
+        (whole.replace(RIGHT, of_type).replacen(of_type, RIGHT, 1), "each_product"),
+    ] {
+        let offered = session.completions(&program);
+        assert!(is_among(&offered, name), "`{name}` is not offered, only {offered:?}");
+    }
 }
 
 /// Without its parenthesis an attribute goes on to the end of the file, in the grammar itself: there is

@@ -1,9 +1,18 @@
 //! What a line of the person is: something to say, or a command of the program.
 
-use std::{io::Write as _, path::Path};
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    path::Path,
+};
 
 use anyhow::Context as _;
-use harness::{Agent, Chat, Permissions, Tool, ToolCall, Transcript, policy::Verdict};
+use harness::{
+    Agent, Chat, Tool, Transcript,
+    message::Arguments,
+    policy::{Judgement, ProposedCall},
+};
+use tempfile::NamedTempFile;
 
 use crate::screen::tokens;
 
@@ -72,33 +81,58 @@ impl Show {
 
 /// One tool on one line: its name, what it declares, whether it asks, and its first sentence.
 fn tool(tool: &Tool) -> String {
-    let call = ToolCall::new("", tool.name(), "{}");
-    let asks = match Permissions::default().decide(&call, tool.side_effects()) {
-        Verdict::Allow => "",
-        Verdict::Ask => ", asks first",
-        Verdict::Deny(_) => ", is denied",
+    let arguments = Arguments::default();
+    let call = ProposedCall::new(tool.name(), &arguments, tool.side_effects());
+    let asks = match crate::permissions().decide(&call) {
+        Judgement::Allow { .. } => "",
+        Judgement::Ask { .. } => ", asks first",
+        _ => ", is denied",
     };
     let does = tool.description().split_whitespace().collect::<Vec<_>>().join(" ");
     let does = does.split_once(". ").map_or(does.as_str(), |(first, _)| first);
     format!("{} ({}{asks}): {}", tool.name(), tool.side_effects(), does.trim_end_matches('.'))
 }
 
-/// Writes the conversation, whole or not at all, and says what came of it.
-pub(crate) fn save(chat: &Chat, file: &str) -> String {
+/// Writes the conversation to a new file, whole or not at all, and says what came of it; nothing if
+/// the file is there already.
+pub(crate) fn save(chat: &Chat, file: &str) -> Option<String> {
+    let written = write(chat.transcript(), Path::new(file), |new, file| {
+        new.persist_noclobber(file).map_err(|err| err.error)
+    });
+    let exists = written.as_ref().is_err_and(|err| {
+        let err = err.downcast_ref::<io::Error>();
+        err.is_some_and(|err| err.kind() == io::ErrorKind::AlreadyExists)
+    });
+    (!exists).then(|| told(chat, file, written))
+}
+
+/// Writes the conversation in place of what the file holds, and says what came of it.
+pub(crate) fn replace(chat: &Chat, file: &str) -> String {
+    let written = write(chat.transcript(), Path::new(file), |new, file| {
+        new.persist(file).map_err(|err| err.error)
+    });
+    told(chat, file, written)
+}
+
+fn told(chat: &Chat, file: &str, written: anyhow::Result<()>) -> String {
     let messages = chat.transcript().messages().len();
-    match write(chat.transcript(), Path::new(file)) {
+    match written {
         Ok(()) => format!("saved {messages} messages; go on later with `--resume {file}`"),
         Err(err) => format!("`{file}` was not written: {err:#}"),
     }
 }
 
-fn write(transcript: &Transcript, file: &Path) -> anyhow::Result<()> {
+fn write(
+    transcript: &Transcript,
+    file: &Path,
+    put: impl FnOnce(NamedTempFile, &Path) -> io::Result<File>,
+) -> anyhow::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     // A file beside it takes its place in one step; only its owner can read it.
-    let mut new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    let mut new = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
     serde_json::to_writer_pretty(&mut new, transcript)?;
     new.write_all(b"\n")?;
-    new.persist(file)?;
+    put(new, file)?;
     Ok(())
 }
 

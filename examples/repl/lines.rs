@@ -4,7 +4,11 @@
 //! The thread reads only while a line is asked for. In between the terminal is as it was, so that
 //! Ctrl-C is a signal again and a question of an approver has the keyboard for itself.
 
-use std::{io, sync::mpsc, thread};
+use std::{
+    io::{self, Write as _},
+    sync::mpsc,
+    thread,
+};
 
 use anyhow::Context as _;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -67,7 +71,7 @@ impl Drop for Lines {
         if let (true, Some(terminal)) = (self.asked, &self.terminal) {
             // The thread has it in raw mode, and nobody will read any more.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, terminal);
-            println!();
+            let _ = writeln!(io::stdout());
         }
     }
 }

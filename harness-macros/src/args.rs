@@ -11,7 +11,7 @@ use syn::{
 
 use crate::{
     diagnostics::{Errors, did_you_mean, nearest},
-    values::{self, CratePath, Flag, Handle, Method, Name, Range, SideEffects, Timeout},
+    values::{self, CratePath, Flag, Handle, Method, Name, Range, Review, SideEffects, Timeout},
 };
 
 /// What is written in `#[tool(..)]`; `None` is what is not there, or not right and reported.
@@ -22,6 +22,7 @@ pub(crate) struct ToolArgs {
     pub(crate) description: Option<Expr>,
     pub(crate) idempotent: bool,
     pub(crate) timeout: Option<Timeout>,
+    pub(crate) review: Option<Review>,
     pub(crate) krate: Option<Path>,
     pub(crate) handle: Option<Ident>,
     /// Keys of which something was written, right or wrong: they are not missing.
@@ -35,8 +36,8 @@ impl ToolArgs {
     }
 }
 
-const TOOL_KEYS: [&str; 7] =
-    ["side_effects", "name", "description", "idempotent", "timeout", "crate", "handle"];
+const TOOL_KEYS: [&str; 8] =
+    ["side_effects", "name", "description", "idempotent", "timeout", "review", "crate", "handle"];
 
 /// Reads `#[tool(..)]`.
 pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
@@ -56,6 +57,7 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
                 args.idempotent = errors.read(&meta).is_some_and(|Flag(flag)| flag);
             }
             "timeout" => args.timeout = errors.read(&meta),
+            "review" => args.review = errors.read(&meta),
             "crate" => args.krate = errors.read(&meta).map(|CratePath(path)| path),
             _ => args.handle = errors.read(&meta).map(|Handle(name)| name),
         }

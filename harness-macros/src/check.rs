@@ -15,16 +15,16 @@ use crate::{
     params::check_params,
     signature::Function,
     types,
-    values::{SIDE_EFFECTS, ungroup},
+    values::{Review, SIDE_EFFECTS, ungroup},
 };
 
 /// Where the function stands.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum Place<'a> {
     /// By itself.
     Free,
-    /// In an `impl` block with `#[toolset]`.
-    Toolset,
+    /// In an `impl` block with `#[toolset]`, beside these functions.
+    Toolset { functions: &'a [Ident] },
 }
 
 /// Checks a function and takes the attributes that are ours off it. The result is `None` if there
@@ -32,7 +32,7 @@ pub(crate) enum Place {
 pub(crate) fn check(
     args: ToolArgs,
     function: &mut Function,
-    place: Place,
+    place: Place<'_>,
     krate: &TokenStream,
     errors: &mut Errors,
 ) -> Option<Tool> {
@@ -45,6 +45,7 @@ pub(crate) fn check(
     let params = check_params(&mut function.signature, &docs, krate, errors);
     let output = output::output(&function.signature.output, errors);
     document(function, &docs, &params);
+    let review = check_review(args.review.as_ref(), place, errors);
     let ToolArgs { idempotent, timeout, .. } = args;
     errors.is_empty().then_some(())?;
     Some(Tool {
@@ -54,6 +55,7 @@ pub(crate) fn check(
         side_effects: side_effects?,
         idempotent,
         timeout: timeout.map(|timeout| timeout.0),
+        review,
         params: params.into_iter().collect::<Option<_>>()?,
         output,
         is_async: function.signature.asyncness.is_some(),
@@ -98,6 +100,36 @@ fn check_side_effects(args: &ToolArgs, errors: &mut Errors) -> Option<Vec<&'stat
     None
 }
 
+/// The function that reviews calls. Only `rustc` knows its signature.
+fn check_review(
+    written: Option<&Review>,
+    place: Place<'_>,
+    errors: &mut Errors,
+) -> Option<TokenStream> {
+    let Review(path) = written?;
+    let first = &path.path.segments.first()?.ident;
+    match place {
+        Place::Free if path.qself.is_none() && first == "Self" => errors.push(
+            path,
+            "`Self` is not known here: the tool is a function by itself\nhelp: name a function, \
+             such as `review = each_host`",
+        ),
+        Place::Toolset { functions } => {
+            if let Some(name) = path.path.get_ident().filter(|name| functions.contains(name)) {
+                errors.push(
+                    path,
+                    format!(
+                        "`{name}` is a function of this `impl` block\nhelp: name it with its \
+                         type: `review = Self::{name}`"
+                    ),
+                );
+            }
+        }
+        Place::Free => {}
+    }
+    Some(path.to_token_stream())
+}
+
 /// The longest name that vendors take.
 const LONGEST: usize = 64;
 
@@ -128,7 +160,12 @@ const PRIMITIVES: [&str; 18] = [
     "i128", "isize", "f32", "f64", "f16",
 ];
 
-fn check_name(args: &ToolArgs, ident: &Ident, place: Place, errors: &mut Errors) -> Option<String> {
+fn check_name(
+    args: &ToolArgs,
+    ident: &Ident,
+    place: Place<'_>,
+    errors: &mut Errors,
+) -> Option<String> {
     let own = ident.unraw().to_string();
     if let Some(handle) = args.handle.as_ref().filter(|handle| hides(handle)) {
         let hides = what_it_hides(&handle.unraw().to_string()).unwrap_or("something else");
@@ -248,7 +285,7 @@ fn check_description(
 }
 
 /// Checks what stands around the parameters. Says whether it is a method.
-fn check_signature(signature: &Signature, place: Place, errors: &mut Errors) -> bool {
+fn check_signature(signature: &Signature, place: Place<'_>, errors: &mut Errors) -> bool {
     if let Safety::Unsafe(token) = &signature.safety {
         errors.push(
             token,

@@ -121,6 +121,7 @@ pub(crate) fn definition(
     let side_effects = side_effects(&tool.side_effects, krate);
     let idempotent = tool.idempotent.then(|| quote!(.idempotent()));
     let timeout = tool.timeout.map(|ms| quote!(.within(#private::Duration::from_millis(#ms))));
+    let review = tool.review.as_ref().map(|path| review(path, self_type, krate));
     let run = run(tool, &consts, self_type, krate);
     quote! {
         &{
@@ -129,8 +130,22 @@ pub(crate) fn definition(
             #private::ToolDef::new(#name, #description, #side_effects, &[#(#consts.def),*], || {
                 static SCHEMA: #private::SchemaCell = #private::SchemaCell::new();
                 &SCHEMA
-            }, #run)#idempotent #timeout
+            }, #run)#idempotent #timeout #review
         }
+    }
+}
+
+/// The function that reviews calls. Its signature is checked once, where its path stands.
+fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStream) -> TokenStream {
+    let private = quote!(#krate::__private);
+    let (this, arguments) = (local("this"), local("arguments"));
+    let review = at(Place::of(path), quote!(#private::review));
+    match self_type {
+        Some(ty) => {
+            let path = replace_self(path.clone(), ty);
+            quote!(.reviewed(|#this, #arguments| #review(#path, #this.get::<#ty>(), #arguments)))
+        }
+        None => quote!(.reviewed(|_, #arguments| #review(#path, &(), #arguments))),
     }
 }
 
@@ -161,11 +176,10 @@ fn side_effects(words: &[&str], krate: &TokenStream) -> TokenStream {
     if words.is_empty() {
         return quote!(#private::SideEffects::NONE);
     }
-    let variants = words.iter().map(|word| match *word {
-        "read" => quote!(Read),
-        "write" => quote!(Write),
-        "network" => quote!(Network),
-        _ => quote!(Mutate),
+    // Each word is its variant with a capital letter: a word without one does not compile.
+    let variants = words.iter().map(|word| {
+        let (first, rest) = word.split_at(1);
+        format_ident!("{}{rest}", first.to_uppercase())
     });
     quote!(#private::SideEffects::of(&[#(#private::SideEffect::#variants),*]))
 }

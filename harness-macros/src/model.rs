@@ -15,6 +15,8 @@ pub(crate) struct Tool {
     pub(crate) idempotent: bool,
     /// In milliseconds.
     pub(crate) timeout: Option<u64>,
+    /// The function that reviews calls.
+    pub(crate) review: Option<TokenStream>,
     pub(crate) params: Vec<Param>,
     pub(crate) output: Output,
     pub(crate) is_async: bool,

@@ -48,15 +48,43 @@ pub(crate) fn owned_lifetimes(ty: impl ToTokens) -> TokenStream {
 
 /// The same tokens with the type itself for `Self`, which constants inside a method cannot name.
 pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> TokenStream {
-    let replace = |token| match token {
-        TokenTree::Ident(ident) if ident == "Self" => quote!(<#self_type>),
-        TokenTree::Group(group) => {
-            let inside = replace_self(group.stream(), self_type);
-            let mut replaced = Group::new(group.delimiter(), inside);
-            replaced.set_span(group.span());
-            TokenTree::Group(replaced).into()
+    let mut out = TokenStream::new();
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Ident(ident) if ident == "Self" => {
+                let begins_a_path =
+                    matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == ':');
+                // What rustc says of the path is said where `Self` stands.
+                let here = |tokens| at(Place::of(&ident), tokens);
+                out.extend(if !begins_a_path {
+                    self_type.clone()
+                } else if is_bare_path(self_type) {
+                    here(self_type.clone())
+                } else {
+                    let (open, close) = (here(quote!(<)), here(quote!(>)));
+                    quote!(#open #self_type #close)
+                });
+            }
+            TokenTree::Group(group) => {
+                let inside = replace_self(group.stream(), self_type);
+                let mut replaced = Group::new(group.delimiter(), inside);
+                replaced.set_span(group.span());
+                out.extend([TokenTree::Group(replaced)]);
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {
+                out.extend([token]);
+            }
         }
-        other => TokenStream::from(other),
-    };
-    tokens.into_iter().map(replace).collect()
+    }
+    out
+}
+
+/// Whether a type is a path without generic arguments, which can go on with `::` as it is.
+fn is_bare_path(ty: &TokenStream) -> bool {
+    ty.clone().into_iter().all(|token| match token {
+        TokenTree::Ident(word) => word != "dyn",
+        TokenTree::Punct(punct) => punct.as_char() == ':',
+        TokenTree::Group(_) | TokenTree::Literal(_) => false,
+    })
 }

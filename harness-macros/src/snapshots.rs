@@ -104,6 +104,19 @@ fn lent_parameters_defaults_and_a_result() {
 }
 
 #[test]
+fn a_function_with_a_review() {
+    assert_snapshot!(tool(
+        quote!(side_effects = "write", review = files::careful, crate = h),
+        quote! {
+            /// Saves.
+            fn save() {
+                body
+            }
+        }
+    ));
+}
+
+#[test]
 fn a_mistake_keeps_the_function() {
     assert_snapshot!(tool(
         quote!(side_effects = "raed", crate = h),

@@ -82,7 +82,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     } else {
         TokenStream::new()
     };
-    let rest = if block.defines(&method) {
+    let rest = if block.functions().any(|name| name == method) {
         TokenStream::new()
     } else {
         quote! {
@@ -218,14 +218,12 @@ impl Block {
         find(self.self_type.to_token_stream(), &declared)
     }
 
-    /// Whether a method of this name is written by hand.
-    fn defines(&self, method: &Ident) -> bool {
-        self.members.iter().any(|member| match member {
-            Member::Function(function) => function.signature.ident == *method,
-            Member::Unread(tokens, _) => {
-                unread::name(tokens).is_some_and(|(name, _)| name == *method)
-            }
-            Member::Other(_) => false,
+    /// The names of the functions in the block.
+    fn functions(&self) -> impl Iterator<Item = Ident> {
+        self.members.iter().filter_map(|member| match member {
+            Member::Function(function) => Some(function.signature.ident.clone()),
+            Member::Unread(tokens, _) => unread::name(tokens).map(|(name, _)| name),
+            Member::Other(_) => None,
         })
     }
 
@@ -236,6 +234,7 @@ impl Block {
         krate: &TokenStream,
         errors: &mut Errors,
     ) -> Vec<(Vec<Attribute>, bool, model::Tool)> {
+        let functions: Vec<Ident> = self.functions().collect();
         let mut tools = Vec::new();
         let mut names: Vec<(String, bool)> = Vec::new();
         let mut marked = false;
@@ -282,7 +281,8 @@ impl Block {
             let cfgs: Vec<Attribute> =
                 function.attributes.iter().filter(|a| a.path().is_ident("cfg")).cloned().collect();
             let deprecated = function.attributes.iter().any(|a| a.path().is_ident("deprecated"));
-            let tool = check::check(written, function, Place::Toolset, krate, &mut own);
+            let place = Place::Toolset { functions: &functions };
+            let tool = check::check(written, function, place, krate, &mut own);
             if function.signature.ident == *method {
                 own.push(
                     &function.signature.ident,

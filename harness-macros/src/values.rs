@@ -6,7 +6,9 @@
 use darling::{Error, FromMeta, Result};
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens as _;
-use syn::{Expr, ExprLit, ExprRange, Lit, LitStr, Meta, Path, RangeLimits, parse::Parser};
+use syn::{
+    Expr, ExprLit, ExprPath, ExprRange, Lit, LitStr, Meta, Path, RangeLimits, parse::Parser,
+};
 
 use crate::{
     args::Written,
@@ -278,6 +280,36 @@ impl FromMeta for CratePath {
             Expr::Path(path) if path.qself.is_none() => Ok(Self(path.path.clone())),
             _ => Err(Error::custom("`crate` must be a path: `crate = path::to::harness`")),
         }
+    }
+}
+
+/// The function that reviews calls. What it takes and returns is for rustc to say.
+pub(crate) struct Review(pub(crate) ExprPath);
+
+impl FromMeta for Review {
+    fn from_expr(expr: &Expr) -> Result<Self> {
+        let written = ungroup(expr);
+        if let Expr::Path(path) = written {
+            return Ok(Self(path.clone()));
+        }
+        let message = if let Some(text) = string(expr) {
+            format!("a path is not quoted\nhelp: `review = {}`", text.value())
+        } else if let Expr::Closure(_) = written {
+            "`review` names a function, and this is a closure\nhelp: write a function \
+             `fn review(arguments: &Arguments) -> Review` and name it: `review = review`"
+                .to_owned()
+        } else if let Expr::Call(call) = written
+            && let Expr::Path(_) = ungroup(&call.func)
+        {
+            let path = call.func.to_token_stream().to_string().replace(' ', "");
+            format!(
+                "`review` names a function, which is called for each call of the tool\nhelp: \
+                 write it without parentheses: `review = {path}`"
+            )
+        } else {
+            "`review` must be the path of a function: `review = each_host`".to_owned()
+        };
+        Err(Error::custom(message))
     }
 }
 

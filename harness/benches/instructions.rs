@@ -22,10 +22,12 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 use harness::{
     Agent, Message, Provider, Reply, SideEffect, SideEffects, Stopped, StreamEvent, Tool,
-    Transcript,
+    ToolContent, Transcript,
     agent::Event,
     message::{Block, ToolCall},
+    policy::{RetryPolicy, RetryProvider},
     provider::{Accumulator, EventStream, Limits, Request},
+    testing::{ScriptedProvider, reply},
     tool::ToolRegistry,
     wire::{self, SseParser},
 };
@@ -52,6 +54,7 @@ const CASES: &[&str] = &[
     "turn/anthropic",
     "turn/responses",
     "turn/chat",
+    "retried/anthropic",
     "alone/anthropic",
     "alone/responses",
     "alone/chat",
@@ -59,6 +62,7 @@ const CASES: &[&str] = &[
     "encode/responses/1000",
     "encode/chat/1000",
     "dispatch",
+    "redact",
     "schema",
 ];
 
@@ -242,6 +246,13 @@ fn run_case(case: &str) {
             let runtime = runtime();
             twice(|| turn(&agent, |run| runtime.block_on(run)));
         }
+        // As through every ready provider: there is nothing to try again.
+        ["retried", wire] => {
+            let provider = RetryProvider::new(Rendered::new(wire), RetryPolicy::default());
+            let agent = Agent::builder(provider).build().expect("an agent");
+            let runtime = runtime();
+            twice(|| turn(&agent, |run| runtime.block_on(run)));
+        }
         // Each event comes alone, as from a model that takes its time: the task waits after it.
         // What the runtime does meanwhile is not counted.
         ["alone", wire] => {
@@ -276,6 +287,27 @@ fn run_case(case: &str) {
                         black_box(tools.dispatch(&call, &context).await);
                     }
                 });
+            });
+        }
+        // The trace of results full of what it takes for secret.
+        ["redact"] => {
+            let rows: Vec<_> =
+                (0..1000).map(|row| json!({"key": format!("key-{row}"), "n": row})).collect();
+            let table = ToolContent::Json(rows.into());
+            let schema = json!({"type": "object"});
+            let reads = SideEffects::of(&[SideEffect::Read]);
+            let look = Tool::new("look", "Looks.", schema, reads, move |_, _| {
+                let table = table.clone();
+                Box::pin(async move { Ok(table.into()) })
+            });
+            let model = ScriptedProvider::answering(|request| match request.messages().len() {
+                so_far @ 0..20 => reply().call("look", json!({"page": so_far})),
+                _ => reply().text("Done."),
+            });
+            let agent = Agent::builder(model).tools([look]).build().expect("an agent");
+            let runtime = runtime();
+            twice(|| {
+                black_box(runtime.block_on(agent.run("Go.").into_future()).expect("an answer"));
             });
         }
         ["schema"] => twice(|| drop(black_box(tool()))),

@@ -24,4 +24,5 @@ pub use crate::tool::{
     returned::{
         Failing, Kind, Otherwise, Plain, Same, WithCauses, WithOwnForm, WithWords, is_send,
     },
+    review::review,
 };

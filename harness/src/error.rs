@@ -1,7 +1,9 @@
 //! The one error of the library, opaque, with predicates for what a host decides on.
 //! It knows no message, tool or vendor; what a model may read of a failed call is `ToolError`.
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, error::Error as StdError, fmt, time::Duration};
+
+use crate::secret::{Secrets, beginning};
 
 /// What kind of thing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +33,8 @@ pub enum ErrorKind {
     Cancelled,
     /// Reading or writing what must survive failed.
     Journal,
+    /// Code of the program that the library called has panicked: a watcher of events, a provider.
+    Panicked,
 }
 
 /// Why a call into the library failed.
@@ -45,7 +49,9 @@ pub enum ErrorKind {
 /// # }
 /// ```
 ///
-/// It is one pointer wide and never holds a key.
+/// It is one pointer wide. An error of a provider holds no secret that the provider knows, whatever
+/// the server has answered: neither in its words nor in those of its sources (see
+/// [`Secrets`]).
 pub struct Error(Box<Repr>);
 
 struct Repr {
@@ -156,6 +162,29 @@ impl Error {
         self
     }
 
+    /// The same error without these secrets, in all that it says and that its sources say. A text
+    /// of others that is longer than anybody reads is cut.
+    #[must_use]
+    pub(crate) fn cleaned(mut self, secrets: &Secrets) -> Self {
+        self.clean(secrets);
+        self
+    }
+
+    fn clean(&mut self, secrets: &Secrets) {
+        let Repr { kind: _, message, source, api, provider, note, later } = &mut *self.0;
+        let ApiDetail { code, request_id, status: _, retry_after: _, should_retry: _ } = api;
+        let texts = [Some(message), code.as_mut(), request_id.as_mut(), provider.as_mut()];
+        for text in texts.into_iter().chain([note.as_mut()]).flatten() {
+            if let Cow::Owned(clean) = clean(text, secrets) {
+                *text = clean;
+            }
+        }
+        if let Some(quoted) = source.as_deref().and_then(|source| Quoted::of(source, secrets)) {
+            *source = Some(Box::new(quoted));
+        }
+        later.iter_mut().for_each(|error| error.clean(secrets));
+    }
+
     /// What kind of thing went wrong.
     pub fn kind(&self) -> ErrorKind {
         if self.is_context_full() { ErrorKind::ContextFull } else { self.0.kind }
@@ -257,11 +286,10 @@ impl Error {
                 }
                 let code = self.code().unwrap_or_default();
                 match self.0.api.status {
-                    // From 520 to 524, a proxy reports that it did not reach the server or that
-                    // the server said nothing.
-                    Some(status) => {
-                        matches!(status, 408 | 409 | 429 | 500 | 502..=504 | 520..=524 | 529)
-                    }
+                    // 501 and 505: the server cannot do such a thing, now or later. The others, also
+                    // those that nobody has standardised, are what vendors' own clients repeat.
+                    Some(501 | 505) => false,
+                    Some(status) => matches!(status, 408 | 409 | 429 | 500..),
                     None => TRANSIENT.iter().any(|transient| code.contains(transient)),
                 }
             }
@@ -272,7 +300,8 @@ impl Error {
             | ErrorKind::Protocol
             | ErrorKind::TooLarge
             | ErrorKind::Cancelled
-            | ErrorKind::Journal => false,
+            | ErrorKind::Journal
+            | ErrorKind::Panicked => false,
         }
     }
 }
@@ -341,6 +370,69 @@ struct Told<'a>(&'a Error);
 impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.tell(f)
+    }
+}
+
+/// So much of a text that somebody else wrote stands in an error.
+const LONGEST: usize = 8 * 1024;
+
+/// So many sources of sources are looked at; an error that is its own source has no end.
+const DEEPEST: usize = 32;
+
+/// A text without these secrets, and not too long.
+fn clean<'a>(text: &'a str, secrets: &Secrets) -> Cow<'a, str> {
+    match secrets.hide(text) {
+        Cow::Borrowed(text) => beginning(text, LONGEST),
+        Cow::Owned(text) => Cow::Owned(beginning(&text, LONGEST).into_owned()),
+    }
+}
+
+/// The words of a source that held a secret or said too much, and of its own sources.
+struct Quoted {
+    shown: String,
+    debug: String,
+    source: Option<Box<Quoted>>,
+}
+
+impl Quoted {
+    /// Nothing if this source can stay as it is.
+    fn of(source: &(dyn StdError + 'static), secrets: &Secrets) -> Option<Self> {
+        let mut chain = Vec::new();
+        let mut next = Some(source);
+        let mut changed = false;
+        while let Some(source) = next.filter(|_| chain.len() < DEEPEST) {
+            let words = [source.to_string(), format!("{source:?}")].map(|words| {
+                let clean = clean(&words, secrets);
+                changed |= clean != words;
+                clean.into_owned()
+            });
+            chain.push(words);
+            next = source.source();
+        }
+        if !changed && next.is_none() {
+            return None;
+        }
+        chain.into_iter().rev().fold(None, |source, [shown, debug]| {
+            Some(Self { shown, debug, source: source.map(Box::new) })
+        })
+    }
+}
+
+impl fmt::Display for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.debug)
+    }
+}
+
+impl StdError for Quoted {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as _)
     }
 }
 

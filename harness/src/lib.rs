@@ -2,6 +2,12 @@
 //! can be trusted: it streams, it can be stopped at any instant, and it never repeats a side effect
 //! behind your back.
 //!
+//! ```sh
+//! cargo add harness --features testing
+//! cargo add serde_json
+//! cargo add tokio --features macros,rt-multi-thread
+//! ```
+//!
 //! ```
 //! use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
 //! use serde_json::json;
@@ -12,19 +18,19 @@
 //!     a * b
 //! }
 //!
-//! # tokio::runtime::Runtime::new()?.block_on(async {
-//! // In a program: `AnthropicProvider::from_env()?`.
-//! let provider = ScriptedProvider::new([
-//!     reply().call("multiply", json!({"a": 17, "b": 23})),
-//!     reply().text("It is 391."),
-//! ]);
-//! let agent = Agent::builder(provider).system("Be concise.").tools(tools![multiply]).build()?;
-//! let mut chat = agent.chat();
-//! let answer = chat.send("What is 17 * 23?").await?;
-//! assert_eq!(answer.text(), "It is 391.");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! # })?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // A script in place of a model; in a program: `AnthropicProvider::from_env()?`.
+//!     let provider = ScriptedProvider::new([
+//!         reply().call("multiply", json!({"a": 17, "b": 23})),
+//!         reply().text("It is 391."),
+//!     ]);
+//!     let agent = Agent::builder(provider).system("Be concise.").tools(tools![multiply]).build()?;
+//!     let mut chat = agent.chat();
+//!     let answer = chat.send("What is 17 * 23?").await?;
+//!     assert_eq!(answer.text(), "It is 391.");
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # The way of one turn
@@ -39,8 +45,9 @@
 //!
 //! # Modules, in reading order
 //!
-//! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`policy`] what
-//! is repeated and refused · [`journal`] what survives · [`trace`] what can be seen · [`agent`] the loop · [`error`] what goes wrong
+//! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`models`] what is known of them ·
+//! [`policy`] what is repeated and refused · [`journal`] what survives · [`trace`] what can be seen · [`agent`] the loop ·
+//! [`error`] what goes wrong · [`secret`] what must not be shown
 //!
 //! # What it is not
 //!
@@ -66,14 +73,17 @@ pub mod client;
 pub mod error;
 pub mod journal;
 pub mod message;
+pub mod models;
 pub mod policy;
 pub mod provider;
+pub mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tool;
 #[cfg(feature = "toolbox")]
 pub mod toolbox;
 pub mod trace;
+mod unwind;
 pub mod wire;
 
 #[doc = include_str!("../guide/tool.md")]
@@ -94,7 +104,7 @@ pub use crate::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
         ToolResult, Transcript,
     },
-    policy::{FallbackProvider, Guardrails, Permissions, RetryPolicy, RetryProvider},
+    policy::{FallbackProvider, Guardrails, Limits, Permissions, RetryPolicy, RetryProvider},
     provider::{Provider, StopReason, StreamEvent, Usage},
     tool::{
         CancellationToken, Progress, SideEffect, SideEffects, State, Tool, ToolContext, ToolDef,

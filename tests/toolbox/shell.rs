@@ -1,4 +1,5 @@
-//! `bash`: what it answers, and that nothing which it starts outlives the call.
+//! `bash`: what it answers, and that nothing which it starts outlives the call. Each case runs with
+//! a supervisor too, in `tests/supervised.rs`.
 
 use std::{
     fs::{self, File},
@@ -18,7 +19,30 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::{call, call_in};
+use super::calls::{call, call_in, cases};
+
+cases! {
+    it_declares_everything
+    it_says_how_a_command_ended_and_what_it_wrote
+    all_that_was_written_before_the_end_is_there
+    many_commands_at_once_all_end
+    a_large_output_keeps_its_head_and_its_tail
+    endless_output_fills_no_memory_and_ends_with_the_time
+    the_time_limit_kills_every_child_and_tells_what_was_said
+    a_time_limit_out_of_range_runs_nothing
+    cancelling_kills_every_child_and_tells_what_was_said
+    dropping_the_future_kills_every_child
+    a_deadline_of_the_program_tells_what_was_said
+    nothing_runs_before_the_first_poll_or_after_cancelling
+    a_child_in_the_background_neither_delays_the_answer_nor_outlives_it
+    who_leaves_the_group_dies_with_it
+    who_writes_for_ever_does_not_delay_the_answer
+    it_begins_in_the_folder_of_the_programs_choice
+    a_command_has_the_variables_on_the_list_and_what_the_program_adds
+    a_variable_that_cannot_be_one_is_a_mistake_of_the_program
+    what_cannot_be_started_is_explained
+    dropping_the_future_outside_of_a_runtime_kills_every_child
+}
 
 async fn run(command: &str) -> Result<String, String> {
     call(&tools![bash], "bash", json!({"command": command})).await
@@ -97,8 +121,7 @@ impl Signpost {
     }
 }
 
-#[test]
-fn it_declares_everything() {
+async fn it_declares_everything() {
     let [tool] = tools![bash].try_into().unwrap();
     let tool: Tool = tool;
     assert_eq!(tool.side_effects(), SideEffects::ALL);
@@ -111,7 +134,6 @@ fn it_declares_everything() {
     assert_eq!(there[0].input_schema(), tool.input_schema());
 }
 
-#[tokio::test]
 async fn it_says_how_a_command_ended_and_what_it_wrote() {
     let cases = [
         ("echo out; echo err >&2", "exit status: 0\nstdout:\nout\nstderr:\nerr"),
@@ -128,7 +150,6 @@ async fn it_says_how_a_command_ended_and_what_it_wrote() {
     }
 }
 
-#[tokio::test]
 async fn all_that_was_written_before_the_end_is_there() {
     for _ in 0..20 {
         let said = run("seq 5000; seq 5000 >&2").await.unwrap();
@@ -138,7 +159,6 @@ async fn all_that_was_written_before_the_end_is_there() {
     }
 }
 
-#[tokio::test]
 async fn many_commands_at_once_all_end() {
     let runs = (0..30).map(|number| async move {
         assert!(run(&format!("echo {number}")).await.unwrap().contains(&format!("\n{number}\n")));
@@ -146,7 +166,6 @@ async fn many_commands_at_once_all_end() {
     futures_util::future::join_all(runs).await;
 }
 
-#[tokio::test]
 async fn a_large_output_keeps_its_head_and_its_tail() {
     let said =
         run("printf start; head -c 1000000 /dev/zero | tr '\\0' a; printf end").await.unwrap();
@@ -171,7 +190,6 @@ async fn a_large_output_keeps_its_head_and_its_tail() {
     assert_eq!(said.matches('\u{fffd}').count(), 24 * 1024);
 }
 
-#[tokio::test]
 async fn endless_output_fills_no_memory_and_ends_with_the_time() {
     let said = run_for(1, "yes").await.unwrap_err();
     assert!(said.contains("stopped after 1 s, its time limit"), "{said}");
@@ -179,7 +197,6 @@ async fn endless_output_fills_no_memory_and_ends_with_the_time() {
     assert!(said.len() < 25 * 1024, "{}", said.len());
 }
 
-#[tokio::test]
 async fn the_time_limit_kills_every_child_and_tells_what_was_said() {
     let said =
         run_for(1, &format!("echo $$; {STUBBORN} echo trouble >&2; wait")).await.unwrap_err();
@@ -197,7 +214,6 @@ async fn the_time_limit_kills_every_child_and_tells_what_was_said() {
     }
 }
 
-#[tokio::test]
 async fn a_time_limit_out_of_range_runs_nothing() {
     let folder = TempDir::new().unwrap();
     let tools = Bash::in_folder(folder.path()).unwrap().tools();
@@ -209,7 +225,6 @@ async fn a_time_limit_out_of_range_runs_nothing() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-#[tokio::test]
 async fn cancelling_kills_every_child_and_tells_what_was_said() {
     let signpost = Signpost::new();
     let context = ToolContext::new("call_1");
@@ -231,7 +246,6 @@ async fn cancelling_kills_every_child_and_tells_what_was_said() {
     }
 }
 
-#[tokio::test]
 async fn dropping_the_future_kills_every_child() {
     let signpost = Signpost::new();
     let arguments = json!({"command": signpost.stubborn()});
@@ -253,7 +267,6 @@ async fn dropping_the_future_kills_every_child() {
 }
 
 /// A deadline that the program sets: the answer is that of the run, and has what was said once.
-#[tokio::test]
 async fn a_deadline_of_the_program_tells_what_was_said() {
     let registry = ToolRegistry::new(tools![bash]).unwrap();
     let arguments = json!({"command": "echo early; sleep 1000", "timeout_seconds": 300});
@@ -266,8 +279,15 @@ async fn a_deadline_of_the_program_tells_what_was_said() {
 }
 
 /// Also when the runtime is gone by then.
-#[test]
-fn dropping_the_future_outside_of_a_runtime_kills_every_child() {
+async fn dropping_the_future_outside_of_a_runtime_kills_every_child() {
+    tokio::task::spawn_blocking(|| {
+        std::thread::spawn(drop_outside_of_a_runtime).join().unwrap();
+    })
+    .await
+    .unwrap();
+}
+
+fn drop_outside_of_a_runtime() {
     let signpost = Signpost::new();
     let arguments = json!({"command": signpost.stubborn()});
     let tools = tools![bash];
@@ -290,7 +310,6 @@ fn dropping_the_future_outside_of_a_runtime_kills_every_child() {
     });
 }
 
-#[tokio::test]
 async fn nothing_runs_before_the_first_poll_or_after_cancelling() {
     let folder = TempDir::new().unwrap();
     let tools = Bash::in_folder(folder.path()).unwrap().tools();
@@ -303,7 +322,6 @@ async fn nothing_runs_before_the_first_poll_or_after_cancelling() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-#[tokio::test]
 async fn a_child_in_the_background_neither_delays_the_answer_nor_outlives_it() {
     let said =
         run_for(300, "sleep 1000 & echo $!; trap '' TERM; sleep 1000 & echo $!").await.unwrap();
@@ -316,7 +334,6 @@ async fn a_child_in_the_background_neither_delays_the_answer_nor_outlives_it() {
 
 /// Ways out of a process group: `timeout` makes one of its own, so do the jobs of `set -m`, and a
 /// daemon leaves the session and closes what it has.
-#[tokio::test]
 async fn who_leaves_the_group_dies_with_it() {
     let signpost = Signpost::new();
     let pipe = signpost.path.display();
@@ -349,21 +366,17 @@ async fn who_leaves_the_group_dies_with_it() {
     }
 }
 
-/// Who leaves the group and clears the environment is not found. It must not delay the answer,
-/// though it holds the pipes open and writes for ever.
-#[tokio::test]
-async fn a_process_that_cannot_be_found_does_not_delay_the_answer() {
+/// Though it holds the outputs open and writes for ever.
+async fn who_writes_for_ever_does_not_delay_the_answer() {
     let signpost = Signpost::new();
     let pipe = signpost.path.display();
     let escape = "setsid env -i bash -c 'echo $$ > \"$0\"; exec yes'";
     let command = format!("{escape} '{pipe}' & read -r pid < '{pipe}'; echo $pid >&2");
     let said = run_for(300, &command).await.unwrap();
     let pid = said.rsplit('\n').next().unwrap().to_owned();
-    // With the pipe closed, `yes` ends by itself.
     assert_dies(&pid).await;
 }
 
-#[tokio::test]
 async fn it_begins_in_the_folder_of_the_programs_choice() {
     let folder = TempDir::new().unwrap();
     let real = folder.path().canonicalize().unwrap();
@@ -385,26 +398,97 @@ async fn it_begins_in_the_folder_of_the_programs_choice() {
     assert!(err.contains("was not started: its working folder is gone"), "{err}");
 }
 
-/// The environment of a program cannot be changed safely, so the test runs itself with another.
-#[tokio::test]
-async fn keys_of_the_program_do_not_reach_a_command() {
-    const INSIDE: &str = "HARNESS_TEST_SOME_API_KEY";
-    if std::env::var_os(INSIDE).is_some() {
-        let said = run("env").await.unwrap();
-        assert!(said.contains("HARNESS_TEST_PLAIN=plain"), "{said}");
-        assert!(!said.contains("API_KEY") && !said.contains("sesame"), "{said}");
-        return;
-    }
-    let again = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "toolbox::shell::keys_of_the_program_do_not_reach_a_command"])
-        .envs([(INSIDE, "sesame"), ("HARNESS_TEST_PLAIN", "plain")])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&again.stdout);
-    assert!(again.status.success() && said.contains("1 passed"), "{said}");
+/// What a command has, but for what bash adds by itself.
+async fn environment(tools: &[Tool]) -> Vec<String> {
+    let said = call(tools, "bash", json!({"command": "env -0"})).await.unwrap();
+    let (_, stdout) = said.split_once("stdout:\n").unwrap();
+    let (stdout, _) = stdout.split_once("\nstderr").unwrap();
+    let bash = ["PWD=", "OLDPWD=", "SHLVL=", "_=", "HARNESS_COMMAND="];
+    let mut variables: Vec<String> = stdout
+        .split('\0')
+        .filter(|variable| {
+            !variable.is_empty() && !bash.iter().any(|own| variable.starts_with(own))
+        })
+        .map(str::to_owned)
+        .collect();
+    variables.sort();
+    variables
 }
 
-#[tokio::test]
+/// The environment of a program cannot be changed safely, so the test runs itself with another.
+async fn a_command_has_the_variables_on_the_list_and_what_the_program_adds() {
+    const INSIDE: &str = "HARNESS_TEST_INSIDE";
+    const KEYS: [(&str, &str); 8] = [
+        ("ANTHROPIC_API_KEY", "sesame"),
+        ("ANTHROPIC_AUTH_TOKEN", "sesame"),
+        ("AWS_SECRET_ACCESS_KEY", "sesame"),
+        ("AZURE_OPENAI_KEY", "sesame"),
+        ("GITHUB_TOKEN", "sesame"),
+        ("LCX", "sesame"),
+        ("path", "sesame"),
+        ("LD_LIBRARY_PATH", "/sesame"),
+    ];
+    const LISTED: [(&str, &str); 8] = [
+        ("HOME", "/tmp"),
+        ("LANG", "C"),
+        ("LC_ALL", "C"),
+        ("LC_TIME", "C.UTF-8"),
+        ("SHELL", "/bin/false"),
+        ("TERM", "dumb"),
+        ("TMPDIR", "/tmp"),
+        ("USER", "somebody"),
+    ];
+    if std::env::var_os(INSIDE).is_none() {
+        let again = Command::new(std::env::current_exe().unwrap())
+            .arg("a_command_has_the_variables_on_the_list_and_what_the_program_adds")
+            .env_clear()
+            .envs(KEYS)
+            .envs(LISTED)
+            .envs([("PATH", std::env::var("PATH").unwrap()), (INSIDE, "yes".to_owned())])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&again.stdout);
+        assert!(again.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let path = format!("PATH={}", std::env::var("PATH").unwrap());
+    let mut listed: Vec<String> =
+        LISTED.iter().map(|(name, value)| format!("{name}={value}")).chain([path]).collect();
+    listed.sort();
+    assert_eq!(environment(&tools![bash]).await, listed);
+    let there = Bash::in_folder("/").unwrap();
+    assert_eq!(environment(&there.tools()).await, listed);
+
+    let there = there
+        .with_variables([("CI", "a b\nc=d"), ("HOME", "/")])
+        .and_then(|there| there.with_variables([("EMPTY", "")]))
+        .and_then(|there| there.with_inherited_variables(["GITHUB_TOKEN", "MISSING"]))
+        .unwrap();
+    let mut more = listed.clone();
+    more.retain(|variable| !variable.starts_with("HOME="));
+    let added = ["CI=a b\nc=d", "HOME=/", "EMPTY=", "GITHUB_TOKEN=sesame"];
+    more.extend(added.map(str::to_owned));
+    more.sort();
+    assert_eq!(environment(&there.tools()).await, more);
+}
+
+async fn a_variable_that_cannot_be_one_is_a_mistake_of_the_program() {
+    let there = || Bash::in_folder("/").unwrap();
+    for name in ["", "A=B", "A\0", "HARNESS_COMMAND"] {
+        let errors = [
+            there().with_variables([(name, "x")]).unwrap_err(),
+            there().with_inherited_variables([name]).unwrap_err(),
+        ];
+        for (err, method) in errors.iter().zip(["with_variables", "with_inherited_variables"]) {
+            assert!(err.is_configuration());
+            let text = err.to_string();
+            assert!(text.starts_with(&format!("`Bash::{method}`: {name:?}")), "{text}");
+        }
+    }
+    let err = there().with_variables([("A", "x\0y")]).unwrap_err().to_string();
+    assert!(err.contains("the value of \"A\" contains the character 0"), "{err}");
+}
+
 async fn what_cannot_be_started_is_explained() {
     let long = format!("true {}", "x".repeat(3_000_000));
     let cases: [(&str, &str); 2] = [

@@ -24,5 +24,9 @@ async fn main() {
     let begin = "failed the tool ran to its end, but what it returned cannot be put as JSON";
     said(&t[0], &cx, r#"{"a":0,"b":0}"#, &format!("{begin}: it is NaN, which JSON does not have")).await;
     said(&t[1], &cx, r#"{"a":2}"#, r#"json {"of":null,"parts":[1.0,0.5]}"#).await;
-    said(&t[1], &cx, r#"{"a":0}"#, &format!("{begin}: at `/parts/1`: it is infinite, which JSON does not have")).await;
+    let parts = "failed The tool ran to its end, but parts of what it returned are errors:\n\
+                 - at `/parts/1`: it is infinite, which JSON does not have\n\
+                 All other parts succeeded and stand: repeat only what failed. \
+                 This is what it returned:\n{\"of\":null,\"parts\":[1.0,null]}";
+    said(&t[1], &cx, r#"{"a":0}"#, parts).await;
 }

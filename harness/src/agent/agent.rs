@@ -6,10 +6,13 @@ use super::{Chat, Outcome, Reply, Sending, Stopped, outcome::Remains};
 use crate::{
     error::{Error, ErrorKind},
     message::{Message, Transcript},
-    policy::{Approver, Guardrails, Permissions},
+    models::Models,
+    policy::{Approver, Budget, Guardrails, Limits, Permissions},
     provider::{ContextMeter, Provider},
+    secret::{Secrets, is_findable},
     tool::{Tool, ToolContext, ToolLimits, ToolRegistry},
     trace::Trace,
+    unwind::caught,
 };
 
 /// A provider, a system prompt and tools, ready to run. A clone is one pointer; any number of
@@ -49,7 +52,13 @@ struct Inner {
     starts_early: bool,
     /// Shared with every conversation.
     guardrails: Arc<Guardrails>,
+    models: Arc<Models>,
+    /// What each run may spend unless the run says otherwise.
+    run_limits: Limits,
+    /// What all conversations together have spent and may spend.
+    budget: Budget,
     trace: Trace,
+    secrets: Secrets,
     /// Has counted what every request begins with.
     meter: ContextMeter,
 }
@@ -85,7 +94,10 @@ impl Agent {
         let runtime = runtime.map_err(|err| {
             failed(Error::new(ErrorKind::Configuration, "no runtime could be started").because(err))
         })?;
-        runtime.block_on(async { self.run(message).await })
+        let ended = runtime.block_on(async { self.run(message).await });
+        // A tool on a thread of its own may not have ended; it is listed in `tool::still_running`.
+        runtime.shutdown_background();
+        ended
     }
 
     /// Begins a conversation that continues from one message to the next.
@@ -104,9 +116,21 @@ impl Agent {
         &self.0.tools
     }
 
+    /// What all conversations of this agent have spent so far, with all that the agents have spent
+    /// that its tools call, and what is left of [its limits](AgentBuilder::limits).
+    pub fn budget(&self) -> Budget {
+        self.0.budget.clone()
+    }
+
     /// Who answers.
     pub fn provider(&self) -> &dyn Provider {
         &*self.0.provider
+    }
+
+    /// The name and the model of who answers, which the provider's own code tells.
+    pub(super) fn answers(&self) -> (&str, &str) {
+        let told = caught(|| (self.provider().name(), self.provider().model()));
+        told.unwrap_or(("unnamed", "unnamed"))
     }
 
     /// The system prompt.
@@ -126,8 +150,21 @@ impl Agent {
         &self.0.guardrails
     }
 
+    pub(super) fn models(&self) -> &Arc<Models> {
+        &self.0.models
+    }
+
+    pub(super) fn run_limits(&self) -> &Limits {
+        &self.0.run_limits
+    }
+
     pub(super) fn trace(&self) -> &Trace {
         &self.0.trace
+    }
+
+    /// What must not be shown: what the provider knows and what the program has added.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.0.secrets
     }
 
     pub(super) fn meter(&self) -> ContextMeter {
@@ -147,8 +184,8 @@ impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.tools().tools().iter().map(Tool::name).collect();
         f.debug_struct("Agent")
-            .field("provider", &self.provider().name())
-            .field("model", &self.provider().model())
+            .field("provider", &self.answers().0)
+            .field("model", &self.answers().1)
             .field("tools", &names)
             .finish_non_exhaustive()
     }
@@ -166,7 +203,11 @@ pub struct AgentBuilder {
     approver: Option<Arc<dyn Approver>>,
     starts_early: bool,
     guardrails: Guardrails,
+    models: Models,
+    run_limits: Limits,
+    limits: Limits,
     trace: Trace,
+    secrets: Vec<String>,
 }
 
 impl AgentBuilder {
@@ -181,7 +222,11 @@ impl AgentBuilder {
             approver: None,
             starts_early: true,
             guardrails: Guardrails::default(),
+            models: Models::default(),
+            run_limits: Limits::new(),
+            limits: Limits::new(),
             trace: Trace::default(),
+            secrets: Vec::new(),
         }
     }
 
@@ -237,10 +282,33 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets what a run may spend: see [`Guardrails`]. It replaces a turn limit that was set
-    /// before.
+    /// Sets how long each run may go on and whether it may go in circles: see [`Guardrails`]. It
+    /// replaces a turn limit that was set before.
     pub fn guardrails(mut self, guardrails: Guardrails) -> Self {
         self.guardrails = guardrails;
+        self
+    }
+
+    /// Sets what all conversations of this agent may spend together, with all that the agents spend
+    /// that its tools call: see [`Limits`]. Nothing limits them unless this is set. What each run
+    /// may spend is set by [`run_limits`](Self::run_limits).
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits.over(&self.limits);
+        self
+    }
+
+    /// Sets what each run may spend, unless the run says otherwise by
+    /// [`Sending::limits`]: see [`Limits`]. What is left open stays as it is, which is 100 calls of
+    /// tools, 5,000,000 tokens sent and 500,000 said.
+    pub fn run_limits(mut self, limits: Limits) -> Self {
+        self.run_limits = limits.over(&self.run_limits);
+        self
+    }
+
+    /// Sets what is known of the models: what their tokens cost, for one. Unless set, it is the
+    /// library's table.
+    pub fn models(mut self, models: Models) -> Self {
+        self.models = models;
         self
     }
 
@@ -251,11 +319,45 @@ impl AgentBuilder {
         self
     }
 
+    /// Adds a value that must not be shown, such as a password that the tools use. Wherever a tool
+    /// puts it into a result or an error, the model reads `[secret]`, and so does whoever reads an
+    /// error, an event or a trace. Keys of the provider are known without it; an empty value is
+    /// passed over.
+    ///
+    /// What the user or the model itself writes is not changed: a value that the model puts into the
+    /// arguments of a call is in the conversation, and only the trace hides it.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
+    ///
+    /// /// Shows how the database is reached.
+    /// #[tool(side_effects = "read")]
+    /// fn settings() -> String {
+    ///     "postgres://app:correct-horse@db/app".into()
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([
+    ///     reply().call("settings", serde_json::json!({})),
+    ///     reply().text("It is Postgres."),
+    /// ]);
+    /// let agent = Agent::builder(model.clone()).tools(tools![settings]).secret("correct-horse").build()?;
+    /// agent.run("Which database is it?").await?;
+    /// assert_eq!(model.requests()[1].last_text(), "postgres://app:[secret]@db/app");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn secret(mut self, value: impl Into<String>) -> Self {
+        self.secrets.push(value.into());
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors
     /// Fails if two tools have one name, if one of them is not right (see [`ToolRegistry::add`] and
-    /// [`ToolRegistry::check`]), or if no turn is allowed.
+    /// [`ToolRegistry::check`]), if no turn is allowed, or if a secret is too short to be found.
     pub fn build(self) -> Result<Agent, Error> {
         let Self {
             provider,
@@ -267,7 +369,11 @@ impl AgentBuilder {
             approver,
             starts_early,
             guardrails,
+            models,
+            run_limits,
+            limits,
             trace,
+            secrets,
         } = self;
         if guardrails.allows_nothing() {
             return Err(Error::new(
@@ -275,22 +381,46 @@ impl AgentBuilder {
                 "`turn_limit(0)` lets the model say nothing; set at least 1",
             ));
         }
-        let tools = ToolRegistry::new(tools)?.with_limits(tool_limits);
-        tools.check()?;
+        let secrets = known(provider.secrets(), &secrets)?;
+        let tools =
+            ToolRegistry::new(tools)?.with_limits(tool_limits).with_secrets(secrets.clone());
+        // Schemas are made by the program's own types.
+        caught(|| tools.check()).unwrap_or_else(|panicked| {
+            let text = format!("the schema of a tool's parameter {panicked}");
+            Err(Error::new(ErrorKind::Configuration, text))
+        })?;
         let meter = ContextMeter::new(system.as_deref(), tools.schemas());
         Ok(Agent(Arc::new(Inner {
             provider,
             system,
             tools,
-            context,
+            context: context.with_secrets(secrets.clone()),
             permissions,
             approver,
             starts_early,
             guardrails: Arc::new(guardrails),
-            trace,
+            models: Arc::new(models),
+            run_limits,
+            budget: Budget::of_agent(limits),
+            trace: trace.knowing(&secrets),
+            secrets,
             meter,
         })))
     }
+}
+
+/// What the provider knows, with what the program adds.
+fn known(of_provider: &Secrets, own: &[String]) -> Result<Secrets, Error> {
+    let mut own = own.iter().filter(|value| !value.trim().is_empty());
+    own.try_fold(of_provider.clone(), |secrets, value| match is_findable(value) {
+        true => Ok(secrets.with(value)),
+        false => Err(Error::new(
+            ErrorKind::Configuration,
+            "a value given to `AgentBuilder::secret` is too short or too common: it would be \
+             found inside ordinary words. Give the whole secret, of at least four bytes, or leave \
+             it out",
+        )),
+    })
 }
 
 impl fmt::Debug for AgentBuilder {

@@ -1,28 +1,30 @@
 //! The calls of one answer: decided, run, answered.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, pin::pin, time::Duration};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use tokio::{
-    sync::mpsc::UnboundedSender,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Agent, Chat, Event,
-    early::{Ended, begin},
+    early::{Ended, Running, begin},
     halt::Told,
     machine::stopped,
-    permit::denial,
-    reports::Report,
+    permit::{Looked, Permit},
+    reports::Reporter,
     run::Run,
 };
 use crate::{
     error::Error,
     journal::{Decision, Entry, InterruptCause},
-    message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    tool::{GRACE, SideEffects, ToolContext, cut},
+    message::{
+        CallOutcome, Fingerprint, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
+    },
+    tool::{
+        CallIdentity, GRACE, RUNS_ON, Reviewed, SideEffects, Tool, ToolContext,
+        equal_still_running, runs_on,
+    },
 };
 
 /// Calls that run at the same time, at most.
@@ -34,6 +36,8 @@ pub(super) struct Contexts {
     /// What all calls of the run share.
     shared: ToolContext,
     made: HashMap<String, ToolContext>,
+    /// On which reviews the calls of this turn were decided.
+    reviews: HashMap<String, Reviewed>,
     /// How long a call of this run may take, if the run says so.
     time: Option<Duration>,
 }
@@ -41,8 +45,13 @@ pub(super) struct Contexts {
 impl Contexts {
     /// For a run of this conversation, whose tools can see what is left of its limits.
     pub(super) fn new(chat: &Chat, time: Option<Duration>) -> Self {
-        let shared = chat.agent.context().clone().with(chat.budget());
-        Self { shared, made: HashMap::new(), time }
+        let shared = chat.agent.context().clone().with(chat.guard.budget().clone());
+        Self { shared, made: HashMap::new(), reviews: HashMap::new(), time }
+    }
+
+    /// Keeps the review on which a call was decided, for its tool to compare with.
+    pub(super) fn reviewed(&mut self, call: &ToolCall, review: Option<Reviewed>) {
+        self.reviews.extend(review.map(|review| (call.id().to_owned(), review)));
     }
 
     /// What a call is given when it runs.
@@ -50,20 +59,34 @@ impl Contexts {
         &mut self,
         transcript: &Transcript,
         call: &ToolCall,
+        tool: Option<&Tool>,
         stop: &CancellationToken,
-        reports: UnboundedSender<Report>,
+        reporter: Reporter,
     ) -> ToolContext {
         let id = call.id().to_owned();
+        let fingerprint = call.fingerprint();
+        // It does not matter when a call ends that only reads.
+        let identity = tool.filter(|tool| !tool.side_effects().is_read_only()).map(|tool| {
+            let conversation = transcript.messages().first().map_or("", Message::id);
+            CallIdentity {
+                conversation: conversation.into(),
+                call: call.id().into(),
+                tool: call.name().into(),
+                fingerprint,
+                sameness: tool.sameness(call),
+            }
+        });
         let context = self
             .shared
             .for_call(call.id())
-            .with_idempotency_key(idempotency_key(transcript, call))
+            .with_idempotency_key(idempotency_key(transcript, call, fingerprint))
+            .with_reviewed(self.reviews.get(call.id()).cloned())
             .with_cancellation(stop.child_token())
             .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
             .with_watch(move |message| {
-                // Nobody listens any more once the run is over.
-                let _ = reports.send((id.clone(), message.to_owned()));
-            });
+                reporter.report(&id, message);
+            })
+            .with_identity(identity);
         self.made.insert(call.id().to_owned(), context.clone());
         context
     }
@@ -71,27 +94,46 @@ impl Contexts {
     /// Forgets the calls of a turn that is over.
     pub(super) fn clear(&mut self) {
         self.made.clear();
+        self.reviews.clear();
+    }
+
+    /// The result of a call that was stopped, as it is: its function may be one that cannot be
+    /// stopped and still runs. With what its tool had put out until then.
+    pub(super) fn with_the_truth(&self, chat: &Chat, result: ToolResult) -> ToolResult {
+        let id = result.call_id();
+        let identity = self.made.get(id).and_then(ToolContext::identity);
+        let runs_on = result.outcome() == CallOutcome::InDoubt && identity.is_some_and(runs_on);
+        let result = match runs_on {
+            true => {
+                let text = format!("This call was told to stop. {RUNS_ON}");
+                ToolResult::new(id, CallOutcome::StillRunning, [ToolContent::Text(text)])
+            }
+            false => result,
+        };
+        self.with_output_so_far(&chat.agent, result)
     }
 
     /// The result of a call that was stopped, with what its tool had put out until then.
-    pub(super) fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
-        let stopped =
-            matches!(result.outcome(), CallOutcome::StoppedReading | CallOutcome::InDoubt);
+    fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
+        let stopped = matches!(
+            result.outcome(),
+            CallOutcome::StoppedReading | CallOutcome::InDoubt | CallOutcome::StillRunning
+        );
         let kept = self.made.get(result.call_id()).and_then(ToolContext::output_so_far);
         let Some(kept) = kept.filter(|_| stopped) else { return result };
-        let limit = agent.tools().limits().output;
-        let kept = if kept.len() > limit { cut(&kept, limit, "") } else { kept };
         let kept = ToolContent::Text(format!("Its output until then:\n{kept}"));
         let content = result.content().iter().cloned().chain([kept]);
-        ToolResult::new(result.call_id(), result.outcome(), content)
+        agent.tools().readable_now(result.call_id(), result.outcome(), content.collect())
     }
 }
 
 /// The same for every try of a call, also in a program that was started again: it is told from
-/// what was said before the model made the call.
-fn idempotency_key(transcript: &Transcript, call: &ToolCall) -> String {
+/// what was said before the model made the call, and from the call's name and arguments, since two
+/// answers to the same message may give one id to two calls.
+fn idempotency_key(transcript: &Transcript, call: &ToolCall, fingerprint: Fingerprint) -> String {
     let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
-    format!("{}/{}", before.map_or("", Message::id), call.id())
+    let before = before.map_or("", Message::id);
+    format!("{before}/{}/{fingerprint}", call.id())
 }
 
 impl Run<'_> {
@@ -117,34 +159,59 @@ impl Run<'_> {
         let agent = self.chat.agent.clone();
         for call in calls {
             let id = call.id().to_owned();
-            // A call of a tool that does not exist does nothing but answer with the names.
-            let Some(tool) = agent.tools().get(call.name()) else {
-                let decision = Decision::Allow { side_effects: SideEffects::NONE };
-                self.chat.record(&Entry::CallDecided { call: id, decision })?;
-                continue;
+            let mut near = Vec::new();
+            let looked = {
+                let Self { chat, halt, early, .. } = &mut *self;
+                let mut look = pin!(chat.asking(&agent).look(call));
+                loop {
+                    tokio::select! {
+                        biased;
+                        told = halt.told() => match told {
+                            Told::Stop(cause) => break Err(cause),
+                            Told::Warn(warning) => near.push(warning),
+                        },
+                        looked = &mut look => break Ok(looked),
+                        () = early.drive() => {}
+                    }
+                }
             };
-            let side_effects = tool.side_effects();
-            let asked_at = Instant::now();
-            let denial = tokio::select! {
-                biased;
-                () = self.halt.cancelled() => return self.interrupt(None),
-                denial = denial(&agent, &mut self.chat.always, call, side_effects) => denial,
-                () = self.early.drive() => None,
+            near.iter().for_each(|warning| self.warned(warning));
+            let looked = match looked {
+                Ok(looked) => looked,
+                Err(cause) => return self.interrupted(cause),
             };
-            // A person may take the time that it takes.
-            self.halt.postpone(asked_at.elapsed());
-            let Some(reason) = denial else {
-                let decision = Decision::Allow { side_effects };
-                self.chat.record(&Entry::CallDecided { call: id, decision })?;
-                continue;
+            let (permit, grant) = match looked {
+                Looked::Decided(permit) => (permit, None),
+                Looked::Asks(question, review) => {
+                    let asked_at = Instant::now();
+                    let (decision, grant) = tokio::select! {
+                        biased;
+                        () = self.halt.cancelled() => return self.interrupt(None),
+                        answered = self.chat.asking(&agent).ask(&question) => answered,
+                        () = self.early.drive() => return Ok(()),
+                    };
+                    // A person may take the time that it takes.
+                    self.halt.postpone(asked_at.elapsed());
+                    (Permit { decision, review: review.map(Reviewed::seen) }, grant)
+                }
             };
-            self.emit(Event::ToolDenied { call, reason: &reason });
-            let stop = agent.permissions().stops_on_denial();
+            let Permit { mut decision, review } = permit;
+            if let Decision::Deny { reason, .. } = &mut decision {
+                *reason = agent.tools().readable_text(reason);
+            }
+            self.contexts.reviewed(call, review);
+            let stop = match &decision {
+                Decision::Allow { .. } => false,
+                Decision::Deny { reason, .. } => {
+                    self.emit(Event::ToolDenied { call, reason });
+                    agent.permissions().stops_on_denial()
+                }
+            };
             if stop {
                 self.interrupted(InterruptCause::Denial { call: id.clone() })?;
             }
-            let decision = Decision::Deny { reason };
             self.chat.record(&Entry::CallDecided { call: id, decision })?;
+            self.chat.grants.extend(grant);
             if stop {
                 return Ok(());
             }
@@ -152,25 +219,28 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Runs the calls of one batch, at most so many at once. Those that started early go on.
+    /// Runs the calls of one batch, at most so many at once, and waits for those that began early.
     pub(super) async fn call(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
         let agent = self.chat.agent.clone();
+        // A person may have stopped the run together with the answer.
+        if self.halt.is_cancelled() {
+            return self.interrupt(None);
+        }
         let mut waiting = calls.iter();
-        let mut running = FuturesUnordered::new();
+        let mut running: FuturesUnordered<Running> = self.early.take().collect();
         let cause = loop {
             while running.len() < AT_ONCE {
                 let Some(call) = waiting.next() else { break };
-                self.chat.record(&Entry::CallStarted { call: call.id().to_owned() })?;
-                if let Some(early) = self.early.take(call) {
-                    running.push(early);
+                let tool = agent.tools().get(call.name());
+                let equal = tool
+                    .and_then(|tool| equal_still_running(self.chat.id(), || tool.sameness(call)));
+                if let Some(other) = equal {
+                    self.refuse_behind(call, &other)?;
                     continue;
                 }
-                let scope = self.chat.tracer.call(call, false);
-                self.emit(Event::ToolCall(call));
-                let transcript = self.chat.machine.transcript();
-                let (stop, reports) = (self.over.token(), self.reports.sender());
-                let context = self.contexts.make(transcript, call, stop, reports);
-                running.push(begin(&agent, call, context, scope));
+                self.chat.record(&Entry::CallStarted { call: call.id().to_owned() })?;
+                let running_now = self.begin(&agent, call, false);
+                running.push(running_now);
             }
             tokio::select! {
                 biased;
@@ -178,15 +248,11 @@ impl Run<'_> {
                     Told::Stop(cause) => break cause,
                     Told::Warn(warning) => self.warned(&warning),
                 },
-                (call, message) = self.reports.next() => {
-                    self.chat.tracer.progress(&call, &message);
-                    self.emit(Event::ToolProgress { call: &call, message: &message });
-                }
+                (call, message) = self.reports.next() => self.reported(&call, &message),
                 ended = running.next() => match ended {
                     Some(ended) => self.ended(ended)?,
                     None => return Ok(()),
                 },
-                () = self.early.drive() => {}
             }
         };
         let until = Instant::now() + GRACE;
@@ -199,11 +265,48 @@ impl Run<'_> {
         self.interrupted(cause)
     }
 
-    fn ended(&mut self, (call, result, elapsed): Ended) -> Result<(), Error> {
+    /// Begins a call and shows that.
+    fn begin(&mut self, agent: &Agent, call: &ToolCall, early: bool) -> Running {
+        let scope = self.chat.tracer.call(call, early);
+        self.watch.tell(Event::ToolCall(call));
+        self.shown.push((call.clone(), Instant::now()));
+        let transcript = self.chat.machine.transcript();
+        let (stop, reporter) = (self.over.token(), self.reports.reporter());
+        let tool = agent.tools().get(call.name());
+        let context = self.contexts.make(transcript, call, tool, stop, reporter);
+        begin(agent, call, context, scope)
+    }
+
+    fn reported(&mut self, call: &str, message: &str) {
+        self.chat.tracer.progress(call, message);
+        self.emit(Event::ToolProgress { call, message });
+    }
+
+    /// Answers a call that does not begin, since an equal one was told to stop and still runs.
+    fn refuse_behind(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
+        let text = format!(
+            "This call was not started: the call `{other}` does the same, was told to stop and may \
+             still be running. Nothing of this call has happened. You will be told when `{other}` has \
+             ended; look then at what it did."
+        );
+        // Ids come from the server, and may be of any length.
+        let tools = self.chat.agent.tools();
+        let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);
+        self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
+        self.chat.record(&Entry::CallFinished { result })
+    }
+
+    pub(super) fn ended(&mut self, (call, result, elapsed): Ended) -> Result<(), Error> {
+        if let Some(message) = self.reports.last_of(call.id()) {
+            self.reported(call.id(), &message);
+        }
+        // The last result of a turn takes the news along, so the news must be known before it.
+        let heard = self.hear_late_ends();
         let result = self.chat.guard.noted(&call, result);
         self.chat.tracer.ran(&call, elapsed);
+        self.shown.retain(|(shown, _)| shown.id() != call.id());
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
-        self.chat.record(&Entry::CallFinished { result })
+        heard.and(self.chat.record(&Entry::CallFinished { result }))
     }
 }
 

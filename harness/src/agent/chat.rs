@@ -2,14 +2,16 @@
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
-use super::{Agent, Machine, Sending};
+use super::{Agent, Grant, Machine, Sending, permit::Asking};
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     journal::{Entry, Journal, MemoryJournal},
     message::{Message, Transcript},
-    policy::{Budget, Guard},
+    policy::{Budget, Exposed, Guard, Limits},
     provider::{ContextMeter, ContextTokens, Sent, Usage},
+    tool::{StillRunning, still_running_in},
     trace::Tracer,
+    unwind::caught,
 };
 
 /// A conversation that continues from one message to the next.
@@ -36,6 +38,8 @@ pub struct Chat {
     pub(super) agent: Agent,
     pub(super) machine: Machine,
     pub(super) guard: Guard,
+    /// What all runs of the conversation have spent and may spend.
+    budget: Budget,
     pub(super) tracer: Tracer,
     journal: Box<dyn Journal>,
     pub(super) usage: Usage,
@@ -43,25 +47,35 @@ pub struct Chat {
     pub(super) sent: Sent,
     /// What the messages amount to, each counted once.
     pub(super) meter: ContextMeter,
-    /// Tools that a person has allowed for the rest of the conversation.
-    pub(super) always: HashSet<String>,
+    /// What a person has allowed for the rest of the conversation.
+    pub(super) grants: Vec<Grant>,
+    /// Ends of calls that had been stopped of which it has heard.
+    pub(super) heard_ends: HashSet<u64>,
+    /// What the conversation has read, where a policy asks for it.
+    exposed: Exposed,
 }
 
 impl Chat {
     pub(super) fn new(agent: Agent) -> Self {
-        let guard = Guard::new(Arc::clone(agent.guardrails()));
+        let budget = Budget::of_conversation(&agent.budget());
+        // Until a run begins, nothing is spent.
+        let idle = Budget::of_run(&budget, Limits::new(), Arc::clone(agent.guardrails()));
+        let guard = guard(&agent, idle);
         let tracer = Tracer::new(agent.trace());
         let meter = agent.meter();
         Self {
             agent,
             machine: Machine::new(),
             guard,
+            budget,
             tracer,
             journal: Box::new(MemoryJournal::default()),
             usage: Usage::default(),
             sent: Sent::new(),
             meter,
-            always: HashSet::new(),
+            grants: Vec::new(),
+            heard_ends: HashSet::new(),
+            exposed: Exposed::default(),
         }
     }
 
@@ -126,15 +140,55 @@ impl Chat {
         self.machine.transcript()
     }
 
-    /// Tokens of all runs of this conversation: a lower bound if some are not known.
+    /// Tokens of all runs of this conversation: a lower bound if some are not known. What agents
+    /// have used that tools call is part of [`budget`](Self::budget), and not of this.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// What the run that goes on has spent and what is left of its limits; between runs, of the
-    /// last one. It can be kept and asked while a run goes on.
+    /// Sets what all runs of the conversation may spend together, with all that the agents spend
+    /// that its tools call: see [`Limits`]. What was spent before counts. Limits that are left open
+    /// stay as they were; nothing limits a conversation unless it is set.
+    ///
+    /// ```
+    /// use harness::{Agent, Limits, journal::LimitScope, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::answering(|_| reply().text("Yes.").tokens(600, 1));
+    /// let mut chat = Agent::builder(model).build()?.chat();
+    /// chat.limits(Limits::new().input_tokens(1_000));
+    /// chat.send("One?").await?;
+    /// chat.send("Two?").await?;
+    /// let stopped = chat.send("Three?").await.unwrap_err();
+    /// assert_eq!(stopped.limit().unwrap().scope, LimitScope::Conversation);
+    /// chat.limits(Limits::new().input_tokens(2_000));
+    /// assert_eq!(chat.resume().await?.text(), "Yes.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn limits(&mut self, limits: Limits) -> &mut Self {
+        self.budget.limit(&limits);
+        self
+    }
+
+    /// What all runs of the conversation have spent so far, with all that the agents have spent
+    /// that its tools call, and what is left of its limits. It can be kept and asked while a run
+    /// goes on. That of one run is told by [`Sending::budget`] and
+    /// [`Reply::spent`](super::Reply::spent).
     pub fn budget(&self) -> Budget {
-        self.guard.budget().clone()
+        self.budget.clone()
+    }
+
+    /// The budget of a run that is about to be sent.
+    pub(super) fn budget_of_run(&self) -> Budget {
+        let rails = Arc::clone(self.agent.guardrails());
+        Budget::of_run(&self.budget, self.agent.run_limits().clone(), rails)
+    }
+
+    /// A run begins, with this budget.
+    pub(super) fn begins(&mut self, budget: Budget) {
+        self.guard = guard(&self.agent, budget);
     }
 
     /// What the tokens are made of that the next request will send before what is said next:
@@ -143,6 +197,41 @@ impl Chat {
     pub fn context(&self) -> ContextTokens {
         let mut meter = self.meter;
         meter.count(self.transcript().messages())
+    }
+
+    /// What a person has allowed by *always* in this conversation, in the order of the answers.
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// Takes back what a person has allowed by *always*: from now on each call of this scope is
+    /// asked about again. Says whether there was such a grant.
+    pub fn revoke(&mut self, grant: &Grant) -> bool {
+        let before = self.grants.len();
+        self.grants.retain(|kept| kept != grant);
+        self.grants.len() < before
+    }
+
+    /// The calls of this conversation that were told to stop, cannot be stopped and still run. When
+    /// one has ended, the next run says so, by [`Event::ToolEnded`](super::Event::ToolEnded) and to
+    /// the model.
+    pub fn still_running(&self) -> Vec<StillRunning> {
+        still_running_in(self.id())
+    }
+
+    /// What the decision about a call of this conversation is made from.
+    pub(super) fn asking<'a>(&'a self, agent: &'a Agent) -> Asking<'a> {
+        Asking {
+            agent,
+            grants: &self.grants,
+            exposure: self.exposed.exposure(),
+            conversation: self.id(),
+        }
+    }
+
+    /// What tells the conversation from others: the id of its first message.
+    pub(super) fn id(&self) -> &str {
+        self.transcript().messages().first().map_or("", Message::id)
     }
 
     /// The agent that answers.
@@ -155,6 +244,9 @@ impl Chat {
         self.machine.apply(entry)?;
         self.guard.apply(entry);
         self.tracer.fact(entry);
+        if let Some(egress) = self.agent.permissions().egress_policy() {
+            self.exposed.apply(egress, entry);
+        }
         match entry {
             Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => {
                 self.usage.add(usage);
@@ -164,10 +256,19 @@ impl Chat {
             | Entry::Resumed { .. }
             | Entry::CallDecided { .. }
             | Entry::CallStarted { .. }
-            | Entry::CallFinished { .. } => {}
+            | Entry::CallFinished { .. }
+            | Entry::CallEnded { .. } => {}
         }
-        self.journal.append(entry)
+        let append = caught(|| self.journal.append(entry));
+        append.unwrap_or_else(|panicked| {
+            Err(Error::new(ErrorKind::Journal, format!("the journal {panicked}")))
+        })
     }
+}
+
+/// What holds the limits of a run with this budget.
+fn guard(agent: &Agent, budget: Budget) -> Guard {
+    Guard::new(Arc::clone(agent.guardrails()), Arc::clone(agent.models()), budget)
 }
 
 impl fmt::Debug for Chat {

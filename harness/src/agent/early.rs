@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::Agent;
 use crate::{
+    journal::Decision,
     message::{ToolCall, ToolResult},
     tool::ToolContext,
     trace::Scope,
@@ -36,7 +37,16 @@ pub(super) fn begin(agent: &Agent, call: &ToolCall, context: ToolContext, scope:
 /// The calls of the answer that is being given which have started already.
 #[derive(Default)]
 pub(super) struct Early {
-    calls: Vec<(ToolCall, State)>,
+    calls: Vec<Begun>,
+}
+
+/// One of them.
+struct Begun {
+    call: ToolCall,
+    decision: Decision,
+    state: State,
+    /// Whether it is a fact by now that it has started.
+    counts: bool,
 }
 
 enum State {
@@ -45,16 +55,6 @@ enum State {
 }
 
 impl Early {
-    /// Forgets those that were not wanted after all.
-    pub(super) fn clear(&mut self) {
-        self.calls.clear();
-    }
-
-    /// Those that have started, and were not taken over.
-    pub(super) fn calls(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls.iter().map(|(call, _)| call)
-    }
-
     /// How many have started.
     pub(super) fn len(&self) -> usize {
         self.calls.len()
@@ -62,12 +62,13 @@ impl Early {
 
     /// Whether the call of this id has started.
     pub(super) fn has(&self, id: &str) -> bool {
-        self.calls.iter().any(|(call, _)| call.id() == id)
+        self.calls.iter().any(|begun| begun.call.id() == id)
     }
 
     /// Takes over a call that has begun.
-    pub(super) fn push(&mut self, running: Running, call: ToolCall) {
-        self.calls.push((call, State::Running(running)));
+    pub(super) fn push(&mut self, running: Running, call: ToolCall, decision: Decision) {
+        let state = State::Running(running);
+        self.calls.push(Begun { call, decision, state, counts: false });
     }
 
     /// Drives the calls for as long as it is polled; it never ends.
@@ -81,7 +82,7 @@ impl Early {
 
     /// Drives the calls on.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) {
-        for (_, state) in &mut self.calls {
+        for Begun { state, .. } in &mut self.calls {
             if let State::Running(running) = state
                 && let Poll::Ready((_, result, elapsed)) = running.as_mut().poll(context)
             {
@@ -90,27 +91,48 @@ impl Early {
         }
     }
 
-    /// Gives back the started call that is this one, now that it is sealed: the same id, name and
-    /// arguments.
-    pub(super) fn take(&mut self, sealed: &ToolCall) -> Option<Running> {
-        let is_it = |(call, _): &(ToolCall, State)| {
-            call.id() == sealed.id()
-                && call.name() == sealed.name()
-                && call.arguments().trim() == sealed.arguments().trim()
-        };
-        let at = self.calls.iter().position(is_it)?;
-        let (call, state) = self.calls.swap_remove(at);
-        Some(match state {
+    /// Lets those count that are calls of the answer as it was sealed, and gives what was decided
+    /// about each. `sealed` says of an id which call it is in the answer. Those that are none of its
+    /// calls are dropped, and given back.
+    pub(super) fn count<'m>(
+        &mut self,
+        sealed: impl Fn(&str) -> Option<&'m ToolCall>,
+    ) -> (Vec<(ToolCall, Decision)>, Vec<ToolCall>) {
+        let (mut counting, mut others) = (Vec::new(), Vec::new());
+        self.calls.retain_mut(|begun| {
+            if begun.counts {
+                return true;
+            }
+            let is_it = sealed(begun.call.id()).is_some_and(|sealed| {
+                sealed.name() == begun.call.name()
+                    && (sealed.arguments().trim() == begun.call.arguments().trim()
+                        || sealed.fingerprint() == begun.call.fingerprint())
+            });
+            begun.counts = is_it;
+            match is_it {
+                true => counting.push((begun.call.clone(), begun.decision.clone())),
+                false => others.push(begun.call.clone()),
+            }
+            is_it
+        });
+        (counting, others)
+    }
+
+    /// Hands over those that have started, to be waited for.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Running> + '_ {
+        self.calls.drain(..).map(|Begun { call, state, .. }| match state {
             State::Running(running) => running,
             State::Ended(result, elapsed) => Box::pin(async move { (call, result, elapsed) }),
         })
     }
 
-    /// What is true of those that will not go on: each call, with its result if it has one.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (ToolCall, Option<ToolResult>)> + '_ {
-        self.calls.drain(..).map(|(call, state)| match state {
-            State::Running(_) => (call, None),
-            State::Ended(result, _) => (call, Some(result)),
-        })
+    /// Stops those that go on, and gives those that have ended.
+    pub(super) fn stop(&mut self) -> Vec<Ended> {
+        let calls = self.calls.drain(..);
+        let ended = calls.filter_map(|Begun { call, state, counts, .. }| match state {
+            State::Ended(result, elapsed) if counts => Some((call, result, elapsed)),
+            State::Ended(..) | State::Running(_) => None,
+        });
+        ended.collect()
     }
 }

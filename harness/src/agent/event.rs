@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Outcome;
 use crate::{
-    journal::Limit,
+    journal::{Limit, LimitScope},
     message::{ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
@@ -19,11 +19,11 @@ pub enum Event<'a> {
         turn: u32,
     },
     /// The provider failed in a way that passes, and is asked again after a wait. A terminal may
-    /// say `retrying in 2 s (2 of 5): 529 overloaded`; to stop the run ends the wait at once.
+    /// say `retrying in 2 s (2 of 3): 529 overloaded`; to stop the run ends the wait at once.
     Retrying {
-        /// The number of the try that follows; the first one of a run is 1.
+        /// The number of the try that follows. Each turn's question to a provider counts from 1.
         attempt: u32,
-        /// How many there may be in this run.
+        /// How many there may be of this question to this provider.
         of: u32,
         /// How long it waits.
         wait: Duration,
@@ -55,7 +55,8 @@ pub enum Event<'a> {
         /// Why, and what the program can do to allow it.
         reason: &'a str,
     },
-    /// A call begins: its name and its whole arguments.
+    /// A call begins: its name and its whole arguments. Exactly one [`ToolResult`](Self::ToolResult)
+    /// or [`ToolDropped`](Self::ToolDropped) of the same call follows, however the run ends.
     ToolCall(&'a ToolCall),
     /// A running tool says how far it has come.
     ToolProgress {
@@ -65,8 +66,9 @@ pub enum Event<'a> {
         message: &'a str,
     },
     /// A call has its result. Results of calls that run together come in the order in which they
-    /// end. Calls beyond [`calls_per_turn`](crate::policy::Guardrails::calls_per_turn) have theirs
-    /// without having begun.
+    /// end. Calls that do not begin, because there are more than
+    /// [`calls_per_turn`](crate::policy::Guardrails::calls_per_turn) or because an equal call still
+    /// runs, have theirs without a [`ToolCall`](Self::ToolCall).
     ToolResult {
         /// The call.
         call: &'a ToolCall,
@@ -75,10 +77,26 @@ pub enum Event<'a> {
         /// How long it ran.
         elapsed: Duration,
     },
+    /// A call that began while the model was still speaking is not wanted after all: the answer
+    /// began anew, or was cut off before it. It only read, and its result is thrown away.
+    ToolDropped {
+        /// The call.
+        call: &'a ToolCall,
+    },
+    /// A call of an earlier turn or run, which was told to stop and could not be stopped, has ended
+    /// now. The model is told with the next message or results.
+    ToolEnded {
+        /// The name of the tool.
+        tool: &'a str,
+        /// How it ended; it names the call.
+        result: &'a ToolResult,
+    },
     /// Four fifths of a limit are used. It comes once in a run for each limit.
     LimitNear {
         /// Which limit.
         limit: Limit,
+        /// Whose limit.
+        scope: LimitScope,
         /// How much, in words for a person.
         detail: &'a str,
     },
@@ -87,6 +105,8 @@ pub enum Event<'a> {
     LimitUnknown {
         /// Which limit.
         limit: Limit,
+        /// Whose limit.
+        scope: LimitScope,
         /// Why, in words for a person.
         detail: &'a str,
     },
@@ -103,7 +123,8 @@ pub enum Event<'a> {
     RunEnded {
         /// How.
         outcome: Outcome,
-        /// Tokens of the whole run.
+        /// Tokens of all its own turns: what agents have used that its tools call is part of
+        /// [`Reply::spent`](super::Reply::spent).
         usage: &'a Usage,
     },
 }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Event;
 use crate::{
-    journal::{InterruptCause, Limit},
+    journal::{InterruptCause, Limit, LimitScope},
     policy::{Budget, Guard, LimitReached, Warning},
 };
 
@@ -61,6 +61,11 @@ impl Halt {
         self.program.clone()
     }
 
+    /// Whether the program wants the run to stop.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.program.is_cancelled()
+    }
+
     /// Waits until the program wants the run to stop.
     pub(super) async fn cancelled(&self) {
         self.program.cancelled().await;
@@ -76,7 +81,7 @@ impl Halt {
 
     fn reached(&self, how: &str) -> LimitReached {
         let detail = format!("the {:?} that the run may take are {how}", self.limit);
-        LimitReached { limit: Limit::Time, detail }
+        LimitReached { limit: Limit::Time, scope: LimitScope::Run, detail }
     }
 }
 
@@ -88,17 +93,19 @@ async fn at(time: Option<Instant>) {
 }
 
 impl From<LimitReached> for InterruptCause {
-    fn from(LimitReached { limit, detail }: LimitReached) -> Self {
-        Self::Limit { limit, detail }
+    fn from(LimitReached { limit, scope, detail }: LimitReached) -> Self {
+        Self::Limit { limit, scope, detail }
     }
 }
 
 /// The warning as the watcher sees it.
 pub(super) fn warning_event(warning: &Warning) -> Event<'_> {
     match warning {
-        Warning::Near(LimitReached { limit, detail }) => Event::LimitNear { limit: *limit, detail },
-        Warning::Unknown(LimitReached { limit, detail }) => {
-            Event::LimitUnknown { limit: *limit, detail }
+        Warning::Near(LimitReached { limit, scope, detail }) => {
+            Event::LimitNear { limit: *limit, scope: *scope, detail }
+        }
+        Warning::Unknown(LimitReached { limit, scope, detail }) => {
+            Event::LimitUnknown { limit: *limit, scope: *scope, detail }
         }
     }
 }

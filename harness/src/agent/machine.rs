@@ -6,10 +6,10 @@ use std::{collections::HashSet, sync::Arc};
 use super::{Outcome, schedule};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Decision, Entry, InterruptCause},
-    message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
+    journal::{Decision, Entry, InterruptCause, Limit},
+    message::{Block, CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
     provider::{StopReason, Usage, breaks_off},
-    tool::SideEffects,
+    tool::{CallIdentity, SideEffects},
 };
 
 /// What is to be done next.
@@ -53,6 +53,8 @@ pub struct Machine {
     answered_by: Option<(String, String)>,
     /// Ids of all calls so far.
     call_ids: Arc<HashSet<String>>,
+    /// Ends of calls that had been stopped, of which the model has not been told yet.
+    news: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -114,6 +116,7 @@ impl Machine {
             untouched: true,
             answered_by: None,
             call_ids: Arc::default(),
+            news: Vec::new(),
         }
     }
 
@@ -151,23 +154,23 @@ impl Machine {
         let Some(last) = self.transcript.messages().last() else {
             return Err(cannot("there is nothing to resume: nothing was said yet; `send` begins"));
         };
-        let broke_off = match self.phase {
+        let is_open = match self.phase {
             Phase::Calling(_) => {
                 return Err(cannot("a run cannot be resumed while calls wait for results"));
             }
             Phase::Ended(Some(Outcome::Answered)) => false,
             Phase::Ended(Some(_)) | Phase::Asking => true,
             // The conversation was kept elsewhere: only its last words can tell.
-            Phase::Ended(None) => breaks_off(last),
+            Phase::Ended(None) => last.is_paused() || breaks_off(last),
         };
         match last.role() {
             Role::User | Role::Tool => Ok(Entry::Resumed { message: None }),
-            Role::Assistant if broke_off => {
-                Ok(Entry::Resumed { message: Some(Message::user(GO_ON)) })
-            }
-            Role::Assistant => Err(cannot(
+            Role::Assistant if !is_open => Err(cannot(
                 "there is nothing to resume: the model has answered; `send` says something new",
             )),
+            // The vendor goes on with its own words only if they come last and unchanged.
+            Role::Assistant if last.is_paused() => Ok(Entry::Resumed { message: None }),
+            Role::Assistant => Ok(Entry::Resumed { message: Some(Message::user(GO_ON)) }),
         }
     }
 
@@ -198,7 +201,7 @@ impl Machine {
                     ));
                 }
                 let begun_at = self.transcript.messages().len();
-                self.transcript.push(message.clone())?;
+                self.tell(message)?;
                 self.begun_at = begun_at;
                 self.turns = 0;
                 self.usage = Usage::default();
@@ -207,17 +210,19 @@ impl Machine {
             Entry::Resumed { message } => {
                 let due = self.resumption()?;
                 let begun_at = self.transcript.messages().len();
+                let ends_paused = self.transcript.messages().last().is_some_and(Message::is_paused);
                 match (message, due) {
                     (None, Entry::Resumed { message: None }) => {}
-                    (Some(message), Entry::Resumed { message: Some(_) })
-                        if message.role() == Role::User =>
+                    // Earlier versions wrote a message after a pause, too.
+                    (Some(message), Entry::Resumed { message: due })
+                        if message.role() == Role::User && (due.is_some() || ends_paused) =>
                     {
-                        self.transcript.push(message.clone())?;
+                        self.tell(message)?;
                     }
                     _ => {
                         return Err(cannot(
                             "a run resumes with a message of the user exactly if the \
-                             conversation ends with the model's words",
+                             conversation ends with words of the model that broke off",
                         ));
                     }
                 }
@@ -235,7 +240,9 @@ impl Machine {
                     StopReason::Paused => Then::Ask,
                 };
                 let called = if stop.lets_calls_run() { Then::Ask } else { ended };
-                self.said(message.as_ref(), called, ended)?;
+                let paused = message.as_ref().filter(|_| *stop == StopReason::Paused);
+                let paused = paused.map(Message::paused);
+                self.said(paused.as_ref().or(message.as_ref()), called, ended)?;
                 self.turns = self.turns.saturating_add(1);
                 self.usage.add(usage);
                 self.answered_by = Some((provider.clone(), model.clone()));
@@ -267,8 +274,8 @@ impl Machine {
                     return Err(cannot(format!("`{}` was decided before", call.call.id())));
                 };
                 call.status = match decision {
-                    Decision::Allow { side_effects } => Status::Allowed(*side_effects),
-                    Decision::Deny { reason } => Status::Finished(ToolResult::new(
+                    Decision::Allow { side_effects, .. } => Status::Allowed(*side_effects),
+                    Decision::Deny { reason, .. } => Status::Finished(ToolResult::new(
                         call.call.id(),
                         CallOutcome::Denied,
                         [ToolContent::Text(format!(
@@ -293,6 +300,13 @@ impl Machine {
                 call.status = Status::Finished(result.clone());
                 self.close()?;
             }
+            Entry::CallEnded { tool, result } => {
+                let id = result.call_id();
+                if !self.call_ids.contains(id) {
+                    return Err(cannot(format!("there was no call `{id}` that could end")));
+                }
+                self.news.push(late_end(tool, result));
+            }
         }
         self.untouched = false;
         Ok(())
@@ -316,14 +330,19 @@ impl Machine {
                 if !undecided.is_empty() {
                     return Action::Decide(undecided);
                 }
-                if calls.iter().any(|call| matches!(call.status, Status::Started(_))) {
-                    return Action::AwaitResults;
-                }
                 let open = calls.iter().filter_map(|call| match &call.status {
-                    Status::Allowed(effects) => Some((&call.call, *effects)),
-                    Status::Asked | Status::Started(_) | Status::Finished(_) => None,
+                    Status::Allowed(effects) => Some(((&call.call, true), *effects)),
+                    Status::Started(effects) => Some(((&call.call, false), *effects)),
+                    Status::Asked | Status::Finished(_) => None,
                 });
-                Action::RunCalls(schedule::next_batch(open).into_iter().cloned().collect())
+                // Those that have started hold up what may not run beside them.
+                let batch = schedule::next_batch(open).into_iter();
+                let waiting: Vec<ToolCall> =
+                    batch.filter(|(_, waits)| *waits).map(|(call, _)| call.clone()).collect();
+                match waiting.is_empty() {
+                    true => Action::AwaitResults,
+                    false => Action::RunCalls(waiting),
+                }
             }
         }
     }
@@ -353,6 +372,52 @@ impl Machine {
                 Some(Entry::CallFinished { result })
             })
         })
+    }
+
+    /// The call of this id, if it waits to be decided.
+    pub(super) fn undecided(&self, id: &str) -> Option<&ToolCall> {
+        let Phase::Calling(calling) = &self.phase else { return None };
+        let call = calling.calls.iter().find(|call| call.call.id() == id)?;
+        match call.status {
+            Status::Asked => Some(&call.call),
+            Status::Allowed(_) | Status::Started(_) | Status::Finished(_) => None,
+        }
+    }
+
+    /// Whether this call is one of the conversation, and its end was not told yet.
+    pub(super) fn wants_end_of(&self, ended: &CallIdentity) -> bool {
+        let messages = self.transcript.messages();
+        let is_it =
+            |call: &ToolCall| *call.id() == *ended.call && call.fingerprint() == ended.fingerprint;
+        // Another chat may have heard of it before this one went on from its transcript.
+        let news = ended_call(&ended.tool, &ended.call);
+        let tells = |block: &Block| match block {
+            Block::Text(text) => text.text().contains(&news),
+            Block::ToolResult(result) => result.to_text().contains(&news),
+            _ => false,
+        };
+        messages.iter().flat_map(Message::calls).any(is_it)
+            && !messages
+                .iter()
+                .filter(|message| message.role() != Role::Assistant)
+                .any(|message| message.blocks().iter().any(tells))
+    }
+
+    /// How many calls of the last answer were decided, and how many it has.
+    pub(super) fn decided(&self) -> (usize, usize) {
+        let Phase::Calling(calling) = &self.phase else { return (0, 0) };
+        let asked = calling.calls.iter().filter(|call| matches!(call.status, Status::Asked));
+        (calling.calls.len() - asked.count(), calling.calls.len())
+    }
+
+    /// The user's message joins the transcript, with the news that the model has not heard yet.
+    fn tell(&mut self, message: &Message) -> Result<(), Error> {
+        if self.news.is_empty() {
+            return self.transcript.push(message.clone());
+        }
+        self.transcript.push(message.with_text(self.news.join("\n")))?;
+        self.news.clear();
+        Ok(())
     }
 
     fn asking(&self, what: &str) -> Result<(), Error> {
@@ -418,8 +483,15 @@ impl Machine {
             })
             .collect();
         let Some(results) = results else { return Ok(()) };
+        let mut results = results;
+        if let Some(last) = results.last_mut().filter(|_| !self.news.is_empty()) {
+            let news = ToolContent::Text(self.news.join("\n"));
+            let content = last.content().iter().cloned().chain([news]);
+            *last = ToolResult::new(last.call_id(), last.outcome(), content);
+        }
         let (message, then) = (Message::results_of(asked, results), *then);
         self.transcript.push(message)?;
+        self.news.clear();
         self.go_on(then);
         Ok(())
     }
@@ -448,7 +520,25 @@ pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {
     }
 }
 
+/// What the model is told of a call that has ended after it had been stopped.
+fn late_end(tool: &str, result: &ToolResult) -> String {
+    let id = result.call_id();
+    let how = match result.outcome() {
+        CallOutcome::Succeeded => "It ran to its end. Its result:",
+        CallOutcome::InDoubt => "It may have partly run: check what it did. What is known:",
+        _ => "It failed:",
+    };
+    format!("[{}. {how}\n{}]", ended_call(tool, id), result.to_text())
+}
+
+fn ended_call(tool: &str, call: &str) -> String {
+    format!("From the program: the call `{call}` of `{tool}`, which was still running, has ended")
+}
+
 fn why(then: Then) -> String {
+    if let Then::End(Outcome::Limit(Limit::UnknownCost)) = then {
+        return "nobody knows what the run costs, and that is refused".to_owned();
+    }
     if let Then::End(Outcome::Limit(limit)) = then {
         return format!("the run has reached its limit of {limit}");
     }

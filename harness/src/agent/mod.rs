@@ -17,6 +17,7 @@ mod run;
 mod schedule;
 mod sending;
 mod turn;
+mod watcher;
 
 pub use self::{
     agent::{Agent, AgentBuilder},
@@ -24,5 +25,6 @@ pub use self::{
     event::Event,
     machine::{Action, Machine},
     outcome::{Outcome, Reply, Stopped},
+    permit::Grant,
     sending::Sending,
 };

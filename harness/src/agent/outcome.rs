@@ -4,10 +4,11 @@ use std::fmt;
 
 use crate::{
     error::Error,
-    journal::Limit,
+    journal::{Limit, LimitScope},
     message::{Message, Role, Transcript},
-    policy::LimitReached,
+    policy::{LimitReached, Spent},
     provider::{ContextTokens, Usage},
+    secret::beginning,
     trace::RunTrace,
 };
 
@@ -33,12 +34,17 @@ pub enum Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::Limit(limit) = self {
-            return write!(f, "the limit of {limit} was reached before the model had an answer");
-        }
         f.write_str(match self {
             Self::Answered => "the model answered",
-            Self::Limit(_) => "a limit was reached",
+            Self::Limit(Limit::UnknownCost) => {
+                "nobody knows what the model costs, and that is refused"
+            }
+            Self::Limit(limit) => {
+                return write!(
+                    f,
+                    "the limit of {limit} was reached before the model had an answer"
+                );
+            }
             Self::Truncated => "the answer was cut off by a limit of length",
             Self::Refused => "the model refused",
             Self::Interrupted => "the run was stopped",
@@ -55,6 +61,7 @@ pub(super) struct Remains {
     pub(super) usage: Usage,
     pub(super) turns: u32,
     pub(super) cost: Option<f64>,
+    pub(super) spent: Spent,
     pub(super) context: ContextTokens,
     pub(super) trace: RunTrace,
     transcript: Transcript,
@@ -105,14 +112,22 @@ impl Reply {
         &self.remains.text
     }
 
-    /// Tokens of all turns of the run.
+    /// Tokens of all turns of the run itself. What agents have used that its tools call is part of
+    /// [`spent`](Self::spent).
     pub fn usage(&self) -> Usage {
         self.remains.usage
     }
 
-    /// What the run cost, in the currency of the prices; `None` if that is not known.
+    /// What the turns of the run itself cost, in the currency of the prices; `None` if that is not
+    /// known. What agents have cost that its tools call is part of [`spent`](Self::spent).
     pub fn cost(&self) -> Option<f64> {
         self.remains.cost
+    }
+
+    /// What the run has spent, with all that the agents have spent that its tools call and to
+    /// which they pass the [`Budget`](crate::policy::Budget) on.
+    pub fn spent(&self) -> Spent {
+        self.remains.spent
     }
 
     /// What the tokens are made of that the last answer was asked with.
@@ -173,7 +188,7 @@ impl Stopped {
         self.0.error.as_ref()
     }
 
-    /// The limit that was reached and how, if a guard stopped the run.
+    /// The limit that was reached, whose it is and how, if a guard stopped the run.
     pub fn limit(&self) -> Option<&LimitReached> {
         self.0.limit.as_ref()
     }
@@ -183,14 +198,22 @@ impl Stopped {
         &self.0.remains.text
     }
 
-    /// Tokens of all turns of the run: a lower bound if it was interrupted.
+    /// Tokens of all turns of the run itself: a lower bound if it was interrupted. What agents have
+    /// used that its tools call is part of [`spent`](Self::spent).
     pub fn usage(&self) -> Usage {
         self.0.remains.usage
     }
 
-    /// What the run cost, in the currency of the prices; `None` if that is not known.
+    /// What the turns of the run itself cost, in the currency of the prices; `None` if that is not
+    /// known. What agents have cost that its tools call is part of [`spent`](Self::spent).
     pub fn cost(&self) -> Option<f64> {
         self.0.remains.cost
+    }
+
+    /// What the run has spent, with all that the agents have spent that its tools call and to
+    /// which they pass the [`Budget`](crate::policy::Budget) on.
+    pub fn spent(&self) -> Spent {
+        self.0.remains.spent
     }
 
     /// What the tokens are made of that the last answer was asked with.
@@ -216,7 +239,15 @@ impl Stopped {
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.outcome)?;
+        match &self.0.limit {
+            Some(LimitReached { limit, scope, .. })
+                if *scope != LimitScope::Run && *limit != Limit::UnknownCost =>
+            {
+                let of = format_args!("the limit of {limit} of the {scope}");
+                write!(f, "{of} was reached before the model had an answer")?;
+            }
+            Some(_) | None => write!(f, "{}", self.0.outcome)?,
+        }
         match self.turns() {
             0 => {}
             1 => write!(f, " (after 1 turn)")?,
@@ -237,7 +268,7 @@ impl fmt::Debug for Stopped {
             .field("outcome", &self.outcome())
             .field("error", &self.error())
             .field("limit", &self.limit())
-            .field("text", &self.text())
+            .field("text", &beginning(self.text(), 1000))
             .field("usage", &self.usage())
             .field("turns", &self.turns())
             .finish_non_exhaustive()

@@ -1,47 +1,220 @@
-//! Whether a call may run: the permissions decide, and ask who is to be asked.
+//! Decides about one call: decodes it, lets its tool review it, asks the permissions, and asks a
+//! person where they say so.
 
-use std::collections::HashSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
 
 use super::Agent;
 use crate::{
-    message::ToolCall,
-    policy::{Approval, ApprovalQuestion, Verdict},
-    tool::SideEffects,
+    journal::{Decider, Decision},
+    message::{Arguments, ToolCall},
+    policy::{Answer, Approval, Exposure, Judgement, ProposedCall, Question, Reason},
+    tool::{Review, Reviewed, Scope, SideEffects, Tool},
+    unwind::{Shielded, caught},
 };
 
-/// Why this call may not run, if it may not. `always` holds the tools that a person has allowed
-/// for the rest of the conversation.
-pub(super) async fn denial(
-    agent: &Agent,
-    always: &mut HashSet<String>,
-    call: &ToolCall,
-    effects: SideEffects,
-) -> Option<String> {
-    if always.contains(call.name()) {
-        return None;
+/// What a person allowed for the rest of a conversation by saying *always*. It answers only what the
+/// permissions leave to a person, and only for the reasons that the person saw.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Grant {
+    /// The tool.
+    pub tool: String,
+    /// For which of its calls it holds.
+    pub scope: Scope,
+    /// The id of the call that the person was asked about.
+    pub call: String,
+    /// Why the person was asked then: a question for another reason is asked anew.
+    pub reasons: Vec<Reason>,
+}
+
+impl Grant {
+    fn answers(&self, question: &Question) -> bool {
+        let known = |reason: &Reason| self.reasons.contains(reason);
+        self.tool == question.tool
+            && question.scopes.iter().any(|scope| scope.key() == self.scope.key())
+            && question.reasons.iter().all(known)
     }
-    match agent.permissions().decide(call, effects) {
-        Verdict::Allow => None,
-        Verdict::Deny(reason) => Some(reason),
-        Verdict::Ask => {
-            let Some(approver) = agent.approver() else { return Some(nobody(call, effects)) };
-            match approver.ask(ApprovalQuestion { call, effects }).await {
-                Approval::Yes => None,
-                Approval::Always => {
-                    always.insert(call.name().to_owned());
-                    None
-                }
-                Approval::No(reason) => Some(reason),
+}
+
+/// What was decided about a call, and on which review of its tool.
+pub(super) struct Permit {
+    pub(super) decision: Decision,
+    pub(super) review: Option<Reviewed>,
+}
+
+/// What is known of a call before anybody is asked.
+pub(super) enum Looked {
+    /// It is decided.
+    Decided(Permit),
+    /// A person decides, who sees the review.
+    Asks(Box<Question>, Option<Review>),
+}
+
+/// What a decision is made from.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) grants: &'a [Grant],
+    pub(super) exposure: Exposure,
+    pub(super) conversation: &'a str,
+}
+
+/// What the first half of a decision comes to, for which nobody has to be waited for.
+enum Half {
+    Decided(Decision),
+    Asks(Box<Question>),
+}
+
+impl Asking<'_> {
+    /// Decides about a call that may start while the model still speaks: it is allowed at once, or
+    /// it waits for the answer to be complete.
+    pub(super) fn at_once(self, call: &ToolCall) -> Option<Decision> {
+        let tool = self.agent.tools().get(call.name())?;
+        let effects = tool.side_effects();
+        if !effects.is_read_only() || tool.has_review() {
+            return None;
+        }
+        let arguments = call.decoded().ok()?;
+        match self.judge(call, tool, &arguments, None) {
+            Half::Decided(decision @ Decision::Allow { .. }) => Some(decision),
+            Half::Decided(Decision::Deny { .. }) | Half::Asks(_) => None,
+        }
+    }
+
+    /// Looks at a call as far as nobody has to be asked.
+    pub(super) async fn look(self, call: &ToolCall) -> Looked {
+        let answers_itself = || {
+            let decision = Decision::Allow { side_effects: SideEffects::NONE, by: Decider::Call };
+            Looked::Decided(Permit { decision, review: None })
+        };
+        // A call of a tool that does not exist, or with arguments that cannot be read, does nothing
+        // but answer with what is wrong with it.
+        let Some(tool) = self.agent.tools().get(call.name()) else { return answers_itself() };
+        let Ok(arguments) = call.decoded() else { return answers_itself() };
+        let review = tool.review_off_loop(&arguments).await;
+        match self.judge(call, tool, &arguments, review.as_ref()) {
+            Half::Asks(question) => Looked::Asks(question, review),
+            Half::Decided(decision) => {
+                let review = review.map(Reviewed::unseen);
+                Looked::Decided(Permit { decision, review })
+            }
+        }
+    }
+
+    fn judge(
+        self,
+        call: &ToolCall,
+        tool: &Tool,
+        arguments: &Arguments,
+        review: Option<&Review>,
+    ) -> Half {
+        let side_effects = tool.side_effects();
+        let proposed = ProposedCall::new(tool.name(), arguments, side_effects)
+            .with_review(review)
+            .with_exposure(self.exposure);
+        let reasons = match self.agent.permissions().decide(&proposed) {
+            Judgement::Allow { by } => return Half::Decided(Decision::Allow { side_effects, by }),
+            Judgement::Deny { by, reason } => {
+                return Half::Decided(Decision::Deny { reason, by });
+            }
+            Judgement::Ask { reasons } => reasons,
+        };
+        let mut question = self.question(call, side_effects, reasons, review);
+        question.defaults = tool.defaults(arguments);
+        match self.grants.iter().find(|grant| grant.answers(&question)) {
+            Some(grant) => {
+                let (call, scope) = (grant.call.clone(), grant.scope.clone());
+                let by = Decider::Always { call, scope };
+                Half::Decided(Decision::Allow { side_effects, by })
+            }
+            None => Half::Asks(Box::new(question)),
+        }
+    }
+
+    fn question(
+        self,
+        call: &ToolCall,
+        effects: SideEffects,
+        reasons: Vec<Reason>,
+        review: Option<&Review>,
+    ) -> Question {
+        let mut question = Question::new(call, effects);
+        self.conversation.clone_into(&mut question.conversation);
+        question.reasons = reasons;
+        let folder = review.and_then(|review| review.folder.clone());
+        question.folder = folder.or_else(|| std::env::current_dir().ok());
+        let place = question.folder.as_ref().map(|folder| folder.display().to_string());
+        let place = place.unwrap_or_default();
+        let exactly = Scope::new(
+            format!("exactly:{}:{place}", question.fingerprint),
+            format!("`{}` with exactly these arguments, in this folder", question.tool),
+        );
+        let wider = review.map(|review| review.scopes.clone()).unwrap_or_default();
+        question.scopes = std::iter::once(exactly).chain(wider).collect();
+        question.preview = review.and_then(|review| review.preview.clone());
+        question
+    }
+
+    /// Asks a person, and gives the grant that the person made of it.
+    pub(super) async fn ask(self, question: &Question) -> (Decision, Option<Grant>) {
+        let deny = |by, reason| (Decision::Deny { reason, by }, None);
+        let Some(approver) = self.agent.approver() else {
+            return deny(Decider::Nobody, nobody(question));
+        };
+        let answered = match caught(|| approver.ask(question)) {
+            Ok(asked) => Shielded::new(asked).await,
+            Err(panicked) => Err(panicked),
+        };
+        let Approval { question: about, answer, who } = match answered {
+            Ok(approval) => approval,
+            Err(panicked) => {
+                return deny(Decider::Fault, format!("who was to be asked about it {panicked}"));
+            }
+        };
+        if about != question.id() {
+            let reason = "the approval was given for another call, so it does not count";
+            return deny(Decider::Fault, reason.to_owned());
+        }
+        let side_effects = question.effects;
+        let person = |always| Decider::Person { who, at: now(), always };
+        match answer {
+            Answer::No { reason } => deny(person(None), reason),
+            Answer::Yes => (Decision::Allow { side_effects, by: person(None) }, None),
+            Answer::Always { scope } if !question.scopes.contains(&scope) => {
+                (Decision::Allow { side_effects, by: person(None) }, None)
+            }
+            Answer::Always { scope } => {
+                let grant = Grant {
+                    tool: question.tool.clone(),
+                    scope: scope.clone(),
+                    call: question.call.clone(),
+                    reasons: question.reasons.clone(),
+                };
+                (Decision::Allow { side_effects, by: person(Some(scope)) }, Some(grant))
             }
         }
     }
 }
 
-fn nobody(call: &ToolCall, effects: SideEffects) -> String {
-    let name = call.name();
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn nobody(question: &Question) -> String {
+    let name = &question.tool;
+    let reasons: Vec<&str> = question.reasons.iter().map(|reason| reason.text.as_str()).collect();
+    let way_out = match question.reasons.first().map(|reason| &reason.by) {
+        Some(Decider::SideEffects) => format!(
+            "The program can allow it with `Permissions::default().allow(\"{name}\")` or give an \
+             approver."
+        ),
+        _ => "The program can give an approver.".to_owned(),
+    };
     format!(
-        "`{name}` declares `{effects}`, so a person must approve it, and there is nobody to ask. \
-         The program can allow it with `Permissions::default().allow(\"{name}\")` or give an \
-         approver."
+        "`{name}` needs a person's approval ({}), and there is nobody to ask. {way_out}",
+        reasons.join("; ")
     )
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -12,14 +13,16 @@ use super::{
     halt::{Halt, warning_event},
     outcome::Remains,
     reports::Reports,
-    sending::{Opening, Stops, Watch},
+    sending::{Opening, Stops},
+    watcher::{Watch, Watcher},
 };
 use crate::{
     error::Error,
-    journal::{Decision, Entry, InterruptCause},
-    message::Message,
+    journal::{Entry, InterruptCause},
+    message::{Message, ToolCall, ToolResult},
     policy::{LimitReached, Warning},
     provider::{Accumulator, ContextTokens, Ledger, Usage},
+    tool::{CallIdentity, LateEnd, ended_in},
     trace::{Cast, Happened},
 };
 
@@ -27,7 +30,7 @@ use crate::{
 /// asks for.
 pub(super) struct Run<'a> {
     pub(super) chat: &'a mut Chat,
-    pub(super) watch: Option<Box<Watch<'a>>>,
+    pub(super) watch: Watcher<'a>,
     /// What may stop the run from outside.
     pub(super) halt: Halt,
     /// Cancelled by the program to stop the run when the turn is over.
@@ -41,6 +44,8 @@ pub(super) struct Run<'a> {
     pub(super) contexts: Contexts,
     /// What running tools say of how far they have come.
     pub(super) reports: Reports,
+    /// Calls that were shown to the watcher, and whose end was not: when they began.
+    pub(super) shown: Vec<(ToolCall, Instant)>,
     /// What failures have cost this run.
     pub(super) ledger: Ledger,
     /// The first thing that failed.
@@ -66,7 +71,7 @@ impl<'a> Run<'a> {
         let contexts = Contexts::new(chat, tool_time);
         Self {
             chat,
-            watch,
+            watch: Watcher::new(watch),
             halt,
             after_turn,
             over,
@@ -74,6 +79,7 @@ impl<'a> Run<'a> {
             early: Early::default(),
             contexts,
             reports: Reports::default(),
+            shown: Vec::new(),
             ledger: Ledger::default(),
             error: None,
             limit: None,
@@ -84,11 +90,13 @@ impl<'a> Run<'a> {
 
     pub(super) async fn drive(&mut self, opening: Opening) -> Result<Reply, Stopped> {
         self.trace_begin(&opening);
+        let heard = self.hear_late_ends();
         let fact = match opening {
             Opening::Say(message) => Ok(Entry::UserSaid { message }),
             Opening::Resume => self.chat.machine.resumption(),
         };
-        let outcome = match fact.and_then(|fact| self.chat.record(&fact)) {
+        let recorded = heard.and(fact).and_then(|fact| self.chat.record(&fact));
+        let outcome = match recorded {
             Ok(()) => self.go().await,
             Err(error) => self.fail(error),
         };
@@ -101,15 +109,27 @@ impl<'a> Run<'a> {
     async fn go(&mut self) -> Outcome {
         loop {
             self.warn();
-            let guard = &self.chat.guard;
+            if let Some(error) = self.watch.fault() {
+                return self.fail(error);
+            }
+            if let Err(error) = self.hear_late_ends() {
+                return self.fail(error);
+            }
             let done = match self.chat.machine.next() {
                 Action::CallProvider if self.enough() => self.interrupt(None),
-                Action::CallProvider => match guard.before_turn() {
-                    Some(reached) => self.interrupted(reached.into()),
-                    None => self.ask().await,
-                },
+                Action::CallProvider => {
+                    let Chat { guard, agent, .. } = &mut *self.chat;
+                    let (name, model) = agent.answers();
+                    match guard.before_turn(name, model) {
+                        Some(reached) => self.interrupted(reached.into()),
+                        None => self.ask().await,
+                    }
+                }
                 Action::Decide(calls) => {
-                    let (calls, surplus) = calls.split_at(guard.of_one_answer(calls.len()));
+                    let (decided, all) = self.chat.machine.decided();
+                    let guard = &mut self.chat.guard;
+                    let may = guard.of_one_answer(all).saturating_sub(decided).min(calls.len());
+                    let (calls, surplus) = calls.split_at(may);
                     match guard.before_calls(calls.len()) {
                         Some(reached) => self.interrupted(reached.into()),
                         None => match self.refuse(surplus) {
@@ -125,8 +145,10 @@ impl<'a> Run<'a> {
                     Ok(()) => return outcome,
                     failed => failed,
                 },
-                // Not met: a run begins with a message, and a batch is awaited to its end.
-                Action::AwaitUser | Action::AwaitResults => self.interrupt(None),
+                // Calls that began early hold up the others.
+                Action::AwaitResults => self.call(&[]).await,
+                // Not met: a run begins with a message.
+                Action::AwaitUser => self.interrupt(None),
             };
             if let Err(error) = done {
                 return self.fail(error);
@@ -148,7 +170,7 @@ impl<'a> Run<'a> {
 
     pub(super) fn warned(&mut self, warning: &Warning) {
         self.chat.tracer.warning(warning);
-        tell(&mut self.watch, warning_event(warning));
+        self.watch.tell(warning_event(warning));
     }
 
     fn trace_begin(&mut self, opening: &Opening) {
@@ -160,8 +182,8 @@ impl<'a> Run<'a> {
         let transcript = self.chat.transcript().clone();
         let conversation = transcript.messages().first().or(said).map(Message::id);
         let cast = Cast {
-            provider: agent.provider().name(),
-            model: agent.provider().model(),
+            provider: agent.answers().0,
+            model: agent.answers().1,
             tools: agent.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
             conversation,
         };
@@ -178,11 +200,13 @@ impl<'a> Run<'a> {
             cost: self.chat.guard.cost(),
         };
         self.chat.tracer.end(ended);
+        self.chat.guard.ended();
         self.ended = true;
     }
 
     /// Writes down that the run was stopped, by a failure or by the program.
     pub(super) fn interrupt(&mut self, failure: Option<Error>) -> Result<(), Error> {
+        let failure = failure.map(|error| error.cleaned(self.chat.agent.secrets()));
         let cause = match &failure {
             Some(error) => InterruptCause::Failure { error: error.to_string() },
             None => InterruptCause::Program,
@@ -194,8 +218,9 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn interrupted(&mut self, cause: InterruptCause) -> Result<(), Error> {
-        if let InterruptCause::Limit { limit, detail } = &cause {
-            self.limit = Some(LimitReached { limit: *limit, detail: detail.clone() });
+        if let InterruptCause::Limit { limit, scope, detail } = &cause {
+            let detail = detail.clone();
+            self.limit = Some(LimitReached { limit: *limit, scope: *scope, detail });
         }
         let (message, usage) = match self.answer.take() {
             Some(answer) => {
@@ -204,45 +229,86 @@ impl<'a> Run<'a> {
             }
             None => (None, Usage::default()),
         };
-        self.chat.record(&Entry::Interrupted { message, usage, cause })
+        let recorded = self.chat.record(&Entry::Interrupted { message, usage, cause });
+        recorded.and(self.count_early())
     }
 
-    /// Writes down the truth about every call that has no result.
+    /// Makes facts of the calls that began early, now that the answer is one: those that it asks for
+    /// have started, and the others are dropped.
+    pub(super) fn count_early(&mut self) -> Result<(), Error> {
+        let Self { chat, early, .. } = self;
+        let machine = &chat.machine;
+        let (counting, others) = early.count(|id| machine.undecided(id));
+        let mut all = Ok(());
+        for (call, decision) in counting {
+            let call = call.id().to_owned();
+            let decided = chat.record(&Entry::CallDecided { call: call.clone(), decision });
+            all = all.and(decided).and(chat.record(&Entry::CallStarted { call }));
+        }
+        for call in others {
+            self.dropped(&call);
+        }
+        all
+    }
+
+    /// A call that began early is not wanted after all.
+    pub(super) fn dropped(&mut self, call: &ToolCall) {
+        self.chat.tracer.dropped(call);
+        self.chat.guard.dropped();
+        self.shown.retain(|(shown, _)| shown.id() != call.id());
+        self.watch.tell(Event::ToolDropped { call });
+    }
+
+    /// Writes down how calls have ended that had been stopped and went on.
+    pub(super) fn hear_late_ends(&mut self) -> Result<(), Error> {
+        let mut all = Ok(());
+        let Chat { machine, heard_ends, .. } = &*self.chat;
+        let wants = |number: u64, call: &CallIdentity| {
+            !heard_ends.contains(&number) && machine.wants_end_of(call)
+        };
+        for end in ended_in(self.chat.id(), wants) {
+            let LateEnd { number, identity, outcome, content } = end;
+            self.chat.heard_ends.insert(number);
+            let tools = self.chat.agent.tools();
+            let result = tools.readable_now(&identity.call, outcome, content);
+            self.watch.tell(Event::ToolEnded { tool: &identity.tool, result: &result });
+            let tool = identity.tool.to_string();
+            all = all.and(self.chat.record(&Entry::CallEnded { tool, result }));
+        }
+        all
+    }
+
+    /// Writes down the truth about every call that has no result, also if writing fails on the way:
+    /// the conversation in memory is whole then, and the first failure is returned.
     fn settle(&mut self) -> Result<(), Error> {
-        let Self { chat, early, contexts, .. } = self;
-        for (call, result) in early.drain() {
-            let Some(tool) = chat.agent.tools().get(call.name()) else { continue };
-            let decision = Decision::Allow { side_effects: tool.side_effects() };
-            let id = call.id().to_owned();
-            // Of a call that was not kept, or has its result, there is no fact to tell.
-            if chat.record(&Entry::CallDecided { call: id.clone(), decision }).is_err() {
-                chat.tracer.dropped(&call);
-                chat.guard.dropped();
-                continue;
-            }
-            chat.record(&Entry::CallStarted { call: id })?;
-            if let Some(result) = result {
-                chat.record(&Entry::CallFinished { result })?;
-            }
+        let mut all = self.count_early();
+        for (call, result, elapsed) in self.early.stop() {
+            all = all.and(self.ended((call, result, elapsed)));
         }
-        let facts: Vec<Entry> = chat.machine.settlement().collect();
+        let facts: Vec<Entry> = self.chat.machine.settlement().collect();
         for fact in facts {
-            let fact = match fact {
-                Entry::CallFinished { result } => {
-                    let result = contexts.with_output_so_far(&chat.agent, result);
-                    Entry::CallFinished { result }
-                }
-                other => other,
-            };
-            chat.record(&fact)?;
+            let Entry::CallFinished { result } = fact else { continue };
+            let result = self.contexts.with_the_truth(self.chat, result);
+            all = all.and(self.finish(result));
         }
-        Ok(())
+        all
+    }
+
+    /// Writes down the result of a call, and shows it if the call was shown.
+    pub(super) fn finish(&mut self, result: ToolResult) -> Result<(), Error> {
+        let shown = self.shown.iter().position(|(call, _)| call.id() == result.call_id());
+        if let Some(at) = shown {
+            let (call, begun) = self.shown.swap_remove(at);
+            let elapsed = begun.elapsed();
+            self.watch.tell(Event::ToolResult { call: &call, result: &result, elapsed });
+        }
+        self.chat.record(&Entry::CallFinished { result })
     }
 
     /// Ends the run because something failed.
     fn fail(&mut self, error: Error) -> Outcome {
         if self.error.is_none() {
-            self.error = Some(error);
+            self.error = Some(error.cleaned(self.chat.agent.secrets()));
         }
         self.close();
         Outcome::Failed
@@ -270,6 +336,7 @@ impl<'a> Run<'a> {
         let mut remains = Remains::of(machine.transcript().clone(), machine.begun_at());
         (remains.usage, remains.turns) = (machine.usage(), machine.turns());
         remains.cost = self.chat.guard.cost();
+        remains.spent = self.chat.guard.budget().spent();
         remains.context = self.context;
         remains.trace = self.chat.tracer.run();
         match outcome {
@@ -289,7 +356,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn emit(&mut self, event: Event<'_>) {
-        tell(&mut self.watch, event);
+        self.watch.tell(event);
     }
 }
 
@@ -299,12 +366,5 @@ impl Drop for Run<'_> {
         if !self.ended {
             self.trace_end(Outcome::Interrupted);
         }
-    }
-}
-
-/// Shows an event to the watcher, if there is one.
-pub(super) fn tell(watch: &mut Option<Box<Watch<'_>>>, event: Event<'_>) {
-    if let Some(watch) = watch {
-        watch(event);
     }
 }

@@ -9,11 +9,11 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Chat, Event, Reply, Stopped, run::Run};
-use crate::{message::Message, policy::Budget};
-
-/// Reads each event of a run as it happens.
-pub(super) type Watch<'a> = dyn FnMut(Event<'_>) + Send + 'a;
+use super::{Chat, Event, Reply, Stopped, run::Run, watcher::Watch};
+use crate::{
+    message::Message,
+    policy::{Budget, Limits},
+};
 
 /// A message about to be sent: await it for the reply.
 ///
@@ -43,6 +43,7 @@ pub struct Sending<'a> {
     watch: Option<Box<Watch<'a>>>,
     stops: Stops,
     tool_time: Option<Duration>,
+    budget: Budget,
 }
 
 /// How the program stops a run.
@@ -70,13 +71,13 @@ enum Holder<'a> {
 
 impl Sending<'static> {
     pub(super) fn owned(chat: Chat, message: Message) -> Self {
-        Self::new(Holder::Owned(Box::new(chat)), Opening::Say(message))
+        Self::new(Holder::Owned(Box::new(chat)), Opening::Say(message.renewed()))
     }
 }
 
 impl<'a> Sending<'a> {
     pub(super) fn borrowed(chat: &'a mut Chat, message: Message) -> Self {
-        Self::new(Holder::Borrowed(chat), Opening::Say(message))
+        Self::new(Holder::Borrowed(chat), Opening::Say(message.renewed()))
     }
 
     pub(super) fn resuming(chat: &'a mut Chat) -> Self {
@@ -84,7 +85,11 @@ impl<'a> Sending<'a> {
     }
 
     fn new(chat: Holder<'a>, opening: Opening) -> Self {
-        Self { chat, opening, watch: None, stops: Stops::default(), tool_time: None }
+        let budget = match &chat {
+            Holder::Borrowed(chat) => chat.budget_of_run(),
+            Holder::Owned(chat) => chat.budget_of_run(),
+        };
+        Self { chat, opening, watch: None, stops: Stops::default(), tool_time: None, budget }
     }
 
     /// Shows every event to `watch` as it happens.
@@ -92,8 +97,8 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, opening, watch: _, stops, tool_time } = self;
-        Sending { chat, opening, watch: Some(Box::new(watch)), stops, tool_time }
+        let Self { chat, opening, watch: _, stops, tool_time, budget } = self;
+        Sending { chat, opening, watch: Some(Box::new(watch)), stops, tool_time, budget }
     }
 
     /// Lets no call of this run take longer than this, tries and waits included, whatever its tool
@@ -103,12 +108,41 @@ impl<'a> Sending<'a> {
         self
     }
 
-    /// What the run will have spent and what is left of its limits, to be asked while it goes on.
+    /// Sets what this run may spend, with all that the agents spend that its tools call: see
+    /// [`Limits`]. What is left open stays as the agent says it for
+    /// [each run](super::AgentBuilder::run_limits).
+    ///
+    /// ```
+    /// use harness::{Agent, Limits, Outcome, journal::Limit, testing::{ScriptedProvider, reply}};
+    /// use serde_json::json;
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([reply().call("look", json!({})).tokens(900, 20)]);
+    /// let agent = Agent::builder(model).build()?;
+    /// let stopped = agent.run("Go.").limits(Limits::new().input_tokens(500)).await.unwrap_err();
+    /// assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn limits(self, limits: Limits) -> Self {
+        self.budget.limit(&limits);
+        self
+    }
+
+    /// Lets the run stand within another budget too: that of the run whose tool starts this one, or
+    /// one of the program's own. What it spends is counted there as well, and it stops when that one
+    /// is used up, or any that that one stands within by then: put budgets into each other from the
+    /// outside to the inside. It can stand within several. See [`Budget`].
+    pub fn within(self, budget: &Budget) -> Self {
+        self.budget.within(budget);
+        self
+    }
+
+    /// What the run will have spent, with all that is below it, and what is left of its limits and
+    /// of those that it stands within: to be asked while it goes on.
     pub fn budget(&self) -> Budget {
-        match &self.chat {
-            Holder::Borrowed(chat) => chat.budget(),
-            Holder::Owned(chat) => chat.budget(),
-        }
+        self.budget.clone()
     }
 
     /// Stops the run when this token is cancelled: it then ends as
@@ -131,13 +165,15 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chat, opening, watch, stops, tool_time } = self;
+        let Self { chat, opening, watch, stops, tool_time, budget } = self;
         Box::pin(async move {
             match chat {
                 Holder::Borrowed(chat) => {
+                    chat.begins(budget);
                     Run::new(chat, watch, stops, tool_time).drive(opening).await
                 }
                 Holder::Owned(mut chat) => {
+                    chat.begins(budget);
                     Run::new(&mut chat, watch, stops, tool_time).drive(opening).await
                 }
             }

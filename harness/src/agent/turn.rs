@@ -8,24 +8,25 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
-use tokio::task::coop::poll_proceed;
+use tokio::{task::coop::poll_proceed, time::Instant};
 
 use super::{
     Event,
     bell::Bell,
     calls::AT_ONCE,
-    early::{Early, begin},
+    early::begin,
     halt::{Told, warning_event},
-    reports::{Report, Reports},
-    run::{Run, tell},
+    reports::Report,
+    run::Run,
 };
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     journal::{Entry, InterruptCause},
     message::ToolCall,
-    policy::{Guard, Verdict},
-    provider::{Accumulator, ProviderResponse, Request, StreamEvent, cut_off},
-    trace::Tracer,
+    provider::{
+        Accumulator, EventStream, Provider, ProviderResponse, Request, StreamEvent, cut_off,
+    },
+    unwind::{Panicked, caught, dropped},
 };
 
 /// So many events are taken one after the other, when they are there, before the program, the
@@ -52,8 +53,6 @@ enum Heard {
 impl Run<'_> {
     /// Asks the provider for one answer.
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
-        let Self { chat, early, reports, .. } = self;
-        drop_early(early, reports, &mut chat.tracer, &mut chat.guard);
         self.contexts.clear();
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
@@ -70,7 +69,9 @@ impl Run<'_> {
     /// Reads the stream to its end, and starts the calls that may start while it goes on. The
     /// connection is closed when this returns.
     async fn hear(&mut self) -> Result<Heard, Error> {
-        let Self { chat, watch, halt, over, answer, early, contexts, reports, ledger, .. } = self;
+        let Self {
+            chat, watch, halt, over, answer, early, contexts, reports, shown, ledger, ..
+        } = self;
         let agent = chat.agent.clone();
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
@@ -78,7 +79,7 @@ impl Run<'_> {
             .with_ledger(Some(ledger))
             .with_sent(Some(&chat.sent));
         let answer = answer.insert(Accumulator::avoiding(Arc::clone(chat.machine.call_ids())));
-        let mut answering = agent.provider().stream(request);
+        let mut answering = Answering::of(agent.provider(), request);
         let mut began = false;
         let scope = chat.tracer.chat_scope();
         let listened = chat.tracer.wants_chunks();
@@ -98,9 +99,7 @@ impl Run<'_> {
                     ready!(poll_proceed(context)).made_progress();
                 // What is here already is taken without asking all the others each time: that
                 // costs more than the event itself.
-                } else if let Poll::Ready(said) =
-                    scope.within(|| answering.poll_next_unpin(context))
-                {
+                } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
                     return Poll::Ready(Next::Said(said));
                 }
                 // And they are asked only when one of them has something to say.
@@ -122,7 +121,7 @@ impl Run<'_> {
                     early.poll(others);
                 }
                 if others_first {
-                    return scope.within(|| answering.poll_next_unpin(context)).map(Next::Said);
+                    return scope.within(|| answering.poll_next(context)).map(Next::Said);
                 }
                 Poll::Pending
             });
@@ -131,12 +130,12 @@ impl Run<'_> {
                 Next::Told(Told::Stop(cause)) => return Ok(Heard::Stop(cause)),
                 Next::Told(Told::Warn(warning)) => {
                     chat.tracer.warning(&warning);
-                    tell(watch, warning_event(&warning));
+                    watch.tell(warning_event(&warning));
                     continue;
                 }
                 Next::Reported((call, message)) => {
                     chat.tracer.progress(&call, &message);
-                    tell(watch, Event::ToolProgress { call: &call, message: &message });
+                    watch.tell(Event::ToolProgress { call: &call, message: &message });
                     continue;
                 }
             };
@@ -151,6 +150,7 @@ impl Run<'_> {
                 StreamEvent::Retrying { .. }
                     | StreamEvent::FallingBack { .. }
                     | StreamEvent::AnsweredBy { .. }
+                    | StreamEvent::UsageSoFar(_)
             );
             if listened && is_word {
                 chat.tracer.chunk();
@@ -164,32 +164,41 @@ impl Run<'_> {
             }
             let written = match &event {
                 StreamEvent::TextDelta { text, .. } => {
-                    tell(watch, Event::Text(text));
+                    watch.tell(Event::Text(text));
                     None
                 }
                 StreamEvent::ReasoningDelta { text, .. } => {
-                    tell(watch, Event::Reasoning(text));
+                    watch.tell(Event::Reasoning(text));
                     None
                 }
                 StreamEvent::ToolCallDelta { block, json } if json.trim_end().ends_with('}') => {
                     answer.written_call(*block)
                 }
                 StreamEvent::ToolCallEnd { block } => answer.written_call(*block),
-                StreamEvent::Retrying { attempt, of, wait, cause } => {
+                StreamEvent::Retrying { attempt, of, wait, refused: _, cause } => {
+                    let cause = &*agent.secrets().hide(cause);
                     let (attempt, of, wait) = (*attempt, *of, *wait);
                     chat.tracer.retry(attempt, of, wait, cause);
-                    tell(watch, Event::Retrying { attempt, of, wait, cause });
+                    watch.tell(Event::Retrying { attempt, of, wait, cause });
                     None
                 }
                 StreamEvent::FallingBack { from, to, cause } => {
+                    let cause = &*agent.secrets().hide(cause);
                     chat.tracer.fall_back(from, to, cause);
-                    tell(watch, Event::FallingBack { from, to, cause });
+                    watch.tell(Event::FallingBack { from, to, cause });
                     None
                 }
                 StreamEvent::Discarded { cause } => {
-                    drop_early(early, reports, &mut chat.tracer, &mut chat.guard);
+                    let cause = &*agent.secrets().hide(cause);
+                    reports.clear();
+                    for call in early.count(|_| None).1 {
+                        chat.tracer.dropped(&call);
+                        chat.guard.dropped();
+                        shown.retain(|(shown, _)| shown.id() != call.id());
+                        watch.tell(Event::ToolDropped { call: &call });
+                    }
                     chat.tracer.discarded(cause);
-                    tell(watch, Event::Discarded { cause });
+                    watch.tell(Event::Discarded { cause });
                     None
                 }
                 StreamEvent::Started { .. }
@@ -201,31 +210,31 @@ impl Run<'_> {
                 | StreamEvent::UsageSoFar(_)
                 | StreamEvent::Completed { .. } => None,
             };
+            if let Some(error) = watch.fault() {
+                return Ok(Heard::Failed(error));
+            }
             let Some(call) = written else { continue };
             if !agent.starts_early() || early.len() >= AT_ONCE || early.has(call.id()) {
                 continue;
             }
-            let may_start = |call: &ToolCall| {
-                agent.tools().get(call.name()).is_some_and(|tool| {
-                    let effects = tool.side_effects();
-                    effects.is_read_only()
-                        && (chat.always.contains(call.name())
-                            || agent.permissions().decide(call, effects) == Verdict::Allow)
-                })
-            };
+            let asking = chat.asking(&agent);
+            let Some(decision) = asking.at_once(&call) else { continue };
+            let may_start = |call: &ToolCall| asking.at_once(call).is_some();
             // What is read after a write must be read after it, so a call starts early only if
             // all calls before it could.
             let calls = answer.calls_up_to(&call);
             if calls.iter().all(may_start)
                 && agent.tools().accepts(&call)
-                && chat.guard.may_start_early(calls.len())
+                && chat.guard.starts_early(calls.len())
             {
                 let scope = chat.tracer.call(&call, true);
-                tell(watch, Event::ToolCall(&call));
+                watch.tell(Event::ToolCall(&call));
+                shown.push((call.clone(), Instant::now()));
                 let (transcript, stop) = (chat.machine.transcript(), over.token());
-                let context = contexts.make(transcript, &call, stop, reports.sender());
-                early.push(begin(&agent, &call, context, scope), call);
-                // It begins when it is polled, which is now.
+                let (tool, reporter) = (agent.tools().get(call.name()), reports.reporter());
+                let context = contexts.make(transcript, &call, tool, stop, reporter);
+                early.push(begin(&agent, &call, context, scope), call, decision);
+                // Futures are lazy: it starts when it is polled, in the next round.
                 bell.ring();
                 in_a_row = 0;
             }
@@ -240,27 +249,56 @@ impl Run<'_> {
         let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
         self.context = self.context.measured(&usage);
         self.chat.tracer.answer(self.context, id);
-        let asked = self.chat.agent.provider();
+        let (asked, asked_model) = self.chat.agent.answers();
         let entry = Entry::ModelReplied {
             message,
             stop,
             usage,
-            provider: provider.unwrap_or_else(|| asked.name().to_owned()),
-            model: model.unwrap_or_else(|| asked.model().to_owned()),
+            provider: provider.unwrap_or_else(|| asked.to_owned()),
+            // The server names its model, and that is no word of the model.
+            model: self
+                .chat
+                .agent
+                .secrets()
+                .hide(&model.unwrap_or_else(|| asked_model.to_owned()))
+                .into_owned(),
         };
-        self.chat.record(&entry)?;
+        let recorded = self.chat.record(&entry);
+        recorded.and(self.count_early())?;
         self.emit(Event::TurnEnded { turn, stop, usage: &usage });
         Ok(())
     }
 }
 
-/// Forgets the calls that have started of an answer that does not count, with all that they still
-/// had to say.
-fn drop_early(early: &mut Early, reports: &mut Reports, tracer: &mut Tracer, guard: &mut Guard) {
-    for call in early.calls() {
-        tracer.dropped(call);
-        guard.dropped();
+/// The stream of an answer. It is the program's own code: a panic in it is a failure of the answer.
+struct Answering<'a>(Option<EventStream<'a>>);
+
+impl<'a> Answering<'a> {
+    fn of(provider: &'a dyn Provider, request: Request<'a>) -> Self {
+        Self(match caught(|| provider.stream(request)) {
+            Ok(stream) => Some(stream),
+            Err(panicked) => Some(Box::pin(stream::iter([Err(fault(&panicked))]))),
+        })
     }
-    early.clear();
-    reports.clear();
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<StreamEvent, Error>>> {
+        let Some(stream) = &mut self.0 else { return Poll::Ready(None) };
+        match caught(|| stream.poll_next_unpin(context)) {
+            Ok(polled) => polled,
+            Err(panicked) => {
+                dropped(self.0.take());
+                Poll::Ready(Some(Err(fault(&panicked))))
+            }
+        }
+    }
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        dropped(self.0.take());
+    }
+}
+
+fn fault(panicked: &Panicked) -> Error {
+    Error::new(ErrorKind::Panicked, format!("the provider {panicked}"))
 }

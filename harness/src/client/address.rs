@@ -1,4 +1,7 @@
-//! Where an endpoint is: bases are written with and without a path, a version or a slash.
+//! Where an endpoint is: bases are written with and without a path, a version or a slash. And what
+//! of an address may be shown.
+
+use base64::{Engine as _, engine::general_purpose};
 
 /// The address of `path`, such as `/v1/messages`, on the server at `base`. What of the path the
 /// base names already is not repeated.
@@ -19,6 +22,102 @@ pub(super) fn endpoint(base: &str, version: &str, path: &str) -> String {
         url.push_str(query);
     }
     url
+}
+
+/// An address, taken apart.
+struct Parts<'a> {
+    /// Up to `://`, if that is there.
+    scheme: &'a str,
+    /// User and password, as they are written.
+    user: Option<&'a str>,
+    /// Server and path.
+    place: &'a str,
+    query: Option<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(url: &'a str) -> Self {
+        let url = url.trim();
+        let (scheme, rest) = match url.find("://") {
+            Some(at) => url.split_at(at + 3),
+            None => ("", url),
+        };
+        // An address that cannot be read may hold its password anywhere before an `@`.
+        let authority = match reqwest::Url::parse(url) {
+            Ok(_) => rest.find(['/', '?', '#']).unwrap_or(rest.len()),
+            Err(_) => rest.len(),
+        };
+        let at = rest.get(..authority).and_then(|authority| authority.rfind('@'));
+        let (user, rest) = match at {
+            Some(at) => (rest.get(..at), rest.get(at + 1..).unwrap_or_default()),
+            None => (None, rest),
+        };
+        let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
+        let (place, query) = rest.split_once('?').map_or((rest, None), |(a, b)| (a, Some(b)));
+        Self { scheme, user, place, query }
+    }
+}
+
+/// An address as it may be shown: without the user, the password and the query.
+pub(super) fn shown(url: &str) -> String {
+    let Parts { scheme, user, place, query } = Parts::of(url);
+    let user = user.map_or("", |_| "[secret]@");
+    let query = query.map_or("", |_| "?[secret]");
+    format!("{scheme}{user}{place}{query}")
+}
+
+/// Names of what a query says that is no secret.
+const PLAIN: [&str; 9] = [
+    "api-version",
+    "api_version",
+    "version",
+    "v",
+    "alt",
+    "model",
+    "deployment",
+    "region",
+    "location",
+];
+
+/// Adds what of an address is secret, in the forms in which servers show it.
+pub(super) fn secrets(url: &str, values: &mut Vec<String>) {
+    let Parts { user, query, .. } = Parts::of(url);
+    if let Some(user) = user {
+        let (name, password) = user.split_once(':').unwrap_or((user, ""));
+        values.extend([name, password].map(str::to_owned));
+        values.extend([name, password].map(decoded));
+        // A name without a password is no secret, unless it is a token.
+        if !password.is_empty() || name.len() >= 16 {
+            let pair = format!("{}:{}", decoded(name), decoded(password));
+            // Without what fills it up: some servers show it so.
+            values.push(general_purpose::STANDARD_NO_PAD.encode(&pair));
+            values.extend([pair, user.to_owned()]);
+        }
+    }
+    for (name, value) in query.into_iter().flat_map(|query| query.split('&')).filter_map(|pair| {
+        // A query may be one value without a name.
+        Some(pair.split_once('=').unwrap_or(("", pair))).filter(|(_, value)| !value.is_empty())
+    }) {
+        if !PLAIN.contains(&name.to_ascii_lowercase().as_str()) {
+            values.extend([value.to_owned(), decoded(value)]);
+        }
+    }
+}
+
+/// The text with each `%41` as the byte that it stands for.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, after @ ..] = rest {
+        let hex = after.get(..2).filter(|_| *byte == b'%');
+        let hex = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        rest = match hex {
+            Some(_) => after.get(2..).unwrap_or_default(),
+            None => after,
+        };
+        bytes.push(hex.unwrap_or(*byte));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The name of the server in an address, in lower case and without the port.
@@ -53,6 +152,23 @@ mod tests {
             messages("https://a.test/openai/v1?v=1"),
             "https://a.test/openai/v1/messages?v=1"
         );
+    }
+
+    #[test]
+    fn an_address_is_shown_without_what_is_secret_of_it() {
+        let table = [
+            ("https://a.test/v1?v=1", "https://a.test/v1?[secret]"),
+            ("https://ann:pass@a.test/v1", "https://[secret]@a.test/v1"),
+            ("https://a.test/@cf/v1#top", "https://a.test/@cf/v1"),
+            // Written wrong, so that a part of the password is where the server should be.
+            ("https://ann:p/ss@a.test/v1", "https://[secret]@a.test/v1"),
+            ("ann:pass@a.test", "[secret]@a.test"),
+            ("127.0.0.1:11434", "127.0.0.1:11434"),
+            ("", ""),
+        ];
+        for (url, expected) in table {
+            assert_eq!(shown(url), expected);
+        }
     }
 
     #[test]

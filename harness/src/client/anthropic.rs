@@ -6,12 +6,14 @@ use reqwest::header::{HeaderMap, HeaderValue};
 
 use super::{
     address, credentials,
-    setup::{Setup, setters},
+    setup::{Setup, setters, with_retry},
     transport::{self, Question, Transport},
 };
 use crate::{
     error::Error,
+    models,
     provider::{EventStream, Limits, Provider, Request},
+    secret::Secrets,
     wire::anthropic,
 };
 
@@ -22,6 +24,10 @@ const BASE_URL: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
 
 /// Anthropic's models over the Messages API.
+///
+/// A request that fails in a way that passes is tried again, twice at most, as by the vendors' own
+/// SDKs: see [`RetryPolicy`](crate::RetryPolicy), and [`with_retry`](Self::with_retry) for another
+/// policy.
 ///
 /// ```no_run
 /// use harness::AnthropicProvider;
@@ -43,7 +49,7 @@ pub struct AnthropicProvider {
 
 impl AnthropicProvider {
     /// The model that is asked unless another is named.
-    pub const DEFAULT_MODEL: &'static str = "claude-sonnet-5";
+    pub const DEFAULT_MODEL: &'static str = models::ANTHROPIC;
 
     /// A provider with the key in `ANTHROPIC_API_KEY` and, if they are set, the address in
     /// `ANTHROPIC_BASE_URL` and the model in `ANTHROPIC_MODEL`.
@@ -59,13 +65,29 @@ impl AnthropicProvider {
     pub fn builder() -> AnthropicBuilder {
         AnthropicBuilder::default()
     }
+
+    with_retry!();
+
+    fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
+        let body = match request.settings() {
+            None => anthropic::encode_pieces(request, &self.options)?,
+            Some(own) => {
+                let settings = own.over(&self.options.settings);
+                anthropic::encode_pieces(
+                    request,
+                    &anthropic::Options { settings, ..self.options.clone() },
+                )?
+            }
+        };
+        Ok(Question { url: self.url.clone(), headers: self.headers.clone(), body })
+    }
 }
 
 impl fmt::Debug for AnthropicProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnthropicProvider")
             .field("model", &self.options.model)
-            .field("url", &self.url)
+            .field("url", &address::shown(&self.url))
             .finish_non_exhaustive()
     }
 }
@@ -79,23 +101,16 @@ impl Provider for AnthropicProvider {
         &self.options.model
     }
 
+    fn secrets(&self) -> &Secrets {
+        self.transport.secrets()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let body = match request.settings() {
-            None => anthropic::encode_pieces(&request, &self.options),
-            Some(own) => {
-                let settings = own.over(&self.options.settings);
-                anthropic::encode_pieces(
-                    &request,
-                    &anthropic::Options { settings, ..self.options.clone() },
-                )
-            }
-        };
-        let question = body.map(|body| Question {
-            url: self.url.clone(),
-            headers: self.headers.clone(),
-            body,
-        });
-        self.transport.ask(question, || anthropic::decoder(self.limits))
+        self.transport.ask(
+            request,
+            |request| self.question(request),
+            || anthropic::decoder(self.limits),
+        )
     }
 }
 
@@ -136,9 +151,11 @@ impl AnthropicBuilder {
         headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
         headers.insert("x-api-key", transport::secret_header("", &key)?);
         headers.extend(transport::headers(&own)?);
+        let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "", "/v1/messages");
+        let secrets = credentials::known(Some(&key), &own, &url, &settings);
         Ok(AnthropicProvider {
-            transport: Transport::build(clocks)?,
-            url: address::endpoint(base.as_deref().unwrap_or(BASE_URL), "", "/v1/messages"),
+            transport: Transport::build(clocks, secrets)?,
+            url,
             headers,
             options: anthropic::Options { model, settings, cache: !no_cache },
             limits,

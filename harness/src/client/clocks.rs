@@ -6,8 +6,10 @@ use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
 
-/// How long a provider may keep us waiting, at each of the points where it can. Each has an error
-/// of its own: [`ErrorKind::Timeout`](crate::ErrorKind::Timeout), with words that name the clock.
+/// How long a provider may keep us waiting in one try, at each of the points where it can. Each has
+/// an error of its own: [`ErrorKind::Timeout`](crate::ErrorKind::Timeout), with words that name the
+/// clock. It is tried again if the policy's time allows it: see
+/// [`RetryPolicy::time`](crate::RetryPolicy::time).
 ///
 /// Comments and pings do not count as events, for a server that has lost its model still sends
 /// them.

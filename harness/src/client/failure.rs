@@ -41,10 +41,7 @@ pub(super) fn with_headers(mut err: Error, headers: &HeaderMap) -> Error {
 
 /// How long the server asks to wait: milliseconds, then seconds, then a date.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let seconds = |text: &str| {
-        let seconds: f64 = text.trim().parse().ok()?;
-        Duration::try_from_secs_f64(seconds).ok()
-    };
+    let seconds = |text: &str| wait::seconds(text.trim().parse().ok()?);
     if let Some(wait) = text(headers, "retry-after-ms").and_then(seconds) {
         let wait = wait / 1000;
         if !wait.is_zero() {

@@ -6,18 +6,24 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
     address, credentials,
-    setup::{Setup, setters},
+    setup::{Setup, setters, with_retry},
     transport::{self, Question, Transport},
     vendors::{self, Vendor},
 };
 use crate::{
     error::Error,
+    models,
     provider::{EventStream, Limits, Provider, Request},
+    secret::Secrets,
     wire::chat,
 };
 
 /// A server that speaks Chat Completions: Ollama, vLLM, llama.cpp or LM Studio on this machine,
 /// or OpenRouter, Groq, DeepSeek, Mistral, xAI, Azure and others.
+///
+/// A request that fails in a way that passes is tried again, twice at most, as by the vendors' own
+/// SDKs: see [`RetryPolicy`](crate::RetryPolicy), and [`with_retry`](Self::with_retry) for another
+/// policy.
 ///
 /// How a vendor differs is known by its address; what is not known can be said to the builder.
 ///
@@ -39,6 +45,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct LocalProvider {
+    vendor: &'static str,
     transport: Transport,
     url: String,
     headers: HeaderMap,
@@ -50,7 +57,7 @@ pub struct LocalProvider {
 impl LocalProvider {
     /// The model that is asked unless another is named: servers that hold one model take any
     /// name.
-    pub const DEFAULT_MODEL: &'static str = "default";
+    pub const DEFAULT_MODEL: &'static str = models::LOCAL;
 
     /// A provider with the address in `LOCAL_BASE_URL`, the model in `LOCAL_MODEL` and, if it is
     /// set, the key in `LOCAL_API_KEY`.
@@ -71,40 +78,50 @@ impl LocalProvider {
     pub fn builder() -> LocalBuilder {
         LocalBuilder::default()
     }
+
+    with_retry!();
+
+    fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
+        let body = match request.settings() {
+            None => chat::encode_pieces(request, &self.options)?,
+            Some(own) => {
+                let settings = own.over(&self.options.settings);
+                chat::encode_pieces(request, &chat::Options { settings, ..self.options.clone() })?
+            }
+        };
+        Ok(Question { url: self.url.clone(), headers: self.headers.clone(), body })
+    }
 }
 
 impl fmt::Debug for LocalProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalProvider")
             .field("model", &self.options.model)
-            .field("url", &self.url)
+            .field("url", &address::shown(&self.url))
             .finish_non_exhaustive()
     }
 }
 
 impl Provider for LocalProvider {
+    /// The vendor at this address, such as `groq`, or `local` if it is not known.
     fn name(&self) -> &str {
-        "local"
+        self.vendor
     }
 
     fn model(&self) -> &str {
         &self.options.model
     }
 
+    fn secrets(&self) -> &Secrets {
+        self.transport.secrets()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let body = match request.settings() {
-            None => chat::encode_pieces(&request, &self.options),
-            Some(own) => {
-                let settings = own.over(&self.options.settings);
-                chat::encode_pieces(&request, &chat::Options { settings, ..self.options.clone() })
-            }
-        };
-        let question = body.map(|body| Question {
-            url: self.url.clone(),
-            headers: self.headers.clone(),
-            body,
-        });
-        self.transport.ask(question, || chat::decoder(self.limits, self.reading))
+        self.transport.ask(
+            request,
+            |request| self.question(request),
+            || chat::decoder(self.limits, self.reading),
+        )
     }
 }
 
@@ -221,9 +238,12 @@ impl LocalBuilder {
             }
         }
         headers.extend(transport::headers(&own)?);
+        let url = address::endpoint(&base, vendor.version, "/chat/completions");
+        let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
         Ok(LocalProvider {
-            transport: Transport::build(clocks)?,
-            url: address::endpoint(&base, vendor.version, "/chat/completions"),
+            vendor: vendor.name,
+            transport: Transport::build(clocks, secrets)?,
+            url,
             headers,
             options: chat::Options {
                 settings,

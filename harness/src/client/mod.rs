@@ -6,6 +6,7 @@ mod answer;
 mod anthropic;
 mod choose;
 mod clocks;
+mod connection;
 mod credentials;
 mod failure;
 mod local;

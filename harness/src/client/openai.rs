@@ -6,18 +6,24 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
     address, credentials,
-    setup::{Setup, setters},
+    setup::{Setup, setters, with_retry},
     transport::{self, Question, Transport},
 };
 use crate::{
     error::Error,
+    models,
     provider::{EventStream, Limits, Provider, Request},
+    secret::Secrets,
     wire::responses,
 };
 
 const BASE_URL: &str = "https://api.openai.com/v1";
 
 /// OpenAI's models over the Responses API.
+///
+/// A request that fails in a way that passes is tried again, twice at most, as by the vendors' own
+/// SDKs: see [`RetryPolicy`](crate::RetryPolicy), and [`with_retry`](Self::with_retry) for another
+/// policy.
 ///
 /// Nothing is stored at the vendor: the conversation goes with each request, and thinking goes
 /// back encrypted.
@@ -42,7 +48,7 @@ pub struct OpenAIProvider {
 
 impl OpenAIProvider {
     /// The model that is asked unless another is named.
-    pub const DEFAULT_MODEL: &'static str = "gpt-5.6";
+    pub const DEFAULT_MODEL: &'static str = models::OPENAI;
 
     /// A provider with the key in `OPENAI_API_KEY` and, if they are set, the address in
     /// `OPENAI_BASE_URL`, the model in `OPENAI_MODEL`, and the organisation and project in
@@ -59,13 +65,29 @@ impl OpenAIProvider {
     pub fn builder() -> OpenAIBuilder {
         OpenAIBuilder::default()
     }
+
+    with_retry!();
+
+    fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
+        let body = match request.settings() {
+            None => responses::encode_pieces(request, &self.options)?,
+            Some(own) => {
+                let settings = own.over(&self.options.settings);
+                responses::encode_pieces(
+                    request,
+                    &responses::Options { settings, ..self.options.clone() },
+                )?
+            }
+        };
+        Ok(Question { url: self.url.clone(), headers: self.headers.clone(), body })
+    }
 }
 
 impl fmt::Debug for OpenAIProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenAIProvider")
             .field("model", &self.options.model)
-            .field("url", &self.url)
+            .field("url", &address::shown(&self.url))
             .finish_non_exhaustive()
     }
 }
@@ -79,23 +101,16 @@ impl Provider for OpenAIProvider {
         &self.options.model
     }
 
+    fn secrets(&self) -> &Secrets {
+        self.transport.secrets()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let body = match request.settings() {
-            None => responses::encode_pieces(&request, &self.options),
-            Some(own) => {
-                let settings = own.over(&self.options.settings);
-                responses::encode_pieces(
-                    &request,
-                    &responses::Options { settings, ..self.options.clone() },
-                )
-            }
-        };
-        let question = body.map(|body| Question {
-            url: self.url.clone(),
-            headers: self.headers.clone(),
-            body,
-        });
-        self.transport.ask(question, || responses::decoder(self.limits))
+        self.transport.ask(
+            request,
+            |request| self.question(request),
+            || responses::decoder(self.limits),
+        )
     }
 }
 
@@ -164,9 +179,11 @@ impl OpenAIBuilder {
             }
         }
         headers.extend(transport::headers(&own)?);
+        let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "/v1", "/responses");
+        let secrets = credentials::known(Some(&key), &own, &url, &settings);
         Ok(OpenAIProvider {
-            transport: Transport::build(clocks)?,
-            url: address::endpoint(base.as_deref().unwrap_or(BASE_URL), "/v1", "/responses"),
+            transport: Transport::build(clocks, secrets)?,
+            url,
             headers,
             options: responses::Options { model, settings },
             limits,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use secrecy::SecretString;
 
-use super::Clocks;
+use super::{Clocks, address};
 use crate::provider::{Limits, Settings};
 
 /// What a builder has been told so far.
@@ -22,11 +22,12 @@ pub(super) struct Setup {
     pub(super) template: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Without the key, and without the headers, which may hold one.
+/// Without the key, without the headers, which may hold one, and with the address as it may be
+/// shown.
 impl fmt::Debug for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
-            .field("base_url", &self.base_url)
+            .field("base_url", &self.base_url.as_deref().map(address::shown))
             .field("model", &self.model)
             .field("settings", &self.settings)
             .field("clocks", &self.clocks)
@@ -115,4 +116,20 @@ macro_rules! setters {
     };
 }
 
-pub(super) use setters;
+/// The policy of every ready provider; each holds a `Transport` named `transport`.
+macro_rules! with_retry {
+    () => {
+        /// Sets when a failed request is tried again. Unless it is set,
+        /// [`RetryPolicy::default`](crate::policy::RetryPolicy::default) is followed; with
+        /// [`RetryPolicy::none`](crate::policy::RetryPolicy::none) nothing is sent twice. A policy
+        /// around the provider, such as that of a
+        /// [`RetryProvider`](crate::policy::RetryProvider), counts in place of this one.
+        #[must_use]
+        pub fn with_retry(mut self, policy: $crate::policy::RetryPolicy) -> Self {
+            self.transport = self.transport.with_retry(policy);
+            self
+        }
+    };
+}
+
+pub(super) use {setters, with_retry};

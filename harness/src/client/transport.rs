@@ -24,11 +24,13 @@ use super::{
     Clocks,
     answer::{Answer, Body, broken},
     clocks::after,
-    failure,
+    connection, credentials, failure,
 };
 use crate::{
     error::{Error, ErrorKind},
-    provider::EventStream,
+    policy::{Retry, RetryPolicy},
+    provider::{EventStream, Request},
+    secret::Secrets,
     wire::{Decoder, Dialect, Encoded, fault},
 };
 
@@ -48,61 +50,93 @@ pub(super) struct Question {
     pub(super) body: Encoded,
 }
 
-/// The connections to one provider.
+impl Question {
+    /// Sends it. Nothing happens before the first poll.
+    fn of(self, client: &reqwest::Client) -> impl Future<Output = reqwest::Result<Response>> {
+        let Self { url, mut headers, body } = self;
+        headers.insert(CONTENT_LENGTH, body.size().into());
+        let body = reqwest::Body::wrap(Pieces(body.into_pieces().into_iter()));
+        client.post(&url).headers(headers).body(body).send()
+    }
+}
+
+/// The connections to one provider, and how often it is asked.
 #[derive(Clone)]
 pub(super) struct Transport {
     client: reqwest::Client,
     clocks: Clocks,
+    /// What no error may say.
+    secrets: Secrets,
+    retry: Retry,
 }
 
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport").field("clocks", &self.clocks).finish_non_exhaustive()
+        f.debug_struct("Transport")
+            .field("clocks", &self.clocks)
+            .field("retry", &self.retry.policy)
+            .finish_non_exhaustive()
     }
 }
 
 impl Transport {
-    pub(super) fn build(clocks: Clocks) -> Result<Self, Error> {
+    pub(super) fn build(clocks: Clocks, secrets: Secrets) -> Result<Self, Error> {
         install_tls();
-        let client = reqwest::Client::builder()
-            // The policy above sees every try.
-            .retry(reqwest::retry::never())
-            // A key is not carried to another address.
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(clocks.connect)
-            .build()
-            .map_err(|err| {
-                Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up")
-                    .because(err)
-            })?;
-        Ok(Self { client, clocks })
+        let client = connection::keeping(clocks.connect).map_err(|err| {
+            Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up")
+                .because(err)
+                .cleaned(&secrets)
+        })?;
+        Ok(Self { client, clocks, secrets, retry: Retry::new(RetryPolicy::default()) })
     }
 
-    /// Asks, and reads the answer. Nothing happens before the first poll.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    pub(super) fn with_retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = Retry::new(policy);
+        self
+    }
+
+    /// Asks, as often as the policy allows, and reads the answer. Nothing happens before the first
+    /// poll.
     pub(super) fn ask<'a, D: Dialect + Send + 'a>(
         &'a self,
-        question: Result<Question, Error>,
-        decoder: impl FnOnce() -> Decoder<D> + Send + 'a,
+        request: Request<'a>,
+        question: impl Fn(&Request<'a>) -> Result<Question, Error> + Copy + Send + Sync + 'a,
+        decoder: impl Fn() -> Decoder<D> + Copy + Send + 'a,
     ) -> EventStream<'a> {
-        // What was needed to ask is given back when the answer begins.
-        Box::pin(stream::once(Box::pin(self.send(question, decoder))).try_flatten())
+        self.retry.stream(request, move |request| {
+            // What was needed to ask is given back when the answer begins.
+            let answer = stream::once(Box::pin(self.send(request, question, decoder)));
+            Box::pin(answer.try_flatten().map_err(|err| err.cleaned(&self.secrets)))
+        })
     }
 
-    async fn send<D: Dialect>(
+    /// Asks once.
+    async fn send<'a, D: Dialect>(
         &self,
-        question: Result<Question, Error>,
-        decoder: impl FnOnce() -> Decoder<D>,
+        request: Request<'a>,
+        question: impl Fn(&Request<'a>) -> Result<Question, Error>,
+        decoder: impl Fn() -> Decoder<D>,
     ) -> Result<Answer<D>, Error> {
-        let Question { url, mut headers, body } = question?;
-        headers.insert(CONTENT_LENGTH, body.size().into());
-        let body = reqwest::Body::wrap(Pieces(body.into_pieces().into_iter()));
         let whole = after(self.clocks.whole_call);
         let until = after(self.clocks.first_event).min(whole);
-        let request = self.client.post(&url).headers(headers).body(body);
-        let mut response = match timeout_at(until, request.send()).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(err)) => return Err(self.not_sent(err)),
-            Err(_) => return Err(self.clocks.ran_out(whole, 0)),
+        let ran_out = |_| self.clocks.ran_out(whole, 0);
+        let sending = connection::send(question(&request)?.of(&self.client));
+        let sent = timeout_at(until, sending).await.map_err(ran_out)?;
+        let reconnects = request.reconnects().unwrap_or(self.retry.policy.reconnect);
+        let mut response = match sent {
+            Ok(response) => response,
+            Err(lost) if lost.on_kept && reconnects => {
+                let client = connection::fresh(self.clocks.connect);
+                let client = client.map_err(|_| self.not_sent(lost.error))?;
+                let sending = question(&request)?.of(&client);
+                let sent = timeout_at(until, sending).await.map_err(ran_out)?;
+                sent.map_err(|err| self.not_sent(err))?
+            }
+            Err(lost) => return Err(self.not_sent(lost.error)),
         };
         let status = response.status();
         let is_json = response
@@ -131,7 +165,9 @@ impl Transport {
             })?;
             return Ok(Answer::new(decoder, None, &headers, self.clocks, until, whole));
         }
-        let mut err = failure::of_answer(status.as_u16(), &headers, &body);
+        // What a server says is quoted in part, and half a key would not be known as one any more.
+        let body = self.secrets.hide(&String::from_utf8_lossy(&body)).into_owned();
+        let mut err = failure::of_answer(status.as_u16(), &headers, body.as_bytes());
         if status.is_redirection() {
             err = err.because("the address redirects elsewhere, and a key is not carried there");
         }
@@ -253,7 +289,9 @@ pub(super) fn headers(own: &[(String, String)]) -> Result<HeaderMap, Error> {
             )
         };
         let name: HeaderName = name.parse().map_err(|_| wrong())?;
-        headers.insert(name, value.parse().map_err(|_| wrong())?);
+        let mut value: HeaderValue = value.parse().map_err(|_| wrong())?;
+        value.set_sensitive(credentials::is_secret_header(name.as_str()));
+        headers.insert(name, value);
     }
     Ok(headers)
 }

@@ -11,6 +11,8 @@ use crate::{
 /// How one vendor differs.
 #[derive(Clone, Debug)]
 pub(super) struct Vendor {
+    /// What it is called in replies and records, and in the table of models.
+    pub(super) name: &'static str,
     /// The end of its servers' names.
     host: &'static str,
     /// The address that is used if only its key is set.
@@ -30,6 +32,7 @@ pub(super) struct Vendor {
 
 /// A server of which nothing is known.
 const UNKNOWN: Vendor = Vendor {
+    name: "local",
     host: "",
     base: None,
     key: None,
@@ -44,6 +47,7 @@ const UNKNOWN: Vendor = Vendor {
 
 const VENDORS: [Vendor; 9] = [
     Vendor {
+        name: "openrouter",
         host: "openrouter.ai",
         base: Some("https://openrouter.ai/api/v1"),
         key: Some("OPENROUTER_API_KEY"),
@@ -52,6 +56,7 @@ const VENDORS: [Vendor; 9] = [
         ..UNKNOWN
     },
     Vendor {
+        name: "groq",
         host: "groq.com",
         base: Some("https://api.groq.com/openai/v1"),
         key: Some("GROQ_API_KEY"),
@@ -59,6 +64,7 @@ const VENDORS: [Vendor; 9] = [
         ..UNKNOWN
     },
     Vendor {
+        name: "deepseek",
         host: "deepseek.com",
         base: Some("https://api.deepseek.com/v1"),
         key: Some("DEEPSEEK_API_KEY"),
@@ -67,6 +73,7 @@ const VENDORS: [Vendor; 9] = [
         ..UNKNOWN
     },
     Vendor {
+        name: "mistral",
         host: "mistral.ai",
         base: Some("https://api.mistral.ai/v1"),
         key: Some("MISTRAL_API_KEY"),
@@ -75,8 +82,15 @@ const VENDORS: [Vendor; 9] = [
         counts_unasked: true,
         ..UNKNOWN
     },
-    Vendor { host: "x.ai", base: Some("https://api.x.ai/v1"), key: Some("XAI_API_KEY"), ..UNKNOWN },
     Vendor {
+        name: "xai",
+        host: "x.ai",
+        base: Some("https://api.x.ai/v1"),
+        key: Some("XAI_API_KEY"),
+        ..UNKNOWN
+    },
+    Vendor {
+        name: "azure",
         host: "azure.com",
         key: Some("AZURE_OPENAI_API_KEY"),
         version: "/openai/v1",
@@ -86,14 +100,15 @@ const VENDORS: [Vendor; 9] = [
         ..UNKNOWN
     },
     Vendor {
+        name: "openai",
         host: "openai.com",
         key: Some("OPENAI_API_KEY"),
         thought: ThoughtReplay::Off,
         max_completion_tokens: true,
         ..UNKNOWN
     },
-    Vendor { host: "vercel.sh", thought: ThoughtReplay::Details, ..UNKNOWN },
-    Vendor { host: "snowflakecomputing.com", done_is_enough: true, ..UNKNOWN },
+    Vendor { name: "vercel", host: "vercel.sh", thought: ThoughtReplay::Details, ..UNKNOWN },
+    Vendor { name: "snowflake", host: "snowflakecomputing.com", done_is_enough: true, ..UNKNOWN },
 ];
 
 impl Vendor {
@@ -160,6 +175,8 @@ mod tests {
         assert_eq!(Vendor::at("openrouter.ai").thought, ThoughtReplay::Details);
         assert_eq!(Vendor::at("notmistral.ai").call_ids, CallIds::Plain);
         assert_eq!(Vendor::at("127.0.0.1").thought, ThoughtReplay::SameField);
+        assert_eq!(Vendor::at("127.0.0.1").name, "local");
+        assert_eq!(Vendor::at("api.groq.com").name, "groq");
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod entry;
 mod memory;
 
 pub use self::{
-    entry::{Decision, Entry, InterruptCause, Limit},
+    entry::{Decider, Decision, Entry, InterruptCause, Limit, LimitScope},
     memory::MemoryJournal,
 };
 use crate::error::Error;

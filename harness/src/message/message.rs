@@ -44,6 +44,13 @@ struct Inner {
     role: Role,
     at_ms: u64,
     blocks: Vec<Block>,
+    #[serde(default, skip_serializing_if = "is_not")]
+    paused: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_not(flag: &bool) -> bool {
+    !flag
 }
 
 impl Message {
@@ -52,7 +59,8 @@ impl Message {
         let id = format!("msg_{:032x}", fastrand::u128(..));
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        Self(Arc::new(Inner { id, role, at_ms, blocks: blocks.into_iter().collect() }))
+        let blocks = blocks.into_iter().collect();
+        Self(Arc::new(Inner { id, role, at_ms, blocks, paused: false }))
     }
 
     /// Words of the person.
@@ -73,7 +81,28 @@ impl Message {
             role: Role::Tool,
             at_ms: asked.0.at_ms,
             blocks: results.into_iter().map(Block::ToolResult).collect(),
+            paused: false,
         }))
+    }
+
+    /// The same message, which the vendor has not ended yet: see [`is_paused`](Self::is_paused).
+    pub(crate) fn paused(&self) -> Self {
+        let mut inner = Inner::clone(&self.0);
+        inner.paused = true;
+        Self(Arc::new(inner))
+    }
+
+    /// The same words with an id of their own, said now: one value may be sent to several
+    /// conversations.
+    pub(crate) fn renewed(&self) -> Self {
+        Self::new(self.role(), self.blocks().iter().cloned())
+    }
+
+    /// The same message with one more block of words.
+    pub(crate) fn with_text(&self, text: String) -> Self {
+        let mut inner = Inner::clone(&self.0);
+        inner.blocks.push(Block::text(text));
+        Self(Arc::new(inner))
     }
 
     /// The id, unique among all messages.
@@ -92,6 +121,14 @@ impl Message {
         SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_millis(self.0.at_ms))
             .unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    /// Whether the vendor paused the answer here ([`StopReason::Paused`]): the conversation goes on
+    /// when it is sent with this message as its last one.
+    ///
+    /// [`StopReason::Paused`]: crate::provider::StopReason::Paused
+    pub fn is_paused(&self) -> bool {
+        self.0.paused
     }
 
     /// What was said.

@@ -1,6 +1,7 @@
 //! What is said: messages, the blocks they are made of, and the transcript they add up to.
 //! It knows no vendor, no HTTP and no runtime.
 
+mod arguments;
 mod block;
 mod image;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
@@ -9,7 +10,9 @@ mod result;
 mod transcript;
 mod vendor;
 
+pub(crate) use self::arguments::same;
 pub use self::{
+    arguments::{Arguments, Fingerprint},
     block::{Block, ReasoningBlock, TextBlock, ToolCall},
     image::Image,
     message::{Message, Role},

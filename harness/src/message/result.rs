@@ -7,6 +7,7 @@ use serde_json::Value;
 /// believes of a call that ran that it did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CallOutcome {
     /// It ran to its end and handed over a value.
     Succeeded,
@@ -20,6 +21,8 @@ pub enum CallOutcome {
     StoppedReading,
     /// It was stopped while it ran, or nobody knows how far it came: it may have partly run.
     InDoubt,
+    /// It was told to stop and has not ended: it may still be running. Its end is told later.
+    StillRunning,
 }
 
 impl CallOutcome {

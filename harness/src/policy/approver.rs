@@ -1,27 +1,194 @@
-//! Who is asked before a call runs.
+//! Who is asked before a call runs, what is asked, and what was answered.
 
-use std::{future::Future, pin::Pin};
+use std::{fmt, future::Future, path::PathBuf, pin::Pin};
 
-use crate::{message::ToolCall, tool::SideEffects};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    journal::Decider,
+    message::{Arguments, Fingerprint, ToolCall},
+    tool::{Preview, Scope, SideEffects},
+};
 
 /// What a person is asked: may exactly this call run?
-#[derive(Clone, Copy, Debug)]
-pub struct ApprovalQuestion<'a> {
-    /// The call, with the arguments as they will run.
-    pub call: &'a ToolCall,
-    /// What its tool declares.
+///
+/// It owns all that it shows and can be serialised, so that a terminal, a web page and a test show
+/// the same. Show all of it: the tool, the declared effects, **each argument as it was decoded** (the
+/// text that the model wrote has other spellings of the same value), the reasons, the folder and the
+/// preview.
+///
+/// An answer is made from the question: [`yes`](Self::yes), [`always`](Self::always) and
+/// [`no`](Self::no). It counts for this question alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Question {
+    /// Which conversation asks: the id of its first message.
+    pub conversation: String,
+    /// The id of the call.
+    pub call: String,
+    /// The name of the tool.
+    pub tool: String,
+    /// What the tool declares.
     pub effects: SideEffects,
+    /// The decoded arguments, in the order in which the model wrote them: these will run.
+    pub arguments: Arguments,
+    /// What the tool takes for each argument that is left out or `null`, where it has a default.
+    pub defaults: Arguments,
+    /// A hash of the tool's name and the arguments.
+    pub fingerprint: Fingerprint,
+    /// A random text: the same call asked about twice is two questions.
+    pub nonce: String,
+    /// Who wants a person to decide, and why.
+    pub reasons: Vec<Reason>,
+    /// The folder in which the call runs.
+    pub folder: Option<PathBuf>,
+    /// What the tool shows beside its arguments, such as a diff.
+    pub preview: Option<Preview>,
+    /// What *always* may stand for. The first one is exactly this call; the tool may offer wider
+    /// ones.
+    pub scopes: Vec<Scope>,
+    /// The agents through which the question came, the outermost first; empty if the agent that the
+    /// program runs asks itself.
+    pub agents: Vec<String>,
 }
 
-/// What was answered. It holds for exactly the call that was asked about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Approval {
+/// Why a person is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Reason {
+    /// Who wants a person to decide.
+    pub by: Decider,
+    /// Why, in words for the person.
+    pub text: String,
+}
+
+impl Reason {
+    /// A reason.
+    pub fn new(by: Decider, text: impl Into<String>) -> Self {
+        Self { by, text: text.into() }
+    }
+}
+
+/// What tells one question from every other one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct QuestionId {
+    /// The conversation that asked.
+    pub conversation: String,
+    /// The call.
+    pub call: String,
+    /// A hash of the tool's name and the decoded arguments.
+    pub fingerprint: Fingerprint,
+    /// The random text of the question.
+    pub nonce: String,
+}
+
+impl Question {
+    /// A question about this call. Of arguments that cannot be decoded none are shown; the library
+    /// refuses such calls and asks nobody.
+    pub fn new(call: &ToolCall, effects: SideEffects) -> Self {
+        let arguments = call.decoded().unwrap_or_default();
+        let shown = format!("exactly this call of {}", call.name());
+        let exactly = Scope::new(format!("exactly:{}", call.fingerprint()), shown);
+        Self {
+            conversation: String::new(),
+            call: call.id().to_owned(),
+            tool: call.name().to_owned(),
+            effects,
+            arguments,
+            defaults: Arguments::default(),
+            fingerprint: call.fingerprint(),
+            nonce: format!("{:032x}", fastrand::u128(..)),
+            reasons: Vec::new(),
+            folder: None,
+            preview: None,
+            scopes: vec![exactly],
+            agents: Vec::new(),
+        }
+    }
+
+    /// What tells this question from every other one.
+    pub fn id(&self) -> QuestionId {
+        let Self { conversation, call, fingerprint, nonce, .. } = self;
+        let (conversation, call, nonce) = (conversation.clone(), call.clone(), nonce.clone());
+        QuestionId { conversation, call, fingerprint: *fingerprint, nonce }
+    }
+
+    /// The call may run.
+    pub fn yes(&self) -> Approval {
+        self.answered(Answer::Yes)
+    }
+
+    /// The call may run, and so may the same tool with the same decoded arguments in the same folder
+    /// from now on, in this conversation.
+    pub fn always(&self) -> Approval {
+        match self.scopes.first() {
+            Some(exactly) => self.always_for(exactly),
+            None => self.yes(),
+        }
+    }
+
+    /// The call may run, and so may all calls of this scope from now on, in this conversation. A
+    /// scope that the question does not offer counts for this call alone.
+    pub fn always_for(&self, scope: &Scope) -> Approval {
+        self.answered(Answer::Always { scope: scope.clone() })
+    }
+
+    /// The call may not run; the reason is for the model.
+    pub fn no(&self, reason: impl Into<String>) -> Approval {
+        self.answered(Answer::No { reason: reason.into() })
+    }
+
+    fn answered(&self, answer: Answer) -> Approval {
+        Approval { question: self.id(), answer, who: None }
+    }
+}
+
+/// What was answered to one question, made by [`Question::yes`], [`Question::always`] or
+/// [`Question::no`]. An approval of another question counts as a no.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Approval {
+    /// The question that was shown.
+    pub question: QuestionId,
+    /// What was said.
+    pub answer: Answer,
+    /// Who said it, for the record.
+    pub who: Option<String>,
+}
+
+impl Approval {
+    /// Says who gave the answer; it is kept in the facts.
+    #[must_use]
+    pub fn by(mut self, who: impl Into<String>) -> Self {
+        self.who = Some(who.into());
+        self
+    }
+}
+
+/// What a person said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "says", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Answer {
     /// It may run.
     Yes,
-    /// It may run, and so may every later call of the same tool in this conversation.
-    Always,
-    /// It may not; the reason is for the model.
-    No(String),
+    /// It may run, and so may every later call of this scope in this conversation.
+    Always {
+        /// One of the scopes of the question.
+        scope: Scope,
+    },
+    /// It may not.
+    No {
+        /// Why, in words for the model.
+        reason: String,
+    },
+}
+
+impl fmt::Display for QuestionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}/{}", self.conversation, self.call, self.fingerprint, self.nonce)
+    }
 }
 
 /// Who is asked before a call runs: a terminal, a web page, a chat.
@@ -29,12 +196,14 @@ pub enum Approval {
 /// A function from the question to a future is one:
 ///
 /// ```
-/// use harness::policy::{Approval, ApprovalQuestion, Approver};
+/// use harness::policy::{Approver, Question};
 ///
 /// fn cautious() -> impl Approver {
-///     |question: ApprovalQuestion<'_>| {
-///         let small = question.call.arguments().len() < 100;
-///         async move { if small { Approval::Yes } else { Approval::No("too long".into()) } }
+///     |question: Question| async move {
+///         match question.arguments.len() {
+///             0..4 => question.yes(),
+///             _ => question.no("too many arguments to look at"),
+///         }
 ///     }
 /// }
 /// # let _ = cautious();
@@ -43,19 +212,19 @@ pub trait Approver: Send + Sync {
     /// Asks. Dropping the future takes the question back.
     fn ask<'a>(
         &'a self,
-        question: ApprovalQuestion<'a>,
+        question: &'a Question,
     ) -> Pin<Box<dyn Future<Output = Approval> + Send + 'a>>;
 }
 
 impl<F, A> Approver for F
 where
-    F: Fn(ApprovalQuestion<'_>) -> A + Send + Sync,
+    F: Fn(Question) -> A + Send + Sync,
     A: Future<Output = Approval> + Send + 'static,
 {
     fn ask<'a>(
         &'a self,
-        question: ApprovalQuestion<'a>,
+        question: &'a Question,
     ) -> Pin<Box<dyn Future<Output = Approval> + Send + 'a>> {
-        Box::pin(self(question))
+        Box::pin(self(question.clone()))
     }
 }

@@ -8,10 +8,15 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::relay::{Failure, relay};
+use super::{
+    RetryPolicy,
+    relay::{Failure, Then, relay},
+    retry_provider::Retry,
+};
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Attempt, EventStream, Ledger, Provider, Request, StreamEvent, speak},
+    provider::{Attempt, EventStream, Provider, Request, StreamEvent, speak},
+    secret::Secrets,
 };
 
 /// How long a provider that is down is passed over, unless set.
@@ -20,10 +25,14 @@ const COOL_DOWN: Duration = Duration::from_secs(60);
 /// A provider that asks the first of several, and the next one when one is down.
 ///
 /// One is down when it fails in a way that another one would not share: it cannot be reached, it
-/// is silent or overloaded (with a [`RetryProvider`](super::RetryProvider) around it: for good),
-/// it refuses the key, the money is gone, or it does not have the model. A bad request is bad
-/// everywhere, so that the next one is not asked. Neither is it when something of the answer has
-/// been handed out already.
+/// is silent or overloaded, it refuses the key, the money is gone, or it does not have the model. A
+/// bad request is bad everywhere, so that the next one is not asked. Neither is it when something of
+/// the answer has been handed out already.
+///
+/// Each of them tries again by its own policy first, with attempts of its own; what they lose counts
+/// together for the run. [`with_retry`](Self::with_retry) gives all of them another policy, such as
+/// one try each. With a [`RetryProvider`](super::RetryProvider) around all of them each makes one
+/// try, and then they are asked again in turn.
 ///
 /// One that is down is passed over for a while, and asked again before that only if all others fail
 /// too. Who answered is told by [`Reply::provider`](crate::Reply::provider) and in the facts. When
@@ -46,6 +55,10 @@ pub struct FallbackProvider {
     first: Member,
     others: Vec<Member>,
     cool_down: Duration,
+    /// What any of them knows.
+    secrets: Secrets,
+    /// How members are tried again, in place of their own policies.
+    retry: Option<Retry>,
 }
 
 struct Member {
@@ -56,12 +69,15 @@ struct Member {
 impl FallbackProvider {
     /// A provider that asks this one first. It gives the whole its name and its model.
     pub fn new(first: impl Provider + 'static) -> Self {
-        Self { first: Member::new(first), others: Vec::new(), cool_down: COOL_DOWN }
+        let secrets = first.secrets().clone();
+        let (first, others) = (Member::new(first), Vec::new());
+        Self { first, others, cool_down: COOL_DOWN, secrets, retry: None }
     }
 
     /// Adds one that is asked when all before it are down.
     #[must_use]
     pub fn or(mut self, next: impl Provider + 'static) -> Self {
+        self.secrets = self.secrets.and(next.secrets());
         self.others.push(Member::new(next));
         self
     }
@@ -74,17 +90,44 @@ impl FallbackProvider {
         self
     }
 
+    /// Sets how each of them is tried again before the next one is asked, in place of its own
+    /// policy.
+    ///
+    /// ```
+    /// use harness::{FallbackProvider, RetryPolicy, testing::ScriptedProvider};
+    ///
+    /// # let (first, second) = (ScriptedProvider::new([]), ScriptedProvider::new([]));
+    /// // The second one is asked as soon as the first one fails.
+    /// let one_try = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+    /// let provider = FallbackProvider::new(first).or(second).with_retry(one_try);
+    /// # let _ = provider;
+    /// ```
+    #[must_use]
+    pub fn with_retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = Some(Retry::new(policy));
+        self
+    }
+
     fn members(&self) -> impl Iterator<Item = &Member> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// All of them: first those that are up, in order, then those that are down.
-    fn order(&self) -> Vec<&Member> {
+    /// All of them, with their numbers: first those that are up, in order, then those that are
+    /// down.
+    fn order(&self) -> Vec<(usize, &Member)> {
         let now = Instant::now();
-        let (down, mut order): (Vec<&Member>, Vec<&Member>) =
-            self.members().partition(|member| member.is_down(now));
+        let (down, mut order): (Vec<_>, Vec<_>) =
+            self.members().enumerate().partition(|(_, member)| member.is_down(now));
         order.extend(down);
         order
+    }
+
+    /// Asks a member, as often as its policy allows.
+    fn ask<'a>(&'a self, member: &'a Member, request: Request<'a>) -> EventStream<'a> {
+        match &self.retry {
+            Some(retry) => retry.stream(request, |request| member.provider.stream(request)),
+            None => member.provider.stream(request),
+        }
     }
 }
 
@@ -111,21 +154,23 @@ impl Provider for FallbackProvider {
         self.first.provider.model()
     }
 
+    fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         speak(move |speaker| async move {
-            let own = Ledger::default();
-            let ledger = request.ledger().unwrap_or(&own);
-            let request = request.with_ledger(Some(ledger));
             let mut failed: Option<Error> = None;
             let mut order = self.order().into_iter().peekable();
-            while let Some(member) = order.next() {
+            while let Some((number, member)) = order.next() {
                 let name = member.provider.name();
                 let ahead = StreamEvent::AnsweredBy {
                     provider: name.to_owned(),
                     model: member.provider.model().to_owned(),
                 };
-                let attempt = Attempt::begin(ledger);
-                let tried = relay(member.provider.stream(request), Some(&ahead), &speaker).await;
+                let attempt = Attempt::begin(&request);
+                let asked = self.ask(member, request.clone().of_member(number));
+                let tried = relay(asked, Some(&ahead), Then::Something, &speaker).await;
                 let Err(Failure { error, said }) = tried else { return member.set_down(None) };
                 if said {
                     return speaker.say(Err(error.with_provider(name))).await;
@@ -143,7 +188,7 @@ impl Provider for FallbackProvider {
                     Some(first) => first.followed_by(error),
                 };
                 let next = order.peek().filter(|_| goes_on);
-                let Some(next) = next else { return speaker.say(Err(so_far)).await };
+                let Some((_, next)) = next else { return speaker.say(Err(so_far)).await };
                 failed = Some(so_far);
                 let (from, to) = (name.to_owned(), next.provider.name().to_owned());
                 speaker.say(Ok(StreamEvent::FallingBack { from, to, cause })).await;
@@ -172,7 +217,8 @@ fn another_may_answer(error: &Error) -> bool {
         | ErrorKind::ContextFull
         | ErrorKind::TooLarge
         | ErrorKind::Cancelled
-        | ErrorKind::Journal => false,
+        | ErrorKind::Journal
+        | ErrorKind::Panicked => false,
     }
 }
 

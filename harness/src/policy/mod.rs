@@ -6,6 +6,7 @@
 #![doc = include_str!("../../guide/guardrails.md")]
 
 mod approver;
+mod egress;
 mod fallback;
 mod guard;
 mod pace;
@@ -13,18 +14,22 @@ mod permissions;
 mod relay;
 mod retry;
 mod retry_provider;
-#[cfg(all(unix, feature = "terminal"))]
+#[cfg(feature = "terminal")]
 mod terminal;
 mod throttle;
 
 #[cfg(all(unix, feature = "terminal"))]
 pub use self::terminal::TerminalApprover;
+#[cfg(feature = "terminal")]
+pub use self::terminal::visible;
 pub use self::{
-    approver::{Approval, ApprovalQuestion, Approver},
+    approver::{Answer, Approval, Approver, Question, QuestionId, Reason},
+    egress::{Egress, Exposure},
     fallback::FallbackProvider,
-    guard::{Budget, Guard, Guardrails, Left, LimitReached, Price, Prices, Spent, Warning},
-    permissions::{Permissions, Verdict},
-    retry::{GiveUp, RetryPolicy, RetryVerdict},
+    guard::{Budget, Guard, Guardrails, Left, LimitReached, Limits, Spent, Warning},
+    permissions::{Judgement, Permissions, ProposedCall, Verdict},
+    retry::{GiveUp, RetryBudget, RetryPolicy, RetryScope, RetryVerdict},
     retry_provider::RetryProvider,
     throttle::ThrottledProvider,
 };
+pub(crate) use self::{egress::Exposed, retry_provider::Retry};

@@ -44,15 +44,15 @@ impl Pace {
         self.closed_until <= now
     }
 
-    /// A request that started then was refused. Those that had started before the pace was last
-    /// slowed tell nothing new.
-    pub(super) fn refused(&mut self, started: Instant, now: Instant, asked: Option<Duration>) {
+    /// A request that started then was refused, and the server asked for this much time; for none if
+    /// it did not say. Those that had started before the pace was last slowed tell nothing new.
+    pub(super) fn refused(&mut self, started: Instant, now: Instant, asked: Duration) {
         let known = self.slowed.is_some_and(|slowed| started < slowed);
         if !known {
             self.gap = (self.gap * 2).clamp(GAPS.0, GAPS.1);
             self.slowed = Some(now);
         }
-        let asked = asked.filter(|wait| !wait.is_zero()).map(|wait| wait.min(LONGEST));
+        let asked = Some(asked.min(LONGEST)).filter(|wait| !wait.is_zero());
         if known && asked.is_none() {
             return;
         }

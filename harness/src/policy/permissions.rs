@@ -1,62 +1,164 @@
-//! Whether a call may run: from what its tool declares, unless a rule says otherwise.
+//! Whether a call may run: one order of precedence over rules, names, reviews and side effects.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
+use super::{Egress, Exposure, Reason};
 use crate::{
-    message::ToolCall,
-    tool::{SideEffect, SideEffects},
+    journal::Decider,
+    message::Arguments,
+    tool::{Review, SideEffects},
+    unwind::caught,
 };
 
-/// Whether a call may run.
+/// What a rule says about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
-    /// It may.
+    /// It may run, unless something else asks or denies.
     Allow,
-    /// A person decides. With nobody to ask, it may not.
+    /// A person decides. With nobody to ask, it may not run.
     Ask,
-    /// It may not; the reason is for the model.
+    /// It may not run; the reason is for the model.
     Deny(String),
 }
 
+/// A call as rules see it: decoded, so that no spelling of the arguments passes a rule by.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ProposedCall<'a> {
+    /// The name of the tool.
+    pub tool: &'a str,
+    /// What the tool declares.
+    pub effects: SideEffects,
+    /// The decoded arguments.
+    pub arguments: &'a Arguments,
+    /// What the tool itself says about the call, if it brings a review.
+    pub review: Option<&'a Review>,
+    /// What the conversation has read so far. It is kept only if there is an
+    /// [`Egress`] policy.
+    pub exposure: Exposure,
+}
+
+impl<'a> ProposedCall<'a> {
+    /// A call of a tool that declares these effects, in a conversation that has read nothing.
+    pub fn new(tool: &'a str, arguments: &'a Arguments, effects: SideEffects) -> Self {
+        let exposure = Exposure { private: false, untrusted: false };
+        Self { tool, effects, arguments, review: None, exposure }
+    }
+
+    /// Adds what the tool itself says about it.
+    #[must_use]
+    pub fn with_review(mut self, review: Option<&'a Review>) -> Self {
+        self.review = review;
+        self
+    }
+
+    /// Adds what the conversation has read.
+    #[must_use]
+    pub fn with_exposure(mut self, exposure: Exposure) -> Self {
+        self.exposure = exposure;
+        self
+    }
+
+    /// An argument that is a text.
+    pub fn text(&self, name: &str) -> Option<&'a str> {
+        self.arguments.get(name)?.as_str()
+    }
+}
+
+/// What [`Permissions::decide`] says about a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Judgement {
+    /// It may run.
+    Allow {
+        /// Who says so.
+        by: Decider,
+    },
+    /// A person decides. An *always* of before may stand for the person.
+    Ask {
+        /// Who wants that, and why: at least one.
+        reasons: Vec<Reason>,
+    },
+    /// It may not run.
+    Deny {
+        /// Who says so.
+        by: Decider,
+        /// Why, in words for the model.
+        reason: String,
+    },
+}
+
 /// A rule for what names and side effects cannot say.
-type Rule = dyn Fn(&ToolCall, SideEffects) -> Option<Verdict> + Send + Sync;
+type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 
 /// Which calls may run, which a person decides, and which may not.
 ///
-/// Unless a rule says otherwise, the declared side effects decide:
+/// [`decide`](Self::decide) is the one place where that is said. The strictest wins: deny, then ask,
+/// then allow.
 ///
-/// | declared | verdict |
-/// |---|---|
-/// | none, `read`, `read` + `network`, `write` | allow |
-/// | `network` that does not only read, anything with `mutate` | ask |
+/// | step | who | says | then the call |
+/// |---|---|---|---|
+/// | 1 | a [`rule`](Self::rule), [`deny`](Self::deny), the tool's [`Review`] | deny | does not run |
+/// | 2 | a rule, [`ask`](Self::ask), the review, the [`egress`](Self::egress) policy | ask | is asked about |
+/// | 3 | a rule, [`allow`](Self::allow) | allow | runs |
+/// | 4 | the declared side effects: `network` that does not only read, or `mutate` | ask | is asked about |
+/// | 5 | the declared side effects: anything else | allow | runs |
 ///
-/// A rule given by [`rule`](Self::rule) comes first, then one by the tool's name, then the table.
+/// To *be asked about* is answered by the first of these that there is: [`allow_all`](Self::allow_all),
+/// an *always* of before whose scope and reasons cover the question, the approver. With none, the
+/// call does not run. None of them answers a denial.
+///
+/// A rule that panics denies the call. A call whose arguments cannot be decoded, or name a member
+/// twice, is refused before any of this.
 ///
 /// ```
-/// use harness::{SideEffect, SideEffects, ToolCall, policy::{Permissions, Verdict}};
+/// use harness::{
+///     SideEffect, SideEffects,
+///     journal::Decider,
+///     message::Arguments,
+///     policy::{Judgement, Permissions, ProposedCall, Verdict},
+/// };
 ///
-/// let permissions = Permissions::default().allow("bash").deny("drop_table", "tables stay");
-/// let bash = ToolCall::new("call_1", "bash", r#"{"command": "ls"}"#);
-/// assert_eq!(permissions.decide(&bash, SideEffects::ALL), Verdict::Allow);
+/// let permissions = Permissions::default()
+///     .allow("bash")
+///     .deny("drop_table", "tables stay")
+///     .rule("no sudo", |call| {
+///         let command = call.text("command")?;
+///         command.contains("sudo").then(|| Verdict::Deny("work without sudo".to_owned()))
+///     });
 ///
-/// let pay = ToolCall::new("call_2", "pay", r#"{"cents": 100}"#);
+/// let listing = Arguments::decode(r#"{"command": "ls"}"#)?;
+/// let listing = ProposedCall::new("bash", &listing, SideEffects::ALL);
+/// assert_eq!(permissions.decide(&listing), Judgement::Allow { by: Decider::ToolName });
+///
+/// let sudo = Arguments::decode(r#"{"command": "su\u0064o ls"}"#)?;
+/// let sudo = ProposedCall::new("bash", &sudo, SideEffects::ALL);
+/// assert!(matches!(permissions.decide(&sudo), Judgement::Deny { .. }));
+///
+/// let cents = Arguments::decode(r#"{"cents": 100}"#)?;
 /// let effects = SideEffects::of(&[SideEffect::Network, SideEffect::Mutate]);
-/// assert_eq!(permissions.decide(&pay, effects), Verdict::Ask);
+/// let pay = ProposedCall::new("pay", &cents, effects);
+/// assert!(matches!(permissions.decide(&pay), Judgement::Ask { .. }));
+/// # Ok::<(), harness::Error>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Permissions {
     by_name: HashMap<String, Verdict>,
-    rule: Option<Arc<Rule>>,
+    rules: Vec<(String, Arc<Rule>)>,
+    egress: Option<Arc<Egress>>,
+    allows_all: bool,
     stops_on_denial: bool,
 }
 
 impl Permissions {
-    /// Everything may run: for a sandbox, or a program that trusts its model with all its tools.
+    /// Whatever would be asked is allowed, and nobody is asked: for a sandbox, or a program that
+    /// trusts its model with all its tools. What is denied stays denied.
     pub fn allow_all() -> Self {
-        Self::default().rule(|_, _| Some(Verdict::Allow))
+        Self { allows_all: true, ..Self::default() }
     }
 
-    /// The tool of this name may run.
+    /// The tool of this name may run. A rule, a review and the egress policy may still ask or deny.
     #[must_use]
     pub fn allow(mut self, tool: impl Into<String>) -> Self {
         self.by_name.insert(tool.into(), Verdict::Allow);
@@ -77,13 +179,22 @@ impl Permissions {
         self
     }
 
-    /// Decides by the call itself, before names and side effects; `None` leaves it to them.
+    /// Adds a rule that decides by the call itself; `None` leaves it to the others. Of several
+    /// rules the strictest wins. The name is written into the facts and shown to who is asked.
     #[must_use]
     pub fn rule(
         mut self,
-        rule: impl Fn(&ToolCall, SideEffects) -> Option<Verdict> + Send + Sync + 'static,
+        name: impl Into<String>,
+        rule: impl Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync + 'static,
     ) -> Self {
-        self.rule = Some(Arc::new(rule));
+        self.rules.push((name.into(), Arc::new(rule)));
+        self
+    }
+
+    /// Asks before data can be carried out: see [`Egress`].
+    #[must_use]
+    pub fn egress(mut self, egress: Egress) -> Self {
+        self.egress = Some(Arc::new(egress));
         self
     }
 
@@ -100,25 +211,75 @@ impl Permissions {
         self.stops_on_denial
     }
 
-    /// Whether this call, of a tool that declares these side effects, may run.
-    pub fn decide(&self, call: &ToolCall, effects: SideEffects) -> Verdict {
-        let by_rule = self.rule.as_ref().and_then(|rule| rule(call, effects));
-        by_rule
-            .or_else(|| self.by_name.get(call.name()).cloned())
-            .unwrap_or_else(|| by_effects(effects))
+    pub(crate) fn egress_policy(&self) -> Option<&Arc<Egress>> {
+        self.egress.as_ref()
     }
-}
 
-fn by_effects(effects: SideEffects) -> Verdict {
-    let calls_out = effects.has(SideEffect::Network) && !effects.is_read_only();
-    if effects.has(SideEffect::Mutate) || calls_out { Verdict::Ask } else { Verdict::Allow }
+    /// Whether this call may run: the order of precedence that the table above shows.
+    pub fn decide(&self, call: &ProposedCall<'_>) -> Judgement {
+        let said = self.said(call);
+        let mut allowed = None;
+        let mut reasons = Vec::new();
+        for (by, verdict, text) in said {
+            match verdict {
+                Verdict::Deny(reason) => return Judgement::Deny { by, reason },
+                Verdict::Ask => reasons.push(Reason { by, text }),
+                Verdict::Allow => allowed = allowed.or(Some(by)),
+            }
+        }
+        if reasons.is_empty() && allowed.is_none() && !call.effects.needs_nobody() {
+            let text = format!("it declares `{}`", call.effects);
+            reasons.push(Reason { by: Decider::SideEffects, text });
+        }
+        match (reasons.is_empty(), self.allows_all) {
+            (true, _) => Judgement::Allow { by: allowed.unwrap_or(Decider::SideEffects) },
+            (false, true) => Judgement::Allow { by: Decider::Program },
+            (false, false) => Judgement::Ask { reasons },
+        }
+    }
+
+    /// All that is said about a call but by its side effects: who, what, and why it asks.
+    fn said(&self, call: &ProposedCall<'_>) -> Vec<(Decider, Verdict, String)> {
+        let mut said = Vec::new();
+        for (name, rule) in &self.rules {
+            let by = Decider::Rule { name: name.clone() };
+            match caught(|| rule(call)) {
+                Ok(Some(verdict)) => said.push((by, verdict, format!("the rule `{name}` asks"))),
+                Ok(None) => {}
+                Err(panicked) => {
+                    let reason = format!("the rule `{name}` that decides about it {panicked}");
+                    said.push((Decider::Fault, Verdict::Deny(reason), String::new()));
+                }
+            }
+        }
+        if let Some(verdict) = self.by_name.get(call.tool) {
+            let text = format!("every call of `{}` is asked about", call.tool);
+            said.push((Decider::ToolName, verdict.clone(), text));
+        }
+        if let Some(review) = call.review {
+            if let Some(reason) = &review.refuses {
+                said.push((Decider::Review, Verdict::Deny(reason.clone()), String::new()));
+            }
+            if let Some(reason) = &review.asks {
+                said.push((Decider::Review, Verdict::Ask, reason.clone()));
+            }
+        }
+        let egress = self.egress.as_deref();
+        if let Some(reason) = egress.and_then(|egress| egress.asks(call.effects, call.exposure)) {
+            said.push((Decider::Egress, Verdict::Ask, reason.to_owned()));
+        }
+        said
+    }
 }
 
 impl fmt::Debug for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules: Vec<&str> = self.rules.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("Permissions")
             .field("by_name", &self.by_name)
-            .field("rule", &self.rule.as_ref().map(|_| ".."))
+            .field("rules", &rules)
+            .field("egress", &self.egress)
+            .field("allows_all", &self.allows_all)
             .field("stops_on_denial", &self.stops_on_denial)
             .finish()
     }

@@ -10,39 +10,55 @@ use crate::{
 
 /// When a failed call is tried again, and when no more.
 ///
-/// Tried again is what passes by itself: the statuses 408, 409, 429, 500, 502, 503, 504 and 529
-/// (and 520 to 524, with which a proxy says that it did not reach the server), connections that
-/// are refused or broken, clocks that run out, and an overload that is reported inside a stream
-/// before it has said anything. Not tried again are bad requests, keys, missing models, and money
-/// that is gone. The vendor's own verdict (`x-should-retry`) wins over all of that.
+/// The ready providers ([`AnthropicProvider`](crate::AnthropicProvider),
+/// [`OpenAIProvider`](crate::OpenAIProvider), [`LocalProvider`](crate::LocalProvider)) follow the
+/// default policy unless they are given another one with `with_retry`. It is what the vendors' own
+/// SDKs do: two retries, waits that double, the server's own wait where it asks for one.
+/// [`RetryProvider`](super::RetryProvider) gives a policy to any provider.
+///
+/// Tried again is what passes by itself: the statuses 408, 409, 429 and those from 500 on (but 501
+/// and 505, with which a server says that it cannot do such a thing), connections that are refused
+/// or broken, clocks that run out, and an overload that is reported inside a stream before it has
+/// said anything. Not tried again are bad requests, keys, missing models, and money that is gone.
+/// The vendor's own verdict (`x-should-retry`) wins over all of that.
+///
+/// A connection that breaks after the request was sent leaves open whether the server has read it.
+/// It is tried again all the same, as the SDKs do: a question to a model changes nothing, but it may
+/// be paid for twice.
 ///
 /// The wait is what the server asks for; if it asks for nothing, `base`, doubled with each try up to
 /// `max`. With `jitter` it is spread, so that many who failed together do not come back together:
 /// from nothing up to the doubled wait, or from the server's wait up to half as much again, for
 /// less than it asked for would be refused.
 ///
-/// Attempts and budget are those of a whole run: all turns and all layers count together.
+/// There are two bounds. `attempts` and `time` are those of one call: one question to one provider.
+/// Each turn of a run is a call of its own, and so is each member of a
+/// [`FallbackProvider`](super::FallbackProvider). `run` is what all calls of a run may lose together.
+///
+/// Of policies around policies the outermost one counts, and those inside make one try.
 ///
 /// ```
 /// use std::time::Duration;
 ///
 /// use harness::{Error, ErrorKind, policy::{RetryPolicy, RetryVerdict}, provider::Spent};
 ///
-/// let policy = RetryPolicy { attempts: 3, ..RetryPolicy::default() };
+/// let policy = RetryPolicy { attempts: 5, ..RetryPolicy::default() };
 /// let busy = Error::new(ErrorKind::Api, "Overloaded").with_status(529);
 /// let spent = Spent { attempts: 1, time: Duration::from_secs(2) };
 /// // A chance of a half, before the first try again: half of the base.
 /// let half = Duration::from_millis(500);
-/// assert_eq!(policy.decide(0, &busy, spent, 0.5), RetryVerdict::Wait(half));
+/// assert_eq!(policy.decide(&busy, spent, spent, 0.5), RetryVerdict::Wait(half));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Tries that may fail in one run, the last one included. Default 5.
+    /// Tries of one call, the first one included. Default 3; 0 counts as 1.
     pub attempts: u32,
-    /// Time that one run may lose to failed tries and to waits after them. Default 120 s.
+    /// Time that one call may lose to failed tries and to waits after them. Default 120 s.
     ///
     /// A try is not cut short by it; what it took counts when it has failed.
-    pub budget: Duration,
+    pub time: Duration,
+    /// What all calls of a run may lose together.
+    pub run: RetryBudget,
     /// The wait before the first try again. Default 1 s.
     pub base: Duration,
     /// The longest wait that doubling leads to. Default 30 s.
@@ -53,18 +69,41 @@ pub struct RetryPolicy {
     /// taken back with [`StreamEvent::Discarded`](crate::StreamEvent::Discarded). Default no: the
     /// run ends, with what there is.
     pub after_output: bool,
+    /// Whether a ready provider replaces a connection that it had kept, if that breaks before an
+    /// answer has begun: the request goes out once more over a new connection, at once, and it
+    /// neither counts nor shows. Servers close connections that they have kept for a while, and now
+    /// and then a request meets one that is being closed. Default yes. A new connection that breaks
+    /// is a failed try.
+    pub reconnect: bool,
+}
+
+/// What all calls of a run may lose to failures together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryBudget {
+    /// Tries that may fail. Default 100.
+    pub tries: u32,
+    /// Time that may be lost to them and to the waits after them. Default 30 min.
+    pub time: Duration,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            attempts: 5,
-            budget: Duration::from_secs(120),
+            attempts: 3,
+            time: Duration::from_secs(120),
+            run: RetryBudget::default(),
             base: Duration::from_secs(1),
             max: Duration::from_secs(30),
             jitter: true,
             after_output: false,
+            reconnect: true,
         }
+    }
+}
+
+impl Default for RetryBudget {
+    fn default() -> Self {
+        Self { tries: 100, time: Duration::from_secs(30 * 60) }
     }
 }
 
@@ -83,12 +122,14 @@ pub enum RetryVerdict {
 pub enum GiveUp {
     /// The same request would fail in the same way.
     Lasting,
-    /// As many tries of this run have failed as may fail.
+    /// As many tries have failed as may fail.
     NoAttemptLeft {
         /// How many.
         of: u32,
+        /// Of what.
+        scope: RetryScope,
     },
-    /// The wait is longer than what is left of the run's time for failures.
+    /// The wait is longer than what is left of the time for failures.
     NoTimeLeft {
         /// The wait.
         wait: Duration,
@@ -97,33 +138,54 @@ pub enum GiveUp {
         /// What is left.
         left: Duration,
         /// What there was.
-        budget: Duration,
+        of: Duration,
+        /// Of what.
+        scope: RetryScope,
     },
 }
 
+/// Whose bound was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryScope {
+    /// That of one call.
+    Call,
+    /// That of the whole run.
+    Run,
+}
+
 impl RetryPolicy {
-    /// Decides about a failed try. `retries` is how often this call has been tried again already,
-    /// `spent` what the whole run has lost, this try included, and `chance` is drawn from 0 up to,
-    /// but not, 1.
-    pub fn decide(&self, retries: u32, error: &Error, spent: Spent, chance: f64) -> RetryVerdict {
+    /// Nothing is sent twice: no second try, and no new connection for one that breaks.
+    pub fn none() -> Self {
+        Self { attempts: 1, after_output: false, reconnect: false, ..Self::default() }
+    }
+
+    /// Decides about a failed try. `call` is what its call has lost, and `run` what the whole run
+    /// has lost, this try included in both; `chance` is drawn from 0 up to, but not, 1.
+    pub fn decide(&self, error: &Error, call: Spent, run: Spent, chance: f64) -> RetryVerdict {
+        use RetryScope::{Call, Run};
         // An answer that broke off before it said anything is a connection that broke.
         let passes = error.is_retryable() || error.last().kind() == ErrorKind::Interrupted;
         if !passes {
             return RetryVerdict::GiveUp(GiveUp::Lasting);
         }
-        if spent.attempts >= self.attempts {
-            return RetryVerdict::GiveUp(GiveUp::NoAttemptLeft { of: self.attempts });
+        for (spent, of, scope) in [(call, self.attempts.max(1), Call), (run, self.run.tries, Run)] {
+            if spent.attempts >= of {
+                return RetryVerdict::GiveUp(GiveUp::NoAttemptLeft { of, scope });
+            }
         }
         // To come back at once is not what a server means that asks for no time at all.
         let asked = error.retry_after().filter(|wait| !wait.is_zero());
         let wait = asked.unwrap_or_else(|| {
-            let doubled = self.base.saturating_mul(2_u32.saturating_pow(retries));
-            self.spread(doubled.min(self.max), chance)
+            let doubled = 2_u32.saturating_pow(call.attempts.saturating_sub(1));
+            self.spread(self.base.saturating_mul(doubled).min(self.max), chance)
         });
-        let left = self.budget.saturating_sub(spent.time);
-        if wait > left {
-            let (asked, budget) = (asked.is_some(), self.budget);
-            return RetryVerdict::GiveUp(GiveUp::NoTimeLeft { wait, asked, left, budget });
+        let mut left = Duration::MAX;
+        for (spent, of, scope) in [(call, self.time, Call), (run, self.run.time, Run)] {
+            let asked = asked.is_some();
+            left = left.min(of.saturating_sub(spent.time));
+            if wait > left {
+                return RetryVerdict::GiveUp(GiveUp::NoTimeLeft { wait, asked, left, of, scope });
+            }
         }
         RetryVerdict::Wait(match asked {
             Some(asked) if self.jitter => {
@@ -131,6 +193,12 @@ impl RetryPolicy {
             }
             Some(_) | None => wait,
         })
+    }
+
+    /// How many tries a call may have that has lost this, in a run that has lost that.
+    pub(super) fn tries(&self, call: Spent, run: Spent) -> u32 {
+        let left = self.run.tries.saturating_sub(run.attempts);
+        self.attempts.min(call.attempts.saturating_add(left))
     }
 
     fn spread(&self, wait: Duration, chance: f64) -> Duration {
@@ -141,22 +209,47 @@ impl RetryPolicy {
     }
 }
 
+/// How long a server wants nobody to ask, if it says by this error that it gets too much: nothing
+/// at all if it does not say how long.
+pub(super) fn refusal(error: &Error) -> Option<Duration> {
+    let last = error.last();
+    let code = last.code().unwrap_or_default();
+    let refused = error.is_retryable()
+        && (matches!(last.status(), Some(429 | 529))
+            || ["rate_limit", "overloaded", "slow_down"].iter().any(|word| code.contains(word)));
+    refused.then(|| error.retry_after().unwrap_or_default())
+}
+
 impl fmt::Display for GiveUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lasting => f.write_str("the same request would fail in the same way"),
-            Self::NoAttemptLeft { of: 1 } => f.write_str("not tried again: one try was allowed"),
-            Self::NoAttemptLeft { of } => {
+            Self::NoAttemptLeft { of: 1, scope: RetryScope::Call } => {
+                f.write_str("not tried again: one try was allowed")
+            }
+            Self::NoAttemptLeft { of, scope: RetryScope::Call } => {
+                write!(f, "gave up after {of} tries")
+            }
+            Self::NoAttemptLeft { of, scope: RetryScope::Run } => {
                 write!(f, "gave up: {of} tries of this run have failed, and no more are allowed")
             }
-            Self::NoTimeLeft { wait, asked, left, budget } => {
+            Self::NoTimeLeft { wait, asked, left, of, scope } => {
                 let who = if *asked { "the server asks to wait" } else { "the next wait would be" };
                 write!(
                     f,
-                    "gave up: {who} {wait:.1?}, and of the {budget:.1?} that this run may lose \
+                    "gave up: {who} {wait:.1?}, and of the {of:.1?} that this {scope} may lose \
                      to failures {left:.1?} are left"
                 )
             }
         }
+    }
+}
+
+impl fmt::Display for RetryScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Call => "call",
+            Self::Run => "run",
+        })
     }
 }

@@ -2,20 +2,24 @@
 
 use std::{
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use super::{
     RetryPolicy,
-    relay::{Failure, relay},
-    retry::{GiveUp, RetryVerdict},
+    relay::{Failure, Then, relay},
+    retry::{GiveUp, RetryVerdict, refusal},
 };
 use crate::{
     error::Error,
-    provider::{Attempt, EventStream, Ledger, Provider, Request, StreamEvent, speak},
+    provider::{Attempt, EventStream, Provider, Request, StreamEvent, speak},
+    secret::Secrets,
 };
 
 /// A provider that asks another one, and asks again when that fails in a way that passes.
+///
+/// The ready providers do so by themselves. It is for providers of your own, and for a policy that
+/// is to hold for whatever is inside: providers inside that would try again, too, make one try each.
 ///
 /// Only the opening of a call is repeated: once an event of the answer has been handed out, a
 /// failure is passed on as it is (see [`RetryPolicy::after_output`] for the exception). Each wait
@@ -39,25 +43,20 @@ use crate::{
 /// ```
 pub struct RetryProvider<P> {
     inner: P,
-    policy: RetryPolicy,
-    chance: Mutex<fastrand::Rng>,
+    retry: Retry,
 }
 
 impl<P: Provider> RetryProvider<P> {
     /// A provider that asks this one, as often as the policy allows.
     pub fn new(inner: P, policy: RetryPolicy) -> Self {
-        Self { inner, policy, chance: Mutex::new(fastrand::Rng::new()) }
+        Self { inner, retry: Retry::new(policy) }
     }
 
     /// Draws the spread of waits from this seed, so that they can be foretold.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
-        self.chance = Mutex::new(fastrand::Rng::with_seed(seed));
+        self.retry.seeded = Some(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))));
         self
-    }
-
-    fn draw(&self) -> f64 {
-        self.chance.lock().unwrap_or_else(PoisonError::into_inner).f64()
     }
 }
 
@@ -70,23 +69,61 @@ impl<P: Provider> Provider for RetryProvider<P> {
         self.inner.model()
     }
 
+    fn secrets(&self) -> &Secrets {
+        self.inner.secrets()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        self.retry.stream(request, |request| self.inner.stream(request))
+    }
+}
+
+/// Makes the tries of a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Retry {
+    pub(crate) policy: RetryPolicy,
+    /// Where chance comes from, if it is to be foretold.
+    seeded: Option<Arc<Mutex<fastrand::Rng>>>,
+}
+
+impl Retry {
+    pub(crate) fn new(policy: RetryPolicy) -> Self {
+        Self { policy, seeded: None }
+    }
+
+    fn draw(&self) -> f64 {
+        match &self.seeded {
+            Some(seeded) => seeded.lock().unwrap_or_else(PoisonError::into_inner).f64(),
+            None => fastrand::f64(),
+        }
+    }
+
+    /// Asks with `open`, and again as the policy says. If somebody around it tries again already,
+    /// or the policy allows one try, it asks once and adds nothing.
+    pub(crate) fn stream<'a>(
+        &'a self,
+        request: Request<'a>,
+        open: impl Fn(Request<'a>) -> EventStream<'a> + Send + 'a,
+    ) -> EventStream<'a> {
+        if request.is_retried_outside() {
+            return open(request);
+        }
+        let policy = &self.policy;
+        let request = request.retried_outside().with_reconnects(policy.reconnect);
+        if policy.attempts <= 1 {
+            return open(request);
+        }
+        let then = if policy.after_output { Then::Something } else { Then::Nothing };
         speak(move |speaker| async move {
-            let own = Ledger::default();
-            let ledger = request.ledger().unwrap_or(&own);
-            let request = request.with_ledger(Some(ledger));
             let mut first: Option<Error> = None;
-            for retries in 0_u32.. {
-                let attempt = Attempt::begin(ledger);
-                let tried = relay(self.inner.stream(request), None, &speaker).await;
+            loop {
+                let attempt = Attempt::begin(&request);
+                let tried = relay(open(request.clone()), None, then, &speaker).await;
                 let Err(Failure { error, said }) = tried else { return };
-                if said && !self.policy.after_output {
-                    return speaker.say(Err(error)).await;
-                }
-                attempt.failed();
-                let spent = ledger.spent();
-                let verdict = self.policy.decide(retries, &error, spent, self.draw());
-                let cause = error.to_string();
+                request.failed(attempt.failed());
+                let (call, run) = request.spent();
+                let verdict = policy.decide(&error, call, run, self.draw());
+                let (cause, refused) = (error.to_string(), refusal(&error));
                 let failed = match first.take() {
                     None => error,
                     Some(first) => first.followed_by(error),
@@ -105,10 +142,13 @@ impl<P: Provider> Provider for RetryProvider<P> {
                     let cause = cause.clone();
                     speaker.say(Ok(StreamEvent::Discarded { cause })).await;
                 }
-                let (attempt, of) = (spent.attempts.saturating_add(1), self.policy.attempts);
-                speaker.say(Ok(StreamEvent::Retrying { attempt, of, wait, cause })).await;
-                tokio::time::sleep(wait).await;
-                ledger.add(0, wait);
+                let (attempt, of) = (call.attempts.saturating_add(1), policy.tries(call, run));
+                let event = StreamEvent::Retrying { attempt, of, wait, refused, cause };
+                // The wait begins when it is told, whenever the next event is asked for.
+                let over = tokio::time::sleep(wait);
+                speaker.say(Ok(event)).await;
+                over.await;
+                request.waited(wait);
             }
         })
     }
@@ -119,7 +159,7 @@ impl<P: Provider> fmt::Debug for RetryProvider<P> {
         f.debug_struct("RetryProvider")
             .field("provider", &self.inner.name())
             .field("model", &self.inner.model())
-            .field("policy", &self.policy)
+            .field("policy", &self.retry.policy)
             .finish_non_exhaustive()
     }
 }

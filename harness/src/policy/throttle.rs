@@ -7,14 +7,14 @@ use std::{
 
 use futures_util::StreamExt as _;
 use tokio::{
-    sync::Semaphore,
-    time::{Instant, sleep_until},
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, sleep, sleep_until},
 };
 
-use super::pace::Pace;
+use super::{pace::Pace, retry::refusal};
 use crate::{
-    error::Error,
-    provider::{EventStream, Provider, Request, speak},
+    provider::{EventStream, Provider, Request, StreamEvent, speak},
+    secret::Secrets,
 };
 
 /// A provider that lets so many requests be in flight at the same time, for all who share it.
@@ -22,24 +22,18 @@ use crate::{
 /// until the time that it asked for is over, and from then on one after the other, with a gap
 /// that closes as answers come.
 ///
-/// A clone is the same provider: give one to each agent. Put it inside a
-/// [`RetryProvider`](super::RetryProvider), so that a call that waits for its next try holds no
-/// place.
+/// A clone is the same provider: give one to each agent. A call that waits for its next try holds no
+/// place, whether the provider inside tries again by itself, as the ready ones do, or a
+/// [`RetryProvider`](super::RetryProvider) around this one: each try takes its turn.
 ///
 /// ```
-/// use harness::{
-///     Agent,
-///     policy::{RetryPolicy, RetryProvider, ThrottledProvider},
-///     testing::ScriptedProvider,
-/// };
+/// use harness::{Agent, policy::ThrottledProvider, testing::ScriptedProvider};
 ///
 /// # fn main() -> Result<(), harness::Error> {
+/// // In a program: `AnthropicProvider::from_env()?`.
 /// let shared = ThrottledProvider::new(ScriptedProvider::new([]), 8);
 /// let agents: Vec<Agent> = (0..50)
-///     .map(|_| {
-///         let provider = RetryProvider::new(shared.clone(), RetryPolicy::default());
-///         Agent::builder(provider).build()
-///     })
+///     .map(|_| Agent::builder(shared.clone()).build())
 ///     .collect::<Result<_, _>>()?;
 /// # let _ = agents;
 /// # Ok(())
@@ -73,17 +67,28 @@ impl<P> Inner<P> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a start, and for another one if the server has refused somebody meanwhile.
-    async fn start(&self) -> Instant {
+    /// Waits for a place, and then for a start; for another start if the server has refused
+    /// somebody meanwhile.
+    async fn enter(&self, request: &Request<'_>) -> Place<'_> {
+        let came = Instant::now();
+        // It is never closed; if it were, there would be no bound to keep.
+        let permit = self.places.acquire().await.ok();
         loop {
             let start = self.pace().next_start(Instant::now());
             sleep_until(start).await;
             let now = Instant::now();
             if self.pace().holds(now) {
-                return now;
+                request.was_in_line(now.duration_since(came));
+                return Place { started: now, _permit: permit };
             }
         }
     }
+}
+
+/// A request in flight.
+struct Place<'a> {
+    started: Instant,
+    _permit: Option<SemaphorePermit<'a>>,
 }
 
 impl<P: Provider> Provider for ThrottledProvider<P> {
@@ -95,37 +100,59 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
         self.0.provider.model()
     }
 
+    fn secrets(&self) -> &Secrets {
+        self.0.provider.secrets()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         speak(move |speaker| async move {
             let shared = &*self.0;
-            // It is never closed; if it were, there would be no bound to keep.
-            let _place = shared.places.acquire().await;
-            let started = shared.start().await;
-            let mut stream = shared.provider.stream(request);
+            let mut place = shared.enter(&request).await;
+            let mut stream = shared.provider.stream(request.clone());
             let mut answered = false;
-            while let Some(item) = stream.next().await {
-                match &item {
-                    Err(error) if is_too_much(error) => {
-                        shared.pace().refused(started, Instant::now(), error.retry_after());
+            loop {
+                let item = match answered {
+                    false => stream.next().await,
+                    true => {
+                        let passed = speaker.pass_on(stream).await;
+                        stream = passed.stream;
+                        passed.item
                     }
-                    Ok(event) if !answered && event.is_said() => {
-                        answered = true;
-                        shared.pace().answered();
+                };
+                let refused = |asked| shared.pace().refused(place.started, Instant::now(), asked);
+                match item {
+                    None => return,
+                    Some(Err(error)) => {
+                        if let Some(asked) = refusal(&error) {
+                            refused(asked);
+                        }
+                        speaker.say(Err(error)).await;
                     }
-                    Ok(_) | Err(_) => {}
+                    // The provider inside tries again by itself. Whoever waits is not in flight.
+                    Some(Ok(event @ StreamEvent::Retrying { refused: asked, wait, .. })) => {
+                        if let Some(asked) = asked {
+                            refused(asked);
+                        }
+                        answered = false;
+                        drop(place);
+                        // It counts its wait from now, too, and is only asked again when its turn
+                        // has come.
+                        let over = sleep(wait);
+                        speaker.say(Ok(event)).await;
+                        over.await;
+                        place = shared.enter(&request).await;
+                    }
+                    Some(Ok(event)) => {
+                        if !answered && event.is_said() {
+                            answered = true;
+                            shared.pace().answered();
+                        }
+                        speaker.say(Ok(event)).await;
+                    }
                 }
-                speaker.say(item).await;
             }
         })
     }
-}
-
-/// Whether the server says that it gets too much at once.
-fn is_too_much(error: &Error) -> bool {
-    let code = error.last().code().unwrap_or_default();
-    error.is_retryable()
-        && (matches!(error.last().status(), Some(429 | 529))
-            || ["rate_limit", "overloaded", "slow_down"].iter().any(|word| code.contains(word)))
 }
 
 impl<P> Clone for ThrottledProvider<P> {

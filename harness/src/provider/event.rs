@@ -38,10 +38,11 @@ pub enum StreamEvent {
     ToolCallStart {
         /// The block.
         block: u32,
-        /// The id that the result will refer to. If the vendor gives none, it is empty, and the
-        /// accumulator makes one.
+        /// The id as the vendor gives it, which may be that of an earlier call; empty if it gives
+        /// none. The [`Accumulator`](super::Accumulator) tells a repeat from another call and makes
+        /// the id that results refer to.
         id: String,
-        /// The name, whole.
+        /// The name, whole; empty if the vendor never gave one.
         name: String,
     },
     /// More of the arguments' JSON text.
@@ -78,13 +79,19 @@ pub enum StreamEvent {
     UsageSoFar(Usage),
     /// A try failed, and another one follows after a wait. Nothing of the answer has been said
     /// yet, or what was said has been taken back.
+    ///
+    /// The wait runs from the moment at which the event is said. A provider around this one may ask
+    /// for the next event later than that, and the try is then made later.
     Retrying {
-        /// The number of the try that follows; the first one is 1.
+        /// The number of the try that follows in this call of the provider; the first one is 1.
         attempt: u32,
-        /// How many there may be.
+        /// How many there may be in this call.
         of: u32,
         /// How long it waits.
         wait: Duration,
+        /// How long the server wants nobody to ask, if it refused because it gets too much (429, or
+        /// overloaded): nothing at all if it did not say how long.
+        refused: Option<Duration>,
         /// What failed, in words.
         cause: String,
     },

@@ -6,6 +6,7 @@ mod context;
 mod event;
 mod ledger;
 mod limits;
+mod repeats;
 mod request;
 mod response;
 mod sent;
@@ -32,7 +33,7 @@ pub(crate) use self::{
     ledger::Attempt,
     speak::{Speaker, speak},
 };
-use crate::error::Error;
+use crate::{error::Error, secret::Secrets};
 
 /// The events of one answer, in order. After an error there are no more.
 pub type EventStream<'a> =
@@ -40,7 +41,9 @@ pub type EventStream<'a> =
 
 /// Who answers: a vendor's service, a local server, or a script.
 ///
-/// A provider around a provider is how retry and fallback are made.
+/// A provider around a provider is how retry and fallback are made. One that repeats requests marks
+/// them with [`Request::retried_outside`], and one that would try again by itself makes one try of
+/// a marked request, so that tries do not multiply.
 pub trait Provider: Send + Sync {
     /// What it is called in messages and records, such as `anthropic`.
     fn name(&self) -> &str;
@@ -54,6 +57,13 @@ pub trait Provider: Send + Sync {
     /// A complete answer ends with [`StreamEvent::Completed`]; a stream that ends without it was
     /// interrupted. A failure is the last item.
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a>;
+
+    /// What it knows to be secret, such as its key. An agent takes it out of the results of tools,
+    /// out of error texts and out of traces. A provider around others hands on what they know;
+    /// unless a provider says so, it knows nothing.
+    fn secrets(&self) -> &Secrets {
+        Secrets::none()
+    }
 }
 
 impl<P: Provider + ?Sized> Provider for Arc<P> {
@@ -68,6 +78,10 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         (**self).stream(request)
     }
+
+    fn secrets(&self) -> &Secrets {
+        (**self).secrets()
+    }
 }
 
 impl<P: Provider + ?Sized> Provider for Box<P> {
@@ -81,5 +95,9 @@ impl<P: Provider + ?Sized> Provider for Box<P> {
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         (**self).stream(request)
+    }
+
+    fn secrets(&self) -> &Secrets {
+        (**self).secrets()
     }
 }

@@ -1,23 +1,32 @@
 //! What a provider is asked.
 
-use super::{Ledger, Sent, Settings};
+use std::time::Duration;
+
+use super::{Ledger, Sent, Settings, Spent};
 use crate::{
     error::Error,
     message::{Message, Transcript},
     tool::ToolSchema,
 };
 
-/// One question to a provider. It borrows everything, so that asking copies nothing.
+/// One question to a provider: one call. It borrows what is large, so that asking copies nothing.
 ///
 /// It can only be made of a transcript that may be sent.
-#[derive(Clone, Copy, Debug)]
+///
+/// It carries the counter of its call. A clone is the same call, also when it is asked again: tries
+/// that have failed of one count for the other. Whoever has another question makes another request.
+#[derive(Clone, Debug)]
 pub struct Request<'a> {
     system: Option<&'a str>,
     messages: &'a [Message],
     tools: &'a [ToolSchema],
     settings: Option<&'a Settings>,
-    ledger: Option<&'a Ledger>,
     sent: Option<&'a Sent>,
+    ledger: Option<Ledger>,
+    /// What this call has lost to failures.
+    call: Ledger,
+    retried_outside: bool,
+    reconnects: Option<bool>,
 }
 
 impl<'a> Request<'a> {
@@ -26,8 +35,17 @@ impl<'a> Request<'a> {
     /// # Errors
     /// Fails if the transcript cannot be sent: see [`Transcript::sendable`].
     pub fn new(transcript: &'a Transcript) -> Result<Self, Error> {
-        let messages = transcript.sendable()?;
-        Ok(Self { system: None, messages, tools: &[], settings: None, ledger: None, sent: None })
+        Ok(Self {
+            system: None,
+            messages: transcript.sendable()?,
+            tools: &[],
+            settings: None,
+            sent: None,
+            ledger: None,
+            call: Ledger::default(),
+            retried_outside: false,
+            reconnects: None,
+        })
     }
 
     /// Adds the system prompt.
@@ -51,10 +69,11 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Adds the run's record of what failures have cost. Without one, each call has its own.
+    /// Adds the run's record of what failures have cost. Without one, each call is a run of its
+    /// own.
     #[must_use]
-    pub fn with_ledger(mut self, ledger: Option<&'a Ledger>) -> Self {
-        self.ledger = ledger;
+    pub fn with_ledger(mut self, ledger: Option<&Ledger>) -> Self {
+        self.ledger = ledger.cloned();
         self
     }
 
@@ -62,6 +81,30 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn with_sent(mut self, sent: Option<&'a Sent>) -> Self {
         self.sent = sent;
+        self
+    }
+
+    /// Says that whoever asks tries again by itself: providers that would do so, too, make one try
+    /// and report how it failed. A provider around a provider that repeats requests says it of
+    /// each of them, so that tries do not multiply.
+    #[must_use]
+    pub fn retried_outside(mut self) -> Self {
+        self.retried_outside = true;
+        self
+    }
+
+    /// Says whether a connection that was kept may be replaced in silence when it breaks, whatever
+    /// the provider's own policy says.
+    #[must_use]
+    pub(crate) fn with_reconnects(mut self, reconnects: bool) -> Self {
+        self.reconnects = Some(reconnects);
+        self
+    }
+
+    /// The same call to one of several providers, each of which counts its own tries.
+    #[must_use]
+    pub(crate) fn of_member(mut self, number: usize) -> Self {
+        self.call = self.call.member(number);
         self
     }
 
@@ -91,7 +134,48 @@ impl<'a> Request<'a> {
     }
 
     /// The run's record of what failures have cost.
-    pub fn ledger(&self) -> Option<&'a Ledger> {
-        self.ledger
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
+    }
+
+    /// Whether whoever asks tries again by itself, so that the provider makes one try.
+    pub fn is_retried_outside(&self) -> bool {
+        self.retried_outside
+    }
+
+    /// Whether a kept connection that breaks may be replaced in silence, where somebody around the
+    /// provider decides about it.
+    pub(crate) fn reconnects(&self) -> Option<bool> {
+        self.reconnects
+    }
+
+    /// What this call and the run have lost to failures. Without a run's record, the call is all
+    /// of the run.
+    pub(crate) fn spent(&self) -> (Spent, Spent) {
+        let call = self.call.spent();
+        (call, self.ledger.as_ref().map_or(call, Ledger::spent))
+    }
+
+    /// What this call has lost to failures.
+    pub(super) fn call(&self) -> &Ledger {
+        &self.call
+    }
+
+    /// Writes down that this call has waited for its turn.
+    pub(crate) fn was_in_line(&self, time: Duration) {
+        self.call.was_in_line(time);
+    }
+
+    /// Writes down a failed try of this call that took so long.
+    pub(crate) fn failed(&self, took: Duration) {
+        self.call.add(1, took);
+    }
+
+    /// Writes down that this call has waited.
+    pub(crate) fn waited(&self, time: Duration) {
+        self.call.add(0, time);
+        if let Some(run) = &self.ledger {
+            run.add(0, time);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! How a provider shall answer: the settings that every vendor has a word for.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 /// How hard the model thinks. Each wire says it in its vendor's words; a level that a model does
@@ -46,7 +48,7 @@ pub enum ToolChoice {
 /// let settings = Settings { effort: Some(Effort::High), ..Settings::default() };
 /// assert_eq!(settings.max_tokens, None);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Settings {
     /// The most tokens of an answer, thinking included.
     pub max_tokens: Option<u32>,
@@ -104,5 +106,36 @@ impl Settings {
             user: user.clone().or_else(|| base.user.clone()),
             extra: both,
         }
+    }
+}
+
+/// Of the members in the vendor's own words only the names: their values may hold the key of a
+/// server that the vendor is to ask.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            max_tokens,
+            temperature,
+            top_p,
+            stop,
+            effort,
+            tool_choice,
+            parallel_calls,
+            strict_tools,
+            user,
+            extra,
+        } = self;
+        f.debug_struct("Settings")
+            .field("max_tokens", max_tokens)
+            .field("temperature", temperature)
+            .field("top_p", top_p)
+            .field("stop", stop)
+            .field("effort", effort)
+            .field("tool_choice", tool_choice)
+            .field("parallel_calls", parallel_calls)
+            .field("strict_tools", strict_tools)
+            .field("user", user)
+            .field("extra", &extra.keys().collect::<Vec<_>>())
+            .finish()
     }
 }

@@ -8,6 +8,7 @@ use super::{Chaos, Fault};
 use crate::{
     error::{Error, ErrorKind},
     provider::{EventStream, Provider, Request, Speaker, StreamEvent, speak},
+    secret::Secrets,
 };
 
 /// Statuses with which a server says that it is not well.
@@ -89,7 +90,7 @@ impl<P: Provider> ChaosProvider<P> {
         mut stream: EventStream<'_>,
         fault: Fault,
         mut events: usize,
-        speaker: &Speaker,
+        speaker: &Speaker<'_>,
     ) {
         while let Some(item) = stream.next().await {
             let last = matches!(item, Ok(StreamEvent::Completed { .. }) | Err(_));
@@ -132,6 +133,10 @@ impl<P: Provider> Provider for ChaosProvider<P> {
 
     fn model(&self) -> &str {
         self.inner.model()
+    }
+
+    fn secrets(&self) -> &Secrets {
+        self.inner.secrets()
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

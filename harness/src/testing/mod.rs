@@ -62,11 +62,13 @@
 //! ```
 //!
 //! Tests of what goes over a socket want [`LoopbackServer`], with a body of the vendor's own shape
-//! from [`anthropic`], [`responses`] or [`chat`], and with the faults of [`Answer`]:
+//! from [`anthropic`], [`responses`] or [`chat`], and with the faults of [`Answer`]. The ready
+//! providers try again what fails in a way that passes, which takes time and further answers; a test
+//! that is not about that turns it off:
 //!
 //! ```
 //! use harness::{
-//!     Agent, AnthropicProvider,
+//!     Agent, AnthropicProvider, RetryPolicy,
 //!     testing::{ClosedBy, LoopbackServer, anthropic},
 //! };
 //!
@@ -78,7 +80,7 @@
 //! ])
 //! .await?;
 //! let provider = AnthropicProvider::builder().api_key("key").base_url(server.url()).build()?;
-//! let agent = Agent::builder(provider).build()?;
+//! let agent = Agent::builder(provider.with_retry(RetryPolicy::none())).build()?;
 //!
 //! assert_eq!(agent.run("Oslo?").await?.text(), "Cold.");
 //! assert!(agent.run("Oslo?").await.is_err());

@@ -71,5 +71,6 @@ fn outcome(outcome: CallOutcome) -> &'static str {
         CallOutcome::NotStarted => "not started",
         CallOutcome::StoppedReading => "stopped reading",
         CallOutcome::InDoubt => "in doubt",
+        CallOutcome::StillRunning => "still running",
     }
 }

@@ -10,14 +10,19 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::{
+    runtime::Handle,
+    task::{JoinError, JoinHandle},
+};
 
 use super::{
     ToolContext, ToolError, ToolFuture, ToolOutput,
     def::{Param, ParamDef, ToolDef},
     nearest::nearest,
     param::Origin,
+    threads::Thread,
 };
+use crate::unwind::caught;
 
 /// The value whose method is a tool; it is given back to the method only.
 pub(super) type Receiver = Arc<dyn Any + Send + Sync>;
@@ -103,27 +108,51 @@ impl Call {
         self,
         run: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static,
     ) -> ToolFuture {
-        on_thread_for_blocking(Box::new(run))
+        let thread = self.context.identity().cloned();
+        let thread = thread.map(|identity| Thread::of(identity, self.context.secrets().clone()));
+        on_thread_for_blocking(thread, Box::new(run))
     }
 }
 
 /// Boxed, so that the runtime's part is compiled once and not for each tool.
 fn on_thread_for_blocking(
+    thread: Option<Arc<Thread>>,
     run: Box<dyn FnOnce() -> Result<ToolOutput, ToolError> + Send>,
 ) -> ToolFuture {
+    const CLOSING: &str = "the program is shutting down, so the tool was not started";
     Box::pin(async move {
         let Ok(runtime) = Handle::try_current() else { return run() };
-        let mut task = OnDrop(runtime.spawn_blocking(run));
-        match (&mut task.0).await {
-            Ok(ended) => ended,
-            Err(err) => match err.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                Err(_) => {
-                    Err(ToolError::new("the program is shutting down, so the tool was not started"))
-                }
-            },
+        let left = Left(thread.clone());
+        let mut task = OnDrop::new(runtime.spawn_blocking(move || {
+            if thread.as_ref().is_some_and(|thread| !thread.begins()) {
+                return Ok(Err(ToolError::new(CLOSING)));
+            }
+            let ended = caught(run);
+            if let Some(thread) = &thread {
+                thread.ended(&ended);
+            }
+            ended
+        }));
+        let ended = task.ended().await;
+        drop(left);
+        match ended {
+            Ok(Ok(ended)) => ended,
+            // `dispatch` answers a panic, whichever thread it happened on.
+            Ok(Err(panicked)) => resume_unwind(Box::new(panicked.into_words())),
+            Err(_) => Err(ToolError::new(CLOSING)),
         }
     })
+}
+
+/// Lists a function that goes on when its call is dropped.
+struct Left(Option<Arc<Thread>>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        if let Some(thread) = &self.0 {
+            thread.left();
+        }
+    }
 }
 
 impl fmt::Debug for Call {
@@ -133,7 +162,17 @@ impl fmt::Debug for Call {
 }
 
 /// A function that has not begun when its call is dropped never begins.
-struct OnDrop<T>(JoinHandle<T>);
+pub(super) struct OnDrop<T>(JoinHandle<T>);
+
+impl<T> OnDrop<T> {
+    pub(super) fn new(task: JoinHandle<T>) -> Self {
+        Self(task)
+    }
+
+    pub(super) async fn ended(&mut self) -> Result<T, JoinError> {
+        (&mut self.0).await
+    }
+}
 
 impl<T> Drop for OnDrop<T> {
     fn drop(&mut self) {
@@ -163,6 +202,10 @@ pub fn share<T: Shareable>(value: &Arc<T>) -> Shared {
 }
 
 impl Shared {
+    pub(super) fn of(receiver: Option<Receiver>) -> Self {
+        Self(receiver)
+    }
+
     pub(super) fn receiver(&self) -> Option<Receiver> {
         self.0.clone()
     }

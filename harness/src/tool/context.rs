@@ -2,7 +2,7 @@
 
 use std::{
     any::{Any, TypeId, type_name},
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fmt,
     ops::Deref,
     sync::{Arc, Mutex, PoisonError},
@@ -12,16 +12,24 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::{Review, Reviewed, ToolError, cap::cut, threads::CallIdentity};
+use crate::{
+    secret::Secrets,
+    unwind::{caught, dropped},
+};
+
 /// What a running tool is given: which call it serves, when it must stop, where to report, and
 /// the program's shared values. A clone is cheap and belongs to the same call.
 #[derive(Clone)]
 pub struct ToolContext {
     call_id: Arc<str>,
     idempotency_key: Arc<str>,
-    output: Arc<Mutex<Option<Box<OutputSoFar>>>>,
+    output: Arc<Mutex<Telling>>,
     cancellation: CancellationToken,
     deadline: Option<Instant>,
     progress: Progress,
+    reviewed: Option<Arc<Reviewed>>,
+    identity: Option<Arc<CallIdentity>>,
     state: Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -36,6 +44,8 @@ impl ToolContext {
             cancellation: CancellationToken::new(),
             deadline: None,
             progress: Progress::default(),
+            reviewed: None,
+            identity: None,
             state: Arc::default(),
         }
     }
@@ -48,7 +58,9 @@ impl ToolContext {
             idempotency_key: Arc::clone(&call_id),
             call_id,
             output: Arc::default(),
-            progress: Progress { log: Arc::default(), watch: self.progress.watch.clone() },
+            reviewed: None,
+            identity: None,
+            progress: Progress { log: Arc::default(), ..self.progress.clone() },
             ..self.clone()
         }
     }
@@ -87,6 +99,19 @@ impl ToolContext {
         self
     }
 
+    /// Says on which review a person decided about the call.
+    #[must_use]
+    pub fn with_review(self, review: Option<Review>) -> Self {
+        self.with_reviewed(review.map(Reviewed::seen))
+    }
+
+    /// Says on which review the call was decided.
+    #[must_use]
+    pub(crate) fn with_reviewed(mut self, reviewed: Option<Reviewed>) -> Self {
+        self.reviewed = reviewed.map(Arc::new);
+        self
+    }
+
     /// Hands each report to `watch` as it comes.
     #[must_use]
     pub fn with_watch(mut self, watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
@@ -105,17 +130,66 @@ impl ToolContext {
         &self.idempotency_key
     }
 
+    /// Says which call it is, and in which conversation.
+    #[must_use]
+    /// Sets what no report of the tool may say.
+    pub(crate) fn with_secrets(mut self, secrets: Secrets) -> Self {
+        self.progress.secrets = secrets;
+        self
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.progress.secrets
+    }
+
+    pub(crate) fn with_identity(mut self, identity: Option<CallIdentity>) -> Self {
+        self.identity = identity.map(Arc::new);
+        self
+    }
+
+    pub(crate) fn identity(&self) -> Option<&CallIdentity> {
+        self.identity.as_deref()
+    }
+
+    /// Whether the call was decided on a review.
+    pub(super) fn is_reviewed(&self) -> bool {
+        self.reviewed.is_some()
+    }
+
+    /// Compares a review that was made just now, such as of the file that the tool has opened, with
+    /// the one on which the call was decided. Where nobody decided, since the program calls the tool
+    /// itself, nothing is compared.
+    ///
+    /// # Errors
+    /// Fails if the call must not run: the new review refuses it, asks for another reason than the
+    /// old one, or shows something else than what a person was shown.
+    pub fn recheck(&self, now: &Review) -> Result<(), ToolError> {
+        let differs = self.reviewed.as_ref().and_then(|then| then.differs(now));
+        match differs {
+            None => Ok(()),
+            Some(why) => Err(ToolError::new(format!("the call did not run: {why}"))),
+        }
+    }
+
     /// Says how to learn what the tool has put out so far, for the case that the call is stopped:
     /// the model is then told of it. A call that runs to its end hands over its result as usual.
     pub fn on_stop(&self, output_so_far: impl Fn() -> String + Send + Sync + 'static) {
+        let telling = Telling(Some(Arc::new(output_so_far)));
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        *output = Some(Box::new(output_so_far));
+        let before = std::mem::replace(&mut *output, telling);
+        // What it replaces is the program's own code, and is dropped without the lock.
+        drop(output);
+        drop(before);
     }
 
-    /// What the tool has put out so far, if it has said how to learn that.
+    /// What the tool has put out so far, if it has said how to learn that. If finding it out
+    /// panics, that is what is told.
     pub fn output_so_far(&self) -> Option<String> {
-        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        output.as_ref().map(|so_far| so_far()).filter(|text| !text.is_empty())
+        // The tool's code runs without the lock, since it may use this context itself.
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let text = caught(|| output.0.as_ref().map(|so_far| so_far())).transpose()?;
+        let text = text.unwrap_or_else(|panicked| format!("(finding it out {panicked})"));
+        Some(text).filter(|text| !text.is_empty())
     }
 
     /// Cancelled when the tool is to stop.
@@ -138,9 +212,10 @@ impl ToolContext {
         &self.progress
     }
 
-    /// What was reported so far, in order.
+    /// What was reported so far, in order: the last 1,000 reports.
     pub fn progress_log(&self) -> Vec<String> {
-        self.progress.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let log = self.progress.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.iter().cloned().collect()
     }
 
     /// The program's shared value of this type, if there is one.
@@ -190,27 +265,55 @@ impl<T> fmt::Debug for State<T> {
     }
 }
 
+/// How to learn what a tool has put out so far, which may panic also when it is dropped.
+#[derive(Clone, Default)]
+struct Telling(Option<Arc<OutputSoFar>>);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        dropped(self.0.take());
+    }
+}
+
 /// Tells what a tool has put out so far.
 type OutputSoFar = dyn Fn() -> String + Send + Sync;
 
 /// Reads each report as it comes.
 type Watch = dyn Fn(&str) + Send + Sync;
 
+/// Bytes of one report, at most.
+const LONGEST_REPORT: usize = 4 * 1024;
+
+/// How many reports of a call are kept.
+const KEPT_REPORTS: usize = 1_000;
+
 /// Where a tool says how far it has come.
 #[derive(Clone, Default)]
 pub struct Progress {
-    log: Arc<Mutex<Vec<String>>>,
+    log: Arc<Mutex<VecDeque<String>>>,
     watch: Option<Arc<Watch>>,
+    secrets: Secrets,
 }
 
 impl Progress {
-    /// Says how far it has come, in words for a person.
+    /// Says how far it has come, in words for a person. Report as often as you like: who watches
+    /// hears of each call at most ten times a second, and always of its last report.
     pub fn report(&self, message: impl Into<String>) {
         let message = message.into();
+        // In this order: half a secret would not be known as one.
+        let message = self.secrets.hide(&message);
+        let message = match message.len() > LONGEST_REPORT {
+            true => cut(&message, LONGEST_REPORT, ""),
+            false => message.into_owned(),
+        };
         if let Some(watch) = &self.watch {
             watch(&message);
         }
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if log.len() == KEPT_REPORTS {
+            log.pop_front();
+        }
+        log.push_back(message);
     }
 }
 

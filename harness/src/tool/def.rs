@@ -5,6 +5,8 @@ use std::{fmt, sync::OnceLock, time::Duration};
 
 use serde_json::{Map, Value};
 
+use crate::message::Arguments;
+
 use super::{
     SideEffects, Tool, ToolFuture, ToolSchema,
     call::{self, Call, Shared},
@@ -13,6 +15,7 @@ use super::{
     literal::TakesLiteral,
     param::{Origin, ToolParam},
     range::Range,
+    review::Review,
     schema::{kind_of, schema_of},
     validate,
 };
@@ -43,6 +46,7 @@ pub struct ToolDef {
     pub idempotent: bool,
     /// How long a call may take, if the tool itself says so.
     pub time_limit: Option<Duration>,
+    pub(super) review: Option<fn(&Shared, &Arguments) -> Review>,
     pub(super) params: &'static [ParamDef],
     pub(super) run: fn(Call) -> ToolFuture,
     /// Where the schema is kept once it is made.
@@ -86,6 +90,7 @@ impl ToolDef {
             side_effects,
             idempotent: false,
             time_limit: None,
+            review: None,
             params,
             run,
             schema,
@@ -103,6 +108,13 @@ impl ToolDef {
     #[must_use]
     pub const fn within(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
+        self
+    }
+
+    /// Declares what says of each call whether a person should look at it.
+    #[must_use]
+    pub const fn reviewed(mut self, review: fn(&Shared, &Arguments) -> Review) -> Self {
+        self.review = Some(review);
         self
     }
 

@@ -1,41 +1,73 @@
 //! Answers a call, whatever the model wrote: a mistake, an error, a panic and a time-out are
 //! results that the model can read.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use serde_json::{Map, Value};
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Tool, ToolContext, ToolError, ToolRegistry, cap::capped, nearest::nearest};
-use crate::message::{CallOutcome, ToolCall, ToolContent, ToolResult};
+use super::{
+    Tool, ToolContext, ToolError, ToolRegistry,
+    cap::{around, short_name},
+    nearest::nearest,
+    threads,
+};
+use crate::{
+    error::Error,
+    message::{Arguments, CallOutcome, ToolCall, ToolContent, ToolResult},
+    unwind::{Panicked, Shielded, caught, dropped},
+};
 
 /// How long a tool that was told to stop may take to do so.
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
+
+/// So many bytes of broken arguments are quoted, around the fault.
+const QUOTED: usize = 2000;
 
 impl ToolRegistry {
     /// Runs a call to its end and answers it. It never fails: an unknown name is answered with
     /// the names that there are, arguments that do not fit with all that is wrong with them, an
     /// error with its text, a panic with the fact, a time-out with the truth about what may have
-    /// happened. Output over the limit is cut in the middle.
+    /// happened. What the model reads of it holds nothing that the library knows to be secret (see
+    /// [`Secrets`](crate::secret::Secrets)), and what is over the limit is cut in the middle,
+    /// errors too.
     ///
     /// A tool that fails for a passing reason is tried again, if what it declares may be repeated.
     ///
     /// Dropping the future stops the tool.
     pub async fn dispatch(&self, call: &ToolCall, context: &ToolContext) -> ToolResult {
         let Some(tool) = self.get(call.name()) else {
-            return failed(call, self.unknown(call.name()));
+            return self.failed(call, self.unknown(call.name())).await;
         };
+        let decoded = match call.decoded() {
+            Ok(decoded) => decoded,
+            Err(err) => return self.failed(call, self.broken(call.arguments(), &err)).await,
+        };
+        let begun = Instant::now();
+        let limit = begun.checked_add(tool.time_limit().unwrap_or(self.limits().time));
+        let deadline = context.deadline().into_iter().chain(limit).min();
+        if let Err(err) =
+            within(deadline, recheck(tool, context, &decoded)).await.unwrap_or_else(|| {
+                Err(ToolError::new(
+                    "its review took too long right before the call, so it did not run",
+                ))
+            })
+        {
+            return self.failed(call, err.told(self.secrets())).await;
+        }
         let may_repeat = tool.side_effects().may_repeat(tool.is_idempotent());
         let tries = if may_repeat { self.limits().tries.max(1) } else { 1 };
         let mut wait = self.limits().backoff;
+        let mut decoded = Some(decoded);
         let mut attempt = 1;
         loop {
-            // Read anew for each try: there is seldom a second one.
-            let arguments = match parse(call.arguments()) {
-                Ok(arguments) => arguments,
-                Err(reason) => return failed(call, reason),
+            // Decoded anew for a second try: there is seldom one.
+            let arguments = match decoded.take() {
+                Some(decoded) => decoded,
+                None => call.decoded().unwrap_or_default(),
             };
+            let arguments = Value::Object(arguments.into_map());
             let (outcome, content) = match self.attempt(tool, context, arguments).await {
                 Attempt::Ended(Ok(content)) => (CallOutcome::Succeeded, content),
                 Attempt::Ended(Err(err)) if err.is_transient() && attempt < tries => {
@@ -43,30 +75,45 @@ impl ToolRegistry {
                     context
                         .progress()
                         .report(format!("{err}; trying again ({attempt} of {tries})"));
-                    tokio::time::sleep(wait).await;
-                    wait = wait.saturating_mul(2);
-                    continue;
+                    let waited = within(context.deadline(), tokio::time::sleep(wait)).await;
+                    if waited.is_some() {
+                        dropped(err);
+                        wait = wait.saturating_mul(2);
+                        continue;
+                    }
+                    self.words(tool, err)
                 }
-                Attempt::Ended(Err(err)) => (CallOutcome::Failed, vec![err.to_string().into()]),
-                Attempt::Panicked(words) => {
-                    let text = format!("the tool `{}` panicked: {words}", call.name());
-                    (CallOutcome::Failed, vec![text.into()])
+                Attempt::Ended(Err(err)) => self.words(tool, err),
+                Attempt::Panicked(panicked) => {
+                    in_doubt(tool, format!("the tool `{}` {panicked}", call.name()))
                 }
-                Attempt::TimedOut(after, said) => timed_out(tool, after, said),
+                Attempt::TimedOut(after, said) => timed_out(tool, context, after, said),
             };
-            let content = capped(content, self.limits(), call.id()).await;
-            return ToolResult::new(call.id(), outcome, content);
+            return self.readable(call.id(), outcome, content).await;
         }
+    }
+
+    /// What is told of an error. Its words and its causes are the program's own code.
+    fn words(&self, tool: &Tool, err: ToolError) -> (CallOutcome, Vec<ToolContent>) {
+        let doubtful = err.is_in_doubt();
+        let text = caught(|| err.told(self.secrets()));
+        dropped(err);
+        match text {
+            Ok(text) if doubtful => in_doubt(tool, text),
+            Ok(text) => (CallOutcome::Failed, vec![text.into()]),
+            Err(panicked) => in_doubt(tool, format!("the tool failed, and telling why {panicked}")),
+        }
+    }
+
+    async fn failed(&self, call: &ToolCall, text: String) -> ToolResult {
+        self.readable(call.id(), CallOutcome::Failed, vec![text.into()]).await
     }
 
     /// Whether a call names a tool and its arguments fit it, so that it could run.
     pub fn accepts(&self, call: &ToolCall) -> bool {
         let Some(tool) = self.get(call.name()) else { return false };
-        match parse(call.arguments()) {
-            Ok(Value::Object(arguments)) => tool.check(&arguments).is_ok(),
-            Ok(Value::Null) => tool.check(&Map::new()).is_ok(),
-            Ok(_) | Err(_) => false,
-        }
+        let fits = |arguments: Arguments| caught(|| tool.check(&arguments).is_ok());
+        call.decoded().is_ok_and(|arguments| fits(arguments).unwrap_or(false))
     }
 
     async fn attempt(&self, tool: &Tool, context: &ToolContext, arguments: Value) -> Attempt {
@@ -77,7 +124,7 @@ impl ToolRegistry {
         let limit = begun.checked_add(tool.time_limit().unwrap_or(self.limits().time));
         let deadline = context.deadline().into_iter().chain(limit).min();
         let context = context.clone().with_cancellation(stop).with_deadline(deadline);
-        let mut run = Box::pin(AssertUnwindSafe(tool.call(&context, arguments)).catch_unwind());
+        let mut run = Shielded::new(tool.call(&context, arguments));
         let in_time = match deadline {
             Some(deadline) => timeout_at(deadline, &mut run).await.ok(),
             None => Some((&mut run).await),
@@ -85,21 +132,43 @@ impl ToolRegistry {
         match in_time {
             Some(Ok(Ok(output))) => Attempt::Ended(Ok(output.into_content())),
             Some(Ok(Err(err))) => Attempt::Ended(Err(err)),
-            Some(Err(panic)) => Attempt::Panicked(words_of(&*panic).to_owned()),
+            Some(Err(panicked)) => Attempt::Panicked(panicked),
             None => {
                 let after = begun.elapsed();
                 drop(stop_at_the_end);
                 // What a tool says when it stops by itself is the better part of the truth.
                 let said = match timeout(GRACE, &mut run).await {
-                    Ok(Ok(Err(err))) => Some(err.to_string()),
-                    Ok(Ok(Ok(_)) | Err(_)) | Err(_) => context.output_so_far(),
+                    // It has ended after all.
+                    Ok(Ok(Ok(output))) => return Attempt::Ended(Ok(output.into_content())),
+                    Ok(Ok(Err(err))) => {
+                        let said = caught(|| err.to_string()).ok();
+                        dropped(err);
+                        said
+                    }
+                    Ok(Err(_)) | Err(_) => context.output_so_far(),
                 };
                 Attempt::TimedOut(after, said)
             }
         }
     }
 
+    /// What is wrong with arguments that cannot be read, with what stands around the fault.
+    fn broken(&self, arguments: &str, err: &Error) -> String {
+        let place = match serde_json::from_str::<IgnoredAny>(arguments) {
+            Ok(_) => 0,
+            Err(err) => {
+                let before = arguments.split_inclusive('\n').take(err.line().saturating_sub(1));
+                before.map(str::len).sum::<usize>().saturating_add(err.column())
+            }
+        };
+        let arguments = self.secrets().hide(arguments);
+        let wrote = around(&arguments, place, QUOTED);
+        format!("{err}; nothing was run. You wrote: {wrote}")
+    }
+
     fn unknown(&self, name: &str) -> String {
+        let name = self.secrets().hide(name);
+        let name = &*short_name(&name);
         let names: Vec<&str> = self.tools().iter().map(Tool::name).collect();
         match names.as_slice() {
             [] => format!("there is no tool `{name}`: there are no tools at all"),
@@ -113,51 +182,67 @@ impl ToolRegistry {
     }
 }
 
+/// Waits for a future until then, if there is a limit.
+async fn within<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, future).await.ok(),
+        None => Some(future.await),
+    }
+}
+
 /// How one try ended.
 enum Attempt {
     Ended(Result<Vec<ToolContent>, ToolError>),
-    Panicked(String),
+    Panicked(Panicked),
     /// After so long; with what the tool had to say.
     TimedOut(Duration, Option<String>),
 }
 
-/// Reads the arguments; nothing and `null` are an empty object.
-fn parse(arguments: &str) -> Result<Value, String> {
-    if arguments.trim().is_empty() {
-        return Ok(Value::Null);
+/// Lets the tool review the call once more, if it was decided on a review, and compares the two.
+async fn recheck(
+    tool: &Tool,
+    context: &ToolContext,
+    arguments: &Arguments,
+) -> Result<(), ToolError> {
+    if !context.is_reviewed() {
+        return Ok(());
     }
-    serde_json::from_str(arguments).map_err(|err| {
-        format!("the arguments are not valid JSON ({err}); nothing was run. You wrote: {arguments}")
-    })
+    match tool.review_off_loop(arguments).await {
+        Some(now) => context.recheck(&now),
+        None => Ok(()),
+    }
 }
 
-fn failed(call: &ToolCall, text: String) -> ToolResult {
-    ToolResult::new(call.id(), CallOutcome::Failed, [ToolContent::Text(text)])
+/// The truth about a call of which nobody knows how much has happened.
+fn in_doubt(tool: &Tool, what: String) -> (CallOutcome, Vec<ToolContent>) {
+    if tool.side_effects().is_read_only() {
+        return (CallOutcome::Failed, vec![what.into()]);
+    }
+    let text = format!("{what}. It may have partly run: check what it did before you repeat it.");
+    (CallOutcome::InDoubt, vec![text.into()])
 }
 
 /// The truth about a call that took too long, with what it had said until then.
 fn timed_out(
     tool: &Tool,
+    context: &ToolContext,
     after: Duration,
     said: Option<String>,
 ) -> (CallOutcome, Vec<ToolContent>) {
+    let runs_on = context.identity().is_some_and(threads::runs_on);
     let (outcome, truth) = if tool.side_effects().is_read_only() {
         (CallOutcome::StoppedReading, "It only reads, so nothing has changed.")
+    } else if runs_on {
+        (CallOutcome::StillRunning, RUNS_ON)
     } else {
         (CallOutcome::InDoubt, "It may have partly run: check what it did before you repeat it.")
     };
-    let text = format!("The call took longer than {after:.0?} and was stopped. {truth}");
+    let was = if runs_on { "was told to stop" } else { "was stopped" };
+    let text = format!("The call took longer than {after:.0?} and {was}. {truth}");
     let said = said.map(ToolContent::Text);
     (outcome, std::iter::once(ToolContent::Text(text)).chain(said).collect())
 }
 
-/// The message of a panic, if it has one.
-fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
-    if let Some(words) = panic.downcast_ref::<&str>() {
-        words
-    } else if let Some(words) = panic.downcast_ref::<String>() {
-        words
-    } else {
-        "no message"
-    }
-}
+/// What the model is told of a call whose function cannot be stopped.
+pub(crate) const RUNS_ON: &str = "It has not ended: it may still be running, and what it does may \
+                                  still happen. Do not repeat it; you will be told when it has ended.";

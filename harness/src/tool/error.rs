@@ -2,6 +2,16 @@
 
 use std::fmt;
 
+use super::cap::cut;
+use super::returned::CAUSES;
+use crate::secret::Secrets;
+
+/// So many faults of one call are told.
+const LINES: usize = 50;
+
+/// So many bytes of one fault are told: it quotes what the model wrote.
+const LINE: usize = 1000;
+
 /// Why a call of a tool failed. The model reads its text and can mend the call.
 ///
 /// ```
@@ -32,12 +42,68 @@ impl ToolError {
         Self::Failed(ToolFailure { transient: true, ..for_model.into().into() })
     }
 
+    /// Nobody knows whether it happened: a request was sent and no answer came. The model is told
+    /// that the call may have partly run, and that it should look before it repeats it. The text
+    /// says what is known. A call of a tool that only reads has failed, and nothing more.
+    ///
+    /// ```
+    /// use harness::ToolError;
+    ///
+    /// let err = ToolError::in_doubt("the payment was sent to the bank, which did not answer");
+    /// assert!(err.is_in_doubt());
+    /// ```
+    pub fn in_doubt(for_model: impl Into<String>) -> Self {
+        Self::Failed(ToolFailure { in_doubt: true, ..for_model.into().into() })
+    }
+
+    /// The same failure, which may pass by itself or is in doubt if an error below this one says so.
+    pub(super) fn like(mut self, err: &(dyn std::error::Error + 'static)) -> Self {
+        let mut below = Some(err);
+        // An error may name itself as its source.
+        for _ in 0..CAUSES {
+            let Some(err) = below else { break };
+            if let (Some(tool), Self::Failed(failure)) = (err.downcast_ref::<Self>(), &mut self) {
+                failure.transient = tool.is_transient();
+                failure.in_doubt = tool.is_in_doubt();
+                break;
+            }
+            below = err.source();
+        }
+        self
+    }
+
+    /// Whether nobody knows how much of the call has happened.
+    pub fn is_in_doubt(&self) -> bool {
+        match self {
+            Self::BadArguments(_) => false,
+            Self::Failed(failure) => failure.in_doubt,
+        }
+    }
+
     /// Whether the failure may pass by itself.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::BadArguments(_) => false,
             Self::Failed(failure) => failure.transient,
         }
+    }
+
+    /// What the model is told: without what is secret, and of many or long faults the first ones and
+    /// their beginnings and ends.
+    pub(super) fn told(&self, secrets: &Secrets) -> String {
+        let lines = match self {
+            Self::BadArguments(lines) => lines,
+            Self::Failed(failure) => return failure.for_model.clone(),
+        };
+        let told = lines.iter().take(LINES).map(|line| {
+            let line = secrets.hide(line);
+            if line.len() > LINE { cut(&line, LINE, "") } else { line.into_owned() }
+        });
+        let mut told: Vec<String> = told.collect();
+        if lines.len() > LINES {
+            told.push(format!("and {} more", lines.len() - LINES));
+        }
+        Self::BadArguments(told).to_string()
     }
 
     /// Adds the cause, which the host sees and the model does not.
@@ -79,6 +145,7 @@ pub struct ToolFailure {
     for_model: String,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
     transient: bool,
+    in_doubt: bool,
 }
 
 impl From<&str> for ToolFailure {
@@ -89,6 +156,6 @@ impl From<&str> for ToolFailure {
 
 impl From<String> for ToolFailure {
     fn from(for_model: String) -> Self {
-        Self { for_model, cause: None, transient: false }
+        Self { for_model, cause: None, transient: false, in_doubt: false }
     }
 }

@@ -14,8 +14,8 @@ pub struct ToolLimits {
     pub tries: u32,
     /// Wait before the second try, doubled before each further one; 200 ms unless set.
     pub backoff: Duration,
-    /// Bytes of text in one result; 64 KiB unless set. More is cut in the middle, with a note of
-    /// how much. Pictures do not count.
+    /// Bytes of text in one result, whether it is an output or an error; 64 KiB unless set. More is
+    /// cut in the middle, with a note of how much. Pictures do not count.
     pub output: usize,
     /// A folder into which the whole output goes that was cut; the model is told the path.
     pub overflow_folder: Option<PathBuf>,

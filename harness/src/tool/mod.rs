@@ -10,7 +10,6 @@ pub(crate) mod def;
 mod dispatch;
 mod error;
 mod fault;
-mod finite;
 pub(crate) mod json;
 mod keys;
 mod limits;
@@ -21,18 +20,25 @@ pub(crate) mod param;
 pub(crate) mod range;
 mod registry;
 pub(crate) mod returned;
+pub(crate) mod review;
 mod schema;
+mod search;
 mod side_effects;
 mod strict;
+mod threads;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod tool;
 mod validate;
 
-pub(crate) use self::{cap::cut, dispatch::GRACE};
+pub(crate) use self::{
+    dispatch::{GRACE, RUNS_ON},
+    threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},
+};
 pub use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "collect")]
 pub use self::collect::collected_tools;
+pub(crate) use self::review::Reviewed;
 pub use self::{
     context::{Progress, State, ToolContext},
     def::ToolDef,
@@ -40,8 +46,10 @@ pub use self::{
     limits::ToolLimits,
     output::ToolOutput,
     registry::ToolRegistry,
+    review::{Preview, Review, Scope},
     schema::ToolSchema,
     side_effects::{SideEffect, SideEffects},
     strict::NotStrict,
+    threads::{StillRunning, still_running},
     tool::{Tool, ToolFuture},
 };

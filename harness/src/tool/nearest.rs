@@ -2,12 +2,18 @@
 
 use strsim::osa_distance;
 
+/// A longer word is no misspelt name, and to compare it costs as much as both are long.
+const LONGEST: usize = 200;
+
 /// The candidate that was probably meant: at most a third of its letters are wrong, or one of the
 /// two begins with the other.
 pub(super) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
+    if word.len() > LONGEST {
+        return None;
+    }
     let word = word.to_lowercase();
     let ranked = candidates.into_iter().filter_map(|candidate| {
         let lower = candidate.to_lowercase();

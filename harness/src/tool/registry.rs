@@ -3,7 +3,10 @@
 use std::sync::OnceLock;
 
 use super::{Tool, ToolLimits, ToolSchema};
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    secret::Secrets,
+};
 
 /// All tools of an agent, in the order in which they were added. No two have one name.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +14,7 @@ pub struct ToolRegistry {
     tools: Vec<Tool>,
     schemas: OnceLock<Vec<ToolSchema>>,
     limits: ToolLimits,
+    secrets: Secrets,
 }
 
 impl ToolRegistry {
@@ -31,6 +35,16 @@ impl ToolRegistry {
     pub fn with_limits(mut self, limits: ToolLimits) -> Self {
         self.limits = limits;
         self
+    }
+
+    /// Sets what no model may read of a result.
+    pub(crate) fn with_secrets(mut self, secrets: Secrets) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// The limits of every call.

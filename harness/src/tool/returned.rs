@@ -5,18 +5,23 @@ use std::{error::Error, fmt::Display, marker::PhantomData};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{ToolError, ToolOutput, finite::to_json};
+use super::{
+    ToolError, ToolOutput,
+    search::{Failed, Written, to_json},
+};
 use crate::message::ToolContent;
 
 /// A type that a function with `#[tool]` can return, alone or in a `Result`.
 ///
 /// Nobody implements it by hand: anything that is `serde::Serialize` is handed over as a value (a
-/// string as text, `()` and `None` as nothing); [`ToolContent`], several of them, and
+/// string as text, `()` and `None` as nothing; a `Result` inside of it that is an error makes the
+/// call a failed one); [`ToolContent`], several of them, and
 /// [`ToolOutput`] are handed over as they are. `Form` says which of the two and is inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be returned from a tool",
     label = "not a tool result",
-    note = "return `()`, `String`, `ToolContent`, `Vec<ToolContent>`, any type with `#[derive(serde::Serialize)]`, or a `Result` of one of these"
+    note = "return `()`, `String`, `ToolContent`, `Vec<ToolContent>`, any type with `#[derive(serde::Serialize)]`, or a `Result` of one of these",
+    note = "an error inside of a list, a tuple or a map must be `serde::Serialize`, too: return its text with `.map_err(|err| err.to_string())`"
 )]
 pub trait IntoToolOutput<Form> {
     /// What the model gets.
@@ -35,15 +40,41 @@ pub struct AsContent;
 impl<T: Serialize> IntoToolOutput<AsValue> for T {
     fn into_output(self) -> Result<ToolOutput, ToolError> {
         match to_json(&self) {
-            Ok(Value::Null) => Ok(ToolOutput::nothing()),
-            Ok(Value::String(text)) => Ok(text.into()),
-            Ok(value) => Ok(ToolContent::Json(value).into()),
-            Err(reason) => {
-                let text = "the tool ran to its end, but what it returned cannot be put as JSON";
-                Err(ToolError::new(format!("{text}: {reason}")))
+            Ok(Written { json, failed }) if !failed.is_empty() => {
+                Err(ToolError::new(partly_failed(failed, &json)))
             }
+            Ok(Written { json: Value::Null, .. }) => Ok(ToolOutput::nothing()),
+            Ok(Written { json: Value::String(text), .. }) => Ok(text.into()),
+            Ok(Written { json, .. }) => Ok(ToolContent::Json(json).into()),
+            Err(reason) => Err(ToolError::new(format!("{UNREADABLE}: {reason}"))),
         }
     }
+}
+
+const UNREADABLE: &str = "the tool ran to its end, but what it returned cannot be put as JSON";
+
+/// So many errors are listed, at most; all of them stand in the JSON.
+const LISTED: usize = 50;
+
+/// What the model reads of a value with errors in it. The tool ran to its end and says itself what
+/// failed, so nothing is in doubt, also if it wrote.
+fn partly_failed(mut failed: Vec<Failed>, json: &Value) -> String {
+    let whole = failed.pop_if(|last| last.pointer.is_empty());
+    match whole {
+        // Instead of a number that JSON does not have there is `null`.
+        Some(Failed { words, .. }) if json.is_null() => return format!("{UNREADABLE}: {words}"),
+        Some(Failed { words, .. }) => return words,
+        None => {}
+    }
+    let mut text = "The tool ran to its end, but parts of what it returned are errors:".to_owned();
+    let listed = failed.iter().take(LISTED);
+    text.extend(listed.map(|Failed { pointer, words }| format!("\n- at `{pointer}`: {words}")));
+    if let more @ 1.. = failed.len().saturating_sub(LISTED) {
+        text.push_str(&format!("\n- and {more} more, see below"));
+    }
+    text.push_str("\nAll other parts succeeded and stand: repeat only what failed. ");
+    text.push_str(&format!("This is what it returned:\n{json}"));
+    text
 }
 
 #[diagnostic::do_not_recommend]
@@ -116,7 +147,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> IntoToolError<AsError> for E {
     fn into_error(self) -> ToolError {
         match self.into().downcast::<ToolError>() {
             Ok(err) => *err,
-            Err(err) => ToolError::new(chain(&*err)).because(err),
+            Err(err) => ToolError::new(chain(&*err)).like(&*err).because(err),
         }
     }
 }
@@ -128,8 +159,8 @@ impl IntoToolError<AsAnyhow> for anyhow::Error {
         let text = chain(&*self);
         match self.downcast::<ToolError>() {
             Ok(err) if err.to_string() == text => err,
-            Ok(err) => ToolError::new(text).because(err),
-            Err(err) => ToolError::new(text).because(err),
+            Ok(err) => ToolError::new(text).like(&err).because(err),
+            Err(err) => ToolError::new(text).like(&*err).because(err),
         }
     }
 }
@@ -139,7 +170,7 @@ impl IntoToolError<AsLocal> for Box<dyn Error> {
     fn into_error(self) -> ToolError {
         match self.downcast::<ToolError>() {
             Ok(err) => *err,
-            Err(err) => ToolError::new(chain(&*err)),
+            Err(err) => ToolError::new(chain(&*err)).like(&*err),
         }
     }
 }
@@ -151,12 +182,17 @@ impl<E: Display> IntoToolError<AsWords> for E {
     }
 }
 
+/// So many causes of an error are told.
+pub(super) const CAUSES: usize = 64;
+
 /// The error and its causes, as `a: b: c`. A cause that the text names already is not repeated,
 /// and what is behind a [`ToolError`] is not for the model.
 fn chain(err: &(dyn Error + 'static)) -> String {
     let mut text = err.to_string();
     let mut last = err;
-    while let Some(cause) = last.source().filter(|_| !last.is::<ToolError>()) {
+    // An error may name itself as its source.
+    for _ in 0..CAUSES {
+        let Some(cause) = last.source().filter(|_| !last.is::<ToolError>()) else { break };
         let words = cause.to_string();
         if !text.contains(&words) {
             text = format!("{text}: {words}");

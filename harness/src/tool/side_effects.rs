@@ -4,40 +4,43 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that a tool may do to the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SideEffect {
+/// Declares the side effects once, so that none can be missing in [`SideEffect::ALL`].
+macro_rules! side_effects {
+    ($($(#[doc = $about:literal])* $effect:ident = $word:literal,)*) => {
+        /// One thing that a tool may do to the world.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum SideEffect {
+            $($(#[doc = $about])* $effect,)*
+        }
+
+        impl SideEffect {
+            /// Every side effect, in the order of the declaration.
+            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$effect),*];
+
+            /// The word in `side_effects = ".."`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$effect => $word,)*
+                }
+            }
+        }
+    };
+}
+
+side_effects! {
     /// It looks at something outside of itself: a file, a clock, a database.
-    Read,
+    Read = "read",
     /// It changes something that can be changed back: a file, a row.
-    Write,
+    Write = "write",
     /// It talks to another machine.
-    Network,
+    Network = "network",
     /// It does what cannot be taken back: it pays, sends, deletes, or runs any command.
-    Mutate,
+    Mutate = "mutate",
 }
 
 impl SideEffect {
-    /// Every side effect, in the order of the declaration.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Network, Self::Mutate];
-
-    /// The word in `side_effects = ".."`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Network => "network",
-            Self::Mutate => "mutate",
-        }
-    }
-
     const fn bit(self) -> u8 {
-        match self {
-            Self::Read => 1,
-            Self::Write => 2,
-            Self::Network => 4,
-            Self::Mutate => 8,
-        }
+        1 << self as u8
     }
 }
 
@@ -78,18 +81,31 @@ impl SideEffects {
         self.0 & effect.bit() != 0
     }
 
+    /// Whether nothing is declared but some of these. Whoever decides by side effects names those
+    /// that are harmless, so that one which is added later counts as harmful everywhere.
+    pub(crate) const fn is_within(self, effects: &[SideEffect]) -> bool {
+        self.0 & !Self::of(effects).0 == 0
+    }
+
     /// Whether it changes nothing, here or elsewhere: nothing declared, reading, or reading over
     /// the network. The network alone does not count: it may change something at the other end.
     pub const fn is_read_only(self) -> bool {
-        let reads_over_network = !self.has(SideEffect::Network) || self.has(SideEffect::Read);
-        !self.has(SideEffect::Write) && !self.has(SideEffect::Mutate) && reads_over_network
+        let reads_over_network =
+            self.is_within(&[SideEffect::Read, SideEffect::Network]) && self.has(SideEffect::Read);
+        self.is_within(&[SideEffect::Read]) || reads_over_network
     }
 
     /// Whether a call may be repeated without asking anybody: what only reads on this machine, and
     /// what is declared idempotent and can be taken back.
     pub const fn may_repeat(self, idempotent: bool) -> bool {
-        let local_read = self.is_read_only() && !self.has(SideEffect::Network);
-        local_read || (idempotent && !self.has(SideEffect::Mutate))
+        let can_be_taken_back =
+            self.is_within(&[SideEffect::Read, SideEffect::Write, SideEffect::Network]);
+        self.is_within(&[SideEffect::Read]) || (idempotent && can_be_taken_back)
+    }
+
+    /// Whether a call runs without a person's approval, as far as its side effects say.
+    pub(crate) const fn needs_nobody(self) -> bool {
+        self.is_read_only() || self.is_within(&[SideEffect::Read, SideEffect::Write])
     }
 
     /// Those declared, in the order of the declaration.
@@ -124,5 +140,23 @@ impl TryFrom<Vec<String>> for SideEffects {
             all.0 |= effect.bit();
         }
         Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SideEffect, SideEffects};
+
+    /// A side effect that is declared in a later version and forgotten in every decision.
+    const UNKNOWN: u8 = 1 << SideEffect::ALL.len();
+
+    #[test]
+    fn what_is_not_known_to_be_harmless_is_harmful() {
+        for known in 0..UNKNOWN {
+            let effects = SideEffects(known | UNKNOWN);
+            assert!(!effects.is_read_only(), "{known:b}");
+            assert!(!effects.may_repeat(false) && !effects.may_repeat(true), "{known:b}");
+            assert!(!effects.needs_nobody(), "{known:b}");
+        }
     }
 }

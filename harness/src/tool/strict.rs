@@ -10,7 +10,8 @@ use super::ToolSchema;
 /// Why a schema has no strict form.
 ///
 /// ```
-/// # use harness::tool;
+/// use harness::tool;
+///
 /// use std::collections::BTreeMap;
 ///
 /// /// Sets headers.

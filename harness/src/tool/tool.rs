@@ -3,11 +3,17 @@
 use std::{borrow::Cow, fmt, pin::Pin, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
+use tokio::runtime::Handle;
 
 use super::{
     SideEffects, ToolContext, ToolDef, ToolError, ToolOutput, ToolSchema,
-    call::{Call, Receiver},
+    call::{Call, OnDrop, Receiver, Shared},
+    review::{Review, Reviewer},
     validate,
+};
+use crate::{
+    message::{Arguments, Fingerprint, ToolCall, same},
+    unwind::caught,
 };
 
 /// A call that runs.
@@ -43,6 +49,7 @@ pub struct Tool {
     body: Body,
     idempotent: bool,
     time_limit: Option<Duration>,
+    review: Option<Reviewer>,
 }
 
 #[derive(Clone)]
@@ -85,12 +92,12 @@ impl Tool {
             side_effects,
             run: Arc::new(run),
         }));
-        Self { body, idempotent: false, time_limit: None }
+        Self { body, idempotent: false, time_limit: None, review: None }
     }
 
     pub(super) fn declared(def: &'static ToolDef, receiver: Option<Receiver>) -> Self {
         let (idempotent, time_limit) = (def.idempotent, def.time_limit);
-        Self { body: Body::Declared { def, receiver }, idempotent, time_limit }
+        Self { body: Body::Declared { def, receiver }, idempotent, time_limit, review: None }
     }
 
     /// Declares that a call may be repeated with the same arguments without further effect.
@@ -105,6 +112,83 @@ impl Tool {
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
+    }
+
+    /// Lets the tool say of each call whether a person should look at it: see [`Review`]. It takes
+    /// the place of a review that was declared by `#[tool(review = ..)]`.
+    #[must_use]
+    pub fn with_review(
+        mut self,
+        review: impl Fn(&Arguments) -> Review + Send + Sync + 'static,
+    ) -> Self {
+        self.review = Some(Arc::new(review));
+        self
+    }
+
+    /// Whether it says of each call whether a person should look at it.
+    pub fn has_review(&self) -> bool {
+        let declared = match &self.body {
+            Body::Declared { def, .. } => def.review.is_some(),
+            Body::Made(_) => false,
+        };
+        self.review.is_some() || declared
+    }
+
+    /// What the tool says of a call with these arguments; `None` if it says nothing of any. A
+    /// review may block. One that panics refuses the call.
+    pub fn review(&self, arguments: &Arguments) -> Option<Review> {
+        let said = match (&self.review, &self.body) {
+            (Some(review), _) => caught(|| review(arguments)),
+            (None, Body::Declared { def, receiver }) => {
+                let review = def.review?;
+                caught(|| review(&Shared::of(receiver.clone()), arguments))
+            }
+            (None, Body::Made(_)) => return None,
+        };
+        Some(said.unwrap_or_else(|panicked| {
+            Review::refuse(format!("the review of `{}` {panicked}", self.name()))
+        }))
+    }
+
+    /// What is taken for each argument of these that is left out or `null`, where there is a default.
+    pub(crate) fn defaults(&self, arguments: &Arguments) -> Arguments {
+        let Some(Value::Object(properties)) = self.input_schema().get("properties") else {
+            return Arguments::default();
+        };
+        let is_open = |name: &str| arguments.get(name).is_none_or(Value::is_null);
+        let taken =
+            properties.iter().filter(|(name, _)| is_open(name)).filter_map(|(name, schema)| {
+                Some((name.clone(), schema.get("default").filter(|it| !it.is_null())?.clone()))
+            });
+        Arguments::from(taken.collect::<Map<String, Value>>())
+    }
+
+    /// A hash of what a call would do: an argument that is left out, one that is `null` and one that is
+    /// the default are the same.
+    pub(crate) fn sameness(&self, call: &ToolCall) -> Fingerprint {
+        let Ok(arguments) = call.decoded() else { return call.fingerprint() };
+        let schema = self.input_schema().get("properties");
+        let default = |name: &str| schema?.get(name)?.get("default");
+        let mut members = arguments.into_map();
+        let says_something = |name: &str, value: &Value| {
+            !value.is_null() && !default(name).is_some_and(|default| same(default, value))
+        };
+        members.retain(|name, value| says_something(name, value));
+        Arguments::from(members).fingerprint(self.name())
+    }
+
+    /// The review of a call, on a thread for blocking work where there is a runtime. Dropping the
+    /// future forgets a review that has not begun.
+    pub(crate) async fn review_off_loop(&self, arguments: &Arguments) -> Option<Review> {
+        if !self.has_review() {
+            return None;
+        }
+        let (tool, arguments) = (self.clone(), arguments.clone());
+        let Ok(runtime) = Handle::try_current() else { return self.review(&arguments) };
+        let mut task = OnDrop::new(runtime.spawn_blocking(move || tool.review(&arguments)));
+        task.ended().await.unwrap_or_else(|_| {
+            Some(Review::refuse("the program is shutting down, so the call could not be reviewed"))
+        })
     }
 
     /// The name by which the model calls it.

@@ -4,19 +4,22 @@
 //! |---|---|---|
 //! | [`calc`](fn@calc) | nothing | 1,000 bytes, 64 levels |
 //! | `read_file` of [`Files`] | read | one folder, 48 KiB of text a call |
-//! | `write_file` of [`Files`] | write, idempotent | one folder, a file at once |
+//! | `write_file` of [`Files`] | write, idempotent | one folder, a file at once; asks before [`CodeFiles`] |
 //! | `list_files` of [`Files`] | read | one folder, 1,000 paths |
 //! | `search_files` of [`Files`] | read | one folder, 200 lines |
 //! | `bash`, also of `Bash` (Unix) | read, write, network, mutate | 300 s, 24 KiB of each output |
+//!
+//! A program with `bash` calls [`supervise`] in the first line of its `main`. Then no command outlives
+//! it.
 
 mod arithmetic;
 mod files;
-#[cfg(unix)]
 mod shell;
 
 #[cfg(unix)]
 pub use self::shell::{Bash, bash};
 pub use self::{
     arithmetic::{CalcError, Number, calc},
-    files::Files,
+    files::{CodeFiles, Files},
+    shell::{make_undumpable, supervise},
 };

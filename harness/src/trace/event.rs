@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    journal::{InterruptCause, Limit},
+    journal::{Decider, InterruptCause, Limit},
     message::CallOutcome,
     provider::{ContextTokens, StopReason, Usage},
     tool::SideEffects,
@@ -112,6 +112,18 @@ pub enum Happened {
         /// Why not, if it may not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         denied: Option<String>,
+        /// Who decided it.
+        #[serde(default)]
+        by: Decider,
+    },
+    /// A call that had been stopped and went on has ended.
+    CallEnded {
+        /// The call's id.
+        call: String,
+        /// How it ended.
+        outcome: CallOutcome,
+        /// What the model reads of it.
+        text: String,
     },
     /// A call has its result.
     CallFinished {
@@ -136,9 +148,9 @@ pub enum Happened {
     },
     /// The provider is asked again, after a wait.
     Retried {
-        /// The number of the try that follows; the first one of a run is 1.
+        /// The number of the try that follows. Each turn's question to a provider counts from 1.
         attempt: u32,
-        /// How many there may be.
+        /// How many there may be of this question to this provider.
         of: u32,
         /// The wait, in microseconds.
         wait_us: u64,
@@ -193,11 +205,17 @@ pub enum Happened {
         answered: bool,
         /// Answers that came to their end.
         turns: u32,
-        /// Tokens of the run.
+        /// Tokens of its own turns. Agents that its tools call have runs of their own.
         usage: Usage,
-        /// What it cost, if that is known.
+        /// What these turns cost, if that is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<f64>,
+    },
+    /// Lines before this one were not written: the writer was too slow for them. Only what is
+    /// written has this event; the trace in memory is whole.
+    LinesLost {
+        /// How many.
+        lines: u64,
     },
     /// Something that this version does not know.
     #[serde(other)]

@@ -3,7 +3,8 @@
 //!
 //! Every reply and every stopped run carries its trace. With [`Trace::to_file`] it is also
 //! written as JSON lines while the run goes on, one event a line, each line at once, so that a
-//! process that is killed loses at most the last line.
+//! process that is killed loses at most the last line. With [`Trace::to_writer`] a thread hands the
+//! lines to any other writer, for which no run waits.
 //!
 //! ```
 //! use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -29,7 +30,8 @@
 //! | `at_us` | microseconds since the trace began, on a clock that never goes back |
 //! | `event` | what happened: a variant of [`Happened`] in snake case, whose fields are the other members |
 //!
-//! What is secret is replaced by `[secret]` before anything is kept or written: see [`Secrets`].
+//! What is secret is replaced by `[secret]` before anything is kept or written: see
+//! [`Redaction`].
 //!
 //! # OpenTelemetry
 //!
@@ -46,12 +48,15 @@
 //! and nothing is made ready for them.
 
 mod event;
+mod lines;
 #[cfg(feature = "otel")]
 mod otel;
 mod page;
 mod pretty;
 mod read;
-mod secrets;
+mod redaction;
+mod remembered;
+mod shapes;
 #[cfg(not(feature = "otel"))]
 mod silent;
 mod sink;
@@ -67,10 +72,11 @@ pub use self::{
     page::page,
     pretty::pretty,
     read::read,
-    secrets::Secrets,
+    redaction::Redaction,
     sink::{RunTrace, Trace},
 };
 pub(crate) use self::{
+    redaction::Redactor,
     spans::Scope,
     tracer::{Cast, Tracer},
 };

@@ -20,9 +20,9 @@ use tracing::{
 };
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::{Happened, Secrets, TracedCall};
+use super::{Happened, Redactor, TracedCall};
 use crate::{
-    journal::InterruptCause,
+    journal::{InterruptCause, LimitScope},
     message::{CallOutcome, ToolResult},
     provider::{StopReason, Usage},
 };
@@ -257,8 +257,10 @@ impl Spans {
             Happened::AnswerBegan { .. }
             | Happened::CallProgressed { .. }
             | Happened::CallFinished { .. }
+            | Happened::CallEnded { .. }
             | Happened::CallDropped { .. }
             | Happened::Discarded { .. }
+            | Happened::LinesLost { .. }
             | Happened::Unknown => {}
         }
     }
@@ -299,7 +301,7 @@ impl Spans {
     }
 
     /// Within which the call of this id runs. It ends when the call does.
-    pub(super) fn call(&mut self, id: &str, secrets: &Secrets) -> Scope {
+    pub(super) fn call(&mut self, id: &str, secrets: &Redactor) -> Scope {
         let Some((span, tool)) = self.calls.remove(id) else {
             return Scope { span: Span::none(), words: None };
         };
@@ -398,7 +400,7 @@ impl Spans {
 pub(crate) struct Scope {
     span: Span,
     /// Hides what is secret in the words of a call's result, if they may be told.
-    words: Option<(Secrets, String)>,
+    words: Option<(Redactor, String)>,
 }
 
 impl Scope {
@@ -449,6 +451,7 @@ fn record_outcome(span: &Span, outcome: CallOutcome) {
         CallOutcome::NotStarted => "not_started",
         CallOutcome::StoppedReading => "stopped_reading",
         CallOutcome::InDoubt => "in_doubt",
+        CallOutcome::StillRunning => "still_running",
     };
     span.record("harness.call.outcome", name);
     if outcome.is_error() {
@@ -500,7 +503,12 @@ fn finish_reason(stop: StopReason) -> &'static str {
 fn told(cause: &InterruptCause) -> (&'static str, String) {
     match cause {
         InterruptCause::Program => ("cancelled", "stopped by the program".to_owned()),
-        InterruptCause::Limit { limit, detail } => ("limit", format!("{limit}: {detail}")),
+        InterruptCause::Limit { limit, scope: LimitScope::Run, detail } => {
+            ("limit", format!("{limit}: {detail}"))
+        }
+        InterruptCause::Limit { limit, scope, detail } => {
+            ("limit", format!("{limit} of the {scope}: {detail}"))
+        }
         InterruptCause::Denial { call } => ("denial", call.clone()),
         InterruptCause::Failure { error } => ("failure", error.clone()),
     }

@@ -1,8 +1,11 @@
 //! A trace as a page: who was busy when, on one axis of time.
 
-use std::fmt::Write as _;
+use std::{collections::HashMap, fmt::Write as _};
 
-use super::{Happened, TraceEvent, pretty, pretty::time};
+use super::{
+    Happened, TraceEvent,
+    pretty::{cut, time, told},
+};
 use crate::message::CallOutcome;
 
 /// The trace as one HTML page that needs nothing else: each run with its turns and calls on an axis
@@ -13,22 +16,35 @@ use crate::message::CallOutcome;
 /// assert!(page.starts_with("<!doctype html>"));
 /// ```
 pub fn page(events: &[TraceEvent]) -> String {
-    let mut runs: Vec<&str> = Vec::new();
+    let mut runs: Vec<(&str, Vec<&TraceEvent>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for event in events {
-        if !runs.contains(&event.run.as_str()) {
-            runs.push(&event.run);
+        let place = *places.entry(&event.run).or_insert(runs.len());
+        match runs.get_mut(place) {
+            Some((_, of_run)) => of_run.push(event),
+            None => runs.push((&event.run, vec![event])),
         }
     }
     let mut page = format!("<!doctype html>\n<html lang=\"en\">\n{HEAD}<body>\n<h1>Trace</h1>\n");
     page.push_str(KEY);
-    for run in runs {
-        let of_run: Vec<TraceEvent> =
-            events.iter().filter(|event| event.run == run).cloned().collect();
+    for (run, of_run) in runs {
         // Writing to a string cannot fail.
         let _ = section(&mut page, run, &of_run);
     }
     page.push_str("</body>\n</html>\n");
     page
+}
+
+/// Characters of a text that are shown where a bar is pointed at, and beside it.
+const HINT: usize = 1000;
+const LABEL: usize = 160;
+
+const NO_RESULT: &str = "has no result";
+
+/// A text where a bar is pointed at. It stands in the page for each bar that it belongs to, so it is
+/// cut.
+fn hinted(text: &str) -> String {
+    cut(text, HINT).map_or_else(|| text.to_owned(), |begin| format!("{begin} .."))
 }
 
 /// One row: something that took time.
@@ -42,7 +58,7 @@ struct Bar {
     sign: Option<u64>,
 }
 
-fn section(page: &mut String, run: &str, events: &[TraceEvent]) -> std::fmt::Result {
+fn section(page: &mut String, run: &str, events: &[&TraceEvent]) -> std::fmt::Result {
     let began = events.first().map_or(0, |event| event.at_us);
     let ended = events.iter().map(|event| event.at_us).max().unwrap_or(began);
     let whole = ended.saturating_sub(began).max(1);
@@ -54,7 +70,7 @@ fn section(page: &mut String, run: &str, events: &[TraceEvent]) -> std::fmt::Res
     writeln!(page, "<p>{}</p>", escaped(&summary(events, whole)))?;
     writeln!(page, "<div class=\"chart\">\n<div class=\"axis\">")?;
     let step = step(whole);
-    for tick in (0..).map(|n: u64| n * step).take_while(|tick| *tick <= whole) {
+    for tick in (0..=whole / step).map(|n| n * step) {
         writeln!(page, "<span style=\"left:{}\">{}</span>", share(tick), time(tick))?;
     }
     writeln!(page, "</div>")?;
@@ -76,10 +92,10 @@ fn section(page: &mut String, run: &str, events: &[TraceEvent]) -> std::fmt::Res
             label = escaped(&label),
         )?;
     }
-    writeln!(page, "</div>\n<pre>{}</pre>\n</section>", escaped(&pretty(events)))
+    writeln!(page, "</div>\n<pre>{}</pre>\n</section>", escaped(&told(events.iter().copied())))
 }
 
-fn title(run: &str, events: &[TraceEvent]) -> String {
+fn title(run: &str, events: &[&TraceEvent]) -> String {
     events
         .iter()
         .find_map(|event| match &event.what {
@@ -89,7 +105,7 @@ fn title(run: &str, events: &[TraceEvent]) -> String {
         .unwrap_or_else(|| run.to_owned())
 }
 
-fn summary(events: &[TraceEvent], whole: u64) -> String {
+fn summary(events: &[&TraceEvent], whole: u64) -> String {
     let mut told = vec![time(whole)];
     for event in events {
         match &event.what {
@@ -112,65 +128,63 @@ fn summary(events: &[TraceEvent], whole: u64) -> String {
     told.join(" · ")
 }
 
-fn bars(events: &[TraceEvent], ended: u64) -> Vec<Bar> {
-    let after = |at: usize| events.iter().skip(at + 1);
-    let mut bars = Vec::new();
-    for (at, event) in events.iter().enumerate() {
+/// What took time, in the order in which it began. What does not end lasts until the end of all.
+fn bars(events: &[&TraceEvent], ended: u64) -> Vec<Bar> {
+    let mut bars: Vec<Bar> = Vec::new();
+    // Bars that wait for their end: of turns, with their numbers, and of calls by their ids.
+    let mut turns: Vec<(usize, u32)> = Vec::new();
+    let mut calls: HashMap<&str, usize> = HashMap::new();
+    for event in events {
+        let from = event.at_us;
+        let bar = |class, label: &str, hint, to: u64| {
+            let label = cut(label, LABEL).unwrap_or(label).to_owned();
+            Bar { class, label, hint, from, to: to.min(ended), sign: None }
+        };
         match &event.what {
             Happened::TurnStarted { turn } => {
-                let end = after(at).find(|event| {
-                    matches!(
-                        event.what,
-                        Happened::ModelReplied { .. } | Happened::Interrupted { .. }
-                    )
-                });
-                let to = end.map_or(ended, |event| event.at_us);
-                let sign = after(at).find_map(|event| match event.what {
-                    Happened::AnswerBegan { turn: of } if of == *turn => Some(event.at_us),
-                    _ => None,
-                });
-                let said = match end.map(|event| &event.what) {
-                    Some(Happened::ModelReplied { text, .. }) => text.clone(),
-                    _ => "did not come to its end".to_owned(),
-                };
-                let label = format!("model, turn {turn}");
-                bars.push(Bar { class: "model", label, hint: said, from: event.at_us, to, sign });
+                turns.push((bars.len(), *turn));
+                let hint = "did not come to its end".to_owned();
+                bars.push(bar("model", &format!("model, turn {turn}"), hint, ended));
+            }
+            Happened::AnswerBegan { turn } => {
+                if let Some((at, of)) = turns.last()
+                    && of == turn
+                    && let Some(bar) = bars.get_mut(*at)
+                {
+                    bar.sign.get_or_insert(from);
+                }
+            }
+            what @ (Happened::ModelReplied { .. } | Happened::Interrupted { .. }) => {
+                let last = turns.last().and_then(|(at, _)| bars.get_mut(*at));
+                if let (Some(last), Happened::ModelReplied { text, .. }) = (last, what) {
+                    last.hint = hinted(text);
+                }
+                for (at, _) in turns.drain(..) {
+                    if let Some(bar) = bars.get_mut(at) {
+                        bar.to = from;
+                    }
+                }
             }
             Happened::CallStarted { call, tool, arguments, early } => {
-                let end = after(at).find_map(|event| match &event.what {
-                    Happened::CallFinished { call: of, outcome, text, ran_us, .. }
-                        if of == call =>
-                    {
-                        Some((*outcome, text.clone(), *ran_us, event.at_us))
-                    }
-                    _ => None,
-                });
-                let failed = end.as_ref().is_none_or(|end| end.0 != CallOutcome::Succeeded);
-                let class = match (early, failed) {
-                    (true, false) => "early",
-                    (true, true) => "early failed",
-                    (false, false) => "call",
-                    (false, true) => "call failed",
+                calls.insert(call, bars.len());
+                let class = if *early { "early failed" } else { "call failed" };
+                let hint = format!("{}({}) -> {NO_RESULT}", hinted(tool), hinted(arguments));
+                bars.push(bar(class, tool, hint, ended));
+            }
+            Happened::CallFinished { call, outcome, text, ran_us, .. } => {
+                let Some(bar) = calls.remove(call.as_str()).and_then(|at| bars.get_mut(at)) else {
+                    continue;
                 };
-                let (said, to) = match end {
-                    Some((_, text, Some(ran), _)) => (text, event.at_us.saturating_add(ran)),
-                    Some((_, text, None, at)) => (text, at),
-                    None => ("has no result".to_owned(), ended),
-                };
-                let hint = format!("{tool}({arguments}) -> {said}");
-                bars.push(Bar {
-                    class,
-                    label: tool.clone(),
-                    hint,
-                    from: event.at_us,
-                    to,
-                    sign: None,
-                });
+                if *outcome == CallOutcome::Succeeded {
+                    bar.class = bar.class.trim_end_matches(" failed");
+                }
+                bar.hint.truncate(bar.hint.len() - NO_RESULT.len());
+                bar.hint.push_str(&hinted(text));
+                bar.to = ran_us.map_or(from, |ran| bar.from.saturating_add(ran)).min(ended);
             }
             Happened::Retried { wait_us, cause, .. } => {
-                let to = event.at_us.saturating_add(*wait_us).min(ended);
-                let (label, hint) = ("waits to retry".to_owned(), cause.clone());
-                bars.push(Bar { class: "wait", label, hint, from: event.at_us, to, sign: None });
+                let to = from.saturating_add(*wait_us);
+                bars.push(bar("wait", "waits to retry", hinted(cause), to));
             }
             _ => {}
         }

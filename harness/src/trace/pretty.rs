@@ -1,11 +1,14 @@
 //! A trace that reads like the run itself.
 
-use std::fmt::Write as _;
+use std::{collections::HashMap, fmt::Write as _};
 
 use serde_json::Value;
 
 use super::{Happened, TraceEvent, TracedCall};
-use crate::{journal::InterruptCause, message::CallOutcome};
+use crate::{
+    journal::{InterruptCause, LimitScope},
+    message::CallOutcome,
+};
 
 /// Characters of a text that are shown.
 const SHOWN: usize = 160;
@@ -23,22 +26,95 @@ const SHOWN: usize = 160;
 /// Long texts are cut. Calls stand where they were answered; those that began a good while before
 /// the model had ended say so.
 pub fn pretty(events: &[TraceEvent]) -> String {
+    told(events)
+}
+
+/// The same of events that are chosen from others. Each is looked at once, so that a trace that says
+/// anything of anything is told in a time that its length foretells.
+pub(super) fn told<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> String {
     let mut shown = String::new();
-    for (at, event) in events.iter().enumerate() {
+    let mut runs: HashMap<&str, Calls<'a>> = HashMap::new();
+    for event in events {
+        let calls = runs.entry(&event.run).or_default();
+        calls.note(event);
         // Writing to a string cannot fail.
-        let _ = line(&mut shown, event, events, at);
+        let _ = line(&mut shown, event, calls);
     }
     shown
 }
 
-fn line(
-    out: &mut String,
-    event: &TraceEvent,
-    events: &[TraceEvent],
-    at: usize,
-) -> std::fmt::Result {
-    // An id may come again in a later turn: what counts is what came last.
-    let before = events.get(..at).unwrap_or_default();
+/// The calls of one run so far. An id may come again in a later turn: what counts is what came last.
+#[derive(Default)]
+struct Calls<'a> {
+    known: HashMap<&'a str, Call<'a>>,
+    /// Those that have begun since the model ended its last answer.
+    begun: Vec<&'a str>,
+}
+
+#[derive(Default)]
+struct Call<'a> {
+    tool: &'a str,
+    arguments: &'a str,
+    /// The two as they are shown, once they were.
+    shown: Option<String>,
+    /// When it began while the model still spoke.
+    early: Option<u64>,
+    /// When the model ended its answer after that.
+    replied: Option<u64>,
+}
+
+impl<'a> Calls<'a> {
+    fn note(&mut self, event: &'a TraceEvent) {
+        match &event.what {
+            Happened::CallStarted { call, tool, arguments, early } => {
+                let known = self.ask(call, tool, arguments);
+                (known.early, known.replied) = (early.then_some(event.at_us), None);
+                self.begun.push(call);
+            }
+            Happened::ModelReplied { calls, .. } => {
+                for id in self.begun.drain(..) {
+                    if let Some(call) = self.known.get_mut(id) {
+                        call.replied.get_or_insert(event.at_us);
+                    }
+                }
+                for TracedCall { call, tool, arguments } in calls {
+                    self.ask(call, tool, arguments);
+                }
+            }
+            Happened::Interrupted { calls, .. } => {
+                for TracedCall { call, tool, arguments } in calls {
+                    self.ask(call, tool, arguments);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, id: &'a str, tool: &'a str, arguments: &'a str) -> &mut Call<'a> {
+        let call = self.known.entry(id).or_default();
+        (call.tool, call.arguments, call.shown) = (tool, arguments, None);
+        call
+    }
+
+    /// The call as it is shown, with its arguments.
+    fn shown(&mut self, id: &'a str) -> &str {
+        let call = self.known.entry(id).or_insert_with(|| Call { tool: id, ..Call::default() });
+        let Call { tool, arguments, shown, .. } = call;
+        shown.get_or_insert_with(|| format!("{}({})", short(tool), short(arguments)))
+    }
+
+    fn tool(&self, id: &str) -> String {
+        short(self.known.get(id).map_or(id, |call| call.tool))
+    }
+
+    /// How long before the end of the answer the call began, if that was long enough to tell.
+    fn lead(&self, id: &str) -> Option<u64> {
+        let Call { early, replied, .. } = self.known.get(id)?;
+        Some((*replied)?.saturating_sub((*early)?)).filter(|us| *us >= 1000)
+    }
+}
+
+fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> std::fmt::Result {
     match &event.what {
         Happened::RunStarted { said, .. } => {
             if !out.is_empty() {
@@ -53,13 +129,15 @@ fn line(
             writeln!(out, "model -> {}", spoken(text, calls))
         }
         Happened::CallDecided { call, denied: Some(reason), .. } => {
-            let (tool, arguments) = asked(before, &event.run, call);
-            writeln!(out, "  {tool}({})", short(&arguments))?;
+            writeln!(out, "  {}", known.shown(call))?;
             writeln!(out, "  -> denied: {}", short(reason))
         }
+        Happened::CallEnded { call, text, .. } => {
+            writeln!(out, "  {call} has ended after it was stopped")?;
+            writeln!(out, "  -> {}", short(text))
+        }
         Happened::CallFinished { call, outcome, text, images, ran_us } => {
-            let (tool, arguments) = asked(before, &event.run, call);
-            writeln!(out, "  {tool}({})", short(&arguments))?;
+            writeln!(out, "  {}", known.shown(call))?;
             let outcome = match outcome {
                 CallOutcome::Succeeded => "",
                 CallOutcome::Failed => "failed: ",
@@ -67,6 +145,7 @@ fn line(
                 CallOutcome::NotStarted => "not started: ",
                 CallOutcome::StoppedReading => "stopped: ",
                 CallOutcome::InDoubt => "in doubt: ",
+                CallOutcome::StillRunning => "still running: ",
             };
             let images = match images {
                 0 => String::new(),
@@ -74,23 +153,20 @@ fn line(
                 images => format!(" and {images} pictures"),
             };
             let mut notes: Vec<String> = ran_us.iter().map(|us| time(*us)).collect();
-            notes.extend(
-                lead(before, &event.run, call).map(|us| format!("began {} early", time(us))),
-            );
+            notes.extend(known.lead(call).map(|us| format!("began {} early", time(us))));
             let notes =
                 if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
             writeln!(out, "  -> {outcome}{}{images}{notes}", short(text))
         }
         Happened::CallDropped { call } => {
-            let (tool, _) = asked(before, &event.run, call);
-            writeln!(out, "  {tool}(..) began early and was dropped")
+            writeln!(out, "  {}(..) began early and was dropped", known.tool(call))
         }
         Happened::CallProgressed { message, .. } => writeln!(out, "  .. {}", short(message)),
         Happened::Retried { attempt, of, wait_us, cause } => {
             writeln!(out, "retrying in {} ({attempt} of {of}): {}", time(*wait_us), short(cause))
         }
         Happened::FellBack { from, to, cause } => {
-            writeln!(out, "{from} is down, asking {to}: {}", short(cause))
+            writeln!(out, "{} is down, asking {}: {}", short(from), short(to), short(cause))
         }
         Happened::Discarded { cause } => {
             writeln!(out, "the answer begins again: {}", short(cause))
@@ -104,12 +180,22 @@ fn line(
             }
             match cause {
                 InterruptCause::Program => writeln!(out, "stopped by the program"),
-                InterruptCause::Limit { limit, detail } => {
+                InterruptCause::Limit { limit, scope: LimitScope::Run, detail } => {
                     writeln!(out, "stopped by the limit of {limit}: {}", short(detail))
+                }
+                InterruptCause::Limit { limit, scope, detail } => {
+                    writeln!(
+                        out,
+                        "stopped by the limit of {limit} of the {scope}: {}",
+                        short(detail)
+                    )
                 }
                 InterruptCause::Denial { .. } => writeln!(out, "stopped by a denial"),
                 InterruptCause::Failure { error } => writeln!(out, "failed: {}", short(error)),
             }
+        }
+        Happened::LinesLost { lines } => {
+            writeln!(out, "({lines} events are missing here: the writer was too slow for them)")
         }
         Happened::RunEnded { .. }
         | Happened::TurnStarted { .. }
@@ -123,44 +209,13 @@ fn line(
 /// What the model said and asked for.
 fn spoken(text: &str, calls: &[TracedCall]) -> String {
     let names: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
+    let names = short(&names.join(", "));
     match (text.trim().is_empty(), names.is_empty()) {
         (true, true) => "nothing".to_owned(),
         (false, true) => quoted(text),
-        (true, false) => names.join(", "),
-        (false, false) => format!("{} {}", quoted(text), names.join(", ")),
+        (true, false) => names,
+        (false, false) => format!("{} {names}", quoted(text)),
     }
-}
-
-/// The tool and the arguments of a call, from whichever event names them.
-fn asked(events: &[TraceEvent], run: &str, id: &str) -> (String, String) {
-    let of_run = events.iter().filter(|event| event.run == run);
-    let found = of_run.rev().find_map(|event| match &event.what {
-        Happened::CallStarted { call, tool, arguments, .. } if call == id => {
-            Some((tool.clone(), arguments.clone()))
-        }
-        Happened::ModelReplied { calls, .. } | Happened::Interrupted { calls, .. } => {
-            let call = calls.iter().find(|call| call.call == id)?;
-            Some((call.tool.clone(), call.arguments.clone()))
-        }
-        _ => None,
-    });
-    found.unwrap_or_else(|| (id.to_owned(), String::new()))
-}
-
-/// How long before the end of the answer a call began, if that was long enough to tell.
-fn lead(before: &[TraceEvent], run: &str, id: &str) -> Option<u64> {
-    let mut replied = None;
-    let began = before.iter().rev().filter(|event| event.run == run).find_map(|event| {
-        match &event.what {
-            Happened::ModelReplied { .. } => replied = Some(event.at_us),
-            Happened::CallStarted { call, early, .. } if call == id => {
-                return Some((*early).then_some(event.at_us));
-            }
-            _ => {}
-        }
-        None
-    });
-    Some(replied?.saturating_sub(began??)).filter(|us| *us >= 1000)
 }
 
 /// A time for a person.
@@ -182,8 +237,14 @@ fn short(text: &str) -> String {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value.to_string(),
         Ok(_) | Err(_) => text.split_whitespace().collect::<Vec<_>>().join(" "),
     };
-    match line.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{} ..", line.get(..end).unwrap_or_default().trim_end()),
+    match cut(&line, SHOWN) {
+        Some(begin) => format!("{} ..", begin.trim_end()),
         None => line,
     }
+}
+
+/// So many characters of a text, if it has more.
+pub(super) fn cut(text: &str, characters: usize) -> Option<&str> {
+    let (end, _) = text.char_indices().nth(characters)?;
+    text.get(..end)
 }

@@ -1,7 +1,10 @@
 //! Reads a trace that was written as JSON lines.
 
 use super::{SCHEMA, TraceEvent};
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    secret::beginning,
+};
 
 /// Reads JSON lines. A last line that was cut off, as a process that is killed may leave it, is
 /// left out; so are empty lines.
@@ -30,8 +33,11 @@ pub fn read(lines: &str) -> Result<Vec<TraceEvent>, Error> {
             Ok(event) => events.push(event),
             Err(_) if number == last && !whole => {}
             Err(err) => {
-                let message = format!("line {number} of the trace is no event: {err}");
-                return Err(Error::new(ErrorKind::Journal, message).because(err));
+                // It names what it did not expect, which may be all of a long line.
+                let err = err.to_string();
+                let message =
+                    format!("line {number} of the trace is no event: {}", beginning(&err, 500));
+                return Err(Error::new(ErrorKind::Journal, message));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use super::{Happened, Secrets};
+use super::{Happened, Redactor};
 use crate::message::ToolResult;
 
 /// What would be told to OpenTelemetry.
@@ -22,7 +22,7 @@ impl Spans {
         Scope
     }
 
-    pub(super) fn call(&mut self, _: &str, _: &Secrets) -> Scope {
+    pub(super) fn call(&mut self, _: &str, _: &Redactor) -> Scope {
         Scope
     }
 }

@@ -1,29 +1,27 @@
 //! Where a trace goes, and the trace of one run.
 
-use std::{
-    fmt,
-    fs::OpenOptions,
-    io::Write,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt, fs::OpenOptions, io::Write, path::Path, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Secrets, TraceEvent, pretty, spans::Spans};
-use crate::error::{Error, ErrorKind};
+use super::{Redaction, Redactor, TraceEvent, lines::Lines, pretty, spans::Spans};
+use crate::{
+    error::{Error, ErrorKind},
+    secret::Secrets,
+};
 
 /// Where the traces of an agent's runs go, and what must not be in them. A clone writes to the same
 /// place.
 ///
-/// By default a trace is only kept in memory, with the reply.
+/// By default a trace is only kept in memory, with the reply. Wherever it goes, no run waits for it:
+/// a writer that blocks, fails or panics loses lines, and not the run.
 ///
 /// ```
-/// use harness::{Agent, testing::{ScriptedProvider, reply}, trace::{self, Secrets, Trace}};
+/// use harness::{Agent, testing::{ScriptedProvider, reply}, trace::{self, Redaction, Trace}};
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// # let path = std::env::temp_dir().join(format!("harness-runs-{}.jsonl", std::process::id()));
-/// let trace = Trace::default().secrets(Secrets::default().name("iban")).to_file(&path)?;
+/// let trace = Trace::default().redaction(Redaction::default().name("iban")).to_file(&path)?;
 /// let model = ScriptedProvider::new([reply().text("Hello.")]);
 /// Agent::builder(model).trace(trace).build()?.run("Say hello.").await?;
 ///
@@ -37,23 +35,20 @@ use crate::error::{Error, ErrorKind};
 #[derive(Clone)]
 pub struct Trace {
     pub(super) on: bool,
-    pub(super) secrets: Secrets,
+    redaction: Redaction,
+    known: Secrets,
     pub(super) began: Instant,
     #[cfg(feature = "otel")]
     content: bool,
-    lines: Option<Arc<Mutex<Lines>>>,
-}
-
-struct Lines {
-    writer: Box<dyn Write + Send>,
-    problem: Option<String>,
+    lines: Option<Arc<Lines>>,
 }
 
 impl Default for Trace {
     fn default() -> Self {
         Self {
             on: true,
-            secrets: Secrets::default(),
+            redaction: Redaction::default(),
+            known: Secrets::default(),
             began: Instant::now(),
             lines: None,
             #[cfg(feature = "otel")]
@@ -68,10 +63,10 @@ impl Trace {
         Self { on: false, ..Self::default() }
     }
 
-    /// Sets what must not be in it.
+    /// Sets what is taken for secret, beside what the library knows to be.
     #[must_use]
-    pub fn secrets(mut self, secrets: Secrets) -> Self {
-        self.secrets = secrets;
+    pub fn redaction(mut self, redaction: Redaction) -> Self {
+        self.redaction = redaction;
         self
     }
 
@@ -92,48 +87,72 @@ impl Trace {
         spans
     }
 
-    /// Also writes it to the end of this file, as JSON lines, each line at once.
+    /// Hides these secrets, too.
+    pub(crate) fn knowing(mut self, secrets: &Secrets) -> Self {
+        self.known = self.known.and(secrets);
+        self
+    }
+
+    pub(super) fn redactor(&self) -> Redactor {
+        Redactor::new(&self.redaction, &self.known)
+    }
+
+    /// Also writes it to the end of this file, as JSON lines. Each line is in the hands of the system
+    /// before the run goes on, so that a process that is killed loses none. What is no regular file,
+    /// such as a named pipe, is written as by [`to_writer`](Self::to_writer); do the same with a file
+    /// on a network that may hang.
     ///
     /// # Errors
     /// Fails if the file cannot be opened for writing. If a line cannot be written later, the run
     /// goes on, no further line is written, and [`problem`](Self::problem) says why.
-    pub fn to_file(self, path: impl AsRef<Path>) -> Result<Self, Error> {
+    pub fn to_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(|err| {
             let path = path.display();
             let message = format!("the trace cannot be written to {path}: {err}");
             Error::new(ErrorKind::Configuration, message).because(err)
         })?;
-        Ok(self.to_writer(file))
+        self.lines = Some(Arc::new(Lines::to_file(file)));
+        Ok(self)
     }
 
-    /// Also writes it here, as JSON lines. Each line is one call of `write_all` and one of
-    /// `flush`.
+    /// Also writes it here, as JSON lines. Each line is one call of `write_all` and one of `flush`,
+    /// on a thread that belongs to the trace, so that a writer may block: up to 8 MiB of lines wait
+    /// for it. Those for which there is no room are dropped, and an event
+    /// [`LinesLost`](super::Happened::LinesLost) says how many. A writer that fails or panics gets no further line, and
+    /// [`problem`](Self::problem) says why.
+    ///
+    /// When the last clone of the trace is dropped, it waits up to one second for the last lines.
+    /// Before that, [`flush`](Self::flush) waits for them.
     #[must_use]
     pub fn to_writer(mut self, writer: impl Write + Send + 'static) -> Self {
-        let lines = Lines { writer: Box::new(writer), problem: None };
-        self.lines = Some(Arc::new(Mutex::new(lines)));
+        self.lines = Some(Arc::new(Lines::to_writer(writer)));
         self
+    }
+
+    /// Waits until all lines so far are written, at most so long, and says whether they are. It
+    /// blocks the thread meanwhile; with [`to_file`](Self::to_file) there is nothing to wait for.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use harness::trace::Trace;
+    ///
+    /// let trace = Trace::default().to_writer(std::io::stderr());
+    /// assert!(trace.flush(Duration::from_secs(1)));
+    /// ```
+    pub fn flush(&self, within: Duration) -> bool {
+        self.lines.as_ref().is_none_or(|lines| lines.flush(within))
     }
 
     /// Why it is no longer written, if that is so.
     pub fn problem(&self) -> Option<String> {
-        let lines = self.lines.as_ref()?;
-        lines.lock().unwrap_or_else(PoisonError::into_inner).problem.clone()
+        self.lines.as_ref()?.problem()
     }
 
     pub(super) fn write(&self, event: &TraceEvent) {
-        let Some(lines) = &self.lines else { return };
-        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.problem.is_some() {
-            return;
-        }
-        let written = serde_json::to_string(event).map_err(std::io::Error::from).and_then(|line| {
-            lines.writer.write_all(format!("{line}\n").as_bytes())?;
-            lines.writer.flush()
-        });
-        if let Err(err) = written {
-            lines.problem = Some(err.to_string());
+        if let Some(lines) = &self.lines {
+            lines.write(event);
         }
     }
 }

@@ -8,13 +8,14 @@ use std::{
 };
 
 use super::{
-    Happened, RunTrace, SCHEMA, Scope, Secrets, Trace, TraceEvent, TracedCall, spans::Spans,
+    Happened, Redactor, RunTrace, SCHEMA, Scope, Trace, TraceEvent, TracedCall, spans::Spans,
 };
 use crate::{
     journal::{Decision, Entry, InterruptCause},
     message::{Block, Message, ToolCall, ToolContent, ToolResult},
     policy::Warning,
     provider::ContextTokens,
+    unwind::{caught, dropped},
 };
 
 /// Who is asked in a run, and with which tools.
@@ -29,13 +30,15 @@ pub(crate) struct Cast<'a> {
 /// Writes the trace of one run.
 pub(crate) struct Tracer {
     trace: Trace,
-    secrets: Secrets,
+    secrets: Redactor,
     run: String,
     events: Arc<Vec<TraceEvent>>,
     turn: u32,
     context: ContextTokens,
     response: Option<String>,
     spans: Spans,
+    /// Whether those who listen to the spans have panicked.
+    deaf: bool,
     /// How long calls ran whose results come next.
     ran: HashMap<String, Duration>,
     /// The tools of calls.
@@ -45,7 +48,7 @@ pub(crate) struct Tracer {
 impl Tracer {
     pub(crate) fn new(trace: &Trace) -> Self {
         Self {
-            secrets: trace.secrets.clone(),
+            secrets: trace.redactor(),
             trace: trace.clone(),
             run: String::new(),
             events: Arc::default(),
@@ -53,6 +56,7 @@ impl Tracer {
             context: ContextTokens::default(),
             response: None,
             spans: Default::default(),
+            deaf: false,
             ran: HashMap::new(),
             tools: HashMap::new(),
         }
@@ -66,7 +70,8 @@ impl Tracer {
 
     /// A run begins.
     pub(crate) fn begin(&mut self, cast: Cast<'_>, said: Option<&Message>) {
-        self.spans = self.trace.spans();
+        self.spans = caught(|| self.trace.spans()).unwrap_or_default();
+        self.deaf = false;
         if !self.is_read() {
             return;
         }
@@ -77,10 +82,10 @@ impl Tracer {
         let said = said.map(|said| self.secrets.hide(&said.text(), None));
         self.write(Happened::RunStarted {
             unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
-            provider: provider.to_owned(),
-            model: model.to_owned(),
-            tools,
-            conversation: conversation.map(str::to_owned),
+            provider: self.secrets.name(provider),
+            model: self.secrets.name(model),
+            tools: tools.iter().map(|tool| self.secrets.name(tool)).collect(),
+            conversation: conversation.map(|id| self.secrets.name(id)),
             said,
         });
     }
@@ -124,12 +129,12 @@ impl Tracer {
             let TracedCall { call, tool, arguments } = self.traced(call);
             self.write(Happened::CallStarted { call, tool, arguments, early });
         }
-        self.spans.call(id, &self.secrets)
+        self.spans.call(&self.secrets.name(id), &self.secrets)
     }
 
     /// A call that began early was not wanted in the end.
     pub(crate) fn dropped(&mut self, call: &ToolCall) {
-        self.write(Happened::CallDropped { call: call.id().to_owned() });
+        self.write(Happened::CallDropped { call: self.secrets.name(call.id()) });
     }
 
     /// A tool says how far it has come.
@@ -138,7 +143,7 @@ impl Tracer {
             return;
         }
         let message = self.secrets.hide(message, self.tools.get(call).map(String::as_str));
-        self.write(Happened::CallProgressed { call: call.to_owned(), message });
+        self.write(Happened::CallProgressed { call: self.secrets.name(call), message });
     }
 
     /// How long a call ran whose result comes next.
@@ -154,7 +159,7 @@ impl Tracer {
 
     /// Another provider is asked.
     pub(crate) fn fall_back(&mut self, from: &str, to: &str, cause: &str) {
-        let (from, to) = (from.to_owned(), to.to_owned());
+        let (from, to) = (self.secrets.name(from), self.secrets.name(to));
         let cause = self.secrets.hide(cause, None);
         self.write(Happened::FellBack { from, to, cause });
     }
@@ -167,13 +172,11 @@ impl Tracer {
 
     /// The program was warned.
     pub(crate) fn warning(&mut self, warning: &Warning) {
-        self.write(match warning.clone() {
-            Warning::Near(reached) => {
-                Happened::LimitNear { limit: reached.limit, detail: reached.detail }
-            }
-            Warning::Unknown(reached) => {
-                Happened::LimitUnknown { limit: reached.limit, detail: reached.detail }
-            }
+        let (Warning::Near(reached) | Warning::Unknown(reached)) = warning;
+        let (limit, detail) = (reached.limit, self.secrets.hide(&reached.detail, None));
+        self.write(match warning {
+            Warning::Near(_) => Happened::LimitNear { limit, detail },
+            Warning::Unknown(_) => Happened::LimitUnknown { limit, detail },
         });
     }
 
@@ -193,32 +196,44 @@ impl Tracer {
                     stop: *stop,
                     usage: *usage,
                     context: self.context,
-                    provider: provider.clone(),
-                    model: model.clone(),
-                    response: self.response.take(),
+                    provider: self.secrets.name(provider),
+                    model: self.secrets.name(model),
+                    response: self.response.take().map(|id| self.secrets.name(&id)),
                 }
             }
             Entry::Interrupted { message, usage, cause } => {
                 let (text, _, calls) = self.said(message.as_ref());
                 let cause = match cause.clone() {
-                    InterruptCause::Limit { limit, detail } => {
-                        InterruptCause::Limit { limit, detail: self.secrets.hide(&detail, None) }
+                    InterruptCause::Limit { limit, scope, detail } => {
+                        let detail = self.secrets.hide(&detail, None);
+                        InterruptCause::Limit { limit, scope, detail }
                     }
                     InterruptCause::Failure { error } => {
                         InterruptCause::Failure { error: self.secrets.hide(&error, None) }
                     }
-                    cause @ (InterruptCause::Program | InterruptCause::Denial { .. }) => cause,
+                    InterruptCause::Denial { call } => {
+                        InterruptCause::Denial { call: self.secrets.name(&call) }
+                    }
+                    InterruptCause::Program => InterruptCause::Program,
                 };
                 Happened::Interrupted { cause, text, calls, usage: *usage }
             }
             Entry::CallDecided { call, decision } => {
-                let (side_effects, denied) = match decision {
-                    Decision::Allow { side_effects } => (Some(*side_effects), None),
-                    Decision::Deny { reason } => (None, Some(self.secrets.hide(reason, None))),
+                let (side_effects, denied, by) = match decision {
+                    Decision::Allow { side_effects, by } => (Some(*side_effects), None, by),
+                    Decision::Deny { reason, by } => {
+                        (None, Some(self.secrets.hide(reason, None)), by)
+                    }
                 };
-                Happened::CallDecided { call: call.clone(), side_effects, denied }
+                let (call, by) = (self.secrets.name(call), by.clone());
+                Happened::CallDecided { call, side_effects, denied, by }
             }
             Entry::CallFinished { result } => self.finished(result),
+            Entry::CallEnded { result, .. } => Happened::CallEnded {
+                call: self.secrets.name(result.call_id()),
+                outcome: result.outcome(),
+                text: self.secrets.hide(&result.to_text(), None),
+            },
             // The run's beginning is told with who is asked, the call's where it really begins.
             Entry::Given { .. }
             | Entry::UserSaid { .. }
@@ -237,7 +252,7 @@ impl Tracer {
         let is_image = |part: &&ToolContent| matches!(part, ToolContent::Image { .. });
         let tool = self.tools.get(result.call_id()).map(String::as_str);
         Happened::CallFinished {
-            call: result.call_id().to_owned(),
+            call: self.secrets.name(result.call_id()),
             outcome: result.outcome(),
             text: self.secrets.hide(&result.to_text(), tool),
             images: result.content().iter().filter(is_image).count(),
@@ -263,8 +278,8 @@ impl Tracer {
     fn traced(&mut self, call: &ToolCall) -> TracedCall {
         self.tools.insert(call.id().to_owned(), call.name().to_owned());
         TracedCall {
-            call: call.id().to_owned(),
-            tool: call.name().to_owned(),
+            call: self.secrets.name(call.id()),
+            tool: self.secrets.name(call.name()),
             arguments: self.secrets.hide(call.arguments(), Some(call.name())),
         }
     }
@@ -275,7 +290,11 @@ impl Tracer {
     }
 
     fn write(&mut self, what: Happened) {
-        self.spans.happened(&what);
+        // A subscriber or exporter of the program's may panic; it then hears no more of this run.
+        if !self.deaf && caught(|| self.spans.happened(&what)).is_err() {
+            self.deaf = true;
+            dropped(mem::take(&mut self.spans));
+        }
         if !self.trace.on {
             return;
         }

@@ -11,6 +11,7 @@ use crate::{
     error::{Error, ErrorKind},
     message::VendorData,
     provider::{Limits, StopReason, StreamEvent, Usage, VendorPart},
+    secret::beginning,
 };
 
 /// So many parts of one answer are kept, at most: blocks, items, calls. A model gives some dozens,
@@ -272,8 +273,10 @@ fn interrupted() -> Error {
 
 /// An event that is no JSON, with its beginning quoted.
 pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
-    let quoted: String = data.chars().take(120).collect();
-    Error::new(ErrorKind::Protocol, format!("an event of the answer is not JSON: {quoted:?}"))
+    // As it is, since a key with a quote in it is known only so, and on one line.
+    let data = data.replace(|c: char| c.is_control(), " ");
+    let quoted = beginning(&data, 120);
+    Error::new(ErrorKind::Protocol, format!("an event of the answer is not JSON: `{quoted}`"))
         .because(err)
 }
 

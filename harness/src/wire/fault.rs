@@ -7,7 +7,10 @@ use super::{
     tolerant::{Members, Obj, Text},
     wait,
 };
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    secret::beginning,
+};
 
 /// What an error body says.
 #[derive(Debug, Default)]
@@ -129,10 +132,9 @@ fn plain(status: u16, body: &str) -> String {
         }
     }
     let words: Vec<&str> = words.split_whitespace().collect();
-    let words: String = words.join(" ").chars().take(300).collect();
     match words.is_empty() {
         true => format!("the server answered with status {status} and no words"),
-        false => words,
+        false => beginning(&words.join(" "), 300).into_owned(),
     }
 }
 

@@ -16,8 +16,16 @@ pub(crate) fn in_words(message: &str) -> Option<Duration> {
 /// seconds.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (wait, rest) = read(text.trim());
-    let seconds = || Duration::try_from_secs_f64(text.trim().parse().ok()?).ok();
+    let seconds = || seconds(text.trim().parse().ok()?);
     wait.filter(|_| rest.is_empty()).or_else(seconds)
+}
+
+/// So many seconds. What is longer than any wait is the longest, and not none.
+pub(crate) fn seconds(number: f64) -> Option<Duration> {
+    match Duration::try_from_secs_f64(number) {
+        Ok(wait) => Some(wait),
+        Err(_) => (number.is_finite() && number > 0.0).then_some(Duration::MAX),
+    }
 }
 
 /// Reads as many numbers with units as there are, and says what is left.
@@ -41,7 +49,7 @@ fn read(text: &str) -> (Option<Duration>, &str) {
             _ => return (wait, rest),
         };
         let Ok(number) = number.parse::<f64>() else { return (wait, rest) };
-        let Ok(more) = Duration::try_from_secs_f64(number * factor) else { return (wait, rest) };
+        let Some(more) = seconds(number * factor) else { return (wait, rest) };
         wait = Some(wait.unwrap_or_default().saturating_add(more));
         rest = after;
     }
@@ -96,7 +104,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 mod tests {
     use super::*;
 
-    fn seconds(text: &str) -> Option<f64> {
+    fn in_seconds(text: &str) -> Option<f64> {
         duration(text).map(|wait| wait.as_secs_f64())
     }
 
@@ -113,10 +121,10 @@ mod tests {
             (" 7.66s ", 7.66),
         ];
         for (text, expected) in known {
-            assert_eq!(seconds(text), Some(expected), "{text}");
+            assert_eq!(in_seconds(text), Some(expected), "{text}");
         }
         for text in ["", "s", "soon", "-1s", "1x", "1m-3s", "1s later", "1.2.3s", "9e999"] {
-            assert_eq!(seconds(text), None, "{text}");
+            assert_eq!(in_seconds(text), None, "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use harness::{
-    Agent, AnthropicProvider, Guardrails, LocalProvider, Message, OpenAIProvider, Transcript,
+    Agent, AnthropicProvider, Guardrails, Limits, LocalProvider, Message, OpenAIProvider, Transcript,
     agent::Event, message::Block, tool, tools,
 };
 use stats_alloc::Region;
@@ -48,11 +48,10 @@ fn agent(wire: &str, base: &str) -> Result<Agent, Failure> {
             Agent::builder(LocalProvider::builder().base_url(&base).model("m").build()?)
         }
     };
-    let guards = Guardrails::default()
-        .turns(20)
-        .output_tokens(1_000_000)
-        .time(std::time::Duration::from_secs(600));
-    Ok(builder.system("Be concise.").tools(tools![weather, send]).guardrails(guards).build()?)
+    let guards = Guardrails::default().turns(20).time(std::time::Duration::from_secs(600));
+    let limits = Limits::new().output_tokens(1_000_000);
+    let builder = builder.system("Be concise.").tools(tools![weather, send]);
+    Ok(builder.guardrails(guards).run_limits(limits).build()?)
 }
 
 pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {

@@ -1,20 +1,20 @@
-//! What a run has spent and what is left of it: for the program, for watchers and for tools.
+//! What was spent and what is left of it: for the program, for watchers and for tools.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::Guardrails;
-use crate::provider::Usage;
+use super::{
+    Guardrails, Limits,
+    chain::Chain,
+    node::{Node, RunPart, State},
+};
+use crate::{journal::LimitScope, models::Money, provider::Usage};
 
-/// What a run has spent so far.
+/// What was spent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// How many times the model was asked.
+    /// How many times a model was asked.
     pub turns: u32,
     /// How many calls have started.
     pub tool_calls: u32,
@@ -22,36 +22,18 @@ pub struct Spent {
     pub usage: Usage,
     /// Whether every answer came with its tokens. If not, `usage` is a lower bound.
     pub usage_is_whole: bool,
-    /// What it cost, in the currency of the prices; `None` if an answer came without its tokens
-    /// or from a model without a price.
+    /// What it cost, in the currency of the prices; `None` if an answer broke off, or came without
+    /// its tokens or from a model without a price.
     pub cost: Option<f64>,
-    /// How many calls in a row have failed or were denied, up to now.
-    pub failed_calls: u32,
+    /// What the known tokens cost whose price is known: the limit of money holds for this.
+    pub known_cost: f64,
 }
 
-impl Spent {
-    pub(super) const NOTHING: Self = Self {
-        turns: 0,
-        tool_calls: 0,
-        usage: Usage {
-            input: None,
-            cache_read: None,
-            cache_write: None,
-            output: None,
-            reasoning: None,
-            compaction: None,
-        },
-        usage_is_whole: true,
-        cost: Some(0.0),
-        failed_calls: 0,
-    };
-}
-
-/// What is left of a run's limits. `None` where there is no limit; of tokens and cost also where
-/// the provider does not say how many there were.
+/// What is left of all limits that hold. `None` where there is no limit; of tokens and cost also
+/// where nobody says how many there were.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Left {
-    /// Times that the model may still be asked.
+    /// Times that the model may still be asked in this run.
     pub turns: Option<u32>,
     /// Calls that may still run.
     pub tool_calls: Option<u32>,
@@ -61,7 +43,7 @@ pub struct Left {
     pub output_tokens: Option<u64>,
     /// What it may still cost.
     pub cost: Option<f64>,
-    /// How long it may still take.
+    /// How long this run may still take.
     pub time: Option<Duration>,
 }
 
@@ -82,98 +64,206 @@ impl fmt::Display for Left {
     }
 }
 
-/// What a run has spent and what is left of it, as of now. A clone is the same run's.
+/// What was spent and what is left of it, as of now: of a run, of a conversation, of an agent, or
+/// of all that a program runs [`within`](crate::agent::Sending::within) a budget of its own. A clone
+/// is the same budget.
 ///
-/// The program gets it from [`Chat::budget`](crate::Chat::budget) before or while a run goes on; a
-/// tool takes it as a parameter `State<Budget>`:
+/// Budgets stand within each other. A run's stands within its conversation's and that one within the
+/// agent's, and what is spent is counted in all of them at once. A tool that calls another agent
+/// passes the budget of its run on, which it takes as a parameter `State<Budget>`; then the other
+/// agent's run stands within it too, and its tokens, calls and cost are part of all these sums,
+/// however it ends:
 ///
 /// ```
-/// use harness::{Agent, State, policy::Budget, testing::{ScriptedProvider, reply}, tool, tools};
+/// use harness::{Agent, Limits, State, ToolError, policy::Budget, testing::{ScriptedProvider, reply}, tool, tools};
 /// use serde_json::json;
 ///
-/// /// What is left of this run.
-/// #[tool(side_effects = "none")]
-/// fn budget(budget: State<Budget>) -> String {
-///     format!("{} turns left", budget.left().turns.unwrap_or(u32::MAX))
+/// /// Looks something up, at length.
+/// #[tool(side_effects = "read")]
+/// async fn research(
+///     /** What is asked */ question: String,
+///     researcher: State<Agent>,
+///     budget: State<Budget>,
+/// ) -> Result<String, ToolError> {
+///     match researcher.run(question).within(&budget).await {
+///         Ok(reply) => Ok(reply.text().to_owned()),
+///         Err(stopped) => Err(ToolError::new(stopped.to_string())),
+///     }
 /// }
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
-/// let model = ScriptedProvider::new([reply().call("budget", json!({})), reply().text("Enough.")]);
-/// let agent = Agent::builder(model.clone()).tools(tools![budget]).build()?;
-/// agent.run("Is there time?").await?;
-/// assert_eq!(model.requests()[1].last_text(), "19 turns left");
+/// let reader = ScriptedProvider::new([reply().text("It is 42.").tokens(4_000, 20)]);
+/// let model = ScriptedProvider::new([
+///     reply().call("research", json!({"question": "What is the answer?"})).tokens(100, 10),
+///     reply().text("42.").tokens(150, 5),
+/// ]);
+/// let agent = Agent::builder(model)
+///     .tools(tools![research])
+///     .state(Agent::builder(reader).build()?)
+///     .limits(Limits::new().input_tokens(1_000_000))
+///     .build()?;
+/// let reply = agent.run("What is it?").await?;
+/// assert_eq!(reply.usage().input, Some(250), "this agent's own turns");
+/// assert_eq!(reply.spent().usage.input, Some(4_250), "with all that its tools have spent");
+/// assert_eq!(agent.budget().left().input_tokens, Some(995_750));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Where several agents run at the same time below one limit, each looks at it before it asks its
+/// model and before its calls. No request starts once the limit is reached, but those that are on
+/// their way then are answered: tokens and cost can pass a limit by one answer of each. Calls
+/// cannot: they are set aside before they start.
 #[derive(Clone)]
-pub struct Budget(Arc<Inner>);
-
-struct Inner {
-    rails: Arc<Guardrails>,
-    now: Mutex<Now>,
-}
-
-#[derive(Clone, Copy)]
-struct Now {
-    spent: Spent,
-    /// Whether the model is being asked: that turn counts, but its tokens are not known.
-    asking: bool,
-    ends: Option<Instant>,
-}
+pub struct Budget(Arc<Node>);
 
 impl Budget {
-    pub(super) fn new(rails: Arc<Guardrails>) -> Self {
-        let now = Now { spent: Spent::NOTHING, asking: false, ends: None };
-        Self(Arc::new(Inner { rails, now: Mutex::new(now) }))
+    /// A budget of the program's own, for the runs [`within`](crate::agent::Sending::within) it:
+    /// those of one customer, say, whichever agents work for them.
+    ///
+    /// ```
+    /// use harness::{Agent, Limits, Outcome, journal::Limit, policy::Budget, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::answering(|_| reply().text("Yes.").tokens(600, 1));
+    /// let agent = Agent::builder(model).build()?;
+    /// let customer = Budget::new(Limits::new().input_tokens(1_000));
+    /// agent.run("One?").within(&customer).await?;
+    /// agent.run("Two?").within(&customer).await?;
+    /// let stopped = agent.run("Three?").within(&customer).await.unwrap_err();
+    /// assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
+    /// assert_eq!(customer.spent().usage.input, Some(1_200));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(limits: Limits) -> Self {
+        Self::made(LimitScope::Outer, limits, None)
     }
 
-    /// What was spent so far in the run that goes on, or in the last one.
+    /// That of an agent.
+    pub(crate) fn of_agent(limits: Limits) -> Self {
+        Self::made(LimitScope::Agent, limits, None)
+    }
+
+    /// That of a conversation of this agent.
+    pub(crate) fn of_conversation(agent: &Self) -> Self {
+        let budget = Self::made(LimitScope::Conversation, Limits::new(), None);
+        budget.within(agent);
+        budget
+    }
+
+    /// That of a run with these limits in this conversation.
+    pub(crate) fn of_run(conversation: &Self, limits: Limits, rails: Arc<Guardrails>) -> Self {
+        let run = RunPart::new(rails);
+        let budget = Self::made(LimitScope::Run, limits, Some(run));
+        budget.within(conversation);
+        budget
+    }
+
+    fn made(scope: LimitScope, said: Limits, run: Option<RunPart>) -> Self {
+        Self(Node::new(scope, said, run))
+    }
+
+    /// What was spent so far, with all that was spent below it: also by agents that tools call,
+    /// if they pass the budget on.
     pub fn spent(&self) -> Spent {
-        let Now { spent, asking, .. } = self.now();
-        Spent { turns: spent.turns.saturating_add(asking.into()), ..spent }
+        let state = self.0.lock();
+        let spent = state.sum.spent();
+        Spent { turns: spent.turns.saturating_add(state.asking), ..spent }
     }
 
-    /// What is left of the limits.
+    /// What is left: of its own limits and of all those that it stands within, whichever leaves
+    /// less.
     pub fn left(&self) -> Left {
-        let Now { spent, ends, .. } = self.now();
-        let rails = &*self.0.rails;
-        let of_tokens = |limit: Option<u64>, used: Option<u64>| {
-            let known = used.is_some() || spent.turns == 0;
-            limit.filter(|_| known).map(|limit| limit.saturating_sub(used.unwrap_or(0)))
-        };
-        let cost = rails.cost.zip(spent.cost).map(|(limit, used)| (limit - used).max(0.0));
-        let time = match ends {
-            Some(ends) => Some(ends.saturating_duration_since(Instant::now())),
-            None => rails.time,
-        };
-        Left {
-            turns: rails.turns.map(|limit| limit.saturating_sub(self.spent().turns)),
-            tool_calls: rails.tool_calls.map(|limit| limit.saturating_sub(spent.tool_calls)),
-            input_tokens: of_tokens(rails.input_tokens, spent.usage.input),
-            output_tokens: of_tokens(rails.output_tokens, spent.usage.output),
-            cost,
-            time,
+        let mut left = self.0.lock().left_of_run();
+        let (mut calls, mut input, mut output, mut cost) = (None, None, None, None);
+        for node in self.nodes() {
+            let state = node.lock();
+            let State { limits, sum, aside, .. } = &*state;
+            let called = sum.tool_calls.saturating_add(*aside);
+            let known = |used: Option<u64>| used.or((sum.turns == 0).then_some(0));
+            let of_tokens =
+                |limit: u64, used: Option<u64>| known(used).map(|used| limit.saturating_sub(used));
+            let of_money =
+                |limit| sum.cost().map(|used| Money::from_f64(limit).minus(used).to_f64());
+            calls = least(calls, limits.calls().map(|limit| Some(limit.saturating_sub(called))));
+            input = least(input, limits.input().map(|limit| of_tokens(limit, sum.usage.input)));
+            output = least(output, limits.output().map(|limit| of_tokens(limit, sum.usage.output)));
+            cost = least(cost, limits.money().map(of_money));
+        }
+        (left.tool_calls, left.cost) = (calls.flatten(), cost.flatten());
+        (left.input_tokens, left.output_tokens) = (input.flatten(), output.flatten());
+        left
+    }
+
+    /// Sets limits; what they leave open stays as it was.
+    pub(crate) fn limit(&self, limits: &Limits) {
+        self.0.lock().limit(limits);
+    }
+
+    /// Lets it stand within another one, and so within all those that that one stands within.
+    pub(crate) fn within(&self, outer: &Self) {
+        let others = outer.nodes();
+        let mut state = self.0.lock();
+        for node in others {
+            if !Arc::ptr_eq(&node, &self.0) && !state.stands_within(&node) {
+                state.above.push(node);
+            }
         }
     }
 
     /// Sets when the run ends at the latest.
     pub(crate) fn ends(&self, at: Option<Instant>) {
-        self.0.now.lock().unwrap_or_else(PoisonError::into_inner).ends = at;
+        if let Some(run) = &mut self.0.lock().run {
+            run.ends = at;
+        }
     }
 
-    pub(super) fn set(&self, spent: Spent, asking: bool) {
-        let mut now = self.0.now.lock().unwrap_or_else(PoisonError::into_inner);
-        (now.spent, now.asking) = (spent, asking);
+    /// This one, and all that it stands within.
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        let above = self.0.lock().above.clone();
+        std::iter::once(Arc::clone(&self.0)).chain(above).collect()
     }
 
-    fn now(&self) -> Now {
-        *self.0.now.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The same, for a run that begins now: what it stands within changes no more.
+    pub(super) fn begun(&self) -> Chain {
+        Chain::new(self.nodes())
+    }
+}
+
+/// What is left of an amount: no limit, or so much, if that is known.
+type Rest<T> = Option<Option<T>>;
+
+/// The lesser of two. What is not known of one can be less than the other.
+fn least<T: PartialOrd>(one: Rest<T>, other: Rest<T>) -> Rest<T> {
+    match (one, other) {
+        (None, rest) | (rest, None) => rest,
+        (Some(None), Some(_)) | (Some(_), Some(None)) => Some(None),
+        (Some(Some(one)), Some(Some(other))) => Some(Some(if one < other { one } else { other })),
+    }
+}
+
+impl State {
+    fn left_of_run(&self) -> Left {
+        let Some(run) = &self.run else { return Left::default() };
+        let turns = run.turns.saturating_add(run.asking.into());
+        let time = match run.ends {
+            Some(ends) => Some(ends.saturating_duration_since(Instant::now())),
+            None => run.rails.time,
+        };
+        let turns = run.rails.turns.map(|limit| limit.saturating_sub(turns));
+        Left { turns, time, ..Left::default() }
     }
 }
 
 impl fmt::Debug for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Budget").field("spent", &self.spent()).field("left", &self.left()).finish()
+        f.debug_struct("Budget")
+            .field("of", &self.0.scope)
+            .field("spent", &self.spent())
+            .field("left", &self.left())
+            .finish()
     }
 }

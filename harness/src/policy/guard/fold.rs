@@ -1,29 +1,29 @@
-//! What holds the limits: a fold over the facts of a run. It decides and never acts; the loop asks
+//! What holds the limits of a run: a fold over its facts. It decides and never acts; the loop asks
 //! it before each step. It knows no clock: the time limit is held where the clock is.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
-    Budget, Guardrails, Spent,
+    Budget, Guardrails,
+    chain::{self, Chain, NO_TOKENS},
     repeats::{Repeats, with_note},
+    sum::{Charge, Sum, Unknown},
 };
 use crate::{
-    journal::{Decision, Entry, Limit},
+    journal::{Decision, Entry, Limit, LimitScope},
     message::{CallOutcome, Message, ToolCall, ToolResult},
+    models::{Models, Money, Price},
     provider::Usage,
+    secret::beginning,
 };
-
-/// How much of a limit is used when the program is warned, in parts of a hundred.
-const NEAR: u64 = 80;
-
-/// Why tokens are not known.
-const NO_TOKENS: &str = "the provider does not say how many tokens it used";
 
 /// A limit that a run has reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitReached {
     /// Which.
     pub limit: Limit,
+    /// Whose.
+    pub scope: LimitScope,
     /// How, in words for a person.
     pub detail: String,
 }
@@ -38,55 +38,66 @@ pub enum Warning {
     Unknown(LimitReached),
 }
 
-/// Holds the limits of a run: the fold of its facts. A message of the user begins a run and, with
-/// it, everything anew.
+/// Holds the limits of a run: the fold of its facts, and the budgets that it stands within. A
+/// message of the user begins a run and, with it, all that is of the run alone.
 ///
 /// ```
-/// use harness::{Message, journal::{Entry, Limit}, policy::{Guard, Guardrails}};
+/// use harness::{Limits, Message, journal::{Entry, Limit}, models::Models, policy::{Budget, Guard, Guardrails}};
 ///
-/// let mut guard = Guard::new(Guardrails::default().turns(0));
+/// let budget = Budget::new(Limits::new());
+/// let mut guard = Guard::new(Guardrails::default().turns(0), Models::default(), budget);
 /// guard.apply(&Entry::UserSaid { message: Message::user("Hello") });
-/// assert_eq!(guard.before_turn().unwrap().limit, Limit::Turns);
+/// assert_eq!(guard.before_turn("anthropic", "claude-sonnet-5").unwrap().limit, Limit::Turns);
 /// ```
-#[derive(Clone, Debug)]
 pub struct Guard {
     rails: Arc<Guardrails>,
-    spent: Spent,
+    models: Arc<Models>,
+    budget: Budget,
+    chain: Chain,
+    /// What the run itself has spent, without all that is below it.
+    own: Sum,
+    /// Calls in a row that have failed or were denied.
+    failed_calls: u32,
     /// Whether the model is being asked.
     asking: bool,
+    /// The provider and the model that were looked up last, and the price.
+    known: Option<(String, String, Option<Price>)>,
+    /// Calls that the run has set aside.
+    aside: u32,
     /// The calls of the last answer.
     calls: HashMap<String, ToolCall>,
     /// How many of them have no result yet.
     open: usize,
     repeats: Repeats,
-    /// Limits that the program was warned of.
-    warned: Vec<Limit>,
-    /// Whether an answer came without the tokens sent, and without those said.
-    untold: (bool, bool),
-    /// Why the cost is not known.
-    unpriced: Option<String>,
-    budget: Budget,
+    /// Limits that the program was warned of, and whose.
+    warned: Vec<(Option<u64>, Limit)>,
 }
 
 impl Guard {
-    /// Holds these limits, which may be shared.
-    pub fn new(rails: impl Into<Arc<Guardrails>>) -> Self {
-        let rails = rails.into();
+    /// Holds these limits, which may be shared, and those of this budget and all around it.
+    pub fn new(
+        rails: impl Into<Arc<Guardrails>>,
+        models: impl Into<Arc<Models>>,
+        budget: Budget,
+    ) -> Self {
         Self {
-            spent: Spent::NOTHING,
+            rails: rails.into(),
+            models: models.into(),
+            chain: budget.begun(),
+            budget,
+            own: Sum::default(),
+            failed_calls: 0,
             asking: false,
+            known: None,
+            aside: 0,
             calls: HashMap::new(),
             open: 0,
             repeats: Repeats::default(),
             warned: Vec::new(),
-            untold: (false, false),
-            unpriced: None,
-            budget: Budget::new(Arc::clone(&rails)),
-            rails,
         }
     }
 
-    /// The limits.
+    /// The limits of the run alone.
     pub fn guardrails(&self) -> &Guardrails {
         &self.rails
     }
@@ -96,90 +107,137 @@ impl Guard {
         &self.budget
     }
 
-    /// What the run has cost so far, if that is known.
+    /// What the run's own turns have cost so far, if that is known.
     pub fn cost(&self) -> Option<f64> {
-        self.spent.cost
+        self.own.cost().map(Money::to_f64)
     }
 
     /// The model is asked now: what is left does not wait for its answer.
     pub(crate) fn asked(&mut self) {
-        self.asking = true;
-        self.budget.set(self.spent, self.asking);
+        self.give_back();
+        self.is_asking(true);
+    }
+
+    /// The run is over.
+    pub(crate) fn ended(&mut self) {
+        self.give_back();
+        self.is_asking(false);
     }
 
     /// Takes a fact.
     pub fn apply(&mut self, entry: &Entry) {
-        self.asking = false;
+        self.is_asking(false);
+        if let Entry::UserSaid { .. } | Entry::Resumed { .. } = entry {
+            self.own = Sum::default();
+            self.failed_calls = 0;
+            self.calls.clear();
+            self.open = 0;
+            self.repeats = Repeats::default();
+            self.warned.clear();
+        }
+        let charge = self.charge_of(entry);
+        self.charge(&charge);
+        self.chain.turns(self.own.turns);
         match entry {
-            Entry::UserSaid { .. } | Entry::Resumed { .. } => {
-                self.spent = Spent::NOTHING;
-                self.calls.clear();
-                self.open = 0;
-                self.repeats = Repeats::default();
-                self.warned.clear();
-                self.untold = (false, false);
-                self.unpriced = None;
-            }
-            Entry::ModelReplied { message, usage, model, .. } => {
-                self.answered(message.as_ref());
-                self.spend(usage, model);
-            }
-            Entry::Interrupted { message, usage, cause } => {
+            Entry::ModelReplied { message, .. } => {
+                self.repeats.turn();
                 self.asked_for(message.as_ref());
-                self.spent.usage.add(usage);
-                // An answer that was cut off has cost more than was told of it.
-                if self.open == 0 && !cause.is_unasked() {
-                    self.spent.usage_is_whole = false;
-                    self.spent.cost = None;
-                }
             }
-            Entry::CallStarted { .. } => {
-                self.spent.tool_calls = self.spent.tool_calls.saturating_add(1);
-            }
+            Entry::Interrupted { message, .. } => self.asked_for(message.as_ref()),
             Entry::CallFinished { result } => self.finished(result),
             Entry::CallDecided { decision: Decision::Deny { .. }, .. } => {
                 self.open = self.open.saturating_sub(1);
-                self.spent.failed_calls = self.spent.failed_calls.saturating_add(1);
+                self.failed_calls = self.failed_calls.saturating_add(1);
             }
-            Entry::Given { .. } | Entry::CallDecided { decision: Decision::Allow { .. }, .. } => {}
+            Entry::Given { .. }
+            | Entry::CallEnded { .. }
+            | Entry::UserSaid { .. }
+            | Entry::Resumed { .. }
+            | Entry::CallStarted { .. }
+            | Entry::CallDecided { decision: Decision::Allow { .. }, .. } => {}
         }
-        self.budget.set(self.spent, self.asking);
     }
 
-    /// The limit that forbids to ask the model, if one does.
-    pub fn before_turn(&self) -> Option<LimitReached> {
+    /// What a fact has cost, told from it and from those before.
+    fn charge_of(&mut self, entry: &Entry) -> Charge {
+        match entry {
+            Entry::ModelReplied { usage, provider, model, .. } => {
+                let price = self.price(provider, model);
+                let untold = usage.input.is_none() || usage.output.is_none();
+                let why = match (price, untold) {
+                    (None, _) => Some(no_price(provider, model).into()),
+                    (Some(_), true) => Some(NO_TOKENS.into()),
+                    (Some(_), false) => None,
+                };
+                let unknown = Unknown {
+                    broke_off: false,
+                    input: usage.input.is_none(),
+                    output: usage.output.is_none(),
+                    cost: why,
+                };
+                Charge {
+                    turns: 1,
+                    usage: *usage,
+                    money: at_least(price, usage),
+                    unknown,
+                    ..Charge::default()
+                }
+            }
+            Entry::Interrupted { message, usage, cause } => {
+                // An answer that was cut off has cost more than was told of it.
+                let broke_off = message.is_some() || (self.open == 0 && !cause.is_unasked());
+                let unknown = Unknown { broke_off, ..Unknown::default() };
+                let asked = self.known.as_ref().and_then(|(_, _, price)| *price);
+                let money = at_least(asked, usage);
+                Charge { usage: *usage, money, unknown, ..Charge::default() }
+            }
+            Entry::CallStarted { .. } => Charge { tool_calls: 1, ..Charge::default() },
+            Entry::Given { .. }
+            | Entry::UserSaid { .. }
+            | Entry::Resumed { .. }
+            | Entry::CallDecided { .. }
+            | Entry::CallEnded { .. }
+            | Entry::CallFinished { .. } => Charge::default(),
+        }
+    }
+
+    /// The limit that forbids to ask this model of this provider, if one does.
+    pub fn before_turn(&mut self, provider: &str, model: &str) -> Option<LimitReached> {
         let rails = &*self.rails;
-        let spent = &self.spent;
-        if let Some(limit) = rails.turns.filter(|limit| spent.turns >= *limit) {
+        if let Some(limit) = rails.turns.filter(|limit| self.own.turns >= *limit) {
             return reached(Limit::Turns, format!("the model was asked {limit} times"));
         }
-        if let Some(over) = self.overspent() {
+        if let Some(over) = self.chain.overspent() {
             return Some(over);
         }
-        if let Some(limit) = rails.failed_calls.filter(|limit| spent.failed_calls >= *limit) {
-            let failed = spent.failed_calls;
+        if let Some(limit) = rails.failed_calls.filter(|limit| self.failed_calls >= *limit) {
+            let failed = self.failed_calls;
             let detail = format!("{failed} calls failed in a row, {limit} may");
             return reached(Limit::FailedCalls, detail);
         }
         let repeated = self.repeats.most().zip(rails.repetitions);
         if let Some((most, _)) = repeated.filter(|(most, limit)| most.turns >= *limit) {
-            let detail = format!("`{}` said the same {} times", most.tool, most.turns);
+            // The model may have made the name up.
+            let tool = beginning(&most.tool, 100);
+            let detail = format!("`{tool}` said the same {} times", most.turns);
             return reached(Limit::Repetitions, detail);
         }
-        None
+        match self.price(provider, model) {
+            Some(_) => None,
+            None => self.chain.refuses_unknown_cost(&no_price(provider, model)),
+        }
     }
 
-    /// The limit that forbids to run so many calls, if one does: then none of them may.
-    pub fn before_calls(&self, calls: usize) -> Option<LimitReached> {
+    /// The limit that forbids to run so many calls, if one does: then none of them may. Else they
+    /// are set aside, so that nobody else takes them.
+    pub fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-        let spent = self.spent.tool_calls;
-        let all = spent.saturating_add(calls);
-        if let Some(limit) = self.rails.tool_calls.filter(|limit| all > *limit) {
-            let left = limit.saturating_sub(spent);
-            let detail = format!("{calls} more were asked for, and {left} of {limit} were left");
-            return reached(Limit::ToolCalls, detail);
+        let more = calls.saturating_sub(self.aside);
+        if let Err(over) = self.chain.set_aside(more, calls, self.aside) {
+            return Some(over);
         }
-        self.overspent()
+        self.aside = self.aside.saturating_add(more);
+        self.chain.overspent()
     }
 
     /// How many of so many calls of one answer run: the first ones.
@@ -191,22 +249,22 @@ impl Guard {
 
     /// Whether a call may start before the answer is complete that asks for it and, so far, for
     /// this many: if it is one of those that run at all, and as many as can run of one answer are
-    /// left. What else forbids calls was asked before that answer.
-    pub fn may_start_early(&self, so_far: usize) -> bool {
-        let left = |limit: u32| limit.saturating_sub(self.spent.tool_calls);
-        let runs = self.of_one_answer(so_far) == so_far;
-        runs && match (self.rails.tool_calls, self.rails.calls_per_turn) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(limit), Some(most)) => most <= left(limit),
+    /// left. Then it is set aside. What else forbids calls was asked before that answer.
+    pub fn starts_early(&mut self, so_far: usize) -> bool {
+        if self.of_one_answer(so_far) != so_far {
+            return false;
         }
+        // Without a limit of calls, as many are left as anybody may ask for.
+        let most = self.rails.calls_per_turn.unwrap_or(u32::MAX);
+        let may = self.chain.set_aside(1, most, self.aside).is_ok();
+        self.aside = self.aside.saturating_add(may.into());
+        may
     }
 
     /// A call that started early was not wanted in the end. It has run, so it counts, though it is
     /// no fact of the conversation.
     pub fn dropped(&mut self) {
-        self.spent.tool_calls = self.spent.tool_calls.saturating_add(1);
-        self.budget.set(self.spent, self.asking);
+        self.charge(&Charge { tool_calls: 1, ..Charge::default() });
     }
 
     /// The result as the model shall read it: with a warning if it was heard too often.
@@ -219,75 +277,72 @@ impl Guard {
     /// What the program should know now; each only once.
     pub fn warnings(&mut self) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        let Self { rails, spent, warned, untold, unpriced, .. } = self;
-        let used = [
-            (Limit::Turns, Some(spent.turns.into()), rails.turns.map(u64::from)),
-            (Limit::ToolCalls, Some(spent.tool_calls.into()), rails.tool_calls.map(u64::from)),
-            (Limit::InputTokens, spent.usage.input, rails.input_tokens),
-            (Limit::OutputTokens, spent.usage.output, rails.output_tokens),
-            (Limit::Cost, spent.cost.map(millionths), rails.cost.map(millionths)),
-            (
-                Limit::FailedCalls,
-                Some(spent.failed_calls.into()),
-                rails.failed_calls.map(u64::from),
-            ),
+        let counts = [
+            (Limit::Turns, self.own.turns, self.rails.turns),
+            (Limit::FailedCalls, self.failed_calls, self.rails.failed_calls),
         ];
-        for (limit, used, allowed) in used {
+        for (limit, used, allowed) in counts {
             let Some(allowed) = allowed else { continue };
-            if warned.contains(&limit) {
-                continue;
+            let percent = chain::percent(used.into(), allowed.into());
+            if chain::is_near(percent) && self.is_new(None, limit) {
+                let detail = chain::near(limit, "", percent);
+                warnings.push(Warning::Near(LimitReached {
+                    limit,
+                    scope: LimitScope::Run,
+                    detail,
+                }));
             }
-            // Who has not asked for a limit need not hear that nobody can hold it.
-            let wanted = || rails.wanted.contains(&limit);
-            let unknown = match limit {
-                Limit::InputTokens => (untold.0 && wanted()).then_some(NO_TOKENS),
-                Limit::OutputTokens => (untold.1 && wanted()).then_some(NO_TOKENS),
-                Limit::Cost => unpriced.as_deref(),
-                Limit::Turns
-                | Limit::ToolCalls
-                | Limit::Time
-                | Limit::FailedCalls
-                | Limit::Repetitions => None,
-            };
-            if let Some(why) = unknown {
-                warned.push(limit);
-                let detail = format!("the limit of {limit} cannot be held: {why}");
-                warnings.push(Warning::Unknown(LimitReached { limit, detail }));
-                continue;
-            }
-            let used = used.unwrap_or(0);
-            if used.saturating_mul(100) >= allowed.saturating_mul(NEAR) && used > 0 {
-                warned.push(limit);
-                let percent = used.saturating_mul(100).checked_div(allowed).unwrap_or(100);
-                let detail = format!("{percent} % of the limit of {limit} are used");
-                warnings.push(Warning::Near(LimitReached { limit, detail }));
+        }
+        for noticed in self.chain.noticed() {
+            if self.is_new(Some(noticed.node), noticed.reached.limit) {
+                warnings.push(match noticed.is_near {
+                    true => Warning::Near(noticed.reached),
+                    false => Warning::Unknown(noticed.reached),
+                });
             }
         }
         warnings
     }
 
-    /// The first amount that is used up.
-    fn overspent(&self) -> Option<LimitReached> {
-        let (rails, spent) = (&*self.rails, &self.spent);
-        let tokens = [
-            (Limit::InputTokens, spent.usage.input, rails.input_tokens),
-            (Limit::OutputTokens, spent.usage.output, rails.output_tokens),
-        ];
-        for (limit, used, allowed) in tokens {
-            if let Some((used, allowed)) = used.zip(allowed).filter(|(used, most)| used >= most) {
-                return reached(limit, format!("{used} of {allowed} were used"));
-            }
+    /// What the tokens of this model cost at this provider. Mostly it is the same one again.
+    fn price(&mut self, provider: &str, model: &str) -> Option<Price> {
+        if let Some((of, name, price)) = &self.known
+            && (of.as_str(), name.as_str()) == (provider, model)
+        {
+            return *price;
         }
-        let cost = spent.cost.zip(rails.cost).filter(|(used, most)| used >= most);
-        cost.and_then(|(used, most)| {
-            reached(Limit::Cost, format!("{used:.4} of {most:.4} was spent"))
-        })
+        let price = self.models.find(provider, model).price;
+        self.known = Some((provider.to_owned(), model.to_owned(), price));
+        price
     }
 
-    fn answered(&mut self, message: Option<&Message>) {
-        self.spent.turns = self.spent.turns.saturating_add(1);
-        self.repeats.turn();
-        self.asked_for(message);
+    /// Whether the program was not warned of it yet; now it is.
+    fn is_new(&mut self, node: Option<u64>, limit: Limit) -> bool {
+        let is_new = !self.warned.contains(&(node, limit));
+        if is_new {
+            self.warned.push((node, limit));
+        }
+        is_new
+    }
+
+    fn is_asking(&mut self, asking: bool) {
+        if self.asking != asking {
+            self.asking = asking;
+            self.chain.asking(asking);
+        }
+    }
+
+    /// Counts it here and in all budgets. Calls that start were set aside before, if the loop asked.
+    fn charge(&mut self, charge: &Charge) {
+        let were_aside = charge.tool_calls.min(self.aside);
+        self.aside = self.aside.saturating_sub(were_aside);
+        self.own.add(charge);
+        self.chain.charge(charge, were_aside);
+    }
+
+    /// Calls that were set aside and did not start are left to others.
+    fn give_back(&mut self) {
+        self.chain.give_back(std::mem::take(&mut self.aside));
     }
 
     /// The calls of a message wait for their results.
@@ -297,30 +352,15 @@ impl Guard {
         self.open = self.calls.len();
     }
 
-    fn spend(&mut self, usage: &Usage, model: &str) {
-        self.spent.usage.add(usage);
-        let untold = (usage.input.is_none(), usage.output.is_none());
-        self.untold = (self.untold.0 || untold.0, self.untold.1 || untold.1);
-        if untold != (false, false) {
-            self.spent.usage_is_whole = false;
-        }
-        let price = self.rails.prices.get(model);
-        let cost = price.and_then(|price| price.of(usage));
-        if cost.is_none() && self.unpriced.is_none() {
-            self.unpriced = Some(match price {
-                None => format!("`{model}` has no price; give one with `Prices::with`"),
-                Some(_) => NO_TOKENS.to_owned(),
-            });
-        }
-        self.spent.cost = self.spent.cost.zip(cost).map(|(before, more)| before + more);
-    }
-
     fn finished(&mut self, result: &ToolResult) {
         self.open = self.open.saturating_sub(1);
         match result.outcome() {
-            CallOutcome::Succeeded => self.spent.failed_calls = 0,
-            CallOutcome::Failed | CallOutcome::StoppedReading | CallOutcome::InDoubt => {
-                self.spent.failed_calls = self.spent.failed_calls.saturating_add(1);
+            CallOutcome::Succeeded => self.failed_calls = 0,
+            CallOutcome::Failed
+            | CallOutcome::StoppedReading
+            | CallOutcome::InDoubt
+            | CallOutcome::StillRunning => {
+                self.failed_calls = self.failed_calls.saturating_add(1);
             }
             // A denial was counted when it was decided.
             CallOutcome::Denied | CallOutcome::NotStarted => {}
@@ -333,15 +373,33 @@ impl Guard {
     }
 }
 
-fn reached(limit: Limit, detail: String) -> Option<LimitReached> {
-    Some(LimitReached { limit, detail })
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("rails", &self.rails)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a float too large or below zero is cut to the nearest number, which is meant"
-)]
-fn millionths(cost: f64) -> u64 {
-    (cost * 1e6) as u64
+/// What was set aside is left to others, however the run ended.
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.ended();
+    }
+}
+
+fn reached(limit: Limit, detail: String) -> Option<LimitReached> {
+    Some(LimitReached { limit, scope: LimitScope::Run, detail })
+}
+
+fn at_least(price: Option<Price>, usage: &Usage) -> Money {
+    price.map_or(Money::NONE, |price| price.at_least(usage))
+}
+
+fn no_price(provider: &str, model: &str) -> String {
+    format!(
+        "`{model}` of {provider} has no price; give it one with `AgentBuilder::models`, as in \
+         `Models::default().with(\"{model}\", Price::new(input, output))`"
+    )
 }

@@ -100,7 +100,9 @@ fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
         CallOutcome::Succeeded => of_call(call).hash(&mut hasher),
         CallOutcome::Failed => {}
         // The words of a time-out are ours, and much the same each time.
-        CallOutcome::StoppedReading | CallOutcome::InDoubt => of_call(call).hash(&mut hasher),
+        CallOutcome::StoppedReading | CallOutcome::InDoubt | CallOutcome::StillRunning => {
+            of_call(call).hash(&mut hasher)
+        }
         CallOutcome::Denied | CallOutcome::NotStarted => return None,
     }
     Some(hasher.finish())

@@ -45,6 +45,7 @@ pub struct Answer {
     pub(super) body: Vec<u8>,
     pub(super) framing: Framing,
     pub(super) piece: Option<(usize, Duration)>,
+    pub(super) closes: bool,
     /// Sorted by place; at one place in the order in which they were added.
     pub(super) marks: Vec<(Point, Mark)>,
 }
@@ -76,6 +77,7 @@ impl Answer {
             body: Vec::new(),
             framing: Framing::Length,
             piece: None,
+            closes: false,
             marks: Vec::new(),
         }
     }
@@ -130,6 +132,16 @@ impl Answer {
     #[must_use]
     pub fn until_closed(mut self) -> Self {
         self.framing = Framing::UntilClosed;
+        self
+    }
+
+    /// Closes the connection when the answer is complete, without a word about it in the head: what
+    /// servers do whose worker serves one request, and all servers after a while. A client that
+    /// kept the connection finds out with its next request. With `connection: close` among the
+    /// headers the client knows.
+    #[must_use]
+    pub fn then_close(mut self) -> Self {
+        self.closes = true;
         self
     }
 

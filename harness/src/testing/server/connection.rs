@@ -72,7 +72,7 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>, stop: Canc
             spoken = speak(&mut write, &answer, keep, &stop) => spoken,
         };
         match spoken {
-            Ok(()) if keep => {}
+            Ok(()) if keep && !answer.closes => {}
             Ok(()) | Err(Stopped::Cut | Stopped::Shutdown) => return,
             Err(Stopped::Gone) => return shared.closed(open.number, ClosedBy::Client),
             Err(Stopped::Reset) => {

@@ -1,5 +1,9 @@
 //! The file tools: they read, write, list and search inside one folder, and nothing leads out.
 
+mod code_files;
+mod code_list;
+mod difference;
+mod ignored;
 mod list;
 mod off_loop;
 mod read;
@@ -9,4 +13,4 @@ mod tools;
 mod walk;
 mod write;
 
-pub use self::tools::Files;
+pub use self::{code_files::CodeFiles, tools::Files};

@@ -21,8 +21,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Root {
     pub(super) dir: Dir,
-    /// Where it is: only to understand absolute paths, never to open one.
-    path: PathBuf,
+    /// Where it is: only to understand absolute paths and to be shown, never to open one.
+    pub(super) path: PathBuf,
 }
 
 impl Root {

@@ -4,10 +4,13 @@ use std::{path::Path, sync::Arc};
 
 use harness_macros::toolset;
 
-use super::{list, off_loop::off_loop, read, root::Root, search, write};
+use super::{
+    code_files::CodeFiles, list, off_loop::off_loop, read, root::Root, search, write::Write,
+};
 use crate::{
     error::Error,
-    tool::{CancellationToken, ToolError},
+    message::Arguments,
+    tool::{CancellationToken, Review, ToolContext, ToolError},
 };
 
 /// How many bytes one answer has at most, about: less than a run allows, so that nothing is cut
@@ -33,6 +36,11 @@ pub(super) const MAX_TEXT: usize = 48 * 1024;
 /// sockets and devices are not opened. A hard link and a file system that is mounted inside the
 /// folder are inside.
 ///
+/// Whoever approves a write sees what it changes. A person is asked before a file is written by which
+/// other programs run code when they meet it, such as `.envrc`: [`CodeFiles`] says which these are.
+/// Where the path leads and what is there is looked at again right before the file is put in its
+/// place; if that is not what was approved, nothing is written.
+///
 /// The disk is never waited for on the async loop. Work that nobody waits for any more stops
 /// between its steps; a file is then written as a whole or not at all.
 ///
@@ -42,6 +50,7 @@ pub(super) const MAX_TEXT: usize = 48 * 1024;
 #[derive(Debug)]
 pub struct Files {
     root: Arc<Root>,
+    code: Arc<CodeFiles>,
 }
 
 #[toolset]
@@ -51,7 +60,14 @@ impl Files {
     /// # Errors
     /// Fails if there is no such folder.
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Arc<Self>, Error> {
-        Ok(Arc::new(Self { root: Arc::new(Root::open(folder.as_ref())?) }))
+        let root = Arc::new(Root::open(folder.as_ref())?);
+        Ok(Arc::new(Self { root, code: Arc::default() }))
+    }
+
+    /// Before which files `write_file` asks a person, in place of [`CodeFiles::default`].
+    #[must_use]
+    pub fn with_code_files(self: Arc<Self>, files: CodeFiles) -> Arc<Self> {
+        Arc::new(Self { root: Arc::clone(&self.root), code: Arc::new(files) })
     }
 
     /// Reads a text file in UTF-8: whole, or a window of its lines. If there is more, the first line
@@ -85,17 +101,32 @@ impl Files {
     /// # Errors
     /// Fails, and leaves the file as it was, if the path leads out of the folder, is no regular
     /// file, or cannot be written.
-    #[tool(side_effects = "write", idempotent)]
+    #[tool(side_effects = "write", idempotent, review = Self::review_of_a_write)]
     pub async fn write_file(
         &self,
         /// relative to the folder, such as `src/main.rs`; what leads out of it is refused
         path: &str,
         /// the whole text of the file
         content: String,
-        stop: CancellationToken,
+        context: &ToolContext,
     ) -> Result<String, ToolError> {
-        let (root, path) = (Arc::clone(&self.root), path.to_owned());
-        off_loop(&stop, move |stop| write::write(&root, &path, &content, stop)).await
+        let Self { root, code } = self;
+        let (root, code, given) = (Arc::clone(root), Arc::clone(code), path.to_owned());
+        let stop = context.cancellation().clone();
+        let context = context.clone();
+        off_loop(&stop, move |stop| {
+            let write = Write { root: &root, code: &code, given: &given, content: &content };
+            write.run(&context, stop)
+        })
+        .await
+    }
+
+    fn review_of_a_write(&self, arguments: &Arguments) -> Review {
+        let text = |name| arguments.get(name).and_then(|value| value.as_str());
+        let (Some(given), Some(content)) = (text("path"), text("content")) else {
+            return Review::pass();
+        };
+        Write { root: &self.root, code: &self.code, given, content }.review()
     }
 
     /// Lists files, sorted by path, at most 1000. Without `glob`: all that is directly in the

@@ -4,20 +4,18 @@
 use std::{io::Read as _, ops::ControlFlow, path::Path};
 
 use cap_std::fs::FileType;
-use ignore::{
-    Match,
-    gitignore::{Gitignore, GitignoreBuilder},
-};
 
-use super::{off_loop::Stop, root::Root};
+use super::{
+    ignored::{self, Ignored},
+    off_loop::Stop,
+    root::Root,
+};
 use crate::tool::ToolError;
 
 /// How deep folders may nest; deeper ones are left out and counted.
 const MAX_DEPTH: usize = 64;
 /// How many files and folders are looked at.
 pub(super) const MAX_ENTRIES: usize = 100_000;
-/// How much of an ignore file is read.
-const MAX_IGNORE_FILE: u64 = 1024 * 1024;
 
 /// One thing in a folder.
 pub(super) struct Entry {
@@ -44,8 +42,7 @@ pub(super) fn entries(root: &Root, folder: &Path, stop: &Stop) -> std::io::Resul
 pub(super) struct Walk<'w> {
     root: &'w Root,
     stop: &'w Stop,
-    /// The ignore files from the root down to where the walk is.
-    ignored: Vec<Ignored>,
+    ignored: Ignored,
     seen: usize,
     /// Folders that could not be read or lie too deep.
     unread: usize,
@@ -53,15 +50,9 @@ pub(super) struct Walk<'w> {
     gave_up: bool,
 }
 
-/// What the ignore files of one folder say. It is asked with paths relative to that folder.
-struct Ignored {
-    depth: usize,
-    rules: Gitignore,
-}
-
 impl<'w> Walk<'w> {
     pub(super) fn new(root: &'w Root, stop: &'w Stop) -> Self {
-        Self { root, stop, ignored: Vec::new(), seen: 0, unread: 0, gave_up: false }
+        Self { root, stop, ignored: Ignored::new(), seen: 0, unread: 0, gave_up: false }
     }
 
     /// Hands each regular file below `folder` to `visit`, its path relative to the root. The
@@ -89,7 +80,7 @@ impl<'w> Walk<'w> {
         if self.gave_up {
             gaps += &format!("; gave up after {MAX_ENTRIES} files and folders: name a folder");
         }
-        gaps
+        gaps + &self.ignored.gaps()
     }
 
     fn below(
@@ -103,7 +94,7 @@ impl<'w> Walk<'w> {
             self.unread += 1;
             return Ok(ControlFlow::Continue(()));
         };
-        let rules_before = self.ignored.len();
+        let depth_before = self.ignored.depth();
         self.enter(folder);
         for Entry { name, kind } in entries {
             self.stop.check()?;
@@ -113,7 +104,7 @@ impl<'w> Walk<'w> {
                 return Ok(ControlFlow::Break(()));
             }
             let path = folder.join(&name);
-            if name == ".git" || self.is_ignored(&path, kind.is_dir()) {
+            if name == ".git" || self.ignored.has(&path, kind.is_dir()) {
                 continue;
             }
             let flow = if kind.is_dir() {
@@ -127,42 +118,22 @@ impl<'w> Walk<'w> {
                 return Ok(flow);
             }
         }
-        self.ignored.truncate(rules_before);
+        self.ignored.leave(depth_before);
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Reads the ignore files of a folder. Lines that are no patterns are left out, as git does.
+    /// Reads the ignore files of a folder.
     fn enter(&mut self, folder: &Path) {
-        let mut rules = GitignoreBuilder::new("");
-        // Later lines win, so that `.ignore` overrules.
+        let mut files = Vec::new();
+        // Later ones win, so that `.ignore` overrules.
         for name in [".gitignore", ".ignore"] {
             let path = folder.join(name);
             let mut text = Vec::new();
             let Ok(file) = self.root.read(&path, name) else { continue };
-            if file.take(MAX_IGNORE_FILE).read_to_end(&mut text).is_err() {
-                continue;
-            }
-            for line in String::from_utf8_lossy(&text).trim_start_matches('\u{feff}').lines() {
-                let _ = rules.add_line(None, line);
+            if file.take(ignored::MAX_FILE as u64 + 1).read_to_end(&mut text).is_ok() {
+                files.push((path, text));
             }
         }
-        if let Ok(rules) = rules.build()
-            && !rules.is_empty()
-        {
-            self.ignored.push(Ignored { depth: folder.components().count(), rules });
-        }
-    }
-
-    /// The innermost ignore file that says something of it decides.
-    fn is_ignored(&self, path: &Path, is_folder: bool) -> bool {
-        for Ignored { depth, rules } in self.ignored.iter().rev() {
-            let from_there: &Path = &path.components().skip(*depth).collect::<std::path::PathBuf>();
-            match rules.matched(from_there, is_folder) {
-                Match::Ignore(_) => return true,
-                Match::Whitelist(_) => return false,
-                Match::None => {}
-            }
-        }
-        false
+        self.ignored.enter(folder, files);
     }
 }

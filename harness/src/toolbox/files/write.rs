@@ -1,62 +1,201 @@
 //! Writes a whole file, or nothing of it.
 
 use std::{
-    io::{self, Write as _},
-    path::{Path, PathBuf},
+    ffi::OsString,
+    io::{self, Read as _, Write as _},
+    path::{Component, Path, PathBuf},
 };
 
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use super::{
+    code_files::{CodeFiles, is_in_git},
+    difference::{self, Old, difference},
+    list::shown,
     off_loop::Stop,
     root::{Root, fault},
 };
-use crate::tool::ToolError;
+use crate::tool::{Review, Scope, ToolContext, ToolError};
 
-/// Writes beside the file and renames, so that the path has the old text or the new one at any
-/// instant, whoever is killed.
-pub(super) fn write(
-    root: &Root,
-    given: &str,
-    content: &str,
-    stop: &Stop,
-) -> Result<String, ToolError> {
-    let failed = |err| fault(given, err);
-    let path = real_path(root, given)?;
-    let (Some(name), false) = (path.file_name(), given.ends_with('/')) else {
-        return Err(ToolError::new(format!(
-            "`{given}`: names a folder; give the path of the file in it"
-        )));
-    };
-    let folder = match path.parent() {
-        None => Path::new("."),
-        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
-        Some(folder) => folder,
-    };
-    let old = match root.dir.symlink_metadata(&path) {
-        Ok(_) => Some(root.writable(&path, given)?.metadata().map_err(failed)?),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => None,
-        Err(err) => return Err(failed(err)),
-    };
-    root.dir.create_dir_all(folder).map_err(failed)?;
-    let folder = root.dir.open_dir(folder).map_err(failed)?;
+/// One write: into which folder, which path and which text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write<'w> {
+    pub(super) root: &'w Root,
+    pub(super) code: &'w CodeFiles,
+    pub(super) given: &'w str,
+    pub(super) content: &'w str,
+}
 
-    let (beside, mut file) = Beside::create(&folder).map_err(failed)?;
-    file.write_all(content.as_bytes()).map_err(failed)?;
-    if let Some(old) = &old {
-        keep_owner_and_mode(&file, old).map_err(failed)?;
+impl Write<'_> {
+    /// What a person should see of it, and whether one should be asked. A write that will fail by
+    /// itself is no reason to ask.
+    pub(super) fn review(&self) -> Review {
+        match self.target() {
+            Ok(target) => self.review_of(&target),
+            Err(Refused::InGit(reason)) => Review::refuse(reason),
+            Err(Refused::ByTheDisk(_)) => Review::pass(),
+        }
     }
-    // Else the rename may survive a power cut that the text does not.
-    file.sync_all().map_err(failed)?;
-    drop(file);
-    stop.check()?;
-    beside.rename(Path::new(name)).map_err(failed)?;
 
-    let bytes = content.len();
-    Ok(match old {
-        None => format!("wrote {bytes} bytes to the new file `{given}`"),
-        Some(old) => format!("wrote {bytes} bytes to `{given}` in place of {} bytes", old.len()),
-    })
+    fn review_of(&self, target: &Target) -> Review {
+        let Self { root, code, content, .. } = self;
+        let path = shown(&target.path);
+        let is_there = |path: &Path| root.dir.symlink_metadata(path).is_ok();
+        let review = match code.reason(&target.path, is_there) {
+            Some(reason) => Review::ask(format!("`{path}`: {reason}")),
+            None => Review::pass().with_scope(Scope::new(
+                format!("file:{}", target.path.display()),
+                format!("every write to `{path}`"),
+            )),
+        };
+        let review = review.in_folder(&root.path);
+        match self.old_text(&target.path) {
+            Ok(old) => review.with_preview(difference(&path, &old, content)),
+            Err(_) => review,
+        }
+    }
+
+    fn old_text(&self, path: &Path) -> io::Result<Old> {
+        let file = match self.root.read(path, self.given) {
+            Ok(file) => file,
+            Err(_) if self.root.dir.symlink_metadata(path).is_err() => return Ok(Old::Nothing),
+            Err(_) => return Err(io::ErrorKind::PermissionDenied.into()),
+        };
+        let found = file.metadata()?;
+        let mut bytes = Vec::new();
+        file.take(difference::MAX_FILE + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 <= difference::MAX_FILE {
+            return Ok(Old::Bytes(bytes));
+        }
+        let changed = found.modified()?.into_std().duration_since(std::time::UNIX_EPOCH);
+        let changed = changed.unwrap_or_default().as_nanos();
+        Ok(Old::Large { bytes: found.len(), changed: format!("{changed} ns after 1970") })
+    }
+
+    /// Where the file is, through links inside the root, so that a link stays a link.
+    fn target(&self) -> Result<Target, Refused> {
+        let Self { root, given, .. } = *self;
+        let path = root.inside(given)?;
+        let path = match root.real(&path) {
+            Ok(real) => real,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                if root.dir.symlink_metadata(&path).is_ok() {
+                    let text = format!(
+                        "`{given}`: is a symbolic link to nothing; write to the file that it \
+                         should lead to"
+                    );
+                    return Err(ToolError::new(text).because(err).into());
+                }
+                new_path(root, &path).map_err(|err| fault(given, err))?
+            }
+            Err(err) => return Err(fault(given, err).into()),
+        };
+        if is_in_git(&path) {
+            return Err(Refused::InGit(format!(
+                "`{given}`: is inside `.git`, where a hook or a setting runs commands; nothing is \
+                 written there: use git itself"
+            )));
+        }
+        let (Some(name), false) = (path.file_name(), given.ends_with('/')) else {
+            let text = format!("`{given}`: names a folder; give the path of the file in it");
+            return Err(ToolError::new(text).into());
+        };
+        let name = name.to_owned();
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            Some(_) | None => ".".into(),
+        };
+        Ok(Target { path, folder, name })
+    }
+
+    /// Writes beside the file and renames, so that the path has the old text or the new one at any
+    /// instant, whoever is killed. It is reviewed once more when all that is left is the rename.
+    pub(super) fn run(&self, context: &ToolContext, stop: &Stop) -> Result<String, ToolError> {
+        let Self { root, given, content, .. } = *self;
+        let failed = |err| fault(given, err);
+        let target = self.target()?;
+        let Target { path, folder, name } = &target;
+        let old = match root.dir.symlink_metadata(path) {
+            Ok(_) => Some(root.writable(path, given)?.metadata().map_err(failed)?),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => None,
+            Err(err) => return Err(failed(err)),
+        };
+        root.dir.create_dir_all(folder).map_err(failed)?;
+        let opened = root.dir.open_dir(folder).map_err(failed)?;
+
+        let (beside, mut file) = Beside::create(&opened).map_err(failed)?;
+        file.write_all(content.as_bytes()).map_err(failed)?;
+        if let Some(old) = &old {
+            keep_owner_and_mode(&file, old).map_err(failed)?;
+        }
+        // Else the rename may survive a power cut that the text does not.
+        file.sync_all().map_err(failed)?;
+        drop(file);
+        stop.check()?;
+        if self.target()? != target || !is_same_folder(root, folder, &opened).map_err(failed)? {
+            return Err(ToolError::new(format!(
+                "`{given}`: leads elsewhere than when it was looked at, since somebody has moved a \
+                 folder or a link on its way; nothing was written: look where it leads now"
+            )));
+        }
+        context.recheck(&self.review_of(&target))?;
+        beside.rename(Path::new(name)).map_err(failed)?;
+
+        let bytes = content.len();
+        Ok(match old {
+            None => format!("wrote {bytes} bytes to the new file `{given}`"),
+            Some(old) => {
+                format!("wrote {bytes} bytes to `{given}` in place of {} bytes", old.len())
+            }
+        })
+    }
+}
+
+/// Where a write goes, without links.
+#[derive(Debug, PartialEq)]
+struct Target {
+    path: PathBuf,
+    folder: PathBuf,
+    name: OsString,
+}
+
+/// Why there is no way to write.
+#[derive(Debug)]
+enum Refused {
+    InGit(String),
+    ByTheDisk(ToolError),
+}
+
+impl From<ToolError> for Refused {
+    fn from(err: ToolError) -> Self {
+        Self::ByTheDisk(err)
+    }
+}
+
+impl From<Refused> for ToolError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::InGit(reason) => Self::new(reason),
+            Refused::ByTheDisk(err) => err,
+        }
+    }
+}
+
+/// Whether the folder at the path is the one that was opened, and its path has no links.
+#[cfg(unix)]
+fn is_same_folder(root: &Root, folder: &Path, opened: &Dir) -> io::Result<bool> {
+    use cap_std::fs::MetadataExt as _;
+
+    let real = root.real(folder)?;
+    let here = if real.as_os_str().is_empty() { Path::new(".") } else { &real };
+    let (there, opened) = (root.dir.symlink_metadata(here)?, opened.dir_metadata()?);
+    Ok(here == folder && (there.dev(), there.ino()) == (opened.dev(), opened.ino()))
+}
+
+#[cfg(not(unix))]
+fn is_same_folder(root: &Root, folder: &Path, _: &Dir) -> io::Result<bool> {
+    let real = root.real(folder)?;
+    Ok(real == folder || real.as_os_str().is_empty() && folder == Path::new("."))
 }
 
 /// Gives the file the mode of the old one, and its owner where the system allows it.
@@ -75,44 +214,26 @@ fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     file.set_permissions(old.permissions())
 }
 
-/// Where the file is, through links inside the root, so that a link stays a link.
-fn real_path(root: &Root, given: &str) -> Result<PathBuf, ToolError> {
-    let path = root.inside(given)?;
-    let real = match root.real(&path) {
-        Ok(real) => real,
-        Err(err) if err.kind() == io::ErrorKind::NotFound => {
-            if root.dir.symlink_metadata(&path).is_ok() {
-                return Err(ToolError::new(format!(
-                    "`{given}`: is a symbolic link to nothing; write to the file that it should \
-                     lead to"
-                ))
-                .because(err));
-            }
-            new_path(root, &path).map_err(|err| fault(given, err))?
-        }
-        Err(err) => return Err(fault(given, err)),
-    };
-    // On some systems `.GIT` is the same folder.
-    if real.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
-        return Err(ToolError::new(format!(
-            "`{given}`: is inside `.git`, where a hook or a setting runs commands; nothing is \
-             written there: use git itself"
-        )));
-    }
-    Ok(real)
-}
-
 /// Where a file will be that does not exist, below the part of its path that does.
 fn new_path(root: &Root, path: &Path) -> io::Result<PathBuf> {
     for above in path.ancestors().skip(1) {
         let there = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-        match root.real(there) {
-            Ok(real) => return Ok(real.join(path.strip_prefix(above).unwrap_or(path))),
-            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+        let real = match root.real(there) {
+            Ok(real) => real,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => continue,
             Err(err) => return Err(err),
+        };
+        let rest = path.strip_prefix(above).unwrap_or(path);
+        // Out of a folder that is not there, nothing leads.
+        if rest.components().any(|part| part == Component::ParentDir) {
+            return Err(io::ErrorKind::NotFound.into());
         }
+        return Ok(rest
+            .components()
+            .filter(|part| *part != Component::CurDir)
+            .fold(real, |p, part| p.join(part)));
     }
-    Ok(path.to_owned())
+    Err(io::ErrorKind::NotFound.into())
 }
 
 /// A file beside the one that is written; removed again unless it is renamed.

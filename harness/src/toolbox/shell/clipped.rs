@@ -28,6 +28,10 @@ impl Clipped {
         self.dropped += (skipped.len() + excess) as u64;
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.head.is_empty()
+    }
+
     /// The text: whole, or with a note in the middle of how much was cut there. The cut is between
     /// characters, and bytes that are no UTF-8 are replaced.
     pub(super) fn to_text(&self) -> String {

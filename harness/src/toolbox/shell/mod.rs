@@ -1,10 +1,17 @@
 //! The tool `bash`: runs a command, and leaves nothing behind that it started.
 
+#[cfg(unix)]
 mod clipped;
+#[cfg(unix)]
 mod group;
-#[cfg(target_os = "linux")]
-mod mark;
+#[cfg(unix)]
 mod run;
+mod supervise;
+#[cfg(unix)]
 mod tools;
+#[cfg(unix)]
+mod variables;
 
+pub use self::supervise::{make_undumpable, supervise};
+#[cfg(unix)]
 pub use self::tools::{Bash, bash};

@@ -3,8 +3,7 @@
 use std::{
     io,
     os::fd::AsFd,
-    path::Path,
-    process::{Command, ExitStatus, Stdio},
+    process::ExitStatus,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -14,7 +13,10 @@ use tokio::{
     process::{ChildStderr, ChildStdout},
 };
 
-use super::{clipped::Clipped, group::Group};
+use super::{
+    clipped::Clipped,
+    group::{Group, Pipes, Spec},
+};
 use crate::tool::CancellationToken;
 
 /// How much is read at once.
@@ -31,6 +33,10 @@ pub(super) struct Said {
 }
 
 impl Said {
+    pub(super) fn is_empty(&self) -> bool {
+        [&self.stdout, &self.stderr].iter().all(|heard| lock(heard).is_empty())
+    }
+
     /// Both outputs, apart; `when` is said of each.
     pub(super) fn to_text(&self, when: &str) -> String {
         let outputs = [("stdout", &self.stdout), ("stderr", &self.stderr)];
@@ -57,44 +63,28 @@ pub(super) enum End {
     Stopped,
 }
 
-/// Runs the command in `folder`, or in the program's own. When this returns or is dropped, the
-/// process group is dead.
+/// Runs a command. When this returns or is dropped, all that it has started is dead.
 pub(super) async fn run(
-    command: &str,
-    folder: Option<&Path>,
+    spec: &Spec<'_>,
     limit: Duration,
     stop: &CancellationToken,
     said: &Said,
 ) -> io::Result<End> {
-    let mut bash = Command::new("bash");
-    bash.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // What a command prints goes to the model and into the journal, and `env` prints everything.
-    for (name, _) in std::env::vars_os() {
-        if name.as_encoded_bytes().ends_with(b"_API_KEY") {
-            bash.env_remove(name);
-        }
-    }
-    if let Some(folder) = folder {
-        bash.current_dir(folder);
-    }
-    let mut group = Group::spawn(&mut bash)?;
-    let leader = group.leader();
-    let (Some(stdout), Some(stderr)) = (leader.stdout.take(), leader.stderr.take()) else {
-        return Err(io::Error::other("the process has no pipes"));
-    };
-    let mut stdout = Listener { pipe: ChildStdout::from_std(stdout)?, heard: &said.stdout };
-    let mut stderr = Listener { pipe: ChildStderr::from_std(stderr)?, heard: &said.stderr };
+    let (mut group, Pipes { stdout, stderr }) = Group::start(spec)?;
+    let mut stdout = Listener { pipe: stdout, heard: &said.stdout };
+    let mut stderr = Listener { pipe: stderr, heard: &said.stderr };
 
-    let end: fn(Option<ExitStatus>) -> End = tokio::select! {
+    let end = tokio::select! {
         // The end comes first: a command that has ended in time was not stopped.
         biased;
-        () = group.leader_ended() => End::Exited,
-        () = stop.cancelled() => |_| End::Stopped,
-        () = tokio::time::sleep(limit) => |_| End::TimedOut,
+        status = group.ended() => End::Exited(status?),
+        () = stop.cancelled() => End::Stopped,
+        () = tokio::time::sleep(limit) => End::TimedOut,
         never = listen_to_both(&mut stdout, &mut stderr) => match never {},
     };
+    group.end();
     // The pipes are read to their end after this, when they are dropped.
-    Ok(end(group.end()))
+    Ok(end)
 }
 
 /// Reads as long as it is polled: closed pipes do not end a command.

@@ -1,6 +1,8 @@
 //! What the model sees of `bash`: its arguments and its answer.
 
 use std::{
+    ffi::OsString,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -8,10 +10,15 @@ use std::{
 
 use harness_macros::{tool, toolset};
 
-use super::run::{End, Said, run};
+use super::{
+    group::Spec,
+    run::{End, Said, run},
+    variables::Variables,
+};
 use crate::{
     error::{Error, ErrorKind},
-    tool::{ToolContext, ToolError},
+    message::Arguments,
+    tool::{Review, ToolContext, ToolError},
 };
 
 /// How long a command may run if the call does not say, in seconds.
@@ -33,14 +40,18 @@ const MAX_SECONDS: u64 = 300;
 /// output so far. A command that ends with another status than 0 is no error.
 ///
 /// # For the host
-/// Whether the command ends, its time does, the context's token is cancelled or the future is
-/// dropped: its process group is killed and the shell reaped. On Linux each process is killed as
-/// well that has left the group (`timeout` and `setsid` do), unless it has also cleared its
-/// environment; elsewhere such a process lives on.
+/// Whether the command ends, its time does, the context's token is cancelled, the future is dropped
+/// or the program dies: what the command has started is killed. How much of that holds against
+/// processes that hide, and after `kill -9`, depends on one line in `main`: see
+/// [`supervise`](super::supervise), which has the table.
 ///
-/// Nothing keeps a command inside a folder or off the network, and it has the environment of the
-/// program, without the variables that end in `_API_KEY`. Every side effect is declared, so that an
-/// agent asks before it runs.
+/// Of the program's environment a command has `HOME`, `LANG`, `PATH`, `SHELL`, `TERM`, `TMPDIR`,
+/// `USER` and what begins with `LC_`, so that no key is in what it prints. Proxies, agents of `ssh` and
+/// homes of toolchains (`CARGO_HOME`) are not on that list: [`Bash`] can add them. This function
+/// cannot.
+///
+/// Nothing keeps a command inside a folder, off the network or away from other processes of the
+/// same user. Every side effect is declared, so that an agent asks before it runs.
 ///
 /// # Examples
 /// ```
@@ -62,10 +73,11 @@ pub async fn bash(
     timeout_seconds: u64,
     context: &ToolContext,
 ) -> Result<String, ToolError> {
-    answer(command, None, timeout_seconds, context).await
+    answer(command, None, &Variables::default(), timeout_seconds, context).await
 }
 
-/// The tool `bash` in a folder of the program's choice; else it is the function [`bash`](fn@bash).
+/// The tool `bash` in a folder and with variables of the program's choice; else it is the function
+/// [`bash`](fn@bash).
 ///
 /// ```
 /// use harness::{ToolRegistry, toolbox::{Bash, Files, calc}, tools};
@@ -76,9 +88,10 @@ pub async fn bash(
 /// assert_eq!(ToolRegistry::new(tools)?.tools().len(), 6);
 /// # Ok::<(), harness::Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bash {
     folder: PathBuf,
+    variables: Variables,
 }
 
 #[toolset]
@@ -89,17 +102,56 @@ impl Bash {
     /// Fails if there is no such folder.
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Arc<Self>, Error> {
         let given = folder.as_ref();
-        let wrong = |fault: String| {
-            let text = format!("`Bash::in_folder`: `{}` {fault}", given.display());
-            Error::new(ErrorKind::Configuration, text)
-        };
+        let wrong = |fault: &str| wrong("in_folder", &format!("`{}` {fault}", given.display()));
         let folder = given.canonicalize().map_err(|err| {
-            wrong("cannot be opened; give the path of a folder that exists".to_owned()).because(err)
+            wrong("cannot be opened; give the path of a folder that exists").because(err)
         })?;
         if !folder.is_dir() {
-            return Err(wrong("is no folder; give the path of a folder".to_owned()));
+            return Err(wrong("is no folder; give the path of a folder"));
         }
-        Ok(Arc::new(Self { folder }))
+        Ok(Arc::new(Self { folder, variables: Variables::default() }))
+    }
+
+    /// Commands have these variables too, whatever the program's own environment has.
+    ///
+    /// ```
+    /// use harness::toolbox::Bash;
+    ///
+    /// let bash = Bash::in_folder(".")?
+    ///     .with_variables([("CI", "true"), ("CARGO_TERM_COLOR", "never")])?
+    ///     .with_inherited_variables(["CARGO_HOME", "SSH_AUTH_SOCK", "HTTPS_PROXY"])?;
+    /// # Ok::<(), harness::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if a name or a value cannot be one.
+    pub fn with_variables<N: Into<OsString>, V: Into<OsString>>(
+        self: Arc<Self>,
+        variables: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Arc<Self>, Error> {
+        let mut this = Arc::unwrap_or_clone(self);
+        for (name, value) in variables {
+            let set = this.variables.set(name.into(), value.into());
+            set.map_err(|fault| wrong("with_variables", &fault))?;
+        }
+        Ok(Arc::new(this))
+    }
+
+    /// Commands have these variables of the program's environment too, as far as it has them when
+    /// a command begins. Whatever they hold can end up in what the model reads.
+    ///
+    /// # Errors
+    /// Fails if a name cannot be one.
+    pub fn with_inherited_variables<N: Into<OsString>>(
+        self: Arc<Self>,
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<Arc<Self>, Error> {
+        let mut this = Arc::unwrap_or_clone(self);
+        for name in names {
+            let inherited = this.variables.inherit(name.into());
+            inherited.map_err(|fault| wrong("with_inherited_variables", &fault))?;
+        }
+        Ok(Arc::new(this))
     }
 
     /// Runs a command with bash and answers with its exit status, its standard output and its
@@ -113,7 +165,11 @@ impl Bash {
     /// # Errors
     /// Fails if the command cannot be started or was stopped before its end; then the text has the
     /// output so far. A command that ends with another status than 0 is no error.
-    #[tool(side_effects = ["read", "write", "network", "mutate"], timeout = "310s")]
+    #[tool(
+        side_effects = ["read", "write", "network", "mutate"],
+        timeout = "310s",
+        review = Self::says_where
+    )]
     pub async fn bash(
         &self,
         /// such as `cargo test 2>&1 | tail -n 20`
@@ -123,13 +179,23 @@ impl Bash {
         timeout_seconds: u64,
         context: &ToolContext,
     ) -> Result<String, ToolError> {
-        answer(command, Some(&self.folder), timeout_seconds, context).await
+        let Self { folder, variables } = self;
+        answer(command, Some(folder), variables, timeout_seconds, context).await
     }
+
+    fn says_where(&self, _: &Arguments) -> Review {
+        Review::pass().in_folder(&self.folder)
+    }
+}
+
+fn wrong(method: &str, fault: &str) -> Error {
+    Error::new(ErrorKind::Configuration, format!("`Bash::{method}`: {fault}"))
 }
 
 async fn answer(
     command: &str,
     folder: Option<&Path>,
+    variables: &Variables,
     seconds: u64,
     context: &ToolContext,
 ) -> Result<String, ToolError> {
@@ -146,9 +212,8 @@ async fn answer(
     let so_far = Arc::clone(&said);
     context.on_stop(move || so_far.to_text(" so far"));
     let limit = Duration::from_secs(seconds);
-    let end = run(command, folder, limit, stop, &said)
-        .await
-        .map_err(|err| not_started(command, folder, err))?;
+    let spec = Spec { command, folder, variables: &variables.now() };
+    let end = run(&spec, limit, stop, &said).await.map_err(|err| not_started(&spec, &said, err))?;
     report(&end, &said, seconds)
 }
 
@@ -170,8 +235,10 @@ fn report(end: &End, said: &Said, seconds: u64) -> Result<String, ToolError> {
     }
 }
 
-fn not_started(command: &str, folder: Option<&Path>, err: std::io::Error) -> ToolError {
-    use std::io::ErrorKind::{ArgumentListTooLong, InvalidInput, NotFound};
+fn not_started(spec: &Spec<'_>, said: &Said, err: io::Error) -> ToolError {
+    use io::ErrorKind::{ArgumentListTooLong, InvalidInput, NotFound, Other};
+
+    let Spec { command, folder, .. } = *spec;
 
     let reason = match (err.kind(), folder) {
         (NotFound, Some(folder)) if !folder.is_dir() => {
@@ -190,6 +257,9 @@ fn not_started(command: &str, folder: Option<&Path>, err: std::io::Error) -> Too
         (InvalidInput, _) => {
             "a command cannot contain the character 0; write it as `\\0`".to_owned()
         }
+        // What stands there was said by what was to run the command.
+        (Other, _) if !said.is_empty() => format!("{err}\n{}", said.to_text("")),
+        (Other, _) => err.to_string(),
         (_, _) => format!("{err}; try again later"),
     };
     ToolError::new(format!("the command was not started: {reason}")).because(err)

@@ -106,11 +106,25 @@ impl OpenBlock {
         matches!(self.kind, Kind::Call { .. })
     }
 
-    /// Whether this block is the call that `json` begins: a start that comes twice is not a second
-    /// call.
-    pub(super) fn is_begun_by(&self, index: u64, json: &str) -> bool {
+    /// Whether it is a call that the stream names by this number.
+    pub(super) fn is_call_at(&self, index: u64) -> bool {
+        self.is_call() && index == self.index
+    }
+
+    /// Whether this call has only begun, and `json` begins it once more: a start that comes twice is
+    /// not a second call.
+    pub(super) fn is_begun_by(&self, json: &str) -> bool {
+        let Kind::Call { id, input, deltas, .. } = &self.kind else { return false };
+        let has_only_begun = !self.closed && !*deltas && input.is_empty();
+        has_only_begun && !id.is_empty() && text_of(Members::of(json).get("id")) == *id
+    }
+
+    /// Whether `json` is a call, too, and neither has an id.
+    pub(super) fn is_again(&self, json: &str) -> bool {
         let Kind::Call { id, .. } = &self.kind else { return false };
-        index == self.index && !id.is_empty() && text_of(Members::of(json).get("id")) == *id
+        let members = Members::of(json);
+        let text = |name| text_of(members.get(name));
+        id.is_empty() && text("type") == "tool_use" && text("id").is_empty()
     }
 
     /// Whether a delta of this number is meant for it.

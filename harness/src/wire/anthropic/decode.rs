@@ -308,13 +308,21 @@ impl Answer {
         let next = self.blocks.iter().map(|block| block.number.saturating_add(1)).max();
         let next = next.unwrap_or(0);
         let index = index.0.unwrap_or(u64::from(next));
-        if self.blocks.iter().any(|block| block.is_begun_by(index, json)) {
-            return Ok(());
-        }
-        let number = match u32::try_from(index) {
+        let mut number = match u32::try_from(index) {
             Ok(number) if self.blocks.iter().all(|block| block.number != number) => number,
             _ => next,
         };
+        // Whether a call that begins where another one stands is that one, whoever collects the answer
+        // says: without ids they need one number for it.
+        if let Some(call) = self.blocks.iter_mut().rfind(|block| block.is_call_at(index)) {
+            if call.is_begun_by(json) {
+                return Ok(());
+            }
+            if call.is_again(json) {
+                call.close(out)?;
+                number = call.number;
+            }
+        }
         out.part()?;
         let block = OpenBlock::open(index, number, json, out)?;
         self.calls |= block.is_call();

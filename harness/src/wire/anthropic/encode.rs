@@ -10,6 +10,7 @@ use crate::{
         Block, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent, ToolResult,
         VendorData,
     },
+    models::{Model, Models},
     provider::{Request, Settings, ToolChoice},
     wire::{
         Encoded,
@@ -30,8 +31,16 @@ pub struct Options {
     pub cache: bool,
 }
 
-/// The protocol demands a limit, so there is one.
+/// The protocol demands a limit, so there is one. Of a model that is not known it is this.
 const MAX_TOKENS: u32 = 16_384;
+
+/// How many tokens an answer may have if the program does not say it: as many as the model can say,
+/// but an eighth of its window at most. Older models refuse a conversation that would leave no room
+/// for so long an answer.
+fn longest_answer(known: &Model) -> u32 {
+    let eighth = known.window.and_then(|window| u32::try_from(window / 8).ok());
+    known.output.zip(eighth).map_or(MAX_TOKENS, |(output, eighth)| output.min(eighth))
+}
 
 /// Vendors take ids of at most this many bytes.
 const ID_LIMIT: usize = 64;
@@ -64,7 +73,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     } = settings;
     let mut body = Body::new(extra, &["messages", "stream"])?;
     body.value("model", model);
-    let max_tokens = max_tokens.unwrap_or(MAX_TOKENS);
+    let known = Models::default().find("anthropic", model);
+    let max_tokens = max_tokens.unwrap_or_else(|| longest_answer(&known));
     body.value("max_tokens", &max_tokens);
     body.value("stream", &true);
     body.maybe("temperature", temperature.as_ref());
@@ -73,7 +83,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.value("stop_sequences", stop);
     }
     if let Some(effort) = effort {
-        let said = thinking(model, *effort, max_tokens);
+        let said = thinking(known.thinking, *effort, max_tokens);
         if let Some(config) = said.config {
             body.member("thinking", |out| raw(out, &config));
         }

@@ -1,6 +1,6 @@
 //! How effort is said to each family of models.
 
-use crate::provider::Effort;
+use crate::{models::Thinking as How, provider::Effort};
 
 /// What the request says about thinking.
 #[derive(Debug, Default, PartialEq)]
@@ -11,10 +11,11 @@ pub(super) struct Thinking {
     pub(super) effort: Option<&'static str>,
 }
 
-/// How this effort is said to this model. Models up to 4.5 know only a budget of tokens; later
-/// ones decide by themselves within an effort. Those that cannot stop thinking are asked for the
-/// least. See the vendor's documentation of extended and adaptive thinking.
-pub(super) fn thinking(model: &str, effort: Effort, max_tokens: u32) -> Thinking {
+/// How this effort is said to a model that thinks so: a budget of tokens, or a level within which
+/// it decides by itself. One that cannot stop thinking is asked for the least, and one that cannot
+/// think is asked for nothing. A model that is not known is taken for one of the newer ones. See the
+/// vendor's documentation of extended and adaptive thinking.
+pub(super) fn thinking(how: Option<How>, effort: Effort, max_tokens: u32) -> Thinking {
     let level = match effort {
         Effort::Off | Effort::Minimal | Effort::Low => "low",
         Effort::Medium => "medium",
@@ -22,30 +23,21 @@ pub(super) fn thinking(model: &str, effort: Effort, max_tokens: u32) -> Thinking
         Effort::XHigh => "xhigh",
         Effort::Max => "max",
     };
-    if knows_only_budgets(model) {
-        return Thinking { config: budget(effort, max_tokens), effort: None };
+    let said = |config: &str| Some(format!(r#"{{"type":"{config}"}}"#));
+    match (how, effort) {
+        (Some(How::Never), _) => Thinking::default(),
+        (Some(How::Budget), _) => Thinking { config: budget(effort, max_tokens), effort: None },
+        (Some(How::BetweenCalls), Effort::Off) => {
+            Thinking { config: said("between_tools"), effort: Some(level) }
+        }
+        (Some(How::Always), Effort::Off) => Thinking { config: None, effort: Some(level) },
+        (Some(How::Effort) | None, Effort::Off) => {
+            Thinking { config: said("disabled"), effort: None }
+        }
+        (Some(How::Effort | How::BetweenCalls | How::Always) | None, _) => {
+            Thinking { config: said("adaptive"), effort: Some(level) }
+        }
     }
-    if effort == Effort::Off {
-        return match () {
-            () if model.contains("sonnet-5-5") => Thinking {
-                config: Some(r#"{"type":"between_tools"}"#.to_owned()),
-                effort: Some(level),
-            },
-            () if ["fable", "mythos", "opus-5-5"].iter().any(|name| model.contains(name)) => {
-                Thinking { config: None, effort: Some(level) }
-            }
-            () => Thinking { config: Some(r#"{"type":"disabled"}"#.to_owned()), effort: None },
-        };
-    }
-    Thinking { config: Some(r#"{"type":"adaptive"}"#.to_owned()), effort: Some(level) }
-}
-
-fn knows_only_budgets(model: &str) -> bool {
-    const OLD: [&str; 7] =
-        ["claude-3", "sonnet-4-5", "haiku-4-5", "opus-4-5", "opus-4-1", "sonnet-4-2", "opus-4-2"];
-    OLD.iter().any(|name| model.contains(name))
-        || model.ends_with("sonnet-4-0")
-        || model.ends_with("opus-4-0")
 }
 
 /// A budget of at least 1,024 tokens, and less than the whole answer.

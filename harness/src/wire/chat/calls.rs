@@ -1,5 +1,6 @@
 //! Which call a fragment belongs to. Servers number calls wrongly, repeat ids and names, change
 //! ids on the way or leave them out; what is told here is told by what they still have in common.
+//! Whether a call repeats another one is for whoever collects the answer to say.
 
 use serde::de::IgnoredAny;
 
@@ -22,10 +23,14 @@ struct Call {
     wire_id: String,
     name: String,
     arguments: String,
-    /// The number by which the events name it, once it was announced.
-    number: Option<u32>,
+    /// The number by which the events name it.
+    number: u32,
+    /// Whether it was announced.
+    begun: bool,
     /// Bytes of the arguments that were handed on.
     sent: usize,
+    /// Whether its end was told.
+    ended: bool,
 }
 
 /// Where a fragment belongs.
@@ -33,6 +38,8 @@ struct Call {
 enum Place {
     New,
     At(usize),
+    /// A fresh value where this call stands, which is whole.
+    Again(usize),
     Nowhere,
 }
 
@@ -52,20 +59,32 @@ impl Calls {
         let function = delta.function.0.as_ref().unwrap_or(&none);
         let arguments = fragment(function);
         let (id, name) = (delta.id.trim(), function.name.trim());
-        let at = match self.place(delta.index.0, id, name, &arguments) {
+        let place = self.place(delta.index.0, id, name, &arguments);
+        let at = match place {
             Place::At(at) => at,
             Place::Nowhere => return Ok(()),
+            Place::Again(at) if name.is_empty() && self.is_to_follow(at, &arguments) => {
+                return self.start_over(at, &arguments, out);
+            }
+            Place::Again(at) => {
+                self.end(at, out)?;
+                let mut call = self.begin(delta.index.0, first, out)?;
+                if let Some(before) = self.calls.get(at) {
+                    // Without an id it has that of the call at its place; without a name it goes on with
+                    // that call, whatever its id.
+                    if id.is_empty() || name.is_empty() {
+                        before.wire_id.clone_into(&mut call.wire_id);
+                    }
+                    // Where there are no ids, what stands at one place has one number.
+                    if before.wire_id.is_empty() && id.is_empty() && delta.index.0.is_some() {
+                        call.number = before.number;
+                    }
+                }
+                self.push_call(call)
+            }
             Place::New => {
-                out.part()?;
-                self.calls.push(Call {
-                    index: delta.index.0,
-                    wire_id: String::new(),
-                    name: String::new(),
-                    arguments: String::new(),
-                    number: None,
-                    sent: 0,
-                });
-                self.calls.len().saturating_sub(1)
+                let call = self.begin(delta.index.0, first, out)?;
+                self.push_call(call)
             }
         };
         if let Some(call) = self.calls.get_mut(at) {
@@ -78,32 +97,73 @@ impl Calls {
             }
             call.arguments.push_str(&arguments);
         }
-        self.hand_on(at, first, false, out)?;
+        self.hand_on(at, false, out)?;
         match self.calls.get(at) {
             Some(call) if call.sent < call.arguments.len() => out.kept(&arguments),
             _ => Ok(()),
         }
     }
 
+    fn begin(&self, index: Option<u64>, first: u32, out: &mut Outlet) -> Result<Call, Error> {
+        out.part()?;
+        let number = u32::try_from(self.calls.len()).unwrap_or(u32::MAX);
+        Ok(Call {
+            index,
+            wire_id: String::new(),
+            name: String::new(),
+            arguments: String::new(),
+            number: number.saturating_add(first),
+            begun: false,
+            sent: 0,
+            ended: false,
+        })
+    }
+
+    fn push_call(&mut self, call: Call) -> usize {
+        self.calls.push(call);
+        self.calls.len().saturating_sub(1)
+    }
+
+    /// Whether the arguments of a call are an empty object, which some servers send before the real
+    /// ones.
+    fn is_to_follow(&self, at: usize, arguments: &str) -> bool {
+        let is_empty = |call: &Call| !call.ended && call.arguments.trim() == "{}";
+        arguments.trim_start().starts_with('{') && self.calls.get(at).is_some_and(is_empty)
+    }
+
+    /// The arguments of a call begin once more, and what came of them before does not count.
+    fn start_over(&mut self, at: usize, arguments: &str, out: &mut Outlet) -> Result<(), Error> {
+        let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
+        arguments.clone_into(&mut call.arguments);
+        if !call.begun {
+            return out.kept(arguments);
+        }
+        call.sent = arguments.len();
+        out.call_arguments(call.number, arguments)
+    }
+
     /// The answer is over. Of one that was cut off, only what is whole has an end.
-    pub(super) fn finish(
-        &mut self,
-        first: u32,
-        truncated: bool,
-        out: &mut Outlet,
-    ) -> Result<(), Error> {
+    pub(super) fn finish(&mut self, truncated: bool, out: &mut Outlet) -> Result<(), Error> {
         for at in 0..self.calls.len() {
-            let Some(call) = self.calls.get_mut(at) else { continue };
-            if truncated && !is_object(&call.arguments) {
-                continue;
+            let cut = |call: &Call| truncated && !is_object(&call.arguments);
+            if self.calls.get(at).is_some_and(|call| !cut(call)) {
+                self.end(at, out)?;
             }
+        }
+        Ok(())
+    }
+
+    /// A call is whole.
+    fn end(&mut self, at: usize, out: &mut Outlet) -> Result<(), Error> {
+        if let Some(call) = self.calls.get_mut(at).filter(|call| !call.ended) {
             if call.sent == 0 {
                 call.arguments = unwrapped(&call.arguments);
             }
-            self.hand_on(at, first, true, out)?;
-            if let Some(number) = self.calls.get(at).and_then(|call| call.number) {
-                out.call_end(number);
-            }
+            self.hand_on(at, true, out)?;
+        }
+        if let Some(call) = self.calls.get_mut(at).filter(|call| !call.ended) {
+            call.ended = true;
+            out.call_end(call.number);
         }
         Ok(())
     }
@@ -111,56 +171,42 @@ impl Calls {
     /// Announces the call once its name is known, and hands on what is known of its arguments.
     /// Arguments that do not begin as an object are kept until the end, for they may be an
     /// object in a string.
-    fn hand_on(
-        &mut self,
-        at: usize,
-        first: u32,
-        over: bool,
-        out: &mut Outlet,
-    ) -> Result<(), Error> {
-        let Some(call) = self.calls.get(at) else { return Ok(()) };
+    fn hand_on(&mut self, at: usize, over: bool, out: &mut Outlet) -> Result<(), Error> {
+        let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         let ready =
             !call.name.is_empty() && (!call.wire_id.is_empty() || !call.arguments.is_empty());
-        if call.number.is_none() && !ready && !over {
+        if !call.begun && !ready && !over {
             return Ok(());
         }
-        let number = u32::try_from(at).unwrap_or(u32::MAX).saturating_add(first);
-        if call.number.is_none() {
-            let id = self.unique_id(at);
-            out.call_start(number, &id, &call.name)?;
+        if !std::mem::replace(&mut call.begun, true) {
+            out.call_start(call.number, &call.wire_id, &call.name)?;
         }
-        let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
-        call.number = Some(number);
         if over || call.arguments.trim_start().starts_with('{') {
-            out.call_delta(number, call.arguments.get(call.sent..).unwrap_or_default())?;
+            out.call_delta(call.number, call.arguments.get(call.sent..).unwrap_or_default())?;
             call.sent = call.arguments.len();
         }
         Ok(())
     }
 
-    /// Results refer to calls by id, so no two calls share one. Where there is none, whoever
-    /// collects the answer makes one.
-    fn unique_id(&self, at: usize) -> String {
-        let id = self.calls.get(at).map(|call| call.wire_id.as_str()).unwrap_or_default();
-        let same = self.calls.iter().take(at).filter(|call| call.wire_id == id).count();
-        match id {
-            "" => String::new(),
-            id if same == 0 => id.to_owned(),
-            id => format!("{id}_{}", same.saturating_add(1)),
-        }
-    }
-
     fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> Place {
         let last = |is: &dyn Fn(&Call) -> bool| self.calls.iter().rposition(is);
-        let begins = arguments.trim_start().starts_with(['{', '[']);
-        // Another name, or a fresh value after a whole one, is another call.
-        let is_another = |at: usize| {
-            self.calls.get(at).is_some_and(|call| {
-                let other = !name.is_empty() && !call.name.is_empty() && name != call.name;
-                other || (begins && is_whole(&call.arguments))
-            })
+        let is_structured = arguments.trim_start().starts_with(['{', '[']);
+        let begins = is_structured || arguments.trim_start().starts_with('"');
+        // Nothing of one value can begin like this where a list, an object or a string has ended.
+        let is_again = |call: &Call| {
+            begins
+                && call.arguments.trim_end().ends_with(['}', ']', '"'])
+                && is_whole(&call.arguments)
         };
-        let or_new = |at: usize| if is_another(at) { Place::New } else { Place::At(at) };
+        // Another name, or a fresh value after a whole one, is another call.
+        let or_new = |at: usize| match self.calls.get(at) {
+            Some(call) if !name.is_empty() && !call.name.is_empty() && name != call.name => {
+                Place::New
+            }
+            Some(call) if is_again(call) => Place::Again(at),
+            Some(_) => Place::At(at),
+            None => Place::New,
+        };
         if !id.is_empty()
             && let Some(same_id) = last(&|call| call.wire_id == id)
         {
@@ -169,7 +215,7 @@ impl Calls {
                 last(&|call| call.wire_id == id && call.index.is_none_or(|known| known == index));
             return match both {
                 Some(both) => or_new(both),
-                None if name.is_empty() => Place::At(same_id),
+                None if name.is_empty() => or_new(same_id),
                 None => Place::New,
             };
         }
@@ -178,10 +224,10 @@ impl Calls {
             // An id that is new at a known place: a call of its own if it looks like one, and
             // otherwise a server that makes a new id for each fragment.
             (false, Some(at)) => match self.calls.get(at) {
-                Some(call) if call.wire_id.is_empty() => or_new(at),
+                Some(call) if call.wire_id.is_empty() || name.is_empty() => or_new(at),
                 Some(call) => {
                     let other = !call.name.is_empty() && name != call.name;
-                    let new = !name.is_empty() && (other || begins || is_whole(&call.arguments));
+                    let new = other || is_structured || is_whole(&call.arguments);
                     if new { Place::New } else { Place::At(at) }
                 }
                 None => Place::New,

@@ -261,7 +261,7 @@ impl Answer {
             _ if self.calls.is_empty() => StopReason::Complete,
             _ => StopReason::ToolCalls,
         };
-        self.calls.finish(FIRST_CALL, stop == StopReason::Truncated, out)?;
+        self.calls.finish(stop == StopReason::Truncated, out)?;
         out.completed(stop, self.usage);
         Ok(())
     }

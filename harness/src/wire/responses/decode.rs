@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::item::{Item, Told, What};
+use super::item::{Item, Told, What, call_id, is_call};
 use crate::{
     error::{Error, ErrorKind},
     provider::{Limits, StopReason, Usage},
@@ -246,11 +246,19 @@ impl Answer {
         out: &mut Outlet,
     ) -> Result<Option<&mut Item>, Error> {
         let id = text_of(members.get("id"));
-        if let Some(at) = self.position(index, &id) {
-            return Ok(self.items.get_mut(at));
-        }
+        let kind = text_of(members.get("type"));
+        let known = self.position(index, &id);
+        // A call where another one has ended: whether it is that one, whoever collects the answer says.
+        // Without ids they need one number for it.
+        let is_again = |item: &Item| item.is_done_call() && is_call(&kind);
+        let number = match known.and_then(|at| self.items.get(at)) {
+            Some(item) if !is_again(item) => return Ok(known.and_then(|at| self.items.get_mut(at))),
+            Some(item) if call_id(members).is_empty() => Some(item.number),
+            Some(_) | None => None,
+        };
         out.part()?;
-        let item = self.push(index, &id, &text_of(members.get("type")));
+        let item = self.push(index, &id, &kind);
+        item.number = number.unwrap_or(item.number);
         item.added(members, out)?;
         // Without a place and an id it is not found again.
         let is_known = index.0.is_some() || !id.is_empty();

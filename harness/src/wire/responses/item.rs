@@ -66,7 +66,8 @@ pub(super) struct Told<'a> {
 pub(super) struct Item {
     pub(super) index: Option<u64>,
     pub(super) id: String,
-    number: u32,
+    /// The number by which the events name it.
+    pub(super) number: u32,
     kind: Kind,
     done: bool,
 }
@@ -115,6 +116,10 @@ impl Item {
 
     pub(super) fn is_call(&self) -> bool {
         matches!(self.kind, Kind::Call { .. } | Kind::Custom { .. })
+    }
+
+    pub(super) fn is_done_call(&self) -> bool {
+        self.done && self.is_call()
     }
 
     pub(super) fn is_cut(&self) -> bool {
@@ -188,6 +193,8 @@ impl Item {
                 out.reasoning(number, event.delta)
             }
             Kind::Call { started, sent, .. } => match what {
+                // It was said whole, and is said once more.
+                _ if self.done => Ok(()),
                 What::Arguments => {
                     sent.push_str(event.delta);
                     match *started {
@@ -314,8 +321,13 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Resul
     }
 }
 
+/// Whether an item of this type is a call.
+pub(super) fn is_call(kind: &str) -> bool {
+    matches!(kind, "function_call" | "custom_tool_call")
+}
+
 /// The id that results refer to; it is not the id of the item.
-fn call_id(members: &Members<'_>) -> String {
+pub(super) fn call_id(members: &Members<'_>) -> String {
     let id = text_of(members.get("call_id"));
     if id.is_empty() { text_of(members.get("id")) } else { id }
 }

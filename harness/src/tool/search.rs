@@ -1,6 +1,7 @@
-//! Finds what JSON cannot write in a value: a number, for which `serde_json` puts `null`, so that the
-//! model would read that there is nothing; and a map whose keys are no strings, of which it does not
-//! say where it is.
+//! Finds what a model would misread in the JSON of a value: a number that JSON does not have, for which
+//! `serde_json` puts `null`, so that there would seem to be nothing; a map whose keys are no strings,
+//! of which it does not say where it is; and a `Result` that is an error, which would seem to be one
+//! more value.
 
 use serde::{
     Serialize, Serializer,
@@ -8,11 +9,26 @@ use serde::{
 };
 use serde_json::Value;
 
-/// The JSON of a value, or why it has none.
+/// What the model gets to read of a value.
+pub(super) struct Written {
+    /// All of it, as `serde` writes it.
+    pub(super) json: Value,
+    /// Each part of it that is an error, and each number that JSON does not have.
+    pub(super) failed: Vec<Failed>,
+}
+
+/// A part that is not as it should be: its place in the JSON, as a JSON pointer, and what is wrong.
+#[derive(Debug, PartialEq)]
+pub(super) struct Failed {
+    pub(super) pointer: String,
+    pub(super) words: String,
+}
+
+/// The JSON of a value with the errors in it, or why it has none.
 ///
 /// # Errors
-/// Fails if the value refuses to be written, and if a number in it is infinite or none at all.
-pub(super) fn to_json<T: Serialize>(value: &T) -> Result<Value, String> {
+/// Fails if the value refuses to be written, and if a map in it has keys that are no strings.
+pub(super) fn to_json<T: Serialize>(value: &T) -> Result<Written, String> {
     let json = match serde_json::to_value(value) {
         Ok(json) => json,
         Err(err) => {
@@ -20,54 +36,77 @@ pub(super) fn to_json<T: Serialize>(value: &T) -> Result<Value, String> {
             return Err(found.map_or_else(|| err.to_string(), |Found(fault)| fault));
         }
     };
-    // Only where there is a `null` can there be such a number.
-    if has_null(&json)
-        && let Err(Found(fault)) = value.serialize(Search)
-    {
-        return Err(fault);
+    if !is_suspect(&json) {
+        return Ok(Written { json, failed: Vec::new() });
     }
-    Ok(json)
+    match value.serialize(Search) {
+        Ok(failed) => Ok(Written { json, failed }),
+        Err(Found(fault)) => Err(fault),
+    }
 }
 
-fn has_null(json: &Value) -> bool {
+/// Whether it is worth a search: only where there is a `null` can there be a number that JSON does not
+/// have, and only where an object has the one member `Err` can there be an error.
+fn is_suspect(json: &Value) -> bool {
     match json {
         Value::Null => true,
-        Value::Array(items) => items.iter().any(has_null),
-        Value::Object(map) => map.values().any(has_null),
+        Value::Array(items) => items.iter().any(is_suspect),
+        Value::Object(map) => {
+            (map.len() == 1 && map.contains_key("Err")) || map.values().any(is_suspect)
+        }
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
-/// Reads a value as JSON would, and stops at the first number that JSON does not have.
+/// Reads a value as JSON would and collects what is wrong in it. It stops only where the value refuses
+/// to be written.
 struct Search;
 
-/// Where that number is, and what it is.
+/// Where that is, and why.
 #[derive(Debug)]
 struct Found(String);
 
-impl Found {
-    fn number(number: f64) -> Result<(), Self> {
-        let name = if number.is_nan() {
-            "NaN"
-        } else if number.is_infinite() && number.is_sign_positive() {
-            "infinite"
-        } else if number.is_infinite() {
-            "minus infinity"
-        } else {
-            return Ok(());
-        };
-        Err(Self(format!("it is {name}, which JSON does not have")))
-    }
+/// What a search gives.
+type Searched = Result<Vec<Failed>, Found>;
 
+fn number(number: f64) -> Searched {
+    let name = if number.is_nan() {
+        "NaN"
+    } else if number.is_infinite() && number.is_sign_positive() {
+        "infinite"
+    } else if number.is_infinite() {
+        "minus infinity"
+    } else {
+        return Ok(Vec::new());
+    };
+    Ok(vec![Failed::here(format!("it is {name}, which JSON does not have"))])
+}
+
+impl Found {
     /// The same, seen from one step further out.
     fn below(self, step: &str) -> Self {
-        let step = step.replace('~', "~0").replace('/', "~1");
         let (pointer, fault) = match self.0.strip_prefix("at `") {
             Some(rest) => rest.split_once("`: ").unwrap_or(("", rest)),
             None => ("", self.0.as_str()),
         };
-        Self(format!("at `/{step}{pointer}`: {fault}"))
+        Self(format!("at `{}`: {fault}", pointer_below(step, pointer)))
     }
+}
+
+impl Failed {
+    fn here(words: String) -> Self {
+        Self { pointer: String::new(), words }
+    }
+
+    /// The same, seen from one step further out.
+    fn below(self, step: &str) -> Self {
+        Self { pointer: pointer_below(step, &self.pointer), ..self }
+    }
+}
+
+fn pointer_below(step: &str, pointer: &str) -> String {
+    let step = step.replace('~', "~0").replace('/', "~1");
+    format!("/{step}{pointer}")
 }
 
 impl std::fmt::Display for Found {
@@ -89,34 +128,42 @@ impl ser::Error for Found {
 struct Parts {
     index: usize,
     key: String,
+    failed: Vec<Failed>,
 }
 
 impl Parts {
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Found> {
-        let read = value.serialize(Search);
         let index = self.index;
         self.index += 1;
-        read.map_err(|found| found.below(&index.to_string()))
+        self.field(&index.to_string(), value)
     }
 
     fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Found> {
-        value.serialize(Search).map_err(|found| found.below(name))
+        let failed = value.serialize(Search).map_err(|found| found.below(name))?;
+        self.failed.extend(failed.into_iter().map(|failed| failed.below(name)));
+        Ok(())
     }
 }
 
 /// Parts of the content of a variant, which JSON writes below the variant's name.
 struct Below(&'static str, Parts);
 
-macro_rules! finite {
+impl Below {
+    fn end(self) -> Searched {
+        Ok(self.1.failed.into_iter().map(|failed| failed.below(self.0)).collect())
+    }
+}
+
+macro_rules! harmless {
     ($($method:ident: $ty:ty),* $(,)?) => {$(
-        fn $method(self, _: $ty) -> Result<(), Found> {
-            Ok(())
+        fn $method(self, _: $ty) -> Searched {
+            Ok(Vec::new())
         }
     )*};
 }
 
 impl Serializer for Search {
-    type Ok = ();
+    type Ok = Vec<Failed>;
     type Error = Found;
     type SerializeSeq = Parts;
     type SerializeTuple = Parts;
@@ -126,53 +173,59 @@ impl Serializer for Search {
     type SerializeStruct = Parts;
     type SerializeStructVariant = Below;
 
-    finite! {
+    harmless! {
         serialize_bool: bool, serialize_char: char, serialize_str: &str, serialize_bytes: &[u8],
         serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64,
         serialize_i128: i128, serialize_u8: u8, serialize_u16: u16, serialize_u32: u32,
         serialize_u64: u64, serialize_u128: u128, serialize_unit_struct: &'static str,
     }
 
-    fn serialize_f32(self, number: f32) -> Result<(), Found> {
-        Found::number(number.into())
+    fn serialize_f32(self, value: f32) -> Searched {
+        number(value.into())
     }
 
-    fn serialize_f64(self, number: f64) -> Result<(), Found> {
-        Found::number(number)
+    fn serialize_f64(self, value: f64) -> Searched {
+        number(value)
     }
 
-    fn serialize_none(self) -> Result<(), Found> {
-        Ok(())
+    fn serialize_none(self) -> Searched {
+        Ok(Vec::new())
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Found> {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Searched {
         value.serialize(self)
     }
 
-    fn serialize_unit(self) -> Result<(), Found> {
-        Ok(())
+    fn serialize_unit(self) -> Searched {
+        Ok(Vec::new())
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Result<(), Found> {
-        Ok(())
+    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Searched {
+        Ok(Vec::new())
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
         self,
         _: &'static str,
         value: &T,
-    ) -> Result<(), Found> {
+    ) -> Searched {
         value.serialize(self)
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
         self,
-        _: &'static str,
+        name: &'static str,
         _: u32,
         variant: &'static str,
         value: &T,
-    ) -> Result<(), Found> {
-        value.serialize(self).map_err(|found| found.below(variant))
+    ) -> Searched {
+        // `serde` writes the `Result` of the standard library under its name. Another type that has a
+        // variant `Err` has another name, and is a value.
+        if (name, variant) == ("Result", "Err") {
+            return Ok(vec![Failed::here(words(value)?)]);
+        }
+        let failed = value.serialize(self).map_err(|found| found.below(variant))?;
+        Ok(failed.into_iter().map(|failed| failed.below(variant)).collect())
     }
 
     fn serialize_seq(self, _: Option<usize>) -> Result<Parts, Found> {
@@ -216,6 +269,16 @@ impl Serializer for Search {
     }
 }
 
+/// What an error says, in one piece.
+fn words<T: Serialize + ?Sized>(error: &T) -> Result<String, Found> {
+    match serde_json::to_value(error) {
+        Ok(Value::String(text)) => Ok(text),
+        Ok(Value::Null) => Ok("it gave no reason".to_owned()),
+        Ok(value) => Ok(value.to_string()),
+        Err(err) => Err(Found(err.to_string())),
+    }
+}
+
 /// A map with nothing but this key.
 struct Entry<'a, K: ?Sized>(&'a K);
 
@@ -231,15 +294,15 @@ impl<K: Serialize + ?Sized> Serialize for Entry<'_, K> {
 macro_rules! parts {
     ($($trait:ident::$method:ident),*) => {$(
         impl ser::$trait for Parts {
-            type Ok = ();
+            type Ok = Vec<Failed>;
             type Error = Found;
 
             fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Found> {
                 self.item(value)
             }
 
-            fn end(self) -> Result<(), Found> {
-                Ok(())
+            fn end(self) -> Searched {
+                Ok(self.failed)
             }
         }
     )*};
@@ -251,20 +314,20 @@ parts!(
 );
 
 impl ser::SerializeTupleVariant for Below {
-    type Ok = ();
+    type Ok = Vec<Failed>;
     type Error = Found;
 
     fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Found> {
         self.1.item(value).map_err(|found| found.below(self.0))
     }
 
-    fn end(self) -> Result<(), Found> {
-        Ok(())
+    fn end(self) -> Searched {
+        self.end()
     }
 }
 
 impl ser::SerializeMap for Parts {
-    type Ok = ();
+    type Ok = Vec<Failed>;
     type Error = Found;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Found> {
@@ -283,13 +346,13 @@ impl ser::SerializeMap for Parts {
         self.field(&key, value)
     }
 
-    fn end(self) -> Result<(), Found> {
-        Ok(())
+    fn end(self) -> Searched {
+        Ok(self.failed)
     }
 }
 
 impl ser::SerializeStruct for Parts {
-    type Ok = ();
+    type Ok = Vec<Failed>;
     type Error = Found;
 
     fn serialize_field<T: Serialize + ?Sized>(
@@ -300,13 +363,13 @@ impl ser::SerializeStruct for Parts {
         self.field(name, value)
     }
 
-    fn end(self) -> Result<(), Found> {
-        Ok(())
+    fn end(self) -> Searched {
+        Ok(self.failed)
     }
 }
 
 impl ser::SerializeStructVariant for Below {
-    type Ok = ();
+    type Ok = Vec<Failed>;
     type Error = Found;
 
     fn serialize_field<T: Serialize + ?Sized>(
@@ -317,7 +380,7 @@ impl ser::SerializeStructVariant for Below {
         self.1.field(name, value).map_err(|found| found.below(self.0))
     }
 
-    fn end(self) -> Result<(), Found> {
-        Ok(())
+    fn end(self) -> Searched {
+        self.end()
     }
 }

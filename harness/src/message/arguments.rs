@@ -1,0 +1,290 @@
+//! The decoded arguments of a call. Whoever decides about a call, shows it or compares it with
+//! another one uses these and not the text that the model wrote: one value has many spellings.
+
+use std::{fmt, ops::Deref};
+
+use ring::digest::{SHA256, digest};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Number, Value, error::Category};
+
+use super::ToolCall;
+use crate::error::{Error, ErrorKind};
+
+/// The decoded arguments of a call, in the order in which the model wrote them.
+///
+/// No object in them has two members of one name: such a text is refused, because readers of JSON
+/// disagree on which of the two counts.
+///
+/// ```
+/// use harness::{ToolCall, message::Arguments};
+///
+/// let spaced = ToolCall::new("call_1", "bash", r#"{ "command": "\u006cs" }"#);
+/// let plain = ToolCall::new("call_2", "bash", r#"{"command":"ls"}"#);
+/// assert_eq!(spaced.decoded()?, plain.decoded()?);
+/// assert_eq!(spaced.decoded()?.get("command").and_then(|it| it.as_str()), Some("ls"));
+///
+/// let twice = ToolCall::new("call_3", "bash", r#"{"command": "ls", "command": "rm -rf /"}"#);
+/// assert!(twice.decoded().unwrap_err().to_string().contains("`command` twice"));
+/// # Ok::<(), harness::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Arguments(Map<String, Value>);
+
+impl Arguments {
+    /// Decodes the text of arguments. An empty text and `null` are no arguments.
+    ///
+    /// # Errors
+    /// Fails if the text is no JSON, no object, or if an object in it names a member twice. The
+    /// error says where; it does not repeat the text.
+    pub fn decode(text: &str) -> Result<Self, Error> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let mut json = serde_json::Deserializer::from_str(text);
+        let value = Unambiguous.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+        let value = value.map_err(|err| match err.classify() {
+            Category::Data => unreadable(format!("can be read in two ways: {err}")),
+            Category::Io | Category::Syntax | Category::Eof => {
+                unreadable(format!("are not valid JSON ({err})"))
+            }
+        })?;
+        match value {
+            Value::Null => Ok(Self::default()),
+            Value::Object(members) => Ok(Self(members)),
+            Value::Bool(_) => Err(unreadable("must be a JSON object, not a boolean")),
+            Value::Number(_) => Err(unreadable("must be a JSON object, not a number")),
+            Value::String(_) => Err(unreadable("must be a JSON object, not a string")),
+            Value::Array(_) => Err(unreadable("must be a JSON object, not an array")),
+        }
+    }
+
+    /// A hash of the tool's name and these arguments, whatever the order of members in objects and
+    /// the spelling of numbers: 1.0 is 1. It is the same in every process.
+    pub fn fingerprint(&self, tool: &str) -> Fingerprint {
+        let mut canonical = Vec::new();
+        write_canonical(&Value::from(tool), &mut canonical);
+        write_object(&self.0, &mut canonical);
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest(&SHA256, &canonical).as_ref());
+        Fingerprint(hash)
+    }
+
+    /// The members themselves.
+    pub fn into_map(self) -> Map<String, Value> {
+        self.0
+    }
+}
+
+impl ToolCall {
+    /// The arguments, decoded. See [`Arguments::decode`].
+    ///
+    /// # Errors
+    /// Fails if what the model wrote is no JSON object, or if an object in it names a member twice.
+    pub fn decoded(&self) -> Result<Arguments, Error> {
+        Arguments::decode(self.arguments())
+    }
+
+    /// A hash of the name and the decoded arguments: two spellings of one call have the same one. Of
+    /// arguments that cannot be decoded the text itself is taken.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.decoded().unwrap_or_else(|_| raw(self.arguments())).fingerprint(self.name())
+    }
+}
+
+/// Arguments that stand for a text that cannot be decoded: no tool can be called with an empty name.
+fn raw(text: &str) -> Arguments {
+    Arguments([(String::new(), Value::from(text))].into_iter().collect())
+}
+
+impl Deref for Arguments {
+    type Target = Map<String, Value>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl From<Map<String, Value>> for Arguments {
+    fn from(members: Map<String, Value>) -> Self {
+        Self(members)
+    }
+}
+
+impl fmt::Display for Arguments {
+    /// One line of JSON.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(&self.0).map_err(|_| fmt::Error)?)
+    }
+}
+
+fn unreadable(what: impl fmt::Display) -> Error {
+    Error::new(ErrorKind::Protocol, format!("the arguments {what}"))
+}
+
+/// SHA-256 over a tool's name and its decoded arguments. As text, and as JSON, 64 hexadecimal
+/// digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Fingerprint {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fingerprint {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = || D::Error::custom("a fingerprint has 64 hexadecimal digits");
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(wrong());
+        }
+        let mut hash = [0; 32];
+        for (byte, at) in hash.iter_mut().zip((0..).step_by(2)) {
+            let digits = text.get(at..at + 2).ok_or_else(wrong)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
+        }
+        Ok(Self(hash))
+    }
+}
+
+/// Whether two values are the same one, whatever their spelling.
+pub(crate) fn same(one: &Value, other: &Value) -> bool {
+    let bytes = |value| {
+        let mut canonical = Vec::new();
+        write_canonical(value, &mut canonical);
+        canonical
+    };
+    bytes(one) == bytes(other)
+}
+
+/// Writes a value with the members of each object sorted by name, so that equal values have equal
+/// bytes. The depth is bounded by the reader of JSON.
+fn write_canonical(value: &Value, to: &mut Vec<u8>) {
+    match value {
+        Value::Array(items) => {
+            to.push(b'[');
+            for item in items {
+                write_canonical(item, to);
+                to.push(b',');
+            }
+            to.push(b']');
+        }
+        Value::Object(members) => write_object(members, to),
+        Value::Number(number) => match whole(number) {
+            Some(whole) => to.extend_from_slice(whole.to_string().as_bytes()),
+            None => to.extend_from_slice(number.to_string().as_bytes()),
+        },
+        Value::Null | Value::Bool(_) | Value::String(_) => {
+            to.extend_from_slice(value.to_string().as_bytes());
+        }
+    }
+}
+
+/// The whole number that is written with a fraction of zero: JSON Schema counts 3.0 as an integer, and
+/// models write it.
+#[expect(clippy::cast_possible_truncation, reason = "the number is whole and within the range")]
+fn whole(number: &Number) -> Option<i64> {
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0).then_some(float as i64)
+}
+
+fn write_object(members: &Map<String, Value>, to: &mut Vec<u8>) {
+    let mut sorted: Vec<(&String, &Value)> = members.iter().collect();
+    sorted.sort_unstable_by_key(|(name, _)| *name);
+    to.push(b'{');
+    for (name, value) in sorted {
+        write_canonical(&Value::from(name.as_str()), to);
+        to.push(b':');
+        write_canonical(value, to);
+        to.push(b',');
+    }
+    to.push(b'}');
+}
+
+/// Reads a JSON value and refuses an object that names a member twice.
+struct Unambiguous;
+
+impl<'de> DeserializeSeed<'de> for Unambiguous {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Unambiguous {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut read = Vec::new();
+        while let Some(item) = items.next_element_seed(Self)? {
+            read.push(item);
+        }
+        Ok(Value::Array(read))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut read = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if read.contains_key(&name) {
+                members.next_value::<IgnoredAny>()?;
+                let name: String = name.chars().take(100).collect();
+                return Err(A::Error::custom(format_args!(
+                    "an object names the member `{name}` twice; write it once"
+                )));
+            }
+            let value = members.next_value_seed(Self)?;
+            read.insert(name, value);
+        }
+        Ok(Value::Object(read))
+    }
+}

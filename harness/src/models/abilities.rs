@@ -1,0 +1,106 @@
+//! What models can do, as far as the list of prices does not say it. Kept by hand.
+//!
+//! Sources, as of November 2026: the vendors' documentation and SDKs, recorded answers of their
+//! servers (which levels of effort are refused with status 400), and, for the length of answers and
+//! for pictures and documents, the table of models in LiteLLM 1.109.1. A model that is not here gets
+//! no answer, and what asks for one does what no server refuses.
+
+use super::{Model, Thinking, find};
+use crate::provider::Effort::{self, High, Low, Max, Medium, Minimal, Off, XHigh};
+
+/// A family of models that can do the same.
+struct Family {
+    names: &'static [&'static str],
+    output: u32,
+    thinking: Thinking,
+    /// Empty if it is not known.
+    efforts: &'static [Effort],
+    documents: bool,
+    strict: Option<bool>,
+    /// Where the list of prices does not say it; else 0.
+    window: u64,
+}
+
+const fn family(names: &'static [&'static str], output: u32, thinking: Thinking) -> Family {
+    let (efforts, strict): (&[Effort], _) = (&[], Some(true));
+    Family { names, output, thinking, efforts, documents: true, strict, window: 0 }
+}
+
+impl Family {
+    const fn efforts(mut self, efforts: &'static [Effort]) -> Self {
+        self.efforts = efforts;
+        self
+    }
+
+    const fn strict(mut self, strict: Option<bool>) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    const fn without_documents(mut self) -> Self {
+        self.documents = false;
+        self
+    }
+
+    const fn window(mut self, window: u64) -> Self {
+        self.window = window;
+        self
+    }
+}
+
+/// All of them take pictures.
+#[rustfmt::skip]
+static FAMILIES: &[Family] = &[
+    // Anthropic. Up to 4.5 a model thinks within a budget; from 4.6 on it decides by itself.
+    family(&["claude-3-haiku", "claude-3-sonnet", "claude-3-opus"], 4_096, Thinking::Never).without_documents().strict(Some(false)),
+    family(&["claude-3-5-haiku", "claude-3-5-sonnet"], 8_192, Thinking::Never).strict(Some(false)),
+    family(&["claude-3-7-sonnet"], 64_000, Thinking::Budget).strict(Some(false)),
+    family(&["claude-opus-4-0", "claude-opus-4", "claude-opus-4-1"], 32_000, Thinking::Budget).strict(Some(false)),
+    family(&["claude-sonnet-4-0", "claude-sonnet-4"], 64_000, Thinking::Budget).strict(Some(false)),
+    family(&["claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5"], 64_000, Thinking::Budget),
+    family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, Max]),
+    family(&["claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]),
+    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).efforts(&[Low, Medium, High, XHigh, Max]),
+    family(&["claude-opus-5-5"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
+    family(&["claude-fable-5", "claude-fable-5-1", "claude-fable-5-2"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
+    family(&["claude-mythos-5", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
+    // OpenAI.
+    family(&["gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
+    family(&["gpt-4o", "gpt-4o-mini"], 16_384, Thinking::Never),
+    family(&["o1", "o3", "o3-pro", "o4-mini"], 100_000, Thinking::Always).efforts(&[Low, Medium, High]),
+    family(&["gpt-5", "gpt-5-mini", "gpt-5-nano"], 128_000, Thinking::Always).efforts(&[Minimal, Low, Medium, High]),
+    family(&["gpt-5-chat", "gpt-5-chat-latest", "gpt-5.1-chat-latest", "gpt-5.2-chat-latest", "gpt-5.3-chat-latest"], 16_384, Thinking::Never),
+    family(&["gpt-5-codex", "gpt-5.1-codex", "gpt-5.1-codex-max", "gpt-5.1-codex-mini", "gpt-5.2-codex"], 128_000, Thinking::Always),
+    family(&["gpt-5-pro"], 272_000, Thinking::Always),
+    family(&["gpt-5.1"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High]),
+    family(&["gpt-5.2", "gpt-5.3-codex", "gpt-5.4", "gpt-5.4-mini", "gpt-5.4-nano", "gpt-5.5"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh]),
+    family(&["gpt-5.2-pro", "gpt-5.4-pro", "gpt-5.5-pro"], 128_000, Thinking::Always),
+    family(&["gpt-5.6", "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.6-luna"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh]),
+    family(&["gpt-6-sol", "gpt-6-luna", "gpt-6.1-terra"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]),
+    family(&["gpt-6-astra", "gpt-6.1-sol"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
+    // Google.
+    family(&["gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"], 65_536, Thinking::Budget).strict(None).window(1_048_576),
+    family(&["gemini-3-pro-preview", "gemini-3.1-pro-preview"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).window(1_048_576),
+    family(&["gemini-3-flash-preview", "gemini-3.1-flash-lite", "gemini-3.5-flash", "gemini-3.5-flash-lite", "gemini-3.6-flash"], 65_536, Thinking::Always).efforts(&[Minimal, Low, Medium, High]).strict(None),
+    family(&["gemini-3.7-flash", "gemini-3.8-flash"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None),
+];
+
+/// What the model of this name can do.
+pub(super) fn of(name: &str) -> Option<Model> {
+    let bare = find::without_vendor(name);
+    let name = bare.as_deref().unwrap_or(name);
+    let known = FAMILIES.iter().flat_map(|family| family.names.iter().map(move |of| (*of, family)));
+    let fitting = known.filter(|(of, _)| find::is_of(name, of));
+    let (_, family) = fitting.max_by_key(|(of, _)| of.len())?;
+    let Family { names: _, output, thinking, efforts, documents, strict, window } = *family;
+    Some(Model {
+        price: None,
+        window: (window > 0).then_some(window),
+        output: Some(output),
+        thinking: Some(thinking),
+        efforts: (!efforts.is_empty()).then_some(efforts),
+        images: Some(true),
+        documents: Some(documents),
+        strict_tools: strict,
+    })
+}

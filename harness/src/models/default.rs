@@ -1,0 +1,26 @@
+//! The models that the providers ask unless another one is named.
+
+/// Anthropic's.
+pub(crate) const ANTHROPIC: &str = "claude-sonnet-5";
+
+/// OpenAI's.
+pub(crate) const OPENAI: &str = "gpt-5.6";
+
+/// No model's name: a server that holds one model takes any.
+pub(crate) const LOCAL: &str = "default";
+
+#[cfg(test)]
+mod tests {
+    use crate::models::Models;
+
+    #[test]
+    fn the_default_models_are_in_the_table_with_all_that_it_tells() {
+        for (provider, model) in [("anthropic", super::ANTHROPIC), ("openai", super::OPENAI)] {
+            let known = Models::default().find(provider, model);
+            assert!(known.price.is_some() && known.window.is_some(), "{model}: {known:?}");
+            assert!(known.output.is_some() && known.thinking.is_some(), "{model}: {known:?}");
+            assert!(known.images.is_some() && known.strict_tools.is_some(), "{model}: {known:?}");
+        }
+        assert_eq!(Models::default().find("local", super::LOCAL), Default::default());
+    }
+}

@@ -1,0 +1,254 @@
+//! Finds a model in the table by what it is called: the whole name or nothing, since a model that
+//! is only called alike can cost ten times as much.
+
+use super::{Model, Price, abilities, table};
+
+/// Who serves a model, as far as prices differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Host {
+    Anthropic,
+    OpenAi,
+    Google,
+    XAi,
+    Bedrock,
+    DeepSeek,
+    Mistral,
+    Groq,
+}
+
+/// A model of the table.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) host: Host,
+    /// All that it is called there, without dates.
+    pub(super) names: &'static [&'static str],
+    /// 0 if the list does not say it.
+    pub(super) window: u64,
+    pub(super) price: Price,
+}
+
+pub(super) const fn row(
+    host: Host,
+    names: &'static [&'static str],
+    window: u64,
+    price: Price,
+) -> Row {
+    Row { host, names, window, price }
+}
+
+/// What the table knows of this model at this provider.
+pub(super) fn listed(provider: &str, model: &str) -> Model {
+    let model = model.trim().to_ascii_lowercase();
+    // At a provider that the list knows, all names are its own, also those with a slash.
+    let own = host(provider).map(|host| (host, model.as_str()));
+    let told = told(&model);
+    let on_bedrock = match (own, told) {
+        // Bedrock has prices of its own, also for a model that is named as its vendor does.
+        (Some((Host::Bedrock, _)), Some((Host::Anthropic, name))) => format!("anthropic.{name}"),
+        (Some((Host::Bedrock, _)), Some((Host::OpenAi, name))) => format!("openai.{name}"),
+        _ => String::new(),
+    };
+    let told = match on_bedrock.is_empty() {
+        true => told,
+        false => Some((Host::Bedrock, on_bedrock.as_str())),
+    };
+    let named = own.into_iter().chain(told);
+    let mut known = Model::default();
+    for (host, name) in named {
+        let row = row_of(host, name);
+        let (price, window) = match row {
+            Some(row) => (Some(row.price), (row.window > 0).then_some(row.window)),
+            None => (None, None),
+        };
+        // Anthropic's models have several names each; of other rows only the price is shared.
+        let others = row.filter(|row| row.host == Host::Anthropic).map(|row| row.names);
+        let mut names = std::iter::once(name).chain(others.into_iter().flatten().copied());
+        let able = names.find_map(abilities::of).unwrap_or_default();
+        known = known.over(Model { price, window, ..Model::default() }).over(able);
+    }
+    known
+}
+
+/// Whose provider this is.
+fn host(provider: &str) -> Option<Host> {
+    Some(match provider {
+        "anthropic" => Host::Anthropic,
+        "openai" => Host::OpenAi,
+        "google" | "gemini" | "vertex" => Host::Google,
+        "xai" | "x-ai" => Host::XAi,
+        "bedrock" | "aws" => Host::Bedrock,
+        "deepseek" => Host::DeepSeek,
+        "mistral" => Host::Mistral,
+        "groq" => Host::Groq,
+        _ => return None,
+    })
+}
+
+/// The row of the longest name that fits.
+fn row_of(host: Host, model: &str) -> Option<&'static Row> {
+    let shortened;
+    let model = match host {
+        Host::Bedrock => {
+            shortened = on_bedrock(model);
+            shortened.as_str()
+        }
+        _ => model,
+    };
+    let names = table::ROWS
+        .iter()
+        .filter(|row| row.host == host)
+        .flat_map(|row| row.names.iter().map(move |name| (*name, row)));
+    let fits = |name: &str| {
+        let googles = || model.strip_prefix(name).is_some_and(is_googles);
+        is_of(model, name) || (host == Host::Google && googles())
+    };
+    let fitting = names.filter(|(name, _)| fits(name));
+    fitting.max_by_key(|(name, _)| name.len()).map(|(_, row)| row)
+}
+
+/// Whose model this is, told from its name, with the name by which it is known there.
+fn told(model: &str) -> Option<(Host, &str)> {
+    let mut name = match model.strip_prefix("arn:aws") {
+        Some(resource) => resource.rsplit('/').next()?,
+        None => model,
+    };
+    if let Some((_, published)) = name.split_once("publishers/") {
+        name = published;
+    }
+    while let Some((before, rest)) = name.split_once('/') {
+        match before {
+            "anthropic" | "openai" | "google" | "gemini" | "x-ai" | "xai" | "azure" | "bedrock"
+            | "vertex_ai" | "openrouter" | "models" => name = rest,
+            // Somebody's own model, or an open one that many serve.
+            _ => return None,
+        }
+    }
+    let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+    let host = if begins(&["claude-"]) {
+        Host::Anthropic
+    } else if begins(&["gpt-oss"]) {
+        return None;
+    } else if begins(&["gpt-", "chatgpt-", "codex-", "o1", "o3", "o4"]) {
+        Host::OpenAi
+    } else if begins(&["gemini-"]) {
+        Host::Google
+    } else if begins(&["grok-"]) {
+        Host::XAi
+    } else if is_on_bedrock(name) {
+        Host::Bedrock
+    } else {
+        return None;
+    };
+    Some((host, name))
+}
+
+/// Regions that may stand before a name on Bedrock. The price is the same in all of them;
+/// `global.` has one of its own.
+const REGIONS: [&str; 12] =
+    ["us", "us-gov", "eu", "apac", "jp", "au", "ca", "sa", "in", "me", "af", "il"];
+
+/// Whether it is a name as on Bedrock: perhaps a region, a vendor, a model.
+fn is_on_bedrock(name: &str) -> bool {
+    let (first, rest) = name.split_once('.').unwrap_or((name, ""));
+    let vendor = match first == "global" || REGIONS.contains(&first) {
+        true => rest.split_once('.').map_or("", |(vendor, _)| vendor),
+        false => first,
+    };
+    let start = format!("{vendor}.");
+    let mut rows = table::ROWS.iter().filter(|row| row.host == Host::Bedrock);
+    !vendor.is_empty()
+        && rows.any(|row| row.names.iter().any(|name| name.starts_with(start.as_str())))
+}
+
+/// A name on Bedrock without its region and version.
+fn on_bedrock(name: &str) -> String {
+    let (region, rest) = name.split_once('.').unwrap_or(("", name));
+    let name = if REGIONS.contains(&region) { rest } else { name };
+    let name = match name.rsplit_once(':') {
+        Some((name, version)) if version.chars().all(|c| c.is_ascii_digit()) => name,
+        _ => name,
+    };
+    let name = match name.rsplit_once("-v") {
+        Some((name, version))
+            if !version.is_empty() && version.chars().all(|c| c.is_ascii_digit()) =>
+        {
+            name
+        }
+        _ => name,
+    };
+    name.to_owned()
+}
+
+/// The vendor's own name of a model on Bedrock.
+pub(super) fn without_vendor(name: &str) -> Option<String> {
+    let name = on_bedrock(name);
+    let name = name.strip_prefix("global.").unwrap_or(&name);
+    ["anthropic.", "openai."].iter().find_map(|vendor| name.strip_prefix(vendor)).map(str::to_owned)
+}
+
+/// Whether the model is the one of this name, or a dated version of it.
+pub(super) fn is_of(model: &str, name: &str) -> bool {
+    !name.is_empty() && model.strip_prefix(name).is_some_and(is_version)
+}
+
+/// Whether this is what stands after a model's name in a version of it: a date in one of the ways
+/// in which vendors write it. `-latest` is none: what it means changes, and so does its price.
+fn is_version(rest: &str) -> bool {
+    rest.is_empty() || rest == "@default" || matches!(lengths(rest).as_slice(), [8] | [4, 2, 2])
+}
+
+/// Google's versions have three digits, and the dates of its previews no day or no year.
+fn is_googles(rest: &str) -> bool {
+    matches!(lengths(rest).as_slice(), [3] | [2, 2] | [2, 4])
+}
+
+/// How many digits there are between the hyphens, if there is nothing else.
+fn lengths(rest: &str) -> Vec<usize> {
+    let version = rest.strip_prefix(['-', '@']).unwrap_or_default();
+    match version.chars().all(|c| c.is_ascii_digit() || c == '-') {
+        true => version.split('-').map(str::len).collect(),
+        false => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::{Host, is_of, table};
+
+    #[test]
+    fn the_table_says_of_each_name_one_thing_that_can_be() {
+        let mut names = HashSet::new();
+        for row in table::ROWS {
+            assert!(!row.names.is_empty());
+            for name in row.names {
+                assert!(names.insert((format!("{:?}", row.host), *name)), "`{name}` stands twice");
+                assert_eq!(*name, name.to_ascii_lowercase(), "names are compared so");
+            }
+            let price = row.price;
+            let parts = [price.input, price.cache_read, price.cache_write, price.output];
+            assert!(parts.iter().all(|part| *part > 0.0 && *part < 1_000.0), "{row:?}");
+            assert!(price.cache_read <= price.input && price.input <= price.output, "{row:?}");
+            if let Some(long) = price.long {
+                assert!(long.input > price.input && long.output >= price.output, "{row:?}");
+                assert!(row.window == 0 || long.above <= row.window, "{row:?}");
+            }
+        }
+        assert!(table::ROWS.iter().any(|row| row.host == Host::Anthropic));
+    }
+
+    #[test]
+    fn a_version_is_a_date_and_nothing_else() {
+        let yes = ["", "-20260131", "@20260131", "-2026-01-31", "@default"];
+        let no =
+            ["-latest", "-mini", "-1", "-2026", "-20260131-v1", "20260131", "-", "@", "-2026-1-1"];
+        for rest in yes {
+            assert!(is_of(&format!("m{rest}"), "m"), "{rest}");
+        }
+        for rest in no {
+            assert!(!is_of(&format!("m{rest}"), "m"), "{rest}");
+        }
+        assert!(!is_of("-20260131", ""));
+    }
+}

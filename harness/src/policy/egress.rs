@@ -1,0 +1,203 @@
+//! Holds data back: asks before anything goes out once a conversation has read what is private and
+//! what strangers wrote.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    journal::{Decision, Entry},
+    message::Message,
+    tool::{
+        SideEffect::{Mutate, Network, Read, Write},
+        SideEffects,
+    },
+};
+
+/// A policy against data that is carried out: once a conversation has read private data *and* words
+/// that strangers wrote, a person is asked before every call of a tool that declares `network`.
+///
+/// Words of strangers can hold instructions, and a model may follow them. An open `GET` is enough to
+/// carry out all that the model has read: in the path or the query of the address
+/// (`https://attacker.example/?q=<the file>`), in the host's name (`<the file>.attacker.example`,
+/// which already leaves with the look-up of the name), or piece by piece over several calls. So
+/// `read` + `network` alone is allowed without a question, since a look-up of the program's own is
+/// what most such tools are; with this policy it is allowed only as long as one of the two is
+/// missing.
+///
+/// What counts follows from what a tool declares, unless the program says otherwise by its name:
+///
+/// | declared | private data | words of strangers |
+/// |---|---|---|
+/// | none | no | no |
+/// | `read` alone, or with `write` or `mutate` | yes | no |
+/// | `network`, `read` + `network` | no | yes |
+/// | `read` + `network`, with `write` or `mutate` | yes | yes |
+///
+/// A file may hold a stranger's words, too: say `.untrusted("read_file")` where it may.
+///
+/// ```
+/// use harness::policy::{Egress, Permissions};
+///
+/// let permissions = Permissions::default()
+///     .egress(Egress::default().private("search_mail").untrusted("search_mail").trusted("weather"));
+/// # let _ = permissions;
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Egress {
+    private: HashMap<String, bool>,
+    untrusted: HashMap<String, bool>,
+}
+
+impl Egress {
+    /// What this tool answers is private, whatever it declares.
+    #[must_use]
+    pub fn private(mut self, tool: impl Into<String>) -> Self {
+        self.private.insert(tool.into(), true);
+        self
+    }
+
+    /// What this tool answers may be known to everybody, whatever it declares.
+    #[must_use]
+    pub fn public(mut self, tool: impl Into<String>) -> Self {
+        self.private.insert(tool.into(), false);
+        self
+    }
+
+    /// What this tool answers may be written by strangers, whatever it declares.
+    #[must_use]
+    pub fn untrusted(mut self, tool: impl Into<String>) -> Self {
+        self.untrusted.insert(tool.into(), true);
+        self
+    }
+
+    /// What this tool answers holds no words of strangers, whatever it declares.
+    #[must_use]
+    pub fn trusted(mut self, tool: impl Into<String>) -> Self {
+        self.untrusted.insert(tool.into(), false);
+        self
+    }
+
+    /// Why a person is asked about a call of a tool with these effects, if one is.
+    pub(super) fn asks(&self, effects: SideEffects, exposure: Exposure) -> Option<&'static str> {
+        // An effect that is declared in a later version may carry data out, too.
+        let stays = effects.is_within(&[Read, Write, Mutate]);
+        (!stays && exposure.private && exposure.untrusted).then_some(
+            "this conversation has read private data and words that strangers wrote, and the call \
+             can carry data out",
+        )
+    }
+
+    fn exposure(&self, tool: &str, effects: SideEffects) -> Exposure {
+        let reads_nothing = effects.is_within(&[Write, Network, Mutate]);
+        let reads_over_network = effects.has(Network) && effects.is_within(&[Read, Network]);
+        let private = !reads_nothing && !reads_over_network;
+        let untrusted = !effects.is_within(&[Read, Write, Mutate]);
+        Exposure {
+            private: self.private.get(tool).copied().unwrap_or(private),
+            untrusted: self.untrusted.get(tool).copied().unwrap_or(untrusted),
+        }
+    }
+}
+
+/// What a conversation has read so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Exposure {
+    /// Data that not everybody may see.
+    pub private: bool,
+    /// Words that somebody else than the program and its user wrote.
+    pub untrusted: bool,
+}
+
+impl Exposure {
+    fn add(&mut self, other: Self) {
+        self.private |= other.private;
+        self.untrusted |= other.untrusted;
+    }
+}
+
+/// What a conversation has read: a fold of its facts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Exposed {
+    exposure: Exposure,
+    /// Names of the calls of the last answer.
+    names: HashMap<String, String>,
+    /// Those that were allowed, with their effects.
+    allowed: HashMap<String, SideEffects>,
+}
+
+impl Exposed {
+    pub(crate) fn exposure(&self) -> Exposure {
+        self.exposure
+    }
+
+    /// Takes a fact. A call counts as soon as it has started, since even one that is stopped tells
+    /// the model what it has put out until then.
+    pub(crate) fn apply(&mut self, egress: &Egress, entry: &Entry) {
+        match entry {
+            Entry::Given { transcript } => {
+                for call in transcript.messages().iter().flat_map(Message::calls) {
+                    // What its tool declared then is not known, so the worst is assumed.
+                    self.exposure.add(egress.exposure(call.name(), SideEffects::ALL));
+                }
+            }
+            Entry::ModelReplied { message, .. } | Entry::Interrupted { message, .. } => {
+                if let Some(message) = message {
+                    self.allowed.clear();
+                    self.names = message
+                        .calls()
+                        .map(|call| (call.id().to_owned(), call.name().to_owned()))
+                        .collect();
+                }
+            }
+            Entry::CallDecided { call, decision: Decision::Allow { side_effects, .. } } => {
+                self.allowed.insert(call.clone(), *side_effects);
+            }
+            Entry::CallStarted { call } => {
+                let name = self.names.get(call).map_or("", String::as_str);
+                let effects = self.allowed.get(call).copied().unwrap_or(SideEffects::ALL);
+                self.exposure.add(egress.exposure(name, effects));
+            }
+            Entry::UserSaid { .. }
+            | Entry::Resumed { .. }
+            | Entry::CallDecided { decision: Decision::Deny { .. }, .. }
+            | Entry::CallFinished { .. }
+            | Entry::CallEnded { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Egress, Exposure};
+    use crate::tool::{
+        SideEffect::{self, Mutate, Network, Read, Write},
+        SideEffects,
+    };
+
+    #[test]
+    fn what_counts_is_what_the_table_says() {
+        let exposed = Exposure { private: true, untrusted: true };
+        let table: [(&[SideEffect], bool, bool); 12] = [
+            (&[], false, false),
+            (&[Write], false, false),
+            (&[Mutate], false, false),
+            (&[Read], true, false),
+            (&[Read, Write], true, false),
+            (&[Read, Mutate], true, false),
+            (&[Network], false, true),
+            (&[Network, Mutate], false, true),
+            (&[Read, Network], false, true),
+            (&[Read, Network, Write], true, true),
+            (&[Read, Network, Mutate], true, true),
+            (&SideEffect::ALL, true, true),
+        ];
+        for (declared, private, untrusted) in table {
+            let effects = SideEffects::of(declared);
+            let egress = Egress::default();
+            assert_eq!(egress.exposure("a", effects), Exposure { private, untrusted }, "{effects}");
+            assert_eq!(egress.asks(effects, exposed).is_some(), untrusted, "{effects}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The budgets that a run stands within, its own first: what it spends is counted in each, and a
+//! limit of any of them stops it.
+
+use std::sync::{Arc, MutexGuard};
+
+use super::{
+    LimitReached,
+    node::{Node, State},
+    sum::Charge,
+};
+use crate::{
+    journal::{Limit, LimitScope},
+    models::Money,
+};
+
+/// How much of a limit is used when the program is warned, in parts of a hundred.
+const NEAR: u64 = 80;
+
+/// Why tokens are not known.
+pub(super) const NO_TOKENS: &str = "the provider does not say how many tokens it used";
+
+pub(super) struct Chain {
+    /// The run's own, its conversation's, its agent's, and then those around them.
+    nodes: Vec<Arc<Node>>,
+    /// The order in which they may be held all at once.
+    by_id: Vec<usize>,
+}
+
+/// What the program should know of a limit: which budget's it is, and whether it is near or cannot
+/// be held.
+pub(super) struct Noticed {
+    pub(super) node: u64,
+    pub(super) is_near: bool,
+    pub(super) reached: LimitReached,
+}
+
+impl Chain {
+    pub(super) fn new(nodes: Vec<Arc<Node>>) -> Self {
+        let mut by_id: Vec<usize> = (0..nodes.len()).collect();
+        by_id.sort_unstable_by_key(|at| nodes.get(*at).map(|node| node.id));
+        Self { nodes, by_id }
+    }
+
+    /// Whose limit it is, as the run sees it.
+    fn scope(&self, node: &Arc<Node>) -> LimitScope {
+        let own = self.nodes.iter().take(3).any(|own| Arc::ptr_eq(own, node));
+        if own { node.scope } else { LimitScope::Outer }
+    }
+
+    /// Counts what a fact has cost. So many of its calls were set aside.
+    pub(super) fn charge(&self, charge: &Charge, were_aside: u32) {
+        for node in &self.nodes {
+            let mut state = node.lock();
+            state.sum.add(charge);
+            state.aside = state.aside.saturating_sub(were_aside);
+        }
+    }
+
+    /// A request is on its way, or no longer.
+    pub(super) fn asking(&self, on_its_way: bool) {
+        for (at, node) in self.nodes.iter().enumerate() {
+            let mut state = node.lock();
+            state.asking = match on_its_way {
+                true => state.asking.saturating_add(1),
+                false => state.asking.saturating_sub(1),
+            };
+            if let (0, Some(run)) = (at, &mut state.run) {
+                run.asking = on_its_way;
+            }
+        }
+    }
+
+    /// Sets how many answers the run's own model has given.
+    pub(super) fn turns(&self, turns: u32) {
+        if let Some(node) = self.nodes.first()
+            && let Some(run) = &mut node.lock().run
+        {
+            run.turns = turns;
+        }
+    }
+
+    /// Sets so many calls aside in each budget, or in none if one of them has fewer left than
+    /// `needed`, of which this run has set `own` aside already.
+    pub(super) fn set_aside(&self, calls: u32, needed: u32, own: u32) -> Result<(), LimitReached> {
+        let mut held: Vec<(&Arc<Node>, MutexGuard<'_, State>)> = self
+            .by_id
+            .iter()
+            .filter_map(|at| self.nodes.get(*at))
+            .map(|node| (node, node.lock()))
+            .collect();
+        for (node, state) in &held {
+            let Some(limit) = state.limits.calls() else { continue };
+            let others = state.aside.saturating_sub(own);
+            let left = limit.saturating_sub(state.sum.tool_calls.saturating_add(others));
+            if needed > left {
+                let detail =
+                    format!("{needed} more were asked for, and {left} of {limit} were left");
+                return Err(self.reached(node, Limit::ToolCalls, detail));
+            }
+        }
+        for (_, state) in &mut held {
+            state.aside = state.aside.saturating_add(calls);
+        }
+        Ok(())
+    }
+
+    /// Gives back calls that were set aside.
+    pub(super) fn give_back(&self, calls: u32) {
+        for node in &self.nodes {
+            let mut state = node.lock();
+            state.aside = state.aside.saturating_sub(calls);
+        }
+    }
+
+    /// The first amount that is used up.
+    pub(super) fn overspent(&self) -> Option<LimitReached> {
+        self.nodes.iter().find_map(|node| {
+            let state = node.lock();
+            let State { limits, sum, .. } = &*state;
+            let tokens = [
+                (Limit::InputTokens, sum.usage.input, limits.input()),
+                (Limit::OutputTokens, sum.usage.output, limits.output()),
+            ];
+            for (limit, used, allowed) in tokens {
+                // What nobody has counted is none, and none may be.
+                let used = used.unwrap_or(0);
+                if let Some(allowed) = allowed.filter(|allowed| used >= *allowed) {
+                    let detail = format!("{used} of {allowed} were used");
+                    return Some(self.reached(node, limit, detail));
+                }
+            }
+            let allowed = limits.money().map(Money::from_f64);
+            if let Some(allowed) = allowed.filter(|allowed| sum.money >= *allowed) {
+                let detail = format!("{} of {allowed} was spent", sum.money);
+                return Some(self.reached(node, Limit::Cost, detail));
+            }
+            let why = sum.unknown.cost.as_deref().filter(|_| limits.refuses_unknown_cost())?;
+            Some(self.reached(node, Limit::UnknownCost, why.to_owned()))
+        })
+    }
+
+    /// The budget that refuses a model of which nobody knows what it costs.
+    pub(super) fn refuses_unknown_cost(&self, why: &str) -> Option<LimitReached> {
+        let mut nodes = self.nodes.iter();
+        let node = nodes.find(|node| node.lock().limits.refuses_unknown_cost())?;
+        Some(self.reached(node, Limit::UnknownCost, why.to_owned()))
+    }
+
+    /// Limits that are near or cannot be held.
+    pub(super) fn noticed(&self) -> Vec<Noticed> {
+        let mut noticed = Vec::new();
+        for node in &self.nodes {
+            let state = node.lock();
+            let State { said, limits, sum, .. } = &*state;
+            let whose = whose(self.scope(node), node.scope);
+            let count = |used: Option<u64>, allowed: Option<u64>| {
+                allowed.map(|allowed| percent(used.unwrap_or(0), allowed))
+            };
+            let money = limits.money().map(Money::from_f64);
+            // The program that has not set a limit of tokens need not hear that it cannot be held.
+            let untold = |said: bool, unknown: bool| (said && unknown).then_some(NO_TOKENS);
+            let unpriced = sum.unknown.cost.as_deref().filter(|_| money.is_some());
+            let amounts = [
+                (
+                    Limit::ToolCalls,
+                    count(Some(sum.tool_calls.into()), limits.calls().map(u64::from)),
+                    None,
+                ),
+                (
+                    Limit::InputTokens,
+                    count(sum.usage.input, limits.input()),
+                    untold(said.input().is_some(), sum.unknown.input),
+                ),
+                (
+                    Limit::OutputTokens,
+                    count(sum.usage.output, limits.output()),
+                    untold(said.output().is_some(), sum.unknown.output),
+                ),
+                (
+                    Limit::Cost,
+                    money.map(|allowed| match sum.money == Money::NONE {
+                        true => 0,
+                        false => sum.money.percent_of(allowed).unwrap_or(100),
+                    }),
+                    unpriced,
+                ),
+            ];
+            for (limit, percent, unknown) in amounts {
+                let told = match (unknown, percent) {
+                    (Some(why), _) => {
+                        (false, format!("the limit of {limit}{whose} cannot be held: {why}"))
+                    }
+                    (None, Some(percent)) if percent >= NEAR => (true, near(limit, whose, percent)),
+                    (None, Some(_) | None) => continue,
+                };
+                let (is_near, detail) = told;
+                let reached = LimitReached { limit, scope: self.scope(node), detail };
+                noticed.push(Noticed { node: node.id, is_near, reached });
+            }
+        }
+        noticed
+    }
+
+    fn reached(&self, node: &Arc<Node>, limit: Limit, detail: String) -> LimitReached {
+        let scope = self.scope(node);
+        let detail = match scope {
+            LimitScope::Outer => format!("{detail}: the limit{}", whose(scope, node.scope)),
+            LimitScope::Run | LimitScope::Conversation | LimitScope::Agent => detail,
+        };
+        LimitReached { limit, scope, detail }
+    }
+}
+
+/// How much of a limit is used, in parts of a hundred; of nothing, nothing is used.
+pub(super) fn percent(used: u64, allowed: u64) -> u64 {
+    match used {
+        0 => 0,
+        used => used.saturating_mul(100).checked_div(allowed).unwrap_or(100),
+    }
+}
+
+/// Whether the program is warned of it.
+pub(super) fn is_near(percent: u64) -> bool {
+    percent >= NEAR
+}
+
+/// That a limit is near.
+pub(super) fn near(limit: Limit, whose: &str, percent: u64) -> String {
+    format!("{percent} % of the limit of {limit}{whose} are used")
+}
+
+fn whose(scope: LimitScope, of: LimitScope) -> &'static str {
+    match (scope, of) {
+        (LimitScope::Run, _) => "",
+        (LimitScope::Conversation, _) => " of the conversation",
+        (LimitScope::Agent, _) => " of the agent",
+        (LimitScope::Outer, LimitScope::Run) => " of the run that called this one",
+        (LimitScope::Outer, LimitScope::Conversation) => {
+            " of the conversation that called this run"
+        }
+        (LimitScope::Outer, LimitScope::Agent) => " of the agent that called this run",
+        (LimitScope::Outer, LimitScope::Outer) => " of a budget that this run stands within",
+    }
+}

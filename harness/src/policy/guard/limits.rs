@@ -1,0 +1,175 @@
+//! Limits of amounts, as a setting.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// What may be spent: money, tokens and calls of tools. The same setting limits one run, a whole
+/// conversation, or an agent with all its conversations:
+///
+/// | set by | holds for | unless set |
+/// |---|---|---|
+/// | [`Sending::limits`](crate::agent::Sending::limits) | this run | as the agent says for each run |
+/// | [`AgentBuilder::run_limits`](crate::agent::AgentBuilder::run_limits) | each run of the agent | 100 calls, 5,000,000 tokens sent, 500,000 said |
+/// | [`Chat::limits`](crate::Chat::limits) | all runs of the conversation together | none |
+/// | [`AgentBuilder::limits`](crate::agent::AgentBuilder::limits) | all conversations of the agent together | none |
+/// | [`Budget::new`](super::Budget::new) | all runs that are [`within`](crate::agent::Sending::within) it | none |
+///
+/// Each of them counts whatever is spent below it, also by agents that its tools call and that pass
+/// the [`Budget`](super::Budget) on. They all hold at the same time. How often the model is asked in
+/// a run, how long that may take and whether it goes in circles is limited by
+/// [`Guardrails`](super::Guardrails), for each run alone.
+///
+/// Only what is named is set. What is left open says nothing, and `None` says that there is no
+/// limit. Read from a file, a member of another name is an error: a limit that is misspelt is no limit.
+///
+/// ```
+/// use harness::Limits;
+///
+/// let limits = Limits::new().cost(0.50).tool_calls(None);
+/// let written = serde_json::to_string(&limits)?;
+/// assert_eq!(written, r#"{"tool_calls":null,"cost":0.5}"#);
+/// assert_eq!(serde_json::from_str::<Limits>(&written)?, limits);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
+    tool_calls: Amount<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
+    input_tokens: Amount<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
+    output_tokens: Amount<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
+    cost: Amount<f64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    refuse_unknown_cost: bool,
+}
+
+/// Left open, or a limit, or that there is none.
+type Amount<T> = Option<Option<T>>;
+
+/// A member that is there is named, also if it is `null`.
+fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Amount<T>, D::Error> {
+    Option::<T>::deserialize(from).map(Some)
+}
+
+impl Limits {
+    /// Names nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Says of each amount that it has no limit: for a program that has its own.
+    pub fn unlimited() -> Self {
+        Self {
+            tool_calls: Some(None),
+            input_tokens: Some(None),
+            output_tokens: Some(None),
+            cost: Some(None),
+            refuse_unknown_cost: false,
+        }
+    }
+
+    /// What limits a run for which nothing was said.
+    pub(crate) fn of_a_run() -> Self {
+        Self::new().tool_calls(100).input_tokens(5_000_000).output_tokens(500_000)
+    }
+
+    /// Sets how many calls may run. Never do more; one that began early and was not wanted in the
+    /// end counts too.
+    ///
+    /// Of an answer that asks for more than are left, none runs. Calls that only read may start
+    /// while the model still speaks, before it is known how many the answer asks for; they do so
+    /// only while as many are left as one answer may have at all, which is
+    /// [`calls_per_turn`](super::Guardrails::calls_per_turn).
+    #[must_use]
+    pub fn tool_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
+        self.tool_calls = Some(calls.into());
+        self
+    }
+
+    /// Sets how many tokens may be sent, those from a cache included. Each turn sends the whole
+    /// conversation again, and counts it again.
+    ///
+    /// If an answer comes without its tokens, as from some local servers, this limit cannot be
+    /// held in full, and the watcher sees [`Event::LimitUnknown`](crate::Event::LimitUnknown). Of
+    /// the limit that a run has unless set nothing is said: turns, calls and time are limits too.
+    #[must_use]
+    pub fn input_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
+        self.input_tokens = Some(tokens.into());
+        self
+    }
+
+    /// Sets how many tokens models may say, thinking included. If nobody says how many they
+    /// said, it is as with [`input_tokens`](Self::input_tokens).
+    #[must_use]
+    pub fn output_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
+        self.output_tokens = Some(tokens.into());
+        self
+    }
+
+    /// Sets how much money may be spent, in the currency of the prices: US dollars, unless the
+    /// [`Models`](crate::models::Models) of the agents say otherwise. They must all use one
+    /// currency.
+    ///
+    /// If a model has no price, or an answer comes without its tokens, the limit holds only for
+    /// what is known: the watcher then sees [`Event::LimitUnknown`](crate::Event::LimitUnknown).
+    /// See [`refuse_unknown_cost`](Self::refuse_unknown_cost).
+    #[must_use]
+    pub fn cost(mut self, cost: impl Into<Option<f64>>) -> Self {
+        // A limit that is no number must not be read back from a file as no limit.
+        self.cost = Some(cost.into().map(|cost| if cost.is_nan() { 0.0 } else { cost }));
+        self
+    }
+
+    /// Lets no model be asked of which nobody knows what it costs. Without a price for it, a run
+    /// ends with [`Limit::UnknownCost`](crate::journal::Limit::UnknownCost) before its first
+    /// request. If it shows only in an answer that its cost is unknown, since a fallback answered
+    /// with another model or the server counts no tokens, the run ends before the next one.
+    ///
+    /// An answer that was stopped in the middle does not count as unknown here, though it has cost
+    /// more than was told of it.
+    #[must_use]
+    pub fn refuse_unknown_cost(mut self) -> Self {
+        self.refuse_unknown_cost = true;
+        self
+    }
+
+    /// These limits, with what they leave open taken from `base`.
+    #[must_use]
+    pub fn over(&self, base: &Self) -> Self {
+        let Self { tool_calls, input_tokens, output_tokens, cost, refuse_unknown_cost } = self;
+        Self {
+            tool_calls: tool_calls.or(base.tool_calls),
+            input_tokens: input_tokens.or(base.input_tokens),
+            output_tokens: output_tokens.or(base.output_tokens),
+            cost: cost.or(base.cost),
+            refuse_unknown_cost: *refuse_unknown_cost || base.refuse_unknown_cost,
+        }
+    }
+
+    /// The limit of calls.
+    pub(super) fn calls(&self) -> Option<u32> {
+        self.tool_calls.flatten()
+    }
+
+    /// The limit of tokens sent.
+    pub(super) fn input(&self) -> Option<u64> {
+        self.input_tokens.flatten()
+    }
+
+    /// The limit of tokens said.
+    pub(super) fn output(&self) -> Option<u64> {
+        self.output_tokens.flatten()
+    }
+
+    /// The limit of money.
+    pub(super) fn money(&self) -> Option<f64> {
+        self.cost.flatten()
+    }
+
+    /// Whether a model without a price is refused.
+    pub(super) fn refuses_unknown_cost(&self) -> bool {
+        self.refuse_unknown_cost
+    }
+}

@@ -1,0 +1,188 @@
+//! What a terminal makes of one character: whether a person sees it, and how wide it is at most.
+
+use icu_properties::{
+    CodePointSetData, PropertyNamesLong,
+    props::{
+        BidiClass, DefaultIgnorableCodePoint, EastAsianWidth, EnumeratedProperty as _,
+        GeneralCategory, GraphemeClusterBreak, Script,
+    },
+};
+
+/// How a character looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// It is plainly visible and takes at most so many cells.
+    Plain(usize),
+    /// It is drawn onto the character before it.
+    Mark,
+    /// A person would not see it, could take it for a space, or would see the text around it in
+    /// another order.
+    Hidden,
+}
+
+/// Letters and symbols by their category, which are drawn as nothing.
+const BLANK: [char; 5] = ['\u{2800}', '\u{fffc}', '\u{13441}', '\u{13442}', '\u{1d159}'];
+
+/// Others that are not what they look like: two that are the same as another character, one that is
+/// drawn as three, and one that terminals draw on nothing.
+const ODD: [char; 4] = ['\u{387}', '\u{17a4}', '\u{17d8}', '\u{a8fa}'];
+
+pub(super) fn looks(c: char) -> Looks {
+    if matches!(c, ' '..='~') {
+        return Looks::Plain(1);
+    }
+    if acts(c) || ODD.contains(&c) || joins(c) || from_the_right(c) {
+        return Looks::Hidden;
+    }
+    match GeneralCategory::for_char(c) {
+        GeneralCategory::NonspacingMark | GeneralCategory::SpacingMark => Looks::Mark,
+        // A space that is not the one on the keyboard, and a frame around the letter before.
+        GeneralCategory::SpaceSeparator | GeneralCategory::EnclosingMark => Looks::Hidden,
+        category => Looks::Plain(cells(c, category)),
+    }
+}
+
+/// Whether a terminal would obey this character, show nothing of it, or show the text around it in
+/// another order: it has no place in any text on a screen.
+pub(super) fn acts(c: char) -> bool {
+    let unknown = matches!(
+        GeneralCategory::for_char(c),
+        GeneralCategory::Control
+            | GeneralCategory::Format
+            | GeneralCategory::Surrogate
+            | GeneralCategory::PrivateUse
+            | GeneralCategory::Unassigned
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator
+    );
+    unknown || ignorable(c) || BLANK.contains(&c)
+}
+
+fn ignorable(c: char) -> bool {
+    const IGNORABLE: icu_properties::CodePointSetDataBorrowed<'static> =
+        CodePointSetData::new::<DefaultIgnorableCodePoint>();
+    IGNORABLE.contains(c)
+}
+
+/// Whether it is drawn into the letter before or behind it, though it is a letter itself: vowels and
+/// finals of Korean, of which texts have whole syllables, and signs that go before a letter.
+fn joins(c: char) -> bool {
+    let korean = matches!(c, '\u{1160}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7ff}');
+    korean || GraphemeClusterBreak::for_char(c) == GraphemeClusterBreak::Prepend
+}
+
+/// Whether it is written from right to left: a terminal may show what stands around it in another
+/// order than the one in which it counts.
+fn from_the_right(c: char) -> bool {
+    let class = BidiClass::for_char(c);
+    [BidiClass::RightToLeft, BidiClass::ArabicLetter, BidiClass::ArabicNumber].contains(&class)
+}
+
+/// How many cells a character takes at most: terminals do not agree on symbols, and on what is wide
+/// in East Asia alone.
+fn cells(c: char, category: GeneralCategory) -> usize {
+    let width = EastAsianWidth::for_char(c);
+    let narrow = [EastAsianWidth::Neutral, EastAsianWidth::Narrow, EastAsianWidth::Halfwidth];
+    let symbol = matches!(
+        category,
+        GeneralCategory::MathSymbol
+            | GeneralCategory::CurrencySymbol
+            | GeneralCategory::ModifierSymbol
+            | GeneralCategory::OtherSymbol
+            | GeneralCategory::OtherNumber
+    );
+    if narrow.contains(&width) && !symbol { 1 } else { 2 }
+}
+
+/// Whether marks are drawn onto it without a doubt: a letter, and none of ASCII, whose letters with
+/// marks are characters of their own.
+pub(super) fn carries_marks(c: char) -> bool {
+    !c.is_ascii() && is_letter(c)
+}
+
+pub(super) fn is_letter(c: char) -> bool {
+    matches!(
+        GeneralCategory::for_char(c),
+        GeneralCategory::UppercaseLetter
+            | GeneralCategory::LowercaseLetter
+            | GeneralCategory::TitlecaseLetter
+            | GeneralCategory::ModifierLetter
+            | GeneralCategory::OtherLetter
+    )
+}
+
+/// The script of a letter, if letters of it can be taken for letters of another one. The scripts of
+/// East Asia are written beside each other and beside Latin letters.
+pub(super) fn look_alike(c: char) -> Option<Script> {
+    let script = Script::for_char(c);
+    let apart = [
+        Script::Common,
+        Script::Inherited,
+        Script::Han,
+        Script::Hiragana,
+        Script::Katakana,
+        Script::Hangul,
+        Script::Bopomofo,
+    ];
+    (is_letter(c) && !apart.contains(&script)).then_some(script)
+}
+
+/// The name of the script that a letter is of, if it is of one.
+pub(super) fn script(c: char) -> Option<&'static str> {
+    let script = Script::for_char(c);
+    let of_one = is_letter(c) && script != Script::Common && script != Script::Inherited;
+    of_one.then(|| PropertyNamesLong::<Script>::new().get(script)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_width::UnicodeWidthChar as _;
+
+    use super::{Looks, looks};
+
+    #[test]
+    fn whatever_a_person_would_not_see_is_hidden() {
+        let hidden = [
+            // Controls of both sets, and what breaks lines.
+            "\0\u{7}\u{8}\t\n\u{b}\u{c}\r\u{e}\u{1b}\u{7f}\u{80}\u{85}\u{9b}\u{9d}\u{2028}\u{2029}",
+            // Format characters: bidirectional, joiners, soft hyphens, tags, annotations.
+            "\u{ad}\u{600}\u{61c}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{202a}\u{202e}",
+            "\u{2060}\u{2061}\u{2066}\u{2069}\u{206f}\u{feff}\u{fff9}\u{e0001}\u{e0041}\u{e007f}",
+            // Fillers, blanks, and variation selectors.
+            "\u{115f}\u{1160}\u{17b4}\u{17b5}\u{2800}\u{3164}\u{ffa0}\u{fffc}\u{1d159}\u{34f}",
+            "\u{fe00}\u{fe0e}\u{fe0f}\u{e0100}\u{180b}",
+            // Other spaces.
+            "\u{a0}\u{1680}\u{2000}\u{2002}\u{2003}\u{2009}\u{200a}\u{202f}\u{205f}\u{3000}",
+            // Private use, unassigned, not characters.
+            "\u{e000}\u{f8ff}\u{f0000}\u{10ffff}\u{378}\u{ffff}\u{fffe}",
+            // From right to left, enclosing marks, parts of Korean syllables.
+            "אبݐ\u{660}\u{20dd}\u{488}\u{1161}\u{11a8}\u{d7cb}",
+        ];
+        for c in hidden.concat().chars() {
+            assert_eq!(looks(c), Looks::Hidden, "{c:?}");
+        }
+        for c in "Ab9~ äßЖяΩ漢字かなカ한글ไท€–“”…→⚙😀½".chars() {
+            assert!(matches!(looks(c), Looks::Plain(_)), "{c:?}: {:?}", looks(c));
+        }
+        for c in "\u{300}\u{301}\u{483}\u{93e}\u{e31}".chars() {
+            assert_eq!(looks(c), Looks::Mark, "{c:?}");
+        }
+    }
+
+    #[test]
+    fn no_terminal_takes_more_cells() {
+        let mut wrong = Vec::new();
+        for c in '\0'..=char::MAX {
+            let widest = c.width().unwrap_or(0).max(c.width_cjk().unwrap_or(0));
+            let fits = match looks(c) {
+                Looks::Plain(cells) => (1..=cells).contains(&widest),
+                Looks::Mark => widest <= 1,
+                Looks::Hidden => true,
+            };
+            if !fits {
+                wrong.push(format!("{c:?} U+{:04x} {:?}, but {widest}", u32::from(c), looks(c)));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}

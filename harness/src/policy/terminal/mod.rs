@@ -1,0 +1,23 @@
+//! Asks the person at the terminal, and shows on it what others wrote.
+
+#[cfg(unix)]
+mod approver;
+#[cfg_attr(not(unix), expect(dead_code, reason = "only `approver` uses the rest"))]
+mod letter;
+#[cfg(unix)]
+mod pages;
+#[cfg(unix)]
+mod sheet;
+#[cfg(unix)]
+mod talk;
+#[cfg(test)]
+mod tests;
+#[cfg(unix)]
+mod turns;
+#[cfg(unix)]
+mod units;
+mod visible;
+
+#[cfg(unix)]
+pub use self::approver::TerminalApprover;
+pub use self::visible::visible;

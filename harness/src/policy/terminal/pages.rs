@@ -1,0 +1,294 @@
+//! Shows a question page by page and understands the answer. Nobody can say *yes* before the last
+//! page was shown.
+
+use super::{
+    sheet::{NARROWEST, Row, Style, key, rows},
+    talk::{Ended, Identity, Size, Talk},
+};
+use crate::policy::{Approval, Question};
+
+/// Rows of the smallest terminal on which a question is shown.
+const LOWEST: usize = 10;
+
+/// Characters of a fingerprint by which a person tells questions apart.
+const HASH: usize = 8;
+
+/// Cells of a tool's name in the prompt.
+const NAME: usize = 24;
+
+/// Undoes what text that was printed before may have left behind, from the outside in:
+/// an unfinished sequence or string (`CAN`, `ST`), margins (around a saved cursor, since they move
+/// it), another character set, an update that is held back, a link, inserting, no wrapping, a
+/// hidden cursor, concealed or coloured letters. It stays where the cursor is.
+const RESET: &str = "\x18\x1b\\\x1b7\x1b[?69l\x1b[r\x1b8\x0f\x1b(B\x1b)B\x1b%G\x1b[?2026l\x1b]8;;\x1b\\\
+                     \x1b[4l\x1b[20l\x1b[?7h\x1b[?25h\x1b[0m";
+
+/// Begins a row of its own, of single width, with nothing on the rows below.
+const BELOW: &str = "\r\n\x1b[J\x1b#5";
+
+/// How to draw on this terminal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pen {
+    /// Whether it obeys escape sequences at all.
+    escapes: bool,
+}
+
+impl Pen {
+    /// The environment says of what kind the terminal is that controls this process. All others are
+    /// taken to obey.
+    pub(super) fn of(terminal: Identity) -> Self {
+        let dumb = || std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
+        Self { escapes: terminal != Identity::Controlling || !dumb() }
+    }
+
+    fn begin(self) -> String {
+        if self.escapes { format!("{RESET}{BELOW}") } else { "\r\n".to_owned() }
+    }
+
+    fn row(self, row: &Row) -> String {
+        match (self.escapes, row.style) {
+            (true, Style::Added) => format!("\x1b[1m{}\x1b[0m\x1b[K\r\n", row.text),
+            (true, Style::Removed) => format!("\x1b[4m{}\x1b[0m\x1b[K\r\n", row.text),
+            (true, Style::Plain) => format!("{}\x1b[K\r\n", row.text),
+            (false, _) => format!("{}\r\n", row.text),
+        }
+    }
+
+    /// What is said of a question that is taken back while it is on the screen.
+    pub(super) fn taken_back(self) -> String {
+        let reset = if self.escapes { RESET } else { "" };
+        format!("{reset}\r\n(This question was taken back.)\r\n")
+    }
+}
+
+/// A line that was typed.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    Yes,
+    No(Option<String>),
+    /// The scope by its place.
+    Always(usize),
+    End,
+    Again,
+    Unknown,
+}
+
+impl Said {
+    fn of(line: Option<&str>, scopes: usize) -> Self {
+        let line = match line {
+            // The input has ended.
+            None => return Self::No(None),
+            Some(line) => line.trim(),
+        };
+        let (word, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        match (word, reason.trim()) {
+            ("", _) => Self::Nothing,
+            ("n" | "no" | "N" | "No", "") => Self::No(None),
+            ("n" | "no" | "N" | "No", reason) => {
+                Self::No(Some(reason.chars().filter(|c| !c.is_control()).collect()))
+            }
+            ("y" | "yes" | "Y" | "Yes", "") => Self::Yes,
+            ("a" | "always" | "A" | "Always", "") if scopes > 0 => Self::Always(0),
+            ("e" | "end", "") => Self::End,
+            ("s" | "show", "") => Self::Again,
+            (number, "") => match (1..scopes).find(|scope| key(*scope) == number) {
+                Some(scope) => Self::Always(scope),
+                None => Self::Unknown,
+            },
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// What a question has to begin with, for what stood on the terminal before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opening {
+    /// The question before was taken back while it was on the screen.
+    pub(super) after_one_taken_back: bool,
+    /// Another conversation asked before.
+    pub(super) names_chat: bool,
+}
+
+/// Asks until there is an answer.
+pub(super) fn ask(
+    talk: &Talk,
+    pen: Pen,
+    question: &Question,
+    opening: Opening,
+) -> Result<Approval, Ended> {
+    talk.forget_keys()?;
+    if opening.after_one_taken_back {
+        let text = "The question before this one was taken back. Press Enter to see the next one:";
+        talk.write(pen.begin().as_bytes())?;
+        prompt(talk, text, talk.size())?;
+        talk.line()?;
+    }
+    let chat = question.conversation.as_str();
+    let chat = Some(chat).filter(|chat| opening.names_chat && !chat.is_empty());
+    loop {
+        let size = talk.size();
+        let told = if size.columns < NARROWEST || size.rows < LOWEST {
+            too_small(talk, pen, question, size)?
+        } else {
+            Shown { talk, pen, question, size, rows: rows(question, chat, size.columns) }.told()?
+        };
+        if let Some(approval) = told {
+            return Ok(approval);
+        }
+    }
+}
+
+fn too_small(
+    talk: &Talk,
+    pen: Pen,
+    question: &Question,
+    size: Size,
+) -> Result<Option<Approval>, Ended> {
+    let Size { columns, rows } = size;
+    let text = format!(
+        "This terminal ({columns} x {rows}) is too small to show what would run. Give it {NARROWEST} \
+         x {LOWEST} at least and press Enter, or say [n]o:"
+    );
+    talk.write(pen.begin().as_bytes())?;
+    talk.forget_keys()?;
+    prompt(talk, &text, size)?;
+    match Said::of(talk.line()?.as_deref(), 0) {
+        Said::No(reason) => Ok(Some(no(question, reason))),
+        _ => Ok(None),
+    }
+}
+
+/// A question, laid out for a terminal of this size.
+struct Shown<'a> {
+    talk: &'a Talk,
+    pen: Pen,
+    question: &'a Question,
+    size: Size,
+    rows: Vec<Row>,
+}
+
+impl Shown<'_> {
+    /// Shows all pages and gives the answer, or nothing if it has to be laid out again.
+    fn told(&self) -> Result<Option<Approval>, Ended> {
+        let height = self.height();
+        let pages: Vec<&[Row]> = self.rows.chunks(height).collect();
+        let last = pages.len().saturating_sub(1);
+        let (mut page, mut passed_over) = (0, 0);
+        loop {
+            self.page(pages.get(page).copied().unwrap_or_default())?;
+            let words = match page == last {
+                true => self.last_words(pages.len(), passed_over),
+                false => {
+                    let more = self.rows.len() - (page + 1) * height;
+                    words_between(page + 1, pages.len(), more)
+                }
+            };
+            self.talk.forget_keys()?;
+            prompt(self.talk, &words, self.size)?;
+            let said = Said::of(self.talk.line()?.as_deref(), self.question.scopes.len());
+            if let Said::No(reason) = said {
+                return Ok(Some(no(self.question, reason)));
+            }
+            // What was shown may have left the screen.
+            if self.talk.size() != self.size || said == Said::Again {
+                return Ok(None);
+            }
+            match said {
+                Said::Nothing if page < last => page += 1,
+                Said::End if page < last => {
+                    passed_over = last - page - 1;
+                    page = last;
+                }
+                Said::Yes if page == last => return Ok(Some(self.question.yes())),
+                Said::Always(scope) if page == last => {
+                    let scope = self.question.scopes.get(scope);
+                    return Ok(scope.map(|scope| self.question.always_for(scope)));
+                }
+                // Shows the page and its prompt again.
+                _ => {}
+            }
+        }
+    }
+
+    /// Rows of a page: what the longest prompt leaves, an empty row before it, and one for a long
+    /// answer.
+    fn height(&self) -> usize {
+        let count = self.rows.len();
+        let longest = [self.last_words(count, count), words_between(count, count, count)];
+        let prompt = longest.iter().map(|words| broken(words, self.size.columns).len()).max();
+        // The row that says that this is a question is the first one of each page.
+        self.size.rows.saturating_sub(prompt.unwrap_or(1) + 3).max(1)
+    }
+
+    fn page(&self, rows: &[Row]) -> Result<(), Ended> {
+        let mut page = self.pen.begin();
+        let title = format!("May this call run? ({})", self.hash());
+        page += &self.pen.row(&Row { text: title, style: Style::Plain });
+        for row in rows {
+            page += &self.pen.row(row);
+        }
+        self.talk.write(page.as_bytes())
+    }
+
+    /// The prompt under the last page. It names the call, so that it says what is asked also where
+    /// something else was printed in between.
+    fn last_words(&self, pages: usize, passed_over: usize) -> String {
+        let mut words = match (pages, passed_over) {
+            (0 | 1, _) => String::new(),
+            (pages, 0) => format!("Page {pages} of {pages}. "),
+            (pages, 1) => format!("Page {pages} of {pages}, and 1 was NOT SHOWN. "),
+            (pages, passed) => format!("Page {pages} of {pages}, and {passed} were NOT SHOWN. "),
+        };
+        let name: String = self.question.tool.escape_default().take(NAME).collect();
+        words += &format!("{name} {}: run it? [y]es, [n]o", self.hash());
+        match self.question.scopes.len() {
+            0 => {}
+            1 => words += ", [a]lways this",
+            2 => words += ", [a]lways this, [1] always wider",
+            scopes => words += &format!(", [a]lways this, [1]-[{}] always wider", scopes - 1),
+        }
+        words + ", [s]how again:"
+    }
+
+    /// By which a person tells this question from another one.
+    fn hash(&self) -> String {
+        self.question.fingerprint.to_string().chars().take(HASH).collect()
+    }
+}
+
+/// The prompt under a page that is not the last one.
+fn words_between(page: usize, pages: usize, more: usize) -> String {
+    let rows = if more == 1 { "row" } else { "rows" };
+    format!("Page {page} of {pages}, {more} {rows} more: [Enter] next page, [e]nd, [n]o:")
+}
+
+/// Writes a prompt: words of the program's own, all ASCII, in the rows that were counted.
+fn prompt(talk: &Talk, words: &str, size: Size) -> Result<(), Ended> {
+    talk.write(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())
+}
+
+/// Words in rows that leave the last column of the screen free, and on the last row a space.
+fn broken(words: &str, columns: usize) -> Vec<String> {
+    let room = columns.saturating_sub(2).max(1);
+    let mut rows = vec![String::new()];
+    for word in words.split(' ') {
+        match rows.last_mut() {
+            Some(row) if row.is_empty() => row.push_str(word),
+            Some(row) if row.len() + 1 + word.len() <= room => {
+                row.push(' ');
+                row.push_str(word);
+            }
+            _ => rows.push(word.to_owned()),
+        }
+    }
+    rows
+}
+
+fn no(question: &Question, reason: Option<String>) -> Approval {
+    let said = "the person at the terminal said no";
+    match reason {
+        None => question.no(said),
+        Some(reason) => question.no(format!("{said}: {reason}")),
+    }
+}

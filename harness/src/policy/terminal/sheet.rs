@@ -1,0 +1,308 @@
+//! A question as rows of a screen: each thing on rows of its own behind a label, so that no value can
+//! look like a part of the question.
+//!
+//! ```text
+//!     tool | bash
+//! declares | read, write, network, mutate
+//!      arg | /command
+//!     text | cargo test
+//!          | and a second line,
+//!          : which goes on here
+//! ```
+
+use serde_json::Value;
+
+use super::{
+    letter::script,
+    units::{Unit, units},
+};
+use crate::{
+    journal::Decider,
+    message::Arguments,
+    policy::{Question, Reason},
+    tool::Preview,
+};
+
+/// Columns of a label, of its bar, and of what may follow at the least.
+const LABEL: usize = 8;
+const MARGIN: usize = LABEL + 3;
+pub(super) const NARROWEST: usize = MARGIN + 1 + 24;
+
+/// More empty lines in a row are shown as their number.
+const EMPTY_LINES: usize = 3;
+
+/// A text of one line that is no longer than this has its size before the eyes.
+const SHORT: usize = 60;
+
+/// How a row is drawn. No colours: whoever wrote to the terminal before can have changed what each of
+/// them looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    Added,
+    Removed,
+}
+
+/// One row of the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) text: String,
+    pub(super) style: Style,
+}
+
+/// The rows of a question on a screen of so many columns, of which there are
+/// [`NARROWEST`] at least.
+pub(super) fn rows(question: &Question, chat: Option<&str>, columns: usize) -> Vec<Row> {
+    let mut sheet = Sheet { rows: Vec::new(), room: columns.saturating_sub(MARGIN + 1) };
+    sheet.head(question, chat);
+    sheet.arguments("args", "arg", &question.arguments);
+    if !question.defaults.is_empty() {
+        sheet.arguments("default", "taken", &question.defaults);
+    }
+    if let Some(preview) = &question.preview {
+        sheet.preview(preview);
+    }
+    for (place, scope) in question.scopes.iter().enumerate() {
+        sheet.line(&format!("[{}]", key(place)), scope.shown());
+    }
+    sheet.rows
+}
+
+/// What is typed for *always* in the meaning of this scope.
+pub(super) fn key(scope: usize) -> String {
+    if scope == 0 { "a".to_owned() } else { scope.to_string() }
+}
+
+struct Sheet {
+    rows: Vec<Row>,
+    /// Cells behind the bar.
+    room: usize,
+}
+
+impl Sheet {
+    fn head(&mut self, question: &Question, chat: Option<&str>) {
+        if let Some(chat) = chat {
+            self.line("chat", chat);
+        }
+        for agent in &question.agents {
+            self.line("agent", agent);
+        }
+        self.line("tool", &question.tool);
+        self.line("declares", &question.effects.to_string());
+        for Reason { by, text } in &question.reasons {
+            self.line("asks", &who(by));
+            self.line("why", text);
+        }
+        if let Some(folder) = &question.folder {
+            match folder.to_str() {
+                Some(folder) => self.line("folder", folder),
+                None => self.line("folder", &format!("not UTF-8: {folder:?}")),
+            }
+        }
+    }
+
+    fn arguments(&mut self, all: &str, each: &str, arguments: &Arguments) {
+        let mut values = Vec::new();
+        for (name, value) in arguments.iter() {
+            flatten(format!("/{}", token(name)), value, &mut values);
+        }
+        let count = match values.len() {
+            0 => "none".to_owned(),
+            1 => "1 value".to_owned(),
+            many => format!("{many} values"),
+        };
+        self.line(all, &count);
+        for (pointer, value) in values {
+            self.line(each, &pointer);
+            match value {
+                Value::String(text) => self.text("text", text, |_| Style::Plain),
+                Value::Array(_) | Value::Object(_) => self.line("empty", &value.to_string()),
+                Value::Number(_) => self.line("number", &value.to_string()),
+                Value::Bool(_) => self.line("boolean", &value.to_string()),
+                Value::Null => self.line("null", &value.to_string()),
+            }
+        }
+    }
+
+    fn preview(&mut self, preview: &Preview) {
+        match preview {
+            Preview::Text(text) => self.text("preview", text, |_| Style::Plain),
+            Preview::Diff(diff) => self.text("diff", diff, |line| match line.chars().next() {
+                Some('+') => Style::Added,
+                Some('-') => Style::Removed,
+                _ => Style::Plain,
+            }),
+        }
+    }
+
+    /// A text that has one line; a line break in it is spelled out.
+    fn line(&mut self, label: &str, text: &str) {
+        self.put(label, units(text), Style::Plain);
+    }
+
+    /// A text of any number of lines, with its size if that is not before the eyes.
+    fn text(&mut self, label: &str, text: &str, style: impl Fn(&str) -> Style) {
+        let lines: Vec<(Vec<Unit>, Style)> =
+            lines(text).into_iter().map(|(units, line)| (units, style(line))).collect();
+        if let Some(size) = size(text, &lines) {
+            self.line("size", &size);
+        }
+        let mut label = label;
+        for (units, style) in lines {
+            self.put(label, units, style);
+            label = "";
+        }
+    }
+
+    /// One line behind its bar. The rows on which it goes on have a colon for the bar.
+    fn put(&mut self, label: &str, units: Vec<Unit>, style: Style) {
+        for (place, text) in wrapped(units, self.room).into_iter().enumerate() {
+            let (label, bar) = if place == 0 { (label, '|') } else { ("", ':') };
+            let space = if text.is_empty() { "" } else { " " };
+            let text = format!("{label:>LABEL$} {bar}{space}{text}");
+            self.rows.push(Row { text, style });
+        }
+    }
+}
+
+/// The values in a value, each with its JSON pointer.
+fn flatten<'v>(pointer: String, value: &'v Value, into: &mut Vec<(String, &'v Value)>) {
+    match value {
+        Value::Array(items) if !items.is_empty() => {
+            for (place, item) in items.iter().enumerate() {
+                flatten(format!("{pointer}/{place}"), item, into);
+            }
+        }
+        Value::Object(members) if !members.is_empty() => {
+            for (name, member) in members {
+                flatten(format!("{pointer}/{}", token(name)), member, into);
+            }
+        }
+        _ => into.push((pointer, value)),
+    }
+}
+
+/// A name as a part of a JSON pointer.
+fn token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// The lines of a text as units, each with its text. Many empty ones in a row are one.
+fn lines(text: &str) -> Vec<(Vec<Unit>, &str)> {
+    let mut lines = Vec::new();
+    let mut rest = text.split('\n').peekable();
+    while let Some(line) = rest.next() {
+        if !line.is_empty() {
+            lines.push((units(line), line));
+            continue;
+        }
+        let mut empty = 1;
+        while rest.next_if(|line| line.is_empty()).is_some() {
+            empty += 1;
+        }
+        if empty > EMPTY_LINES {
+            lines.push((vec![Unit::EmptyLines(empty)], ""));
+        } else {
+            lines.extend((0..empty).map(|_| (Vec::new(), "")));
+        }
+    }
+    lines
+}
+
+/// The size of a text in words, unless it is short and has nothing in it but ASCII.
+fn size(text: &str, lines: &[(Vec<Unit>, Style)]) -> Option<String> {
+    let characters = text.chars().count();
+    let foreign = text.chars().filter(|c| !c.is_ascii()).count();
+    if (1..=SHORT).contains(&characters) && !text.contains('\n') && foreign == 0 {
+        return None;
+    }
+    let counted = |count: usize, word: &str| {
+        let ending = if count == 1 { "" } else { "s" };
+        format!("{count} {word}{ending}")
+    };
+    let mut size = counted(characters, "character");
+    if text.contains('\n') {
+        size += &format!(", {}", counted(text.split('\n').count(), "line"));
+    }
+    if foreign > 0 {
+        size += &format!(", {foreign} not ASCII");
+        let mut scripts: Vec<&str> = Vec::new();
+        for name in text.chars().filter(|c| !c.is_ascii()).filter_map(script) {
+            if !scripts.contains(&name) {
+                scripts.push(name);
+            }
+        }
+        if !scripts.is_empty() {
+            size += &format!(" ({})", scripts.join(", "));
+        }
+    }
+    let spelled = lines.iter().flat_map(|(units, _)| units).filter(|unit| unit.is_spelled_out());
+    match spelled.count() {
+        0 => {}
+        spelled => size += &format!(", {spelled} spelled out"),
+    }
+    Some(size)
+}
+
+/// Breaks a line into rows of so many cells. A space that would stand at the end of a row, where
+/// nobody sees it, or at the beginning of the next is spelled out there.
+fn wrapped(units: Vec<Unit>, room: usize) -> Vec<String> {
+    let mut rows = Vec::new();
+    let mut row: Vec<Unit> = Vec::new();
+    let mut used = 0;
+    let mut units = units.into_iter().peekable();
+    while let Some(unit) = units.next() {
+        // Marks stay with their letter.
+        let mut piece = vec![unit];
+        while let Some(mark) = units.next_if(|unit| matches!(unit, Unit::Mark(_))) {
+            piece.push(mark);
+        }
+        let cells: usize = piece.iter().map(|unit| unit.cells()).sum();
+        while used + cells > room && !row.is_empty() {
+            let spaces = row.iter().rev().take_while(|unit| is_space(**unit)).count();
+            row.truncate(row.len() - spaces);
+            if !row.is_empty() {
+                rows.push(text(&row));
+            }
+            row = match spaces {
+                0 => Vec::new(),
+                1 => vec![Unit::Escaped(' ')],
+                spaces => vec![Unit::Run(' ', spaces)],
+            };
+            used = row.iter().map(|unit| unit.cells()).sum();
+        }
+        if row.is_empty() && !rows.is_empty() && is_space(unit) {
+            piece = vec![Unit::Escaped(' ')];
+        }
+        used += piece.iter().map(|unit| unit.cells()).sum::<usize>();
+        row.append(&mut piece);
+    }
+    rows.push(text(&row));
+    rows
+}
+
+fn is_space(unit: Unit) -> bool {
+    matches!(unit, Unit::Plain(' ', _))
+}
+
+fn text(units: &[Unit]) -> String {
+    units.iter().map(Unit::to_string).collect()
+}
+
+/// Who wants a person to decide, in words.
+fn who(by: &Decider) -> String {
+    match by {
+        Decider::SideEffects => "what the tool declares".to_owned(),
+        Decider::ToolName => "the program, by the tool's name".to_owned(),
+        Decider::Rule { name } => format!("the rule `{name}`"),
+        Decider::Review => "the tool's own review".to_owned(),
+        Decider::Egress => "the policy that holds data back".to_owned(),
+        Decider::Program => "the program".to_owned(),
+        Decider::Unrecorded
+        | Decider::Person { .. }
+        | Decider::Always { .. }
+        | Decider::Nobody
+        | Decider::Call
+        | Decider::Fault => "the library".to_owned(),
+    }
+}

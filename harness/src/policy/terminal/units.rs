@@ -1,0 +1,136 @@
+//! Text as a person reads it: visible characters as they are, and everything else spelled out so
+//! that it can be read back.
+//!
+//! What stands for the text is one to one: `\u{1b}` is a character by its number, `\{3000 spaces}`
+//! a run of one character, and a backslash that could be taken for the beginning of these two is
+//! itself written `\u{5c}`.
+
+use std::{collections::BTreeSet, fmt};
+
+use super::letter::{Looks, carries_marks, is_letter, look_alike, looks};
+
+/// More spaces in a row than these are shown as their number.
+const SPACES: usize = 16;
+
+/// More characters in a row that are spelled out are shown as their number.
+const SAME: usize = 3;
+
+/// More marks on one letter are spelled out.
+const MARKS: usize = 3;
+
+/// A piece of a line between which it can be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// A visible character with the cells that it takes.
+    Plain(char, usize),
+    /// A mark on the letter before it.
+    Mark(char),
+    /// A character by its number.
+    Escaped(char),
+    /// One character, so many times.
+    Run(char, usize),
+    /// So many empty lines.
+    EmptyLines(usize),
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Plain(c, _) | Self::Mark(c) => write!(f, "{c}"),
+            Self::Escaped(c) => write!(f, "{}", c.escape_unicode()),
+            Self::Run(' ', times) => write!(f, "\\{{{times} spaces}}"),
+            Self::Run('\t', times) => write!(f, "\\{{{times} tabs}}"),
+            Self::Run(c, times) => write!(f, "\\{{{times}*{}}}", c.escape_unicode()),
+            Self::EmptyLines(lines) => write!(f, "\\{{{lines} empty lines}}"),
+        }
+    }
+}
+
+impl Unit {
+    /// How many cells it takes at most.
+    pub(super) fn cells(self) -> usize {
+        match self {
+            Self::Plain(_, cells) => cells,
+            Self::Mark(_) => 1,
+            Self::Escaped(_) | Self::Run(..) | Self::EmptyLines(_) => self.to_string().len(),
+        }
+    }
+
+    /// Whether it is not shown as itself.
+    pub(super) fn is_spelled_out(self) -> bool {
+        matches!(self, Self::Escaped(_) | Self::Run(..))
+    }
+}
+
+/// The units of one line, which has no line break.
+pub(super) fn units(line: &str) -> Vec<Unit> {
+    let line: Vec<char> = line.chars().collect();
+    let mixed = mixed(&line);
+    let ends_visibly = line.iter().rposition(|c| *c != ' ').map_or(0, |last| last + 1);
+    let mut units = Vec::with_capacity(line.len());
+    let mut at = 0;
+    while let Some(&c) = line.get(at) {
+        let rest = line.get(at..).unwrap_or_default();
+        let plain = match looks(c) {
+            Looks::Plain(_) if c == '\\' && begins_an_escape(rest) => None,
+            Looks::Plain(_) if mixed.get(at) == Some(&true) => None,
+            Looks::Plain(_) if c == ' ' && (at >= ends_visibly || is_wide(rest)) => None,
+            Looks::Plain(cells) => Some(Unit::Plain(c, cells)),
+            Looks::Mark => takes_a_mark(&units).then_some(Unit::Mark(c)),
+            Looks::Hidden => None,
+        };
+        let unit = plain.unwrap_or_else(|| spelled_out(rest, c));
+        at += if let Unit::Run(_, times) = unit { times } else { 1 };
+        units.push(unit);
+    }
+    units
+}
+
+/// What stands for a character that is not shown as itself, and for those behind it that are the
+/// same.
+fn spelled_out(rest: &[char], c: char) -> Unit {
+    let fewest = if matches!(c, ' ' | '\t') { 2 } else { SAME + 1 };
+    let same = rest.iter().take_while(|other| **other == c).count();
+    if same < fewest { Unit::Escaped(c) } else { Unit::Run(c, same) }
+}
+
+/// Whether more spaces stand here than a person can count.
+fn is_wide(rest: &[char]) -> bool {
+    rest.iter().take(SPACES + 1).take_while(|c| **c == ' ').count() > SPACES
+}
+
+/// Whether a backslash could be read as the beginning of `\u{..}` or `\{..}`.
+fn begins_an_escape(rest: &[char]) -> bool {
+    matches!(rest, ['\\', '{', ..] | ['\\', 'u', '{', ..])
+}
+
+/// Whether a mark behind these is drawn onto a letter that is shown, which has not too many.
+fn takes_a_mark(units: &[Unit]) -> bool {
+    let marks = units.iter().rev().take_while(|unit| matches!(unit, Unit::Mark(_))).count();
+    let before = units.len().checked_sub(marks + 1).and_then(|at| units.get(at));
+    marks < MARKS && matches!(before, Some(Unit::Plain(c, _)) if carries_marks(*c))
+}
+
+/// Which characters stand in a word that mixes letters of several scripts, such as a Cyrillic `а`
+/// among Latin letters, and are not of ASCII.
+fn mixed(line: &[char]) -> Vec<bool> {
+    let mut mixed = vec![false; line.len()];
+    if line.iter().all(char::is_ascii) {
+        return mixed;
+    }
+    let in_word = |c: char| is_letter(c) || looks(c) == Looks::Mark;
+    let mut at = 0;
+    while at < line.len() {
+        let word = line.get(at..).unwrap_or_default();
+        let length = word.iter().take_while(|c| in_word(**c)).count();
+        let word = word.get(..length).unwrap_or_default();
+        let scripts: BTreeSet<_> = word.iter().filter_map(|c| look_alike(*c)).collect();
+        if scripts.len() > 1 {
+            for (is_mixed, c) in mixed.iter_mut().skip(at).zip(word) {
+                *is_mixed = !c.is_ascii();
+            }
+        }
+        at += length.max(1);
+    }
+    mixed
+}

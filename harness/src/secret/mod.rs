@@ -1,0 +1,198 @@
+//! Values that must not be shown, and what stands in their place. It knows nobody's key: a provider
+//! and the program say which values are secret; what a trace must guess is in `trace`.
+
+mod name;
+mod search;
+
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    fmt,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
+
+#[cfg(test)]
+pub(crate) use self::search::work;
+pub(crate) use self::{
+    name::Names,
+    search::{Search, united},
+};
+
+/// What stands where something secret was.
+pub(crate) const HIDDEN: &str = "[secret]";
+
+/// A shorter value cannot be looked for: it is a part of ordinary words.
+const LEAST: usize = 4;
+
+/// Values that must not be shown. In a text each of them is replaced by `[secret]`.
+///
+/// A provider says which values it knows to be secret
+/// ([`Provider::secrets`](crate::Provider::secrets)), and a program adds its own with
+/// [`AgentBuilder::secret`](crate::agent::AgentBuilder::secret). They are taken out of the results
+/// and error texts of tools before a model reads them, out of errors of providers, and out of
+/// traces. What a person or a model wrote is not changed: the arguments of a call and the words of
+/// an answer stay as they are.
+///
+/// A value is found as it is given, as JSON escapes it and as a URL encodes it. A value of fewer
+/// than four bytes is left out, since it would be found inside ordinary words.
+///
+/// ```
+/// use harness::secret::Secrets;
+///
+/// let secrets = Secrets::default().with("sk-live-0123/4567");
+/// assert_eq!(secrets.hide("Bearer sk-live-0123/4567!"), "Bearer [secret]!");
+/// assert_eq!(secrets.hide("?key=sk-live-0123%2F4567"), "?key=[secret]");
+/// assert_eq!(secrets.hide("nothing to hide"), "nothing to hide");
+/// ```
+#[derive(Clone, Default)]
+pub struct Secrets(Option<Arc<Known>>);
+
+#[derive(Clone, Default)]
+struct Known {
+    /// Each value in all forms in which it may be met.
+    forms: BTreeSet<String>,
+    search: OnceLock<Search>,
+}
+
+impl Secrets {
+    /// None at all: for a provider that knows no secret.
+    pub fn none() -> &'static Self {
+        static NONE: Secrets = Secrets(None);
+        &NONE
+    }
+
+    /// Adds a value. Spaces around it do not count.
+    #[must_use]
+    pub fn with(mut self, value: impl AsRef<str>) -> Self {
+        let value = value.as_ref().trim();
+        if is_findable(value) {
+            self.add(forms(value));
+        }
+        self
+    }
+
+    /// Adds all values of others.
+    #[must_use]
+    pub fn and(mut self, others: &Self) -> Self {
+        match (&self.0, &others.0) {
+            (_, None) => {}
+            (None, Some(_)) => self = others.clone(),
+            (Some(_), Some(known)) => self.add(known.forms.iter().cloned()),
+        }
+        self
+    }
+
+    fn add(&mut self, forms: impl IntoIterator<Item = String>) {
+        let known = Arc::make_mut(self.0.get_or_insert_default());
+        known.forms.extend(forms);
+        known.search.take();
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The text without them.
+    pub fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut found = Vec::new();
+        self.find(text, &mut found);
+        match found.is_empty() {
+            true => Cow::Borrowed(text),
+            false => Cow::Owned(without(text, &found)),
+        }
+    }
+
+    /// Adds where they stand in this text. Ranges that overlap or touch are one.
+    pub(crate) fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
+        let Some(known) = &self.0 else { return };
+        let search =
+            known.search.get_or_init(|| Search::new(known.forms.iter().map(String::as_str)));
+        search.find(text, found);
+    }
+}
+
+/// How many there are, and nothing of them.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let forms = self.0.as_ref().map_or(0, |known| known.forms.len());
+        f.debug_struct("Secrets").field("forms", &forms).finish_non_exhaustive()
+    }
+}
+
+/// Whether a value is long enough to be looked for in texts.
+pub(crate) fn is_findable(value: &str) -> bool {
+    value.trim().len() >= LEAST && !HIDDEN.contains(value.trim())
+}
+
+/// A value as it is, as JSON spells it, and as it stands in a URL. Most are the same.
+pub(crate) fn forms(value: &str) -> impl Iterator<Item = String> {
+    let json = serde_json::to_string(value).unwrap_or_default();
+    let json = json.get(1..json.len().saturating_sub(1)).unwrap_or_default().to_owned();
+    // Some servers escape each slash.
+    let slashes = json.replace('/', "\\/");
+    let upper = percent(value, b"0123456789ABCDEF");
+    let lower = percent(value, b"0123456789abcdef");
+    // Others escape what HTML gives a meaning to, or leave slashes of a URL alone.
+    let twice = value.replace('/', "\\\\\\/");
+    let html = unicode(value, "<>&='", false);
+    let net = unicode(value, "+<>&'`\"", true);
+    let path = [upper.replace("%2F", "/"), lower.replace("%2f", "/")];
+    let forms = [value.to_owned(), json, slashes, upper, lower, twice, html, net];
+    let mut forms: Vec<String> = forms.into_iter().chain(path).collect();
+    forms.retain(|form| !form.is_empty());
+    forms.sort_unstable();
+    forms.dedup();
+    forms.into_iter()
+}
+
+/// A value with these characters as JSON escapes them by number.
+fn unicode(value: &str, escaped: &str, upper: bool) -> String {
+    let escape = |c: char| match (escaped.contains(c), upper) {
+        (true, true) => format!("\\u{:04X}", u32::from(c)),
+        (true, false) => format!("\\u{:04x}", u32::from(c)),
+        (false, _) => c.to_string(),
+    };
+    value.chars().map(escape).collect()
+}
+
+/// A value with all but the unreserved characters encoded.
+fn percent(value: &str, digits: &[u8; 16]) -> String {
+    let digit = |nibble: u8| digits.get(usize::from(nibble)).map_or('0', |digit| *digit as char);
+    let mut encoded = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+    encoded
+}
+
+/// The text with the mark in place of these ranges, which are in order and apart.
+pub(crate) fn without(text: &str, ranges: &[Range<usize>]) -> String {
+    let mut left = String::with_capacity(text.len());
+    let mut from = 0;
+    for range in ranges {
+        left.push_str(text.get(from..range.start).unwrap_or_default());
+        left.push_str(HIDDEN);
+        from = range.end;
+    }
+    left.push_str(text.get(from..).unwrap_or_default());
+    left
+}
+
+/// Stands where a text was cut. A beginning of a secret right before it is hidden as well: most of a
+/// key is as good as the whole.
+pub(crate) const CUT: &str = "…";
+
+/// The beginning of a text that others wrote, for an error that quotes it: at most so many bytes.
+pub(crate) fn beginning(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    Cow::Owned(format!("{}{CUT} ({} bytes)", text.get(..end).unwrap_or_default(), text.len()))
+}

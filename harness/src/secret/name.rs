@@ -1,0 +1,135 @@
+//! Which names stand before secret values: of fields, headers, variables and members of a query.
+
+use std::collections::HashSet;
+
+/// Names of what is secret, unless the program gives others.
+const NAMES: [&str; 18] = [
+    "key",
+    "apikey",
+    "token",
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "authorization",
+    "auth",
+    "bearer",
+    "credential",
+    "credentials",
+    "cookie",
+    "signature",
+    "otp",
+    "pin",
+    "ssn",
+];
+
+/// Words that say the same at the end of a longer one: `PGPASSWORD`, `clientsecret`.
+const ENDS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "apikey", "token"];
+
+/// Names of what is secret. Each stands for all names that end with it as a word: `key` for
+/// `api_key`, `X-Api-Key` and `apiKey`.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    names: HashSet<String>,
+    /// The length of the longest one.
+    longest: usize,
+    /// Whether the end of a word is enough.
+    ends: bool,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { ends: true, ..Self::of(NAMES) }
+    }
+}
+
+impl Names {
+    /// These, and no others.
+    pub(crate) fn of(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let mut these = Self { names: HashSet::new(), longest: 0, ends: false };
+        for name in names {
+            these.add(name.as_ref());
+        }
+        these
+    }
+
+    /// Adds one.
+    pub(crate) fn add(&mut self, name: &str) {
+        let name = words(name).concat();
+        self.longest = self.longest.max(name.len());
+        self.names.insert(name);
+    }
+
+    /// Whether this is the name of something secret.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        let words = words(name);
+        // Only an end of it that is no longer than the longest name can be one.
+        let mut end = String::new();
+        for word in words.iter().rev() {
+            if end.len() + word.len() > self.longest {
+                break;
+            }
+            end.insert_str(0, word);
+            if self.names.contains(&end) {
+                return true;
+            }
+        }
+        let last = words.last().filter(|_| self.ends);
+        last.is_some_and(|word| ENDS.iter().any(|end| word.ends_with(end)))
+    }
+}
+
+/// The words of a name, in lower case: `userPassword`, `user-password` and `USER_PASSWORD` have
+/// the same.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut after_lower = false;
+    let mut open = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() {
+            open = false;
+            continue;
+        }
+        if !open || (after_lower && c.is_uppercase()) {
+            words.push(String::new());
+        }
+        open = true;
+        after_lower = c.is_lowercase() || c.is_numeric();
+        if let Some(word) = words.last_mut() {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Names;
+
+    #[test]
+    fn a_name_is_known_by_its_last_words() {
+        let names = Names::default();
+        let secret = [
+            "key",
+            "api_key",
+            "X-Api-Key",
+            "apiKey",
+            "PGPASSWORD",
+            "MYSQL_PWD",
+            "client_secret",
+            "Ocp-Apim-Subscription-Key",
+            "cf-aig-authorization",
+            "x-goog-api-key",
+            "Set-Cookie",
+        ];
+        for name in secret {
+            assert!(names.has(name), "{name}");
+        }
+        for name in ["", "monkey", "max_tokens", "key_id", "password-file", "x-title", "-_-"] {
+            assert!(!names.has(name), "{name}");
+        }
+        let own = Names::of(["card-number"]);
+        assert!(own.has("CardNumber") && !own.has("PGPASSWORD") && !own.has("number"));
+    }
+}

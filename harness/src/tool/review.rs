@@ -1,0 +1,225 @@
+//! What a tool itself says about a call before it is decided: whether a person should look at it, and
+//! what the person should see.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::Arguments;
+
+/// What a tool says about one call before the call is decided.
+///
+/// A tool brings one where its declared side effects are not all that there is to know: a write that
+/// replaces a file which other programs run, a request to an address that the model chose. The
+/// permissions then ask a person, who sees the reason and the preview.
+///
+/// A review runs before the decision and again right before the call, on a thread for blocking work.
+/// If the second one asks for something that the first one did not, names another folder, or would show
+/// something else to the person who was asked, the call does not run. A tool that opens a file or a connection should
+/// review it once more when it is open: see
+/// [`ToolContext::recheck`](super::ToolContext::recheck). A review must not change anything. A call
+/// of a tool with a review never starts before the model's answer is complete.
+///
+/// ```
+/// use harness::{message::Arguments, tool, tool::{Review, Scope}};
+///
+/// fn each_host(arguments: &Arguments) -> Review {
+///     let url = arguments.get("url").and_then(|url| url.as_str()).unwrap_or_default();
+///     let host = url.split('/').nth(2).unwrap_or_default();
+///     Review::ask(format!("the model chose the host {host}"))
+///         .with_scope(Scope::new(format!("host:{host}"), format!("every request to {host}")))
+/// }
+///
+/// /// Reads a page.
+/// #[tool(side_effects = ["read", "network"], review = each_host)]
+/// fn fetch(/** such as `https://docs.rs/serde` */ url: String) -> String {
+///     format!("the page at {url}")
+/// }
+/// # let _ = fetch;
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Review {
+    /// Why a person should be asked, if one should.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
+    /// Why the call may not run at all, if it may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuses: Option<String>,
+    /// What the person should see beside the arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
+    /// For what *always* may stand, beside exactly this call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<Scope>,
+    /// The folder in which the call runs, if it is another one than the program's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+}
+
+impl Review {
+    /// Nothing to say: the declared side effects and the permissions decide.
+    pub fn pass() -> Self {
+        Self::default()
+    }
+
+    /// A person should be asked, for this reason.
+    pub fn ask(reason: impl Into<String>) -> Self {
+        Self { asks: Some(reason.into()), ..Self::default() }
+    }
+
+    /// The call may not run, for this reason, which the model reads.
+    pub fn refuse(reason: impl Into<String>) -> Self {
+        Self { refuses: Some(reason.into()), ..Self::default() }
+    }
+
+    /// Adds what a person should see beside the arguments.
+    #[must_use]
+    pub fn with_preview(mut self, preview: Preview) -> Self {
+        self.preview = Some(preview);
+        self
+    }
+
+    /// Adds a wider meaning of *always*, which the person can choose.
+    #[must_use]
+    pub fn with_scope(mut self, scope: Scope) -> Self {
+        self.scopes.push(scope);
+        self
+    }
+
+    /// Says in which folder the call runs.
+    #[must_use]
+    pub fn in_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+}
+
+/// The review on which a call was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reviewed {
+    review: Review,
+    /// Whether a person was shown it.
+    seen: bool,
+}
+
+impl Reviewed {
+    /// A person was shown it, and decided.
+    pub(crate) fn seen(review: Review) -> Self {
+        Self { review, seen: true }
+    }
+
+    /// The permissions decided, or an answer of before.
+    pub(crate) fn unseen(review: Review) -> Self {
+        Self { review, seen: false }
+    }
+
+    /// Why a call that was decided on this review may not run if its review says `now`.
+    pub(super) fn differs(&self, now: &Review) -> Option<String> {
+        if let Some(reason) = &now.refuses {
+            return Some(reason.clone());
+        }
+        if let Some(asks) = now.asks.as_ref().filter(|asks| self.review.asks.as_ref() != Some(asks))
+        {
+            return Some(format!("since the call was decided, this has come up: {asks}"));
+        }
+        let Review { preview, folder, .. } = &self.review;
+        (folder != &now.folder || (self.seen && preview != &now.preview))
+            .then(|| "it would now do something else than what was decided on".to_owned())
+    }
+}
+
+/// What a person sees beside the arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Preview {
+    /// Words.
+    Text(String),
+    /// A change, in the unified format of `diff`.
+    Diff(String),
+}
+
+impl Preview {
+    /// The text of it, whatever its kind.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Diff(text) => text,
+        }
+    }
+}
+
+/// For what *always* may stand: the calls whose reviews offer a scope with the same key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Scope {
+    key: String,
+    shown: String,
+}
+
+impl Scope {
+    /// `key` tells scopes of one tool apart, such as `host:docs.rs`; `shown` is what a person reads,
+    /// such as `every request to docs.rs`.
+    pub fn new(key: impl Into<String>, shown: impl Into<String>) -> Self {
+        Self { key: key.into(), shown: shown.into() }
+    }
+
+    /// What tells it apart from other scopes of the tool.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What a person reads.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+/// A function that `#[tool(review = ..)]` can name. `Value` is the value whose method is the tool.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot review calls",
+    label = "this is not a `fn(&Arguments) -> Review`",
+    note = "a review is an ordinary function that takes the decoded arguments, `&harness::message::Arguments`, and returns a `harness::tool::Review`; named by the tool of a method, it may take `&self` before them",
+    note = "it is not `async`: it may block, for it runs on a thread for that"
+)]
+pub trait Reviews<Value: ?Sized, Takes> {
+    /// Reviews a call.
+    fn review(self, value: &Value, arguments: &Arguments) -> Review;
+}
+
+/// Marks a review that takes the arguments only.
+#[derive(Debug)]
+pub struct OfArguments;
+
+/// Marks a review that takes the value whose method is called, and the arguments.
+#[derive(Debug)]
+pub struct OfValue;
+
+impl<Value: ?Sized, F: FnOnce(&Arguments) -> Review> Reviews<Value, OfArguments> for F {
+    fn review(self, _: &Value, arguments: &Arguments) -> Review {
+        self(arguments)
+    }
+}
+
+impl<Value, F: FnOnce(&Value, &Arguments) -> Review> Reviews<Value, OfValue> for F {
+    fn review(self, value: &Value, arguments: &Arguments) -> Review {
+        self(value, arguments)
+    }
+}
+
+/// Reviews a call. The one place where the macro names the bound on the function.
+pub fn review<Value, Takes>(
+    review: impl Reviews<Value, Takes>,
+    value: &Value,
+    arguments: &Arguments,
+) -> Review {
+    review.review(value, arguments)
+}
+
+/// The review of a tool that was made by hand.
+pub(super) type Reviewer = Arc<dyn Fn(&Arguments) -> Review + Send + Sync>;

@@ -1,0 +1,272 @@
+//! The threads of synchronous tools that outlive the stop of their calls. A thread cannot be stopped,
+//! so it is listed until its function returns: nobody says meanwhile that the call has ended, and an
+//! equal call does not begin behind it.
+
+use std::{
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use super::{ToolError, ToolOutput, cap::cut};
+use crate::{
+    message::{CallOutcome, Fingerprint, ToolContent},
+    secret::Secrets,
+    unwind::{Panicked, caught},
+};
+
+/// Ends that are listed, at most: the conversations of some may never go on.
+const KEPT_ENDS: usize = 10_000;
+
+/// Ends whose results are kept, at most; of the others it is known how they ended.
+const KEPT_RESULTS: usize = 100;
+
+/// Bytes of text that are kept of each part of an end.
+const KEPT_TEXT: usize = 64 * 1024;
+
+/// Which call a tool serves, and in which conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CallIdentity {
+    pub(crate) conversation: Arc<str>,
+    pub(crate) call: Arc<str>,
+    pub(crate) tool: Arc<str>,
+    /// The name and the arguments as they are.
+    pub(crate) fingerprint: Fingerprint,
+    /// What the call would do: see [`Tool::sameness`](super::Tool::sameness).
+    pub(crate) sameness: Fingerprint,
+}
+
+/// A call that was stopped, but whose function still runs on a thread of its own.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StillRunning {
+    /// The conversation: the id of its first message.
+    pub conversation: String,
+    /// The id of the call.
+    pub call: String,
+    /// The name of the tool.
+    pub tool: String,
+    /// When the function began.
+    pub since: Instant,
+}
+
+/// How a call ended after it had been stopped.
+#[derive(Clone, Debug)]
+pub(crate) struct LateEnd {
+    /// The number of the thread in this process.
+    pub(crate) number: u64,
+    pub(crate) identity: CallIdentity,
+    pub(crate) outcome: CallOutcome,
+    pub(crate) content: Vec<ToolContent>,
+}
+
+/// All calls of this process that were stopped and whose functions still run, in all conversations:
+/// what a program may want to know before it ends.
+///
+/// A synchronous tool cannot be stopped from outside. It hears of a stop through
+/// [`ToolContext::cancellation`](super::ToolContext::cancellation) and should return then. Calls of
+/// tools that only read are not listed, because it does not matter when these end.
+pub fn still_running() -> Vec<StillRunning> {
+    left().iter().filter(|thread| thread.is_running()).map(|thread| thread.told()).collect()
+}
+
+/// The calls of one conversation.
+pub(crate) fn still_running_in(conversation: &str) -> Vec<StillRunning> {
+    let left = left();
+    let of_it = |thread: &&Arc<Thread>| *thread.identity.conversation == *conversation;
+    left.iter().filter(of_it).filter(|thread| thread.is_running()).map(|t| t.told()).collect()
+}
+
+/// Whether the function of this call still runs although the call was stopped.
+pub(crate) fn runs_on(call: &CallIdentity) -> bool {
+    left().iter().any(|thread| thread.identity == *call && thread.is_running())
+}
+
+/// The id of a stopped call of this conversation that equals this one and still runs.
+pub(crate) fn equal_still_running(
+    conversation: &str,
+    sameness: impl FnOnce() -> Fingerprint,
+) -> Option<String> {
+    let left = left();
+    if left.is_empty() {
+        return None;
+    }
+    let sameness = sameness();
+    let equal = left.iter().find(|thread| {
+        let identity = &thread.identity;
+        *identity.conversation == *conversation
+            && identity.sameness == sameness
+            && thread.is_running()
+    });
+    equal.map(|thread| thread.identity.call.to_string())
+}
+
+/// The calls of this conversation that have ended since they were stopped, of those that `wants` says.
+/// They stay listed: several chats may go on from one transcript, and each wants to know.
+pub(crate) fn ended_in(
+    conversation: &str,
+    wants: impl Fn(u64, &CallIdentity) -> bool,
+) -> Vec<LateEnd> {
+    let of_it = |thread: &&Arc<Thread>| *thread.identity.conversation == *conversation;
+    let wanted = |thread: &&Arc<Thread>| wants(thread.number, &thread.identity);
+    let end = |thread: &Arc<Thread>| match &*thread.state() {
+        State::Ended(end) => Some(end.clone()),
+        State::Waiting | State::Running | State::Left | State::Done => None,
+    };
+    left().iter().filter(of_it).filter(wanted).filter_map(end).collect()
+}
+
+/// The threads whose calls were stopped before they ended.
+static LEFT: Mutex<Vec<Arc<Thread>>> = Mutex::new(Vec::new());
+
+/// How many functions have begun on threads of their own.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+fn left() -> MutexGuard<'static, Vec<Arc<Thread>>> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One function on a thread of its own.
+#[derive(Debug)]
+pub(super) struct Thread {
+    number: u64,
+    identity: CallIdentity,
+    since: Instant,
+    /// What must not be told of its end.
+    secrets: Secrets,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// It has not begun.
+    Waiting,
+    /// It runs, and its call waits for it.
+    Running,
+    /// It runs, and its call was stopped.
+    Left,
+    /// It has ended after its call had been stopped, and nobody has heard of it yet.
+    Ended(LateEnd),
+    /// There is nothing more to tell of it.
+    Done,
+}
+
+impl Thread {
+    pub(super) fn of(identity: CallIdentity, secrets: Secrets) -> Arc<Self> {
+        let state = Mutex::new(State::Waiting);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self { number, identity, since: Instant::now(), secrets, state })
+    }
+
+    /// The function begins, unless its call was stopped before.
+    pub(super) fn begins(&self) -> bool {
+        let mut state = self.state();
+        let begins = matches!(*state, State::Waiting);
+        if begins {
+            *state = State::Running;
+        }
+        begins
+    }
+
+    /// The function has returned, or has panicked.
+    pub(super) fn ended(&self, end: &Result<Result<ToolOutput, ToolError>, Panicked>) {
+        let mut state = self.state();
+        *state = match mem::replace(&mut *state, State::Done) {
+            State::Left => State::Ended(self.end(end)),
+            State::Waiting | State::Running | State::Ended(_) | State::Done => return,
+        };
+        drop(state);
+        forget_old_ends();
+    }
+
+    /// The call is over: if the function still runs, it is listed from now on.
+    pub(super) fn left(self: &Arc<Self>) {
+        // The list is locked first, as everywhere.
+        let mut list = left();
+        let mut state = self.state();
+        *state = match *state {
+            State::Running => {
+                list.push(Arc::clone(self));
+                State::Left
+            }
+            State::Waiting => State::Done,
+            State::Left | State::Ended(_) | State::Done => return,
+        };
+    }
+
+    fn end(&self, end: &Result<Result<ToolOutput, ToolError>, Panicked>) -> LateEnd {
+        let (number, identity) = (self.number, self.identity.clone());
+        // The words of an error are the program's own code.
+        let (outcome, content) = caught(|| self.content(end)).unwrap_or_else(|panicked| {
+            (CallOutcome::InDoubt, vec![format!("the words of its error {panicked}").into()])
+        });
+        LateEnd { number, identity, outcome, content }
+    }
+
+    fn content(
+        &self,
+        end: &Result<Result<ToolOutput, ToolError>, Panicked>,
+    ) -> (CallOutcome, Vec<ToolContent>) {
+        let (outcome, content) = match end {
+            Ok(Ok(output)) => (CallOutcome::Succeeded, output.clone().into_content()),
+            Ok(Err(err)) if err.is_in_doubt() => {
+                (CallOutcome::InDoubt, vec![err.told(&self.secrets).into()])
+            }
+            Ok(Err(err)) => (CallOutcome::Failed, vec![err.told(&self.secrets).into()]),
+            Err(panicked) => {
+                (CallOutcome::InDoubt, vec![format!("its function {panicked}").into()])
+            }
+        };
+        let kept = content.into_iter().filter_map(|part| {
+            let text = part.to_text()?;
+            // In this order: half a secret would not be known as one.
+            let text = self.secrets.hide(&text);
+            Some(match text.len() > KEPT_TEXT {
+                true => cut(&text, KEPT_TEXT, "").into(),
+                false => text.into_owned().into(),
+            })
+        });
+        (outcome, kept.collect())
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(*self.state(), State::Left)
+    }
+
+    fn told(&self) -> StillRunning {
+        let CallIdentity { conversation, call, tool, .. } = &self.identity;
+        StillRunning {
+            conversation: conversation.to_string(),
+            call: call.to_string(),
+            tool: tool.to_string(),
+            since: self.since,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets the results of the oldest ends, and the oldest ends.
+fn forget_old_ends() {
+    let mut list = left();
+    let has_ended = |thread: &Arc<Thread>| matches!(*thread.state(), State::Ended(_));
+    let ended = list.iter().filter(|thread| has_ended(thread)).count();
+    let mut bare = ended.saturating_sub(KEPT_RESULTS);
+    let mut surplus = ended.saturating_sub(KEPT_ENDS);
+    list.retain(|thread| {
+        let forget = surplus > 0 && has_ended(thread);
+        surplus -= usize::from(forget);
+        if bare > 0
+            && let State::Ended(end) = &mut *thread.state()
+        {
+            bare -= 1;
+            end.content = vec!["(its result is not kept any more)".into()];
+        }
+        !forget
+    });
+}

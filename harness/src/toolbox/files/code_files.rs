@@ -1,0 +1,212 @@
+//! Which files run code when other programs meet them: the question, and the answer by a list that a
+//! program can change. It looks at names alone and touches no disk.
+
+use std::{
+    fmt,
+    path::{Component, Path, PathBuf},
+    sync::{LazyLock, OnceLock},
+};
+
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+
+use super::code_list::{BESIDE, LIST};
+use crate::error::{Error, ErrorKind};
+
+/// The files by which other programs run code when they meet them: settings of editors, shells and
+/// package managers, hooks, what turns a folder into a git repository.
+///
+/// To write `.envrc` or `.vscode/tasks.json` is to run a command a little later, when somebody enters
+/// or opens the folder. `write_file` of [`Files`](super::Files) therefore asks a person before it
+/// writes what is on this list, with the reason. Each entry is a glob below any folder, so
+/// `.vscode/**` is also `a/b/.vscode/tasks.json`. Upper case is lower case here, and trailing dots and
+/// blanks do not count: there are file systems for which that is one name. Links inside the folder
+/// are followed first.
+///
+/// The list has what runs without anybody meaning to run the project. Sources, tests, manifests
+/// (`Cargo.toml`, `package.json`), `Makefile` and `justfile` are not on it: to build or to test a
+/// project is to run its code, so what was written there is reviewed as code is.
+///
+/// What is inside of `.git` is not written at all, whatever is on the list.
+///
+/// ```
+/// use harness::toolbox::{CodeFiles, Files};
+///
+/// let code = CodeFiles::default()
+///     .with("deploy/*.sh", "it runs on the servers at night")?
+///     .without(".env.{development,production,staging,test}")?;
+/// let nothing_around = |_: &std::path::Path| false;
+/// let reason = code.reason("app/deploy/now.sh".as_ref(), nothing_around);
+/// assert_eq!(reason, Some("it runs on the servers at night"));
+/// assert!(code.reason("app/.ENVRC".as_ref(), nothing_around).is_some());
+/// assert_eq!(code.reason("src/main.rs".as_ref(), nothing_around), None);
+///
+/// let tools = Files::in_folder(".")?.with_code_files(code).tools();
+/// # Ok::<(), harness::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct CodeFiles {
+    rules: Vec<Rule>,
+    /// All globs that stand by themselves, in one; made when it is first asked.
+    set: OnceLock<GlobSet>,
+}
+
+#[derive(Clone)]
+struct Rule {
+    glob: String,
+    reason: String,
+    compiled: Glob,
+}
+
+impl Default for CodeFiles {
+    fn default() -> Self {
+        let listed =
+            LIST.iter().flat_map(|(globs, reason)| globs.iter().map(|glob| (*glob, *reason)));
+        // That each of them is a glob is held by a test.
+        let rules = listed.filter_map(|(glob, reason)| Rule::new(glob, reason.to_owned()).ok());
+        Self { rules: rules.collect(), set: OnceLock::new() }
+    }
+}
+
+impl CodeFiles {
+    /// An empty list, for a program that names its own files.
+    pub fn none() -> Self {
+        Self { rules: Vec::new(), set: OnceLock::new() }
+    }
+
+    /// Adds files to the list. The reason goes on from the path: `it runs at night`.
+    ///
+    /// # Errors
+    /// Fails if this is no glob.
+    pub fn with(mut self, glob: &str, reason: impl Into<String>) -> Result<Self, Error> {
+        let rule = Rule::new(glob, reason.into()).map_err(|fault| {
+            let text = format!("`CodeFiles::with`: {fault}; write one such as `deploy/*.sh`");
+            Error::new(ErrorKind::Configuration, text)
+        })?;
+        self.rules.push(rule);
+        self.set = OnceLock::new();
+        Ok(self)
+    }
+
+    /// Takes files from the list, by their glob as [`CodeFiles::iter`] gives it.
+    ///
+    /// # Errors
+    /// Fails if the list has no such glob, so that a list which has changed does not go unseen.
+    pub fn without(mut self, glob: &str) -> Result<Self, Error> {
+        let before = self.rules.len();
+        self.rules.retain(|rule| rule.glob != glob);
+        if self.rules.len() == before {
+            let text = format!(
+                "`CodeFiles::without`: `{glob}` is not on the list; `CodeFiles::iter` says what is"
+            );
+            return Err(Error::new(ErrorKind::Configuration, text));
+        }
+        self.set = OnceLock::new();
+        Ok(self)
+    }
+
+    /// The globs on the list and their reasons. What is listed only beside another file, such as
+    /// `config` beside `HEAD`, goes with the entry of that file.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.rules.iter().map(|rule| (rule.glob.as_str(), rule.reason.as_str()))
+    }
+
+    /// Why a file runs code when another program meets it, if it does. The path is relative to some
+    /// root and has no links in it; `is_there` says whether something is at another path from there.
+    pub fn reason(&self, path: &Path, is_there: impl Fn(&Path) -> bool) -> Option<&str> {
+        let parts: Vec<String> = folded(path);
+        let name = PathBuf::from(parts.join("/"));
+        let globs = || self.rules.iter().map(|rule| rule.compiled.clone());
+        let set = self.set.get_or_init(|| set_of(globs()));
+        let listed = set.matches(&name).into_iter().min().and_then(|first| self.rules.get(first));
+        listed.map(|rule| rule.reason.as_str()).or_else(|| self.beside(path, &parts, is_there))
+    }
+
+    fn beside(
+        &self,
+        path: &Path,
+        parts: &[String],
+        is_there: impl Fn(&Path) -> bool,
+    ) -> Option<&str> {
+        // What stands beside a file that has been taken from the list is not on it either.
+        let is_listed = |neighbour: &str| {
+            self.rules.iter().any(|rule| rule.glob.eq_ignore_ascii_case(neighbour))
+        };
+        let entries = NEIGHBOURS.iter().filter(|entry| is_listed(entry.neighbour));
+        entries.into_iter().find_map(|Neighbours { neighbour, globs, reason }| {
+            let mut folders = path.ancestors().skip(1);
+            let is_beside = folders.any(|folder| {
+                let from_there = parts.get(folder.components().count()..).unwrap_or_default();
+                globs.is_match(from_there.join("/")) && is_there(&folder.join(neighbour))
+            });
+            is_beside.then_some(*reason)
+        })
+    }
+}
+
+struct Neighbours {
+    neighbour: &'static str,
+    globs: GlobSet,
+    reason: &'static str,
+}
+
+static NEIGHBOURS: LazyLock<Vec<Neighbours>> = LazyLock::new(|| {
+    let entries = BESIDE.iter().map(|(neighbour, globs, reason)| {
+        let globs = globs.iter().filter_map(|glob| compile(glob).ok());
+        Neighbours { neighbour, globs: set_of(globs), reason }
+    });
+    entries.collect()
+});
+
+fn set_of(globs: impl Iterator<Item = Glob>) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        set.add(glob);
+    }
+    // It fails for sets that are too large, and globs that a program writes are not.
+    set.build().unwrap_or_default()
+}
+
+impl fmt::Debug for CodeFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl Rule {
+    fn new(glob: &str, reason: String) -> Result<Self, String> {
+        let compiled = compile(&format!("**/{}", glob.to_lowercase()));
+        let compiled = compiled.map_err(|err| format!("`{glob}` is no glob: {}", err.kind()))?;
+        Ok(Self { glob: glob.to_owned(), reason, compiled })
+    }
+}
+
+fn compile(glob: &str) -> Result<Glob, globset::Error> {
+    GlobBuilder::new(glob).literal_separator(true).empty_alternates(true).build()
+}
+
+/// Whether a path is inside of `.git`, or is it.
+pub(super) fn is_in_git(path: &Path) -> bool {
+    folded(path).iter().any(|part| part == ".git" || part == "git~1")
+}
+
+/// The parts of a path as the most careless file system reads them.
+fn folded(path: &Path) -> Vec<String> {
+    let parts = path.components().filter_map(|part| match part {
+        Component::Normal(part) => Some(part.to_string_lossy()),
+        Component::ParentDir => Some("..".into()),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    });
+    parts.map(|part| fold(&part)).collect()
+}
+
+/// Upper case is lower case. One system passes over trailing dots and blanks and takes what is behind
+/// a colon for a part of the file; another passes over characters that nobody sees.
+fn fold(name: &str) -> String {
+    let name = name.split(':').next().filter(|name| !name.is_empty()).unwrap_or(name);
+    let seen = |c: &char| !matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    // Through upper case, for letters that have one with others: `ſ` and `s`, `K` and `k`.
+    let name: String = name.chars().filter(seen).flat_map(char::to_uppercase).collect();
+    let name = name.to_lowercase();
+    let trimmed = name.trim_end_matches(['.', ' ']);
+    if trimmed.is_empty() { name } else { trimmed.to_owned() }
+}

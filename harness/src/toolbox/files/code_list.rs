@@ -1,0 +1,221 @@
+//! The files by which other programs run code when they meet them, each with its reason.
+//!
+//! Listed is what runs without anybody meaning to run the project: because a folder is opened or
+//! entered, because a program of every day such as `git status` or `cargo metadata` looks there, or
+//! because somebody commits, pushes or installs. Not listed is the project itself: sources, tests,
+//! manifests (`Cargo.toml`, `package.json`, `pyproject.toml`), `Makefile` and `justfile`. Who builds or
+//! tests a project runs its code, and an agent that may not write that cannot work on it.
+
+/// Globs below any folder, in lower case, and the reason for all of them.
+pub(super) const LIST: &[(&[&str], &str)] = &[
+    // Version control.
+    (
+        &["head"],
+        "with it a folder can become a git repository, whose settings run commands at the next \
+         `git status` inside of it",
+    ),
+    (&[".gitattributes"], "git runs the filters, diff and merge drivers that it names"),
+    (&[".gitmodules"], "git fetches other repositories from where it says"),
+    (
+        &[".gitconfig", ".config/git/**"],
+        "git runs what it sets as editor, pager, alias or file system monitor",
+    ),
+    (&[".lfsconfig"], "git-lfs sends files and credentials to where it says"),
+    (&[".hg/**", ".hgrc", ".jj/**"], "a version control system runs hooks and programs from it"),
+    (
+        &[
+            ".githooks/**",
+            ".husky/**",
+            ".pre-commit-config.yaml",
+            ".pre-commit-config.yml",
+            "{.,}lefthook{-local,}.{yml,yaml,toml,json}",
+            ".overcommit.yml",
+            ".lintstagedrc*",
+            "lint-staged.config.*",
+        ],
+        "it runs at the next commit",
+    ),
+    // Machines that build what is pushed.
+    (
+        &[
+            ".github/{workflows,actions}/**",
+            ".{gitea,forgejo}/workflows/**",
+            ".gitlab-ci.yml",
+            ".circleci/**",
+            ".buildkite/**",
+            ".teamcity/**",
+            ".woodpecker/**",
+            ".{woodpecker,drone,travis,cirrus,appveyor}.{yml,yaml}",
+            "appveyor.yml",
+            "azure-pipelines.yml",
+            "bitbucket-pipelines.yml",
+            "jenkinsfile",
+        ],
+        "a server runs it when it is pushed, with the secrets of the project",
+    ),
+    // Editors and what they start.
+    (
+        &[
+            ".vscode/**",
+            "*.code-workspace",
+            ".idea/**",
+            ".vs/**",
+            ".zed/**",
+            ".fleet/**",
+            ".helix/**",
+        ],
+        "an editor that opens the folder takes tasks and programs to start from it",
+    ),
+    (&["*.sublime-project"], "an editor takes build commands from it"),
+    (
+        &[
+            "{.,_}{,g,l}vimrc",
+            ".exrc",
+            ".nvimrc",
+            ".nvim.lua",
+            ".vim/**",
+            ".config/nvim/**",
+            ".dir-locals{,-2}.el",
+            ".emacs",
+            ".emacs.d/**",
+            ".config/emacs/**",
+        ],
+        "an editor runs it when it starts or opens a file beside it",
+    ),
+    (
+        &[
+            ".devcontainer/**",
+            ".devcontainer.json",
+            ".gitpod.yml",
+            ".gitpod.dockerfile",
+            "vagrantfile",
+        ],
+        "a machine for development is made by its commands",
+    ),
+    (
+        &[".{claude,codex,cursor,gemini,continue,windsurf}/**", ".mcp.json", ".aider.conf.yml"],
+        "a coding agent runs hooks and servers from it",
+    ),
+    // Shells, and who changes them when a folder is entered.
+    (&[".envrc"], "direnv runs it when the folder is entered"),
+    (
+        &[".env", ".env.local", ".env.*.local", ".env.{development,production,staging,test}"],
+        "programs take their environment from it, and with it what they load and start",
+    ),
+    (
+        &[
+            "{.,}mise.toml",
+            "{.,}mise.*.toml",
+            "{.,}mise/config*.toml",
+            ".config/mise/**",
+            ".config/mise.toml",
+            ".rtx.toml",
+            ".tool-versions",
+        ],
+        "it says which programs run under their usual names, and can run commands when the folder is \
+         entered",
+    ),
+    (
+        &[
+            ".bash{rc,_profile,_login,_logout,_aliases}",
+            ".profile",
+            ".z{shrc,shenv,profile,login,logout}",
+            ".{k,mk,c,tc}shrc",
+            ".login",
+            ".logout",
+            ".config/fish/**",
+            ".x{initrc,profile,session,sessionrc}",
+            ".inputrc",
+            ".pam_environment",
+            "{,*_}profile.ps1",
+            ".tmux.conf",
+            ".screenrc",
+        ],
+        "a shell or a session runs it when it begins",
+    ),
+    (
+        &[
+            ".config/{autostart,systemd,environment.d}/**",
+            "library/launchagents/**",
+            "start menu/programs/startup/**",
+            "autorun.inf",
+        ],
+        "the system runs it when somebody logs in",
+    ),
+    (&[".local/bin/**"], "its programs are found under their usual names"),
+    (&[".ssh/**"], "ssh runs commands from its settings, and lets in whom it lists"),
+    (
+        &[
+            ".gdbinit",
+            ".lldbinit*",
+            ".pdbrc",
+            ".pythonrc{,.py}",
+            ".irbrc",
+            ".pryrc",
+            ".rprofile",
+            ".perldb",
+            ".psqlrc",
+            ".sqliterc",
+            ".ipython/**",
+            ".jupyter/**",
+        ],
+        "a debugger or an interpreter runs it when it starts",
+    ),
+    // Languages and builds.
+    (&[".cargo/**"], "cargo takes runner, linker, wrappers and aliases from it, for every command"),
+    (
+        &["rust-toolchain", "rust-toolchain.toml"],
+        "the next `cargo` or `rustc` is the one that it names, also by a path",
+    ),
+    (&["build.rs"], "cargo runs it at every check, and so does an editor that opens the folder"),
+    (
+        &[
+            ".npmrc",
+            ".yarnrc{,.yml}",
+            ".yarn/**",
+            ".pnp.{cjs,loader.mjs}",
+            ".pnpmfile.{cjs,mjs}",
+            "bunfig.toml",
+        ],
+        "a package manager takes programs to run from it, for every command",
+    ),
+    (&["binding.gyp"], "npm runs it when packages are installed"),
+    (
+        &["node_modules/**", "{.,}venv/**", "site-packages/**"],
+        "it is installed, and programs load it under the name of a dependency",
+    ),
+    (
+        &["sitecustomize.py", "usercustomize.py", "*.pth", "pyvenv.cfg"],
+        "every start of Python runs or obeys it",
+    ),
+    (
+        &[".mvn/**", ".gradle/**", "gradle/wrapper/**", "init.gradle{,.kts}"],
+        "a build of Java takes the programs from it that build",
+    ),
+    (&[".bazelrc", ".bazeliskrc", "tools/bazel"], "bazel obeys or runs it at every command"),
+    (
+        &["directory.{build,solution}.{props,targets,rsp}"],
+        "a build of .NET obeys it for every project below, and so does an editor that opens one",
+    ),
+    (&[".bundle/**"], "bundler takes from it where programs come from"),
+    (&[".user.ini", ".htaccess"], "a web server obeys it for the folder"),
+];
+
+/// What stands beside a name in one folder, and is listed only there.
+pub(super) const BESIDE: &[(&str, &[&str], &str)] = &[
+    (
+        "HEAD",
+        &[
+            "config",
+            "config.worktree",
+            "commondir",
+            "{hooks,info,objects,refs,reftable,modules,worktrees}/**",
+        ],
+        "its folder is a git repository or becomes one, and git runs hooks and settings from it",
+    ),
+    (
+        "pyvenv.cfg",
+        &["{bin,lib,lib64,scripts}/**"],
+        "it is installed for Python, and its programs are found under their usual names",
+    ),
+];

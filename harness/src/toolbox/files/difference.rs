@@ -1,0 +1,152 @@
+//! What a person sees of a write before it is decided: the difference between the old text and the new
+//! one. The same two texts always give the same words, so that what was shown can be compared later.
+
+use std::fmt::Write as _;
+
+use ring::digest::{SHA256, digest};
+use similar::TextDiff;
+
+use crate::tool::Preview;
+
+/// How large a file may be to be compared. Of a larger one the size and the hash are shown.
+pub(super) const MAX_FILE: u64 = 1024 * 1024;
+/// How many lines may differ. Beyond that a comparison takes its time and nobody reads it.
+const MAX_LINES: usize = 4_000;
+/// How long a preview is, about.
+const MAX_TEXT: usize = 64 * 1024;
+
+/// What is at the path now.
+#[derive(Debug)]
+pub(super) enum Old {
+    Nothing,
+    Bytes(Vec<u8>),
+    /// Too large to be read; what tells it from others is its time.
+    Large {
+        bytes: u64,
+        changed: String,
+    },
+}
+
+/// The change in the unified format, after a line that says what is replaced: its hash tells one old
+/// text from another also where not all of it is shown.
+pub(super) fn difference(path: &str, old: &Old, new: &str) -> Preview {
+    let (was, text) = match old {
+        Old::Nothing => ("a new file".to_owned(), Some("")),
+        Old::Bytes(bytes) => (format!("replaces {}", what(bytes)), std::str::from_utf8(bytes).ok()),
+        Old::Large { bytes, changed } => {
+            (format!("replaces {bytes} bytes, last changed {changed}"), None)
+        }
+    };
+    let small = |text: &str| text.len() as u64 <= MAX_FILE;
+    match text.filter(|text| small(text) && small(new) && differing(text, new) <= MAX_LINES) {
+        Some(text) => {
+            let from = if matches!(old, Old::Nothing) { "/dev/null" } else { path };
+            let lines = TextDiff::from_lines(text, new);
+            let lines = lines.unified_diff().context_radius(3).header(from, path).to_string();
+            let lines =
+                if lines.is_empty() { "the text stays the same\n".to_owned() } else { lines };
+            Preview::Diff(cut(format!("{was}\n{lines}")))
+        }
+        None => Preview::Text(format!(
+            "{was}, by {}; too much has changed to show it line by line",
+            what(new.as_bytes())
+        )),
+    }
+}
+
+/// Bytes as one recognizes them.
+fn what(bytes: &[u8]) -> String {
+    let mut hash = String::new();
+    for byte in digest(&SHA256, bytes).as_ref().iter().take(16) {
+        let _ = write!(hash, "{byte:02x}");
+    }
+    format!("{} bytes (SHA-256 {hash}..)", bytes.len())
+}
+
+/// How many lines are left of both texts without those that are the same at both ends.
+fn differing(old: &str, new: &str) -> usize {
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let same = |(a, b): &(&&str, &&str)| a == b;
+    let first = old.iter().zip(&new).take_while(same).count();
+    let shorter = old.len().min(new.len()) - first;
+    let last = old.iter().rev().zip(new.iter().rev()).take(shorter).take_while(same).count();
+    old.len() + new.len() - 2 * (first + last)
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        let rest = text.split_off(end);
+        let _ = write!(text, "\n[... {} bytes of the difference are not shown ...]\n", rest.len());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_shown_with_what_is_around_it() {
+        let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+        let Preview::Diff(shown) =
+            difference("a.txt", &Old::Bytes(old.into()), &old.replace('5', "five"))
+        else {
+            panic!("a difference")
+        };
+        let (first, rest) = shown.split_once('\n').unwrap();
+        assert!(first.starts_with("replaces 18 bytes (SHA-256 "), "{first}");
+        assert_eq!(
+            rest,
+            "--- a.txt\n+++ a.txt\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n"
+        );
+        let new = difference("a.txt", &Old::Nothing, "x");
+        let expected = "a new file\n--- /dev/null\n+++ a.txt\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n";
+        assert_eq!(new, Preview::Diff(expected.to_owned()));
+        let Preview::Diff(same) = difference("a.txt", &Old::Bytes(old.into()), old) else {
+            panic!("a difference")
+        };
+        assert!(same.ends_with("\nthe text stays the same\n"), "{same}");
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_told_apart_all_the_same() {
+        let many =
+            |word: &str| -> String { (0..3_000).map(|it| format!("{word}{it}\n")).collect() };
+        let texts = [
+            difference("a", &Old::Bytes(b"\xff".to_vec()), "x"),
+            difference("a", &Old::Bytes(b"\xfe".to_vec()), "x"),
+            difference("a", &Old::Bytes(many("a").into()), &many("b")),
+            difference("a", &Old::Bytes(many("c").into()), &many("b")),
+            difference("a", &Old::Bytes(many("c").into()), &many("d")),
+            difference("a", &Old::Nothing, &"x".repeat(2 * 1024 * 1024)),
+            difference("a", &Old::Large { bytes: 7, changed: "1".into() }, "x"),
+            difference("a", &Old::Large { bytes: 7, changed: "2".into() }, "x"),
+        ];
+        for (at, text) in texts.iter().enumerate() {
+            let Preview::Text(shown) = text else { panic!("words: {text:?}") };
+            assert!(shown.contains("too much has changed") && shown.len() < 300, "{shown}");
+            assert_eq!(texts.iter().position(|other| other == text), Some(at));
+        }
+        // A part of a long difference, and the hash for the rest.
+        let long = |end: &str| -> String {
+            (0..1_500)
+                .map(|it| format!("{it}{}\n", "x".repeat(100)))
+                .chain([end.to_owned()])
+                .collect()
+        };
+        let cut = |end| difference("a", &Old::Bytes(long(end).into()), "");
+        let (one, other) = (cut("1"), cut("2"));
+        assert!(one.text().len() < 70_000 && one.text().contains("are not shown"));
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn only_what_differs_counts() {
+        let long: String = (0..10_000).map(|it| format!("{it}\n")).collect();
+        assert_eq!(differing(&long, &long.replace("\n5000\n", "\nx\n")), 2);
+        assert_eq!(differing("", "a\nb\n"), 2);
+        assert_eq!(differing("a\na\n", "a\n"), 1);
+        assert_eq!(differing("a\n", "a\n"), 0);
+    }
+}

@@ -1,0 +1,370 @@
+//! What `.gitignore` and `.ignore` files name, read as git reads them.
+//!
+//! Anybody can write such a file, and a search goes through folders of strangers. So each pattern is
+//! followed through a path state by state, which takes no memory and no longer than the two are long,
+//! and the steps of a walk are counted. A compiled set of patterns would be faster for good ones, and
+//! takes gigabytes for bad ones.
+
+use std::path::{Path, PathBuf};
+
+/// How long one file may be. The longest that people write have some 10 KiB.
+pub(super) const MAX_FILE: usize = 128 * 1024;
+/// How much of all files of one walk is read.
+const MAX_FILES: usize = 4 * 1024 * 1024;
+/// How many steps the paths of one walk are compared with patterns. A thousand patterns of people and
+/// a hundred thousand paths take about this many.
+const MAX_STEPS: u64 = 100_000_000;
+/// How many files are named that were not obeyed.
+const MAX_NAMED: usize = 5;
+
+/// The ignore files from the root down to where a walk is.
+#[derive(Debug)]
+pub(super) struct Ignored {
+    folders: Vec<Rules>,
+    read: usize,
+    steps: u64,
+    /// Files that were too large to obey, and how many there were.
+    skipped: Vec<PathBuf>,
+    all_skipped: usize,
+    now: Vec<bool>,
+    next: Vec<bool>,
+}
+
+/// What the ignore files of one folder say.
+#[derive(Debug)]
+struct Rules {
+    /// How many parts the path of the folder has.
+    depth: usize,
+    rules: Vec<Rule>,
+}
+
+impl Ignored {
+    pub(super) fn new() -> Self {
+        Self {
+            folders: Vec::new(),
+            read: 0,
+            steps: MAX_STEPS,
+            skipped: Vec::new(),
+            all_skipped: 0,
+            now: Vec::new(),
+            next: Vec::new(),
+        }
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.folders.len()
+    }
+
+    /// Forgets all but the first ones.
+    pub(super) fn leave(&mut self, depth: usize) {
+        self.folders.truncate(depth);
+    }
+
+    /// Takes the ignore files of a folder, of which later ones win. A file is at most a byte longer
+    /// than it may be.
+    pub(super) fn enter(&mut self, folder: &Path, files: Vec<(PathBuf, Vec<u8>)>) {
+        let mut rules = Vec::new();
+        for (path, text) in files {
+            self.read += text.len();
+            if text.len() > MAX_FILE || self.read > MAX_FILES {
+                self.all_skipped += 1;
+                if self.skipped.len() < MAX_NAMED {
+                    self.skipped.push(path);
+                }
+                continue;
+            }
+            let text = String::from_utf8_lossy(&text);
+            rules.extend(text.trim_start_matches('\u{feff}').lines().filter_map(Rule::new));
+        }
+        if !rules.is_empty() {
+            self.folders.push(Rules { depth: folder.components().count(), rules });
+        }
+    }
+
+    /// The last rule of the innermost folder that says something of it decides.
+    pub(super) fn has(&mut self, path: &Path, is_folder: bool) -> bool {
+        let Self { folders, steps, now, next, .. } = self;
+        let parts: Vec<&[u8]> =
+            path.components().map(|part| part.as_os_str().as_encoded_bytes()).collect();
+        for Rules { depth, rules } in folders.iter().rev() {
+            let whole = parts.get(*depth..).unwrap_or_default().join(&b'/');
+            let name = parts.last().copied().unwrap_or_default();
+            for rule in rules.iter().rev() {
+                let text = if rule.only_name { name } else { &whole };
+                if (is_folder || !rule.only_folders) && rule.fits(text, steps, now, next) {
+                    return rule.ignores;
+                }
+                if *steps == 0 {
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    /// What was not obeyed, for the last line of an answer.
+    pub(super) fn gaps(&self) -> String {
+        let mut gaps = String::new();
+        if self.all_skipped > 0 {
+            let named: Vec<String> =
+                self.skipped.iter().map(|path| format!("`{}`", super::list::shown(path))).collect();
+            let more = if self.all_skipped > named.len() { " and others" } else { "" };
+            gaps += &format!(
+                "; {} ignore files are too large and were not obeyed: {}{more}",
+                self.all_skipped,
+                named.join(", ")
+            );
+        }
+        if self.steps == 0 {
+            gaps += "; the ignore files take too long to obey, so not all paths were compared with \
+                     them: name a folder";
+        }
+        gaps
+    }
+}
+
+/// One line of an ignore file.
+#[derive(Debug, PartialEq)]
+struct Rule {
+    pattern: Vec<Piece>,
+    /// Whether it is compared with the last part of a path, else with all of it.
+    only_name: bool,
+    only_folders: bool,
+    ignores: bool,
+}
+
+#[derive(Debug, PartialEq)]
+enum Piece {
+    Byte(u8),
+    /// `?`
+    AnyByte,
+    /// `[a-z]`
+    OneOf {
+        ranges: Vec<Range>,
+        negated: bool,
+    },
+    /// `*`
+    AnyName,
+    /// `**/`: no folder or more of them.
+    AnyFolders,
+    /// `/**` at the end, behind its slash.
+    AllBelow,
+}
+
+impl Rule {
+    /// Nothing if the line is empty, a comment or no pattern.
+    fn new(line: &str) -> Option<Self> {
+        let line = without_trailing_blanks(line);
+        if line.is_empty() || line.starts_with('#') {
+            return None;
+        }
+        let (line, ignores) = match line.strip_prefix('!') {
+            Some(line) => (line, false),
+            None => (line, true),
+        };
+        let (line, only_folders) = match line.strip_suffix('/') {
+            Some(line) => (line, true),
+            None => (line, false),
+        };
+        let only_name = !line.contains('/');
+        let line = line.strip_prefix('/').unwrap_or(line);
+        let pattern = pieces(line.as_bytes())?;
+        (!pattern.is_empty()).then_some(Self { pattern, only_name, only_folders, ignores })
+    }
+
+    /// Follows the pattern through the text: `now` says at which pieces one may be.
+    fn fits(
+        &self,
+        text: &[u8],
+        steps: &mut u64,
+        now: &mut Vec<bool>,
+        next: &mut Vec<bool>,
+    ) -> bool {
+        *steps = steps.saturating_sub(1);
+        if !self.ends_like(text) {
+            return false;
+        }
+        let end = self.pattern.len();
+        for states in [&mut *now, &mut *next] {
+            states.clear();
+            states.resize(end + 1, false);
+        }
+        if let Some(first) = now.first_mut() {
+            *first = true;
+        }
+        let mut part_begins = true;
+        for c in text.iter().copied() {
+            let mut anywhere = false;
+            next.fill(false);
+            for (at, piece) in self.pattern.iter().enumerate() {
+                if !is(now, at) {
+                    continue;
+                }
+                *steps = steps.saturating_sub(1);
+                anywhere = true;
+                match piece {
+                    Piece::Byte(wanted) => set(next, at + 1, c == *wanted),
+                    Piece::AnyByte => set(next, at + 1, c != b'/'),
+                    Piece::OneOf { ranges, negated } => {
+                        let is_one = ranges.iter().any(|(from, to)| (*from..=*to).contains(&c));
+                        set(next, at + 1, c != b'/' && is_one != *negated);
+                    }
+                    Piece::AnyName => {
+                        set(now, at + 1, true);
+                        set(next, at, c != b'/');
+                    }
+                    Piece::AnyFolders => {
+                        set(now, at + 1, part_begins);
+                        set(next, at, true);
+                    }
+                    Piece::AllBelow => {
+                        set(next, at, true);
+                        set(next, at + 1, true);
+                    }
+                }
+            }
+            if !anywhere || *steps == 0 {
+                return false;
+            }
+            part_begins = c == b'/';
+            std::mem::swap(now, next);
+        }
+        let rest_is_empty = |at: usize| {
+            let rest = self.pattern.get(at..).unwrap_or_default();
+            rest.iter().all(|piece| *piece == Piece::AnyName)
+        };
+        (0..=end).any(|at| is(now, at) && rest_is_empty(at))
+    }
+
+    /// Whether the characters at the end of the pattern stand at the end of the text: most patterns
+    /// are told from most paths by this.
+    fn ends_like(&self, text: &[u8]) -> bool {
+        let mut text = text.iter().rev();
+        for piece in self.pattern.iter().rev() {
+            match piece {
+                Piece::Byte(wanted) if text.next() == Some(wanted) => {}
+                Piece::Byte(_) => return false,
+                _ => return true,
+            }
+        }
+        true
+    }
+}
+
+fn is(states: &[bool], at: usize) -> bool {
+    states.get(at).copied().unwrap_or_default()
+}
+
+fn set(states: &mut [bool], at: usize, can_be: bool) {
+    if let Some(state) = states.get_mut(at) {
+        *state |= can_be;
+    }
+}
+
+/// A blank at the end counts if a backslash stands before it.
+fn without_trailing_blanks(line: &str) -> &str {
+    let trimmed = line.trim_end();
+    let backslashes = trimmed.chars().rev().take_while(|c| *c == '\\').count();
+    match line.get(trimmed.len()..).and_then(|blanks| blanks.chars().next()) {
+        Some(blank) if backslashes % 2 == 1 => {
+            line.get(..trimmed.len() + blank.len_utf8()).unwrap_or(trimmed)
+        }
+        Some(_) | None => trimmed,
+    }
+}
+
+/// Nothing if it is no pattern.
+fn pieces(line: &[u8]) -> Option<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut rest = line;
+    loop {
+        let part_begins =
+            matches!(pieces.last(), None | Some(Piece::Byte(b'/') | Piece::AnyFolders));
+        let stars = rest.iter().take_while(|byte| **byte == b'*').count();
+        let behind = rest.get(stars..).unwrap_or_default();
+        rest = match (stars, behind) {
+            (0, []) => return Some(pieces),
+            (2.., []) if part_begins => {
+                pieces.push(Piece::AllBelow);
+                behind
+            }
+            (2.., [b'/', rest @ ..]) if part_begins => {
+                pieces.push(Piece::AnyFolders);
+                rest
+            }
+            (1.., _) => {
+                pieces.push(Piece::AnyName);
+                behind
+            }
+            (0, [b'?', rest @ ..]) => {
+                pieces.push(Piece::AnyByte);
+                rest
+            }
+            (0, [b'[', rest @ ..]) => {
+                let (one_of, rest) = one_of(rest)?;
+                pieces.push(one_of);
+                rest
+            }
+            (0, [b'\\']) => return None,
+            (0, [b'\\', c, rest @ ..] | [c, rest @ ..]) => {
+                pieces.push(Piece::Byte(*c));
+                rest
+            }
+        };
+    }
+}
+
+/// The first and the last byte.
+type Range = (u8, u8);
+
+/// What a `[:name:]` stands for inside of brackets.
+const CLASSES: [(&[u8], &[Range]); 12] = [
+    (b"alnum", &[(b'0', b'9'), (b'A', b'Z'), (b'a', b'z')]),
+    (b"alpha", &[(b'A', b'Z'), (b'a', b'z')]),
+    (b"blank", &[(b'\t', b'\t'), (b' ', b' ')]),
+    (b"cntrl", &[(0, 31), (127, 127)]),
+    (b"digit", &[(b'0', b'9')]),
+    (b"graph", &[(b'!', b'~')]),
+    (b"lower", &[(b'a', b'z')]),
+    (b"print", &[(b' ', b'~')]),
+    (b"punct", &[(b'!', b'/'), (b':', b'@'), (b'[', b'`'), (b'{', b'~')]),
+    (b"space", &[(b'\t', b'\r'), (b' ', b' ')]),
+    (b"upper", &[(b'A', b'Z')]),
+    (b"xdigit", &[(b'0', b'9'), (b'A', b'F'), (b'a', b'f')]),
+];
+
+/// What stands behind a `[`, and the rest behind its `]`. Nothing if there is no end, or a class of
+/// another name.
+fn one_of(line: &[u8]) -> Option<(Piece, &[u8])> {
+    let (negated, mut rest) = match line {
+        [b'!' | b'^', rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    let mut ranges = Vec::new();
+    loop {
+        if let [b'[', b':', named @ ..] = rest
+            && let Some(end) = memchr::memmem::find(named, b":]")
+        {
+            let name = named.get(..end)?;
+            let (_, class) = CLASSES.iter().find(|(known, _)| *known == name)?;
+            ranges.extend_from_slice(class);
+            rest = named.get(end + 2..)?;
+            continue;
+        }
+        let (from, after) = match rest {
+            [b']', after @ ..] if !ranges.is_empty() => {
+                return Some((Piece::OneOf { ranges, negated }, after));
+            }
+            [b'\\', c, after @ ..] | [c, after @ ..] => (*c, after),
+            [] => return None,
+        };
+        let (to, after) = match after {
+            [b'-', b']', ..] => (from, after),
+            [b'-', b'\\', to, after @ ..] | [b'-', to, after @ ..] => (*to, after),
+            after => (from, after),
+        };
+        // A range that ends before it begins is its beginning.
+        ranges.push((from, to.max(from)));
+        rest = after;
+    }
+}

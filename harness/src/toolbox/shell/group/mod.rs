@@ -1,0 +1,159 @@
+//! A process and all that it starts, as one thing that ends.
+
+#[cfg(target_os = "linux")]
+mod order;
+mod plain;
+#[cfg(target_os = "linux")]
+mod processes;
+#[cfg(target_os = "linux")]
+mod supervised;
+#[cfg(target_os = "linux")]
+pub(super) mod supervisor;
+#[cfg(target_os = "linux")]
+mod traces;
+mod watchdog;
+
+use std::{
+    ffi::OsString,
+    io,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use tokio::{
+    process::{ChildStderr, ChildStdout},
+    signal::unix::{SignalKind, signal},
+};
+
+/// The variable by which the processes of a command are found. Its value lists the marks of all
+/// commands around, so that a command inside a command has both.
+pub(super) const VARIABLE: &str = "HARNESS_COMMAND";
+
+/// How often a killed process is looked at before it is left alone, a millisecond apart.
+const LOOKS: usize = 100;
+
+/// Whether this program can be started again as a supervisor, and one can see what it supervises.
+#[cfg(target_os = "linux")]
+pub(super) fn can_be_supervised() -> bool {
+    processes::can_be_seen() && std::fs::read_link(supervised::PROGRAM).is_ok()
+}
+
+/// What is to be run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spec<'s> {
+    pub(super) command: &'s str,
+    /// Where it begins; else where the program is.
+    pub(super) folder: Option<&'s Path>,
+    /// Its environment.
+    pub(super) variables: &'s [(OsString, OsString)],
+}
+
+/// A command and all that it has started. When it is dropped, all of it is killed.
+#[derive(Debug)]
+pub(super) struct Group(Way);
+
+#[derive(Debug)]
+enum Way {
+    Plain(plain::Plain),
+    #[cfg(target_os = "linux")]
+    Supervised(supervised::Supervised),
+}
+
+impl Group {
+    pub(super) fn start(spec: &Spec<'_>) -> io::Result<(Self, Pipes)> {
+        #[cfg(target_os = "linux")]
+        if super::supervise::is_on() {
+            let (supervised, pipes) = supervised::Supervised::start(spec)?;
+            return Ok((Self(Way::Supervised(supervised)), pipes));
+        }
+        let (plain, pipes) = plain::Plain::start(spec)?;
+        Ok((Self(Way::Plain(plain)), pipes))
+    }
+
+    /// Waits until the command has ended.
+    ///
+    /// # Errors
+    /// Fails if it was not started.
+    pub(super) async fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        match &mut self.0 {
+            Way::Plain(plain) => {
+                plain.ended().await;
+                Ok(plain.end())
+            }
+            #[cfg(target_os = "linux")]
+            Way::Supervised(supervised) => supervised.ended().await,
+        }
+    }
+
+    /// Kills what is left and reaps the child.
+    pub(super) fn end(&mut self) {
+        match &mut self.0 {
+            Way::Plain(plain) => _ = plain.end(),
+            #[cfg(target_os = "linux")]
+            Way::Supervised(supervised) => _ = supervised.end(),
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The two outputs of a child.
+#[derive(Debug)]
+pub(super) struct Pipes {
+    pub(super) stdout: ChildStdout,
+    pub(super) stderr: ChildStderr,
+}
+
+impl Pipes {
+    /// Sets a command up to have them, and nothing to read.
+    fn on(command: &mut Command) -> &mut Command {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped())
+    }
+
+    fn of(child: &mut Child) -> io::Result<Self> {
+        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(io::Error::other("the process has no pipes"));
+        };
+        Ok(Self { stdout: ChildStdout::from_std(stdout)?, stderr: ChildStderr::from_std(stderr)? })
+    }
+
+    /// What they are called in `/proc`.
+    #[cfg(target_os = "linux")]
+    fn names(&self) -> Vec<std::path::PathBuf> {
+        let ends = [rustix::fs::fstat(&self.stdout), rustix::fs::fstat(&self.stderr)];
+        ends.into_iter().flatten().map(|end| format!("pipe:[{}]", end.st_ino).into()).collect()
+    }
+}
+
+/// Waits until a child has ended, and does not reap it.
+async fn exited(child: Pid) {
+    // Listening begins before the first look, so no end is missed.
+    let mut child_ended = signal(SignalKind::child()).ok();
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    // An error says that there is no such child any more: somebody else has reaped it.
+    while let Ok(None) = waitid(WaitId::Pid(child), look) {
+        match &mut child_ended {
+            Some(child_ended) => _ = child_ended.recv().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Reaps a child that dies. The status is missing if somebody else has reaped it, or if it does not
+/// die.
+fn reaped(child: &mut Child) -> Option<ExitStatus> {
+    for _ in 0..LOOKS {
+        match child.try_wait() {
+            Ok(None) => std::thread::sleep(Duration::from_millis(1)),
+            Ok(status) => return status,
+            Err(_) => return None,
+        }
+    }
+    None
+}

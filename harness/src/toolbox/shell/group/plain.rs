@@ -1,0 +1,86 @@
+//! A command as a child of the program: what there is without a supervisor.
+
+use std::{
+    io,
+    os::unix::process::CommandExt as _,
+    process::{Child, Command, ExitStatus},
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::{Pipes, Spec, exited, reaped, watchdog::Watchdog};
+#[cfg(target_os = "linux")]
+use super::{processes, traces::Traces};
+
+/// A shell that leads a group of its own.
+///
+/// Who leaves the group is found by its [`Traces`] on Linux, and not found elsewhere.
+#[derive(Debug)]
+pub(super) struct Plain {
+    leader: Child,
+    id: Pid,
+    #[cfg(target_os = "linux")]
+    traces: Traces,
+    watchdog: Option<Watchdog>,
+}
+
+impl Plain {
+    pub(super) fn start(spec: &Spec<'_>) -> io::Result<(Self, Pipes)> {
+        let mut bash = Command::new("bash");
+        bash.arg("-c").arg(spec.command).env_clear().envs(spec.variables.iter().cloned());
+        if let Some(folder) = spec.folder {
+            bash.current_dir(folder);
+        }
+        #[cfg(target_os = "linux")]
+        let mut traces = Traces::new();
+        #[cfg(target_os = "linux")]
+        let watchdog = Watchdog::start(traces.mark())?;
+        #[cfg(not(target_os = "linux"))]
+        let watchdog = Watchdog::start("")?;
+        #[cfg(target_os = "linux")]
+        bash.envs([traces.variable()]);
+        let mut leader = Pipes::on(&mut bash).process_group(0).spawn()?;
+        let pipes = Pipes::of(&mut leader)?;
+        let id = Pid::from_child(&leader);
+        #[cfg(target_os = "linux")]
+        traces.begin(id, &pipes);
+        let mut this = Self {
+            leader,
+            id,
+            #[cfg(target_os = "linux")]
+            traces,
+            watchdog: Some(watchdog),
+        };
+        this.watch().inspect_err(|_| _ = this.end())?;
+        Ok((this, pipes))
+    }
+
+    fn watch(&mut self) -> io::Result<()> {
+        match &mut self.watchdog {
+            Some(watchdog) => watchdog.watch(self.id),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the shell has ended. It is not reaped by this: its id stays taken, so that the
+    /// group of this id cannot be somebody else's.
+    pub(super) async fn ended(&self) {
+        exited(self.id).await;
+    }
+
+    /// Kills what is left and reaps the shell.
+    pub(super) fn end(&mut self) -> Option<ExitStatus> {
+        if let Some(watchdog) = self.watchdog.take() {
+            // Those who have left the group are found while their parents live.
+            #[cfg(target_os = "linux")]
+            processes::end_all(|| {
+                let group = Pid::as_raw(Some(self.id));
+                self.traces.find(|process| process.group == group)
+            });
+            // It fails only if nobody is left.
+            let _ = kill_process_group(self.id, Signal::KILL);
+            drop(watchdog);
+        }
+        reaped(&mut self.leader)
+    }
+}

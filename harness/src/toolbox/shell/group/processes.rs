@@ -1,0 +1,224 @@
+//! The processes of this machine as `/proc` lists them, and how to end some of them together with
+//! whatever they start meanwhile.
+
+use std::collections::HashSet;
+
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
+};
+
+/// How often is looked again for what was started while looking. A process that is replaced by its
+/// child faster than one can look is not caught by looking often.
+const ROUNDS: usize = 32;
+
+/// One process, as it was when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: Pid,
+    parent: i32,
+    pub(super) group: i32,
+    session: i32,
+    /// When it was started, in ticks of the system. An id is given to another process one day;
+    /// together with this it is not.
+    started: u64,
+}
+
+impl Process {
+    /// Nothing if there is no such process, or if it is dead and only waits to be reaped.
+    pub(super) fn look_at(pid: Pid) -> Option<Self> {
+        parse(pid, &std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    pub(super) fn id(&self) -> i32 {
+        Pid::as_raw(Some(self.pid))
+    }
+
+    /// Sends the signal, unless the id is another process's by now.
+    fn signal(self, signal: Signal) {
+        let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
+            // The opened process stays the same one.
+            Ok(opened) if self.is_still_there() => pidfd_send_signal(&opened, signal),
+            Err(Errno::NOSYS) if self.is_still_there() => kill_process(self.pid, signal),
+            Ok(_) | Err(_) => return,
+        };
+        // It fails if the process has ended, or if it is somebody else's, such as `sudo`'s.
+        let _ = sent;
+    }
+
+    fn is_still_there(self) -> bool {
+        Self::look_at(self.pid).is_some_and(|now| now.started == self.started)
+    }
+}
+
+/// Every process that lives and was not started before this time.
+pub(super) fn all(since: u64) -> Vec<Process> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+        .filter_map(Process::look_at)
+        .filter(|process| process.started >= since)
+        .collect()
+}
+
+/// When a process was started; if it is gone, the beginning of time.
+pub(super) fn started(pid: Pid) -> u64 {
+    Process::look_at(pid).map_or(0, |process| process.started)
+}
+
+/// Whether `/proc` is there and shows at least this process.
+pub(super) fn can_be_seen() -> bool {
+    Process::look_at(rustix::process::getpid()).is_some()
+}
+
+/// Reads `/proc/PID/stat`: id, name in parentheses, state, parent, group, session, .., start.
+fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
+    // The name may have anything in it, parentheses and line breaks too.
+    let after_name = memchr::memrchr(b')', stat)? + 1;
+    let fields = std::str::from_utf8(stat.get(after_name..)?).ok()?;
+    let mut fields = fields.split_ascii_whitespace();
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    let mut number = || fields.next()?.parse().ok();
+    let (parent, group, session) = (number()?, number()?, number()?);
+    let started = fields.nth(15)?.parse().ok()?;
+    Some(Process { pid, parent, group, session, started })
+}
+
+/// Adds to `found` all that descend from it. A session that a found process has begun is all its
+/// own, since nobody can join a session: who is in it descends from it, whoever its parent is now.
+/// The process that asks is never added.
+pub(super) fn add_descendants(found: &mut Vec<Process>, all: &[Process]) {
+    let me = rustix::process::getpid();
+    let mut ids: HashSet<i32> = found.iter().map(|process| process.id()).collect();
+    let mut sessions: HashSet<i32> = found.iter().map(|process| process.session).collect();
+    // 0 is a session that was begun outside of a container: it cannot be told from others.
+    let not_theirs = [0, Process::look_at(me).map_or(0, |me| me.session)];
+    loop {
+        for session in not_theirs {
+            sessions.remove(&session);
+        }
+        let before = found.len();
+        for process in all {
+            let is_theirs = ids.contains(&process.parent) || sessions.contains(&process.session);
+            if is_theirs && process.pid != me && ids.insert(process.id()) {
+                found.push(*process);
+            }
+        }
+        let Some(new) = found.get(before..).filter(|new| !new.is_empty()) else { return };
+        sessions.extend(new.iter().map(|process| process.session));
+    }
+}
+
+/// All that lives below a process, without itself.
+pub(super) fn below(top: Pid) -> Vec<Process> {
+    let mut parents = vec![top];
+    let mut found = Vec::new();
+    while let Some(parent) = parents.pop() {
+        let Some(children) = children(parent) else { return below_by_scan(top) };
+        parents.extend(&children);
+        found.extend(children.into_iter().filter_map(Process::look_at));
+    }
+    found
+}
+
+fn below_by_scan(top: Pid) -> Vec<Process> {
+    let all = all(started(top));
+    let mut found = all.iter().filter(|process| process.pid == top).copied().collect();
+    add_descendants(&mut found, &all);
+    found.retain(|process| process.pid != top);
+    found
+}
+
+/// The children of a process, dead ones too; of one that is gone, none. Not every kernel can tell.
+pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
+    let mut children = Vec::new();
+    for thread in std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten()
+    {
+        match std::fs::read_to_string(thread.path().join("children")) {
+            Ok(ids) => {
+                let ids = ids.split_ascii_whitespace().filter_map(|id| id.parse().ok());
+                children.extend(ids.filter_map(Pid::from_raw));
+            }
+            // The thread has ended, or its system has no such file.
+            Err(_) if thread.path().exists() => return None,
+            Err(_) => {}
+        }
+    }
+    Some(children)
+}
+
+/// Kills every process that `find` finds, until it finds no other one.
+///
+/// All are stopped before the first is killed: who is stopped starts nobody, and who has not lost
+/// its parent is found by it.
+pub(super) fn end_all(mut find: impl FnMut() -> Vec<Process>) {
+    let mut known = HashSet::new();
+    let mut stopped = Vec::new();
+    for _ in 0..ROUNDS {
+        let mut new = find();
+        new.retain(|process| known.insert((process.id(), process.started)));
+        new.iter().for_each(|process| process.signal(Signal::STOP));
+        if new.is_empty() && stopped.is_empty() {
+            return;
+        }
+        if new.is_empty() {
+            stopped.drain(..).for_each(|process: Process| process.signal(Signal::KILL));
+        }
+        stopped.append(&mut new);
+    }
+    stopped.iter().for_each(|process| process.signal(Signal::KILL));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_anything_in_it_is_no_field() {
+        let pid = Pid::from_raw(7).unwrap();
+        let rest = "S 3 7 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 2 3";
+        for name in ["sleep", "a b", ") S 1 1 1", "a\n) Z 9 (", "\u{ff}"] {
+            let process = parse(pid, format!("7 ({name}) {rest}\n").as_bytes()).unwrap();
+            assert_eq!((process.parent, process.group, process.session), (3, 7, 5), "{name:?}");
+            assert_eq!(process.started, 4242, "{name:?}");
+        }
+        for dead in ["Z", "X"] {
+            assert_eq!(parse(pid, format!("7 (a) {dead}{}", &rest[1..]).as_bytes()), None);
+        }
+        for broken in ["", "7", "7 (a)", "7 (a) S 3", "7 (a) S x 7 5"] {
+            assert_eq!(parse(pid, broken.as_bytes()), None, "{broken:?}");
+        }
+    }
+
+    fn process(id: i32, parent: i32, session: i32) -> Process {
+        Process { pid: Pid::from_raw(id).unwrap(), parent, group: id, session, started: 1 }
+    }
+
+    #[test]
+    fn descendants_are_found_by_parents_and_by_sessions_of_their_own() {
+        let mine = Process::look_at(rustix::process::getpid()).unwrap();
+        // Ids that no process has.
+        let base = 1 << 28;
+        let all = [
+            mine,
+            process(base + 5, base + 4, mine.session),
+            process(base + 4, base + 1, mine.session),
+            process(base + 1, mine.id(), mine.session),
+            // Begun a session; its child has lost its parent, and so has the child's child.
+            process(base + 2, base + 1, base + 2),
+            process(base + 3, 1, base + 2),
+            process(base + 6, base + 3, base + 6),
+            // Others: of the same session as the program, of none that can be told, of their own.
+            process(base + 7, 1, mine.session),
+            process(base + 8, 1, 0),
+            process(base + 9, 1, base + 9),
+        ];
+        let mut found = vec![all[3]];
+        add_descendants(&mut found, &all);
+        let mut ids: Vec<i32> = found.iter().map(|process| process.id() - base).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [1, 2, 3, 4, 5, 6]);
+    }
+}

@@ -1,0 +1,63 @@
+//! A small shell beside a command that kills it when the program dies, whatever the program dies
+//! of: then nobody holds the other end of its standard input any more.
+
+use std::{
+    io::{self, Write as _},
+    os::unix::process::CommandExt as _,
+    process::{Child, Command, Stdio},
+};
+
+use rustix::process::Pid;
+
+/// `$1` is the mark. The first line of the input is the group. The mark is looked for until nobody
+/// has it; without `/proc`, `grep` finds no file and nobody is.
+const SCRIPT: &str = r#"
+trap '' HUP INT QUIT TERM
+read -r group
+while read -r line; do :; done
+[ -n "$group" ] && kill -KILL "-$group"
+rounds=0
+while [ $rounds -lt 20 ]; do
+    rounds=$((rounds + 1))
+    hit=
+    for file in $(grep -lsF -e "$1" /proc/[0-9]*/environ); do
+        id=${file#/proc/}
+        kill -KILL "${id%/environ}" && hit=1
+    done
+    [ -z "$hit" ] && break
+done
+"#;
+
+/// Killed when it is dropped: then there is nothing more to watch.
+#[derive(Debug)]
+pub(super) struct Watchdog(Child);
+
+impl Watchdog {
+    /// It watches from now on over all that has the mark, and over a group once it is told.
+    pub(super) fn start(mark: &str) -> io::Result<Self> {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", SCRIPT, "sh", mark]);
+        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // It must not be found by the mark, nor by what stops the program's group.
+        let path = std::env::var_os("PATH");
+        shell.env_clear().envs(path.map(|path| ("PATH", path))).current_dir("/").process_group(0);
+        shell.spawn().map(Self).map_err(|err| {
+            io::Error::other(format!("its watchdog, a `/bin/sh`, cannot be started: {err}"))
+        })
+    }
+
+    pub(super) fn watch(&mut self, group: Pid) -> io::Result<()> {
+        let Some(line) = &mut self.0.stdin else { return Ok(()) };
+        // A broken pipe says that somebody has killed it.
+        writeln!(line, "{group}")
+            .map_err(|err| io::Error::other(format!("its watchdog, a `/bin/sh`, has ended: {err}")))
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        // Before its input is closed, and it takes that for the death of the program.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,153 @@
+//! What a program does first in its `main` for its commands: it lets them be supervised, and hides
+//! its own environment and memory from them.
+
+use crate::error::{Error, ErrorKind};
+
+/// Lets every command of this program be supervised, so that none outlives the program or a stop.
+/// It stands in the first line of `main`, once and always:
+///
+/// ```no_run
+/// use harness::{toolbox::bash, tools};
+///
+/// #[tokio::main]
+/// async fn main() {
+///     harness::toolbox::supervise();
+///     let tools = tools![bash];
+///     // ..
+/// }
+/// ```
+///
+/// From then on [`bash`](fn@super::bash) and [`Bash`](super::Bash) start this program again for
+/// each command, with an empty environment and one argument. That process gets no further than to
+/// this line: it becomes the supervisor of the command, its nearest parent and the one that every
+/// process below it falls to when it loses its own parent. It learns through a socket that the
+/// program stops the command or has died, stops all that lives below it, kills it, and ends.
+///
+/// True if commands are supervised. False, and nothing changes, where there is no Linux, or no
+/// `/proc` that shows the processes: then commands run as without this line. A program that must
+/// not run commands that way refuses to start:
+///
+/// ```no_run
+/// assert!(harness::toolbox::supervise(), "commands cannot be supervised on this system");
+/// ```
+///
+/// # What holds when
+///
+/// On Linux with `/proc`, for a command of the same user as the program, be that root or not. *Ends*
+/// means that nothing of it lives when the answer is there, or a moment after the program has died.
+///
+/// | what the command starts | a stop, with the line | without | `kill -9` of the program, with | without |
+/// |---|---|---|---|---|
+/// | a child in the background | ends | ends | ends | ends |
+/// | `timeout`, a job of `set -m` | ends | ends | ends | ends |
+/// | `setsid`, a daemon that forked twice | ends | ends | ends | ends |
+/// | `env -i setsid` | ends | ends [^found] | ends | lives |
+/// | the same as a daemon that has closed its outputs | ends | lives | ends | lives |
+/// | a daemon that rewrites its title | ends | lives | ends | lives |
+/// | one that is replaced by its child all the time | ends | lives if it leaves its group | ends | lives if it leaves its group |
+/// | what kills the supervisor (`kill -9 $PPID`) | as without | | at once, as by a stop without | |
+/// | what halts the supervisor (`kill -STOP $PPID`) | ends | | lives | |
+/// | what gets another user (`sudo`), if the program is no root | lives | lives | lives | lives |
+/// | what others start for it (`systemd-run`, `at`, `docker run -d`) | lives | lives | lives | lives |
+///
+/// [^found]: if its parent lives, if it writes to an output of the command, or if the session that it
+/// lives in has a process that is found.
+///
+/// | what the command reads | with the line | without |
+/// |---|---|---|
+/// | its own environment | the variables on the list of [`bash`](fn@super::bash) | the same |
+/// | `/proc/$PPID/environ` | of the program's, `LD_LIBRARY_PATH` alone | the program's environment |
+/// | `/proc/<program>/environ`, found by a search through `/proc` | the program's environment | the same |
+/// | that after [`make_undumpable`], if the program is no root | refused | refused |
+/// | that after [`make_undumpable`] as root | the program's environment | the same |
+/// | the terminal of the program, as `/dev/tty` | refused | open |
+///
+/// Without the line, a stop looks for the process group, for a mark in the environment
+/// (`HARNESS_COMMAND`), for who writes to the outputs of the command, and for descendants of all
+/// these. A `/bin/sh` beside each command waits for the death of the program, and then kills the
+/// group and all that have the mark. On other Unix systems, and without `/proc`, the process group is
+/// all that is known: there, `timeout` and `setsid` are enough to live on. On Windows there is no
+/// `bash`.
+///
+/// A command that is supervised costs about as much as one that is not: the start of the program takes
+/// the place of a look at all processes.
+///
+/// # Where it stands
+///
+/// What stands before it runs again for each command, without the environment of the program. So
+/// nothing should, but for `#[tokio::main]`, which costs each command the start of its threads. If
+/// the program reads its arguments first, it finds one that it does not know; then, and whenever
+/// else the process does not come to this line, each command fails with an error that says so. To
+/// call it twice changes nothing. To call it late is as good for the commands that begin after it.
+/// A program that is itself a command of another one can call it too.
+///
+/// The first argument of the supervisor means nothing without a socket as standard input, and with
+/// one, whoever gives the order could as well have started a shell.
+pub fn supervise() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        let mut arguments = std::env::args_os().skip(1);
+        if arguments.next().is_some_and(|first| first == supervisor::ARGUMENT)
+            && arguments.next().is_none()
+        {
+            supervisor::be();
+        }
+        if can_be_supervised() {
+            ON.store(true, Ordering::Relaxed);
+        }
+        is_on()
+    }
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
+#[cfg(target_os = "linux")]
+use {
+    super::group::{can_be_supervised, supervisor},
+    std::sync::atomic::{AtomicBool, Ordering},
+};
+
+#[cfg(target_os = "linux")]
+static ON: AtomicBool = AtomicBool::new(false);
+
+#[cfg(target_os = "linux")]
+pub(super) fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// Hides environment and memory of this program from other processes of the same user: they can
+/// neither read `/proc/<program>/environ` nor attach a debugger.
+///
+/// A command runs as the user of the program. With [`supervise`] it does not meet the program's
+/// environment by accident; a command that searches `/proc` does, and keys of model vendors stand
+/// there. After this call it is refused to it. It costs core dumps and debuggers, so it is for the
+/// program to decide. It does not help where commands run as root, nor against what the keys can
+/// be read from elsewhere: a file, or the shell that the program was started from, if that was
+/// started with them.
+///
+/// ```no_run
+/// # fn main() -> Result<(), harness::Error> {
+/// harness::toolbox::supervise();
+/// harness::toolbox::make_undumpable()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Fails if the system has no such switch: only Linux has it.
+pub fn make_undumpable() -> Result<(), Error> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|err| {
+            let text = "`make_undumpable`: the system refuses; leave the call out, or run commands \
+                        as another user";
+            Error::new(ErrorKind::Configuration, text).because(err)
+        })
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(Error::new(
+        ErrorKind::Configuration,
+        "`make_undumpable`: only Linux has this switch; leave the call out here",
+    ))
+}

@@ -1,0 +1,64 @@
+//! Which environment variables a command has.
+
+use std::ffi::{OsStr, OsString};
+
+/// Those that a command has of the program's, with those that begin with `LC_`. What a command
+/// prints goes to the model and into the journal, and `env` prints everything: none that holds a
+/// key may stand here.
+const OF_PROGRAM: [&str; 7] = ["HOME", "LANG", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+
+/// What a program adds to the list.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Variables {
+    inherited: Vec<OsString>,
+    set: Vec<(OsString, OsString)>,
+}
+
+impl Variables {
+    /// # Errors
+    /// Says what is wrong with the name.
+    pub(super) fn inherit(&mut self, name: OsString) -> Result<(), String> {
+        checked(&name)?;
+        self.inherited.push(name);
+        Ok(())
+    }
+
+    /// # Errors
+    /// Says what is wrong with the name or the value.
+    pub(super) fn set(&mut self, name: OsString, value: OsString) -> Result<(), String> {
+        checked(&name)?;
+        if value.as_encoded_bytes().contains(&0) {
+            return Err(format!("the value of {name:?} contains the character 0; leave it out"));
+        }
+        self.set.push((name, value));
+        Ok(())
+    }
+
+    /// The environment of a command that is started now.
+    pub(super) fn now(&self) -> Vec<(OsString, OsString)> {
+        let is_listed = |name: &OsStr| {
+            OF_PROGRAM.iter().any(|listed| name == *listed)
+                || name.as_encoded_bytes().starts_with(b"LC_")
+                || self.inherited.iter().any(|inherited| name == inherited)
+        };
+        // Of several of one name the last one counts.
+        let of_program = std::env::vars_os().filter(|(name, _)| is_listed(name));
+        of_program.chain(self.set.iter().cloned()).collect()
+    }
+}
+
+fn checked(name: &OsStr) -> Result<(), String> {
+    let bytes = name.as_encoded_bytes();
+    if bytes.is_empty() || bytes.contains(&b'=') || bytes.contains(&0) {
+        return Err(format!(
+            "{name:?} cannot be the name of a variable: it is empty, or contains `=` or the \
+             character 0; write one such as `CARGO_HOME`"
+        ));
+    }
+    if name == super::group::VARIABLE {
+        return Err(format!(
+            "{name:?} is how the processes of a command are found; choose another name"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! Where the lines of a trace are written: at once into a file, which does not block, or by a thread
+//! of their own into whatever else takes them, so that no writer holds up a run.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::Write,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{Happened, TraceEvent};
+use crate::unwind::{caught, dropped};
+
+/// So many bytes of lines wait for a writer that is slow, and so many lines.
+const WAITING: (usize, usize) = (8 * 1024 * 1024, 10_000);
+
+/// So long a trace that is dropped waits for its last lines to be written.
+const LAST: Duration = Duration::from_secs(1);
+
+/// Where lines are written. Dropping it ends it.
+pub(super) enum Lines {
+    /// Each line is in the hands of the system when [`write`](Self::write) returns, so that a process
+    /// that is killed loses none.
+    File(Mutex<Direct>),
+    Queue(Queue),
+}
+
+/// A file, and why it is no longer written.
+pub(super) struct Direct {
+    file: File,
+    problem: Option<String>,
+}
+
+impl Lines {
+    /// Writes to a file at once if that cannot block, and by a thread if it can: a pipe, a terminal.
+    pub(super) fn to_file(file: File) -> Self {
+        match file.metadata().is_ok_and(|about| about.is_file()) {
+            true => Self::File(Mutex::new(Direct { file, problem: None })),
+            false => Self::to_writer(file),
+        }
+    }
+
+    /// Writes by a thread.
+    pub(super) fn to_writer(writer: impl Write + Send + 'static) -> Self {
+        Self::Queue(Queue::new(Box::new(writer)))
+    }
+
+    /// Writes an event, or leaves it to the thread.
+    pub(super) fn write(&self, event: &TraceEvent) {
+        // It is made of texts and numbers, so there is JSON for it.
+        let Some(line) = line(event) else { return };
+        match self {
+            Self::File(direct) => {
+                let Direct { file, problem } = &mut *lock(direct);
+                if problem.is_none() {
+                    *problem = file.write_all(line.as_bytes()).err().map(|err| err.to_string());
+                }
+            }
+            Self::Queue(queue) => queue.push(event, line),
+        }
+    }
+
+    /// Waits until all lines are written, at most so long, and says whether they are.
+    pub(super) fn flush(&self, within: Duration) -> bool {
+        match self {
+            Self::File(direct) => lock(direct).problem.is_none(),
+            Self::Queue(queue) => queue.shared.idle(within) && self.problem().is_none(),
+        }
+    }
+
+    /// Why nothing is written any more.
+    pub(super) fn problem(&self) -> Option<String> {
+        match self {
+            Self::File(direct) => lock(direct).problem.clone(),
+            Self::Queue(queue) => lock(&queue.shared.state).problem.clone(),
+        }
+    }
+}
+
+fn line(event: &TraceEvent) -> Option<String> {
+    serde_json::to_string(event).ok().map(|json| json + "\n")
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lines that wait for a writer, and the thread that hands them over. The thread ends with it.
+pub(super) struct Queue {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// A line came, one was written, or it is over.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    lines: VecDeque<String>,
+    bytes: usize,
+    /// That there was no room for lines, if nobody was told yet.
+    lost: Option<TraceEvent>,
+    /// Whether a line is being written.
+    busy: bool,
+    /// Whether nothing comes any more.
+    closed: bool,
+    problem: Option<String>,
+}
+
+impl Queue {
+    fn new(writer: Box<dyn Write + Send>) -> Self {
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("harness-trace".to_owned());
+        if let Err(err) = thread.spawn(move || of_thread.hand_over(writer)) {
+            lock(&shared.state).problem = Some(format!("no thread could be started: {err}"));
+        }
+        Self { shared }
+    }
+
+    fn push(&self, event: &TraceEvent, line: String) {
+        let mut state = lock(&self.shared.state);
+        if state.problem.is_some() {
+            return;
+        }
+        let room = state.lines.len() < WAITING.1
+            && (state.lines.is_empty() || state.bytes.saturating_add(line.len()) <= WAITING.0);
+        match room {
+            true => {
+                state.tell_of_lost();
+                state.add(line);
+            }
+            false => state.lose(event),
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl State {
+    fn add(&mut self, line: String) {
+        self.bytes = self.bytes.saturating_add(line.len());
+        self.lines.push_back(line);
+    }
+
+    /// Counts a line for which there is no room.
+    fn lose(&mut self, event: &TraceEvent) {
+        let TraceEvent { v, run, at_us, what: _ } = event;
+        let before = match &self.lost {
+            Some(TraceEvent { what: Happened::LinesLost { lines }, .. }) => *lines,
+            _ => 0,
+        };
+        let what = Happened::LinesLost { lines: before.saturating_add(1) };
+        self.lost = Some(TraceEvent { v: *v, run: run.clone(), at_us: *at_us, what });
+    }
+
+    /// Says how many lines are missing where they are missing.
+    fn tell_of_lost(&mut self) {
+        if let Some(line) = self.lost.take().as_ref().and_then(line) {
+            self.add(line);
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        lock(&self.shared.state).closed = true;
+        self.shared.changed.notify_all();
+        if !self.shared.idle(LAST) {
+            // The writer does not come back. When it does, its thread ends.
+            let mut state = lock(&self.shared.state);
+            state.lines.clear();
+            state.lost = None;
+        }
+    }
+}
+
+impl Shared {
+    /// What the thread does.
+    fn hand_over(&self, mut writer: Box<dyn Write + Send>) {
+        while let Some(line) = self.next() {
+            let written = caught(|| {
+                writer.write_all(line.as_bytes())?;
+                writer.flush()
+            });
+            let problem = match written {
+                Ok(Ok(())) => None,
+                Ok(Err(err)) => Some(err.to_string()),
+                Err(panicked) => Some(format!("the writer {panicked}")),
+            };
+            let over = problem.is_some();
+            self.done(problem);
+            if over {
+                break;
+            }
+        }
+        dropped(writer);
+    }
+
+    /// The next line, when it comes; `None` if none comes any more.
+    fn next(&self) -> Option<String> {
+        let mut state = lock(&self.state);
+        loop {
+            if state.lines.is_empty() {
+                state.tell_of_lost();
+            }
+            if let Some(line) = state.lines.pop_front() {
+                state.bytes = state.bytes.saturating_sub(line.len());
+                state.busy = true;
+                return Some(line);
+            }
+            if state.closed {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn done(&self, problem: Option<String>) {
+        let mut state = lock(&self.state);
+        state.busy = false;
+        if problem.is_some() {
+            // A line that is missing in the middle would not be seen.
+            (state.lines, state.bytes, state.lost) = (VecDeque::new(), 0, None);
+            state.problem = problem;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits until no line waits, at most so long, and says whether that is so.
+    fn idle(&self, within: Duration) -> bool {
+        let until = Instant::now().checked_add(within);
+        let mut state = lock(&self.state);
+        while state.busy || !state.lines.is_empty() || state.lost.is_some() {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = left.unwrap_or(LAST);
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}

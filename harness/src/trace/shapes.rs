@@ -1,0 +1,172 @@
+//! What is secret by the way in which it is written: keys that begin as those of well-known
+//! services, passwords in addresses and on command lines, private keys.
+//!
+//! Whole answers come here. A text is read once for each few of these, and what is found is looked at
+//! once, however much of it looks secret.
+
+use std::{ops::Range, sync::LazyLock};
+
+use memchr::memmem::{self, Finder};
+
+use crate::secret::Names;
+
+/// How keys begin that are known by their looks, if that ends with a sign that is rare in words.
+const LOOKS: [&str; 9] =
+    ["sk-", "sk_", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "hf_"];
+
+/// How other keys begin.
+const WORDS: [&str; 2] = ["AKIA", "AIza"];
+
+/// How tokens begin that have three parts with dots between them.
+const TOKEN: &str = "eyJ";
+
+/// A key or token has so many bytes, at least.
+const LEAST: usize = 20;
+
+/// Options whose value is `user:password`, and programs that fetch addresses and have them.
+const USER: [&str; 3] = ["-u", "--user", "--proxy-user"];
+const FETCHES: [&str; 3] = ["curl", "wget", "http"];
+
+/// So much of a line is looked at, before an option and behind it.
+const NEAR: usize = 500;
+
+/// The lines around a private key.
+const BEGINS: &str = "-----BEGIN ";
+const PRIVATE_KEY: &str = "PRIVATE KEY";
+const ENDS: &str = "-----END";
+
+/// Looks for keys. To make a finder costs more than to search an answer with it.
+static FINDERS: LazyLock<Vec<Finder<'static>>> =
+    LazyLock::new(|| WORDS.iter().chain([&TOKEN]).map(Finder::new).collect());
+
+/// Something secret: what is hidden, and what of it is remembered.
+pub(super) struct Shape<'a> {
+    pub(super) hidden: Range<usize>,
+    pub(super) value: &'a str,
+}
+
+/// All that is secret by its shape, in no order, but for [addresses](user).
+pub(super) fn shapes<'a>(text: &'a str, names: &Names) -> Vec<Shape<'a>> {
+    let mut found = Vec::new();
+    for finder in FINDERS.iter() {
+        let starts = finder.find_iter(text.as_bytes());
+        found.extend(starts.filter_map(|at| key(text, at)));
+    }
+    // Up to where a private key was read.
+    let mut read = 0;
+    for at in memchr::memchr2_iter(b'-', b'_', text.as_bytes()) {
+        let upto = part(text, 0..at + 1);
+        if let Some(look) = LOOKS.iter().find(|look| upto.ends_with(**look)) {
+            found.extend(key(text, at + 1 - look.len()));
+        }
+        if at < read || !upto.ends_with('-') || part(text, 0..at).ends_with(in_word) {
+            continue;
+        }
+        found.extend(option(text, at, names));
+        if let Some((key, end)) = private_key(text, at) {
+            read = end;
+            found.push(key);
+        }
+    }
+    found
+}
+
+pub(super) fn in_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+fn part(text: &str, range: Range<usize>) -> &str {
+    text.get(range).unwrap_or_default()
+}
+
+/// The word that begins here.
+fn word(text: &str, at: usize) -> &str {
+    let rest = text.get(at..).unwrap_or_default();
+    part(rest, 0..rest.find(|c| !in_word(c)).unwrap_or(rest.len()))
+}
+
+/// A word that begins as a key does.
+fn key(text: &str, at: usize) -> Option<Shape<'_>> {
+    if part(text, 0..at).ends_with(in_word) {
+        return None;
+    }
+    let value = word(text, at);
+    let is_key = !value.starts_with(TOKEN) || value.matches('.').count() == 2;
+    let hidden = at..at + value.len();
+    (is_key && value.len() >= LEAST).then_some(Shape { hidden, value })
+}
+
+/// The user and password of an address whose colon stands here: `https://user:password@`.
+pub(super) fn user(text: &str, colon: usize) -> Option<Shape<'_>> {
+    let rest = text.get(colon..)?.strip_prefix("://")?;
+    let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '<');
+    let authority = part(rest, 0..rest.find(ends).unwrap_or(rest.len()));
+    let (user, _) = authority.rsplit_once('@')?;
+    let password = user.split_once(':').map(|(_, password)| password);
+    // `git@` is no secret.
+    let is_secret = password.is_some_and(|password| !password.is_empty()) || user.len() >= LEAST;
+    let hidden = colon + 3..colon + 3 + user.len();
+    is_secret.then_some(Shape { hidden, value: password.unwrap_or(user) })
+}
+
+/// The value of an option that begins here: `--password value`, and `-u user:password` of a program
+/// that fetches an address.
+fn option<'a>(text: &'a str, at: usize, names: &Names) -> Option<Shape<'a>> {
+    let name = word(text, at);
+    let is_user = USER.contains(&name);
+    let is_named = name.starts_with("--") && names.has(name);
+    if !is_user && !is_named {
+        return None;
+    }
+    let behind = text.get(at + name.len()..)?;
+    let value = behind.trim_start_matches([' ', '\t', '=']);
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let value = value.strip_prefix(['"', '\'']).unwrap_or(value);
+    let from = text.len() - value.len();
+    let end = match quote {
+        Some(quote) => value.find(quote),
+        None => value.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\')),
+    };
+    let value = part(value, 0..end.unwrap_or(value.len()));
+    if value.is_empty() || value.starts_with('-') || from == at + name.len() {
+        return None;
+    }
+    let hidden = from..from + value.len();
+    if !is_user {
+        return Some(Shape { hidden, value });
+    }
+    let (user, password) = value.split_once(':')?;
+    let is_secret = !password.is_empty()
+        && user.chars().all(|c| in_word(c) || matches!(c, '@' | '\\'))
+        // The numbers of a user and a group.
+        && !value.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
+        && fetches(text, at);
+    is_secret.then_some(Shape { hidden, value: password })
+}
+
+/// Whether a program that fetches addresses is named near an option, on its line.
+fn fetches(text: &str, at: usize) -> bool {
+    let bytes = text.as_bytes();
+    let before = bytes.get(at.saturating_sub(NEAR)..at).unwrap_or_default();
+    let line = memchr::memrchr(b'\n', before).unwrap_or(0);
+    let before = before.get(line..).unwrap_or_default();
+    let after = bytes.get(at..bytes.len().min(at + NEAR)).unwrap_or_default();
+    let line = memchr::memchr(b'\n', after).unwrap_or(after.len());
+    let after = after.get(..line).unwrap_or_default();
+    let names = |line, program: &str| memmem::find(line, program.as_bytes()).is_some();
+    FETCHES.iter().any(|program| names(before, program) || names(after, program))
+}
+
+/// What stands between the lines that begin and end a private key, if it begins here; and where the
+/// line that ends it begins.
+fn private_key(text: &str, at: usize) -> Option<(Shape<'_>, usize)> {
+    let begins = text.get(at..)?.strip_prefix(BEGINS)?;
+    // Before it stands which kind it is.
+    let kind = begins.bytes().take_while(|byte| byte.is_ascii_uppercase() || *byte == b' ').count();
+    let kind = part(begins, 0..kind).strip_suffix(PRIVATE_KEY)?;
+    let from = at + BEGINS.len() + kind.len() + PRIVATE_KEY.len() + 5;
+    let rest = text.get(from..)?;
+    let end = from + rest.find(ENDS).unwrap_or(rest.len());
+    let value = part(text, from..end).trim();
+    (value.len() >= LEAST).then_some((Shape { hidden: from..end, value }, end))
+}

@@ -1,0 +1,107 @@
+//! Keeps a panic of the program's own code (a rule, an approver, a tool, a watcher) from leaving the
+//! library: it becomes a value.
+
+use std::{
+    any::Any,
+    fmt, mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// What a panic said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Panicked(String);
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "panicked: {}", self.0)
+    }
+}
+
+impl Panicked {
+    /// What the panic said.
+    pub(crate) fn into_words(self) -> String {
+        self.0
+    }
+
+    /// Takes the message out of what a panic carries, and drops the rest, which may panic, too.
+    pub(crate) fn of(payload: Box<dyn Any + Send>) -> Self {
+        let words = if let Some(words) = payload.downcast_ref::<&str>() {
+            (*words).to_owned()
+        } else if let Some(words) = payload.downcast_ref::<String>() {
+            words.clone()
+        } else {
+            "no message".to_owned()
+        };
+        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            mem::forget(second);
+        }
+        Self(words)
+    }
+}
+
+/// Runs the program's code, and catches its panic.
+///
+/// The code is taken as safe to be left in the middle: whatever it shares is the program's own, and
+/// the library reads nothing of it afterwards.
+pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(Panicked::of)
+}
+
+/// Drops a value of the program's, whatever its `drop` does.
+pub(crate) fn dropped<T>(value: T) {
+    let _ = caught(|| drop(value));
+}
+
+/// A future of the program's: a panic while it is polled is an error, and one while it is dropped is
+/// passed over.
+pub(crate) struct Shielded<F>(Option<Pin<Box<F>>>);
+
+impl<F: Future> Shielded<F> {
+    pub(crate) fn new(future: F) -> Self {
+        Self(Some(Box::pin(future)))
+    }
+}
+
+impl<F: Future> Future for Shielded<F> {
+    type Output = Result<F::Output, Panicked>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(future) = &mut self.0 else {
+            return Poll::Ready(Err(Panicked("polled after its end".to_owned())));
+        };
+        let polled = match caught(|| future.as_mut().poll(context)) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(value)) => Ok(value),
+            Err(panicked) => Err(panicked),
+        };
+        dropped(self.0.take());
+        Poll::Ready(polled)
+    }
+}
+
+impl<F> Drop for Shielded<F> {
+    fn drop(&mut self) {
+        dropped(self.0.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::caught;
+
+    struct Worse;
+
+    impl Drop for Worse {
+        fn drop(&mut self) {
+            panic!("worse");
+        }
+    }
+
+    #[test]
+    fn a_payload_that_panics_when_it_is_dropped_is_caught_too() {
+        let panicked = caught(|| std::panic::panic_any(Worse)).unwrap_err();
+        assert_eq!(panicked.to_string(), "panicked: no message");
+    }
+}

@@ -1,0 +1,38 @@
+//! What the shell promises to a program whose `main` calls `supervise` in its first line. Such a
+//! program is this one: it runs the cases of the shell once more, kills itself in the middle of
+//! commands, and looks at what is left.
+
+#[cfg(target_os = "linux")]
+#[path = "toolbox/calls.rs"]
+mod calls;
+#[cfg(target_os = "linux")]
+#[path = "supervised/ends.rs"]
+mod ends;
+#[cfg(target_os = "linux")]
+#[path = "supervised/line.rs"]
+mod line;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "the other tests use the rest")]
+mod process;
+#[cfg(target_os = "linux")]
+#[path = "supervised/program.rs"]
+mod program;
+#[cfg(target_os = "linux")]
+#[path = "toolbox/shell.rs"]
+mod shell;
+#[cfg(target_os = "linux")]
+#[path = "toolbox/stops.rs"]
+mod stops;
+#[cfg(target_os = "linux")]
+#[path = "supervised/victim.rs"]
+mod victim;
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    program::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    assert!(!harness::toolbox::supervise(), "nothing is supervised here");
+}

@@ -1,0 +1,116 @@
+//! What stands on the front pages compiles as pasted: the program, after the `cargo add` lines above
+//! it, in a package that has nothing else.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace")
+}
+
+/// The blocks of code in a text, each with what stands behind its opening fence.
+fn blocks(text: &str) -> Vec<(String, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(String, String)> = None;
+    for line in text.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(kind), None) => open = Some((kind.trim().to_owned(), String::new())),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some((_, code))) => {
+                code.push_str(line);
+                code.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+/// The packages of `cargo add` lines, with their features.
+fn added(shell: &str) -> BTreeMap<String, Vec<String>> {
+    let lines = shell.lines().filter_map(|line| line.trim().strip_prefix("cargo add "));
+    let package = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next().expect("a package").to_owned();
+        let features = match (words.next(), words.next()) {
+            (None, None) => Vec::new(),
+            (Some("--features"), Some(list)) => list.split(',').map(str::to_owned).collect(),
+            other => panic!("`cargo add {line}`: {other:?} is not understood"),
+        };
+        (name, features)
+    };
+    lines.map(package).collect()
+}
+
+/// The first program of a text, with the packages that the text adds before it.
+fn first_program(text: &str) -> (BTreeMap<String, Vec<String>>, String) {
+    let mut packages = BTreeMap::new();
+    for (kind, code) in blocks(text) {
+        match kind.split(',').next().unwrap_or_default() {
+            "sh" => packages.extend(added(&code)),
+            "" | "rust" if code.contains("fn main()") => return (packages, code),
+            _ => {}
+        }
+    }
+    panic!("there is no program");
+}
+
+/// The manifest of a package with these dependencies, at the versions that the workspace has.
+fn manifest(name: &str, packages: &BTreeMap<String, Vec<String>>) -> String {
+    let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace");
+    let version = |package: &str| {
+        let start = format!("{package} = ");
+        let line = workspace.lines().find(|line| line.starts_with(&start)).expect("its version");
+        let quoted = line.split("version = ").last().unwrap_or(line);
+        quoted.split('"').nth(1).expect("a version").to_owned()
+    };
+    let mut text = format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[dependencies]\n");
+    for (package, features) in packages {
+        let place = match package.as_str() {
+            "harness" => format!("path = {:?}", root().join("harness")),
+            other => format!("version = {:?}", version(other)),
+        };
+        text.push_str(&format!("{package} = {{ {place}, features = {features:?} }}\n"));
+    }
+    // No part of the workspace around it.
+    text + "\n[workspace]\n"
+}
+
+fn compiles(name: &str, text: &str) {
+    let (packages, program) = first_program(text);
+    assert!(packages.contains_key("harness"), "no `cargo add harness` stands above the program");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(folder.join("src")).expect("a folder");
+    let write = |file: &str, text: &str| fs::write(folder.join(file), text).expect("written");
+    write("Cargo.toml", &manifest(name, &packages));
+    write("src/main.rs", &program);
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).expect("the versions");
+    // The folder of the workspace: most packages were checked there before.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let checked = Command::new(env!("CARGO"))
+        .args(["check", "--offline", "--quiet"])
+        .env("CARGO_TARGET_DIR", target)
+        .current_dir(&folder)
+        .output()
+        .expect("cargo runs");
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success(), "{name} does not compile as pasted:\n{said}");
+    assert!(said.is_empty(), "{name} compiles with warnings:\n{said}");
+}
+
+#[test]
+fn the_first_program_of_the_readme() {
+    compiles("readme", &fs::read_to_string(root().join("README.md")).expect("the README"));
+}
+
+#[test]
+fn the_front_page_of_the_docs() {
+    let library = fs::read_to_string(root().join("harness/src/lib.rs")).expect("the library");
+    let comment = |line: &str| line.strip_prefix("//!").map(|text| text.trim_start().to_owned());
+    let page: Vec<String> = library.lines().map_while(comment).collect();
+    compiles("front-page", &page.join("\n"));
+}
