@@ -376,7 +376,10 @@ async fn a_swap_at_any_instant_writes_nothing_that_was_not_approved() {
     }
     fn swap_folder(folder: &Path) {
         let path = |name: &str| folder.join(name);
-        fs::rename(path("notes"), path("kept")).unwrap();
+        // A write that looked where the folder led in this instant may have made one of this name.
+        while fs::rename(path("notes"), path("kept")).is_err() {
+            let _ = fs::remove_dir_all(path("kept"));
+        }
         let _ = symlink(".vscode", path("notes"));
         let _ = fs::remove_file(path("notes"));
         // A write may have made the folder anew when it was gone.
@@ -418,7 +421,10 @@ async fn a_swap_at_any_instant_writes_nothing_that_was_not_approved() {
         let count = |name: &str| fs::read_dir(path(name)).unwrap().count();
         println!("{way}: {} of 500 writes went where they were approved to", count("notes"));
         assert_eq!(count(".vscode"), 0, "{way}");
-        // Where the folder itself is gone half of the time, most writes go nowhere.
-        assert!(count("notes") > 0 || way == "notes");
+        // How many arrive is up to the scheduler; with nobody in its way, one does.
+        let arguments = write(&format!("{way}/last.json"), "x");
+        let context = ToolContext::new("call_1").with_review(Some(review(&tools, &arguments)));
+        call_in(&context, &tools, "write_file", arguments).await.unwrap();
+        assert!(path("notes/last.json").exists(), "{way}");
     }
 }
