@@ -10,8 +10,8 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 use harness::{
     Agent, AnthropicProvider, CallOutcome, CancellationToken, Chat, ErrorKind, Event,
-    LocalProvider, Message, OpenAIProvider, Outcome, Permissions, Provider, Role, SideEffects,
-    Tool, Transcript,
+    LocalProvider, Message, OpenAIProvider, Outcome, Permissions, Provider, RetryPolicy, Role,
+    SideEffects, Tool, Transcript,
     testing::{
         Answer, ClosedBy, LoopbackServer, ReceivedRequest, anthropic, chat as chat_bodies,
         responses as responses_bodies,
@@ -234,6 +234,11 @@ struct Vendor {
     ends_calls: bool,
 }
 
+/// Tries again as ever, without the wait: an answer that is cut before its first event is retried.
+fn at_once() -> RetryPolicy {
+    RetryPolicy { base: Duration::ZERO, ..RetryPolicy::default() }
+}
+
 const SAID: &str = "One two.";
 const ARGUMENTS: &str = r#"{"path":"a"}"#;
 
@@ -373,7 +378,7 @@ async fn cut_once(provider: Arc<dyn Provider>, cut: usize) -> End {
 async fn an_answer_of_anthropic_that_is_cut_anywhere_leaves_the_truth() {
     let body = anthropic::body().without_ping().text(SAID);
     let vendor = Vendor {
-        provider: |server| Arc::new(anthropic_at(server)),
+        provider: |server| Arc::new(anthropic_at(server).with_retry(at_once())),
         body: body.call_text("a", "look", ARGUMENTS).call_text("b", "write", ARGUMENTS).to_string(),
         back: anthropic::body().text("Back.").answer(),
         refuses: strict::anthropic,
@@ -388,7 +393,7 @@ async fn an_answer_of_responses_that_is_cut_anywhere_leaves_the_truth() {
     let vendor = Vendor {
         provider: |server| {
             let provider = OpenAIProvider::builder().api_key("none").base_url(server.url());
-            Arc::new(provider.build().expect("a provider"))
+            Arc::new(provider.build().expect("a provider").with_retry(at_once()))
         },
         body: body.call_text("a", "look", ARGUMENTS).call_text("b", "write", ARGUMENTS).to_string(),
         back: responses_bodies::body().text("Back.").answer(),
@@ -404,7 +409,7 @@ async fn an_answer_of_chat_completions_that_is_cut_anywhere_leaves_the_truth() {
     let vendor = Vendor {
         provider: |server| {
             let provider = LocalProvider::builder().base_url(server.url()).model("m");
-            Arc::new(provider.build().expect("a provider"))
+            Arc::new(provider.build().expect("a provider").with_retry(at_once()))
         },
         body: body.call_text("a", "look", ARGUMENTS).call_text("b", "write", ARGUMENTS).to_string(),
         back: chat_bodies::body().text("Back.").answer(),
