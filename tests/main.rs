@@ -10,6 +10,7 @@ mod budget_trees;
 mod budgets;
 mod chaos;
 mod client_anthropic;
+mod client_arrivals;
 mod client_connections;
 mod client_live;
 mod client_providers;

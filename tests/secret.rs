@@ -301,15 +301,20 @@ async fn providers_around_providers_hand_on_what_they_know() {
 
 #[tokio::test]
 async fn nothing_that_is_printed_of_a_provider_is_secret() {
-    let url = format!("https://ann:{PASSWORD}@a.test/v1?code={}", percent(KEY));
+    // Written wrong: the slash in the password ends the name of the server.
+    let wrong = format!("https://ann:{PASSWORD}@a.test/v1?code={}", percent(KEY));
+    let url = format!("https://ann:{}@a.test/v1?code={}", percent(PASSWORD), percent(KEY));
     let mut settings = Settings::default();
     let tools = json!([{"type": "mcp", "authorization": format!("Bearer {PASSWORD}")}]);
     settings.extra.insert("tools".into(), tools.clone());
     macro_rules! builder {
         ($provider:ident) => {
+            builder!($provider, &url)
+        };
+        ($provider:ident, $url:expr) => {
             $provider::builder()
                 .api_key(KEY)
-                .base_url(&url)
+                .base_url($url)
                 .header("x-api-key", KEY.replace('"', ""))
                 .header("Cookie", PASSWORD)
                 .settings(settings.clone())
@@ -317,9 +322,9 @@ async fn nothing_that_is_printed_of_a_provider_is_secret() {
         };
     }
     let printed = [
-        printed(&builder!(AnthropicProvider)),
-        printed(&builder!(OpenAIProvider)),
-        printed(&builder!(LocalProvider)),
+        printed(&builder!(AnthropicProvider, &wrong)),
+        printed(&builder!(OpenAIProvider, &wrong)),
+        printed(&builder!(LocalProvider, &wrong)),
         printed(&builder!(AnthropicProvider).build().unwrap()),
         printed(&builder!(OpenAIProvider).build().unwrap()),
         printed(&builder!(LocalProvider).build().unwrap()),
@@ -333,6 +338,7 @@ async fn nothing_that_is_printed_of_a_provider_is_secret() {
     for text in &printed[..6] {
         assert!(text.contains("https://[secret]@a.test/v1"), "the rest is there: {text}");
     }
+    clean("refused", &told(&builder!(OpenAIProvider, &wrong).build().unwrap_err()));
     let known = builder!(OpenAIProvider).build().unwrap();
     let words = format!("{KEY} {PASSWORD} {} {}", percent(KEY), basic());
     assert!(known.secrets().hide(&words).starts_with("[secret] [secret] [secret] [secret]"));

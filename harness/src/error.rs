@@ -1,7 +1,7 @@
 //! The one error of the library, opaque, with predicates for what a host decides on.
 //! It knows no message, tool or vendor; what a model may read of a failed call is `ToolError`.
 
-use std::{borrow::Cow, error::Error as StdError, fmt, time::Duration};
+use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use crate::secret::{Secrets, beginning};
 
@@ -60,6 +60,7 @@ struct Repr {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     api: ApiDetail,
     provider: Option<String>,
+    url: Option<Arc<str>>,
     note: Option<String>,
     later: Vec<Error>,
 }
@@ -82,6 +83,7 @@ impl Error {
             source: None,
             api: ApiDetail::default(),
             provider: None,
+            url: None,
             note: None,
             later: Vec::new(),
         }))
@@ -141,6 +143,13 @@ impl Error {
         self
     }
 
+    /// Adds the address that was asked, as it may be shown, if none is known yet.
+    #[must_use]
+    pub(crate) fn with_url(mut self, url: &Arc<str>) -> Self {
+        self.0.url.get_or_insert_with(|| Arc::clone(url));
+        self
+    }
+
     /// Adds why nothing more was tried. It is told after the error itself.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
@@ -171,13 +180,16 @@ impl Error {
     }
 
     fn clean(&mut self, secrets: &Secrets) {
-        let Repr { kind: _, message, source, api, provider, note, later } = &mut *self.0;
+        let Repr { kind: _, message, source, api, provider, url, note, later } = &mut *self.0;
         let ApiDetail { code, request_id, status: _, retry_after: _, should_retry: _ } = api;
         let texts = [Some(message), code.as_mut(), request_id.as_mut(), provider.as_mut()];
         for text in texts.into_iter().chain([note.as_mut()]).flatten() {
             if let Cow::Owned(clean) = clean(text, secrets) {
                 *text = clean;
             }
+        }
+        if let Some(Cow::Owned(clean)) = url.as_deref().map(|url| clean(url, secrets)) {
+            *url = Some(clean.into());
         }
         if let Some(quoted) = source.as_deref().and_then(|source| Quoted::of(source, secrets)) {
             *source = Some(Box::new(quoted));
@@ -213,6 +225,12 @@ impl Error {
     /// Who failed, where several could.
     pub fn provider(&self) -> Option<&str> {
         self.0.provider.as_deref()
+    }
+
+    /// The address that was asked, if a server was: without the user, the password and the query,
+    /// which may be secret. Errors of the network name it when they are printed.
+    pub fn url(&self) -> Option<&str> {
+        self.0.url.as_deref()
     }
 
     /// The failures that came after this one, in order: of later tries, and of other providers.
@@ -307,23 +325,62 @@ impl Error {
 }
 
 /// Codes under which a full context window is reported.
-const TOO_LONG_CODES: [&str; 4] = [
+const TOO_LONG_CODES: [&str; 5] = [
     "context_length_exceeded",
     "exceed_context_size",
     "context_window_exceeded",
     "too_many_prompt_tokens",
+    "max_prompt_tokens_exceeded",
 ];
 
-/// Words in which it is reported where the code is a general one.
-const TOO_LONG_WORDS: [&str; 9] = [
+/// Words in which it is reported where the code is a general one, in lower case. Each is a part of
+/// what a server has been seen to say; numbers stand around it.
+const TOO_LONG_WORDS: [&str; 27] = [
+    // Anthropic, Ollama, Fireworks.
     "prompt is too long",
     "prompt too long",
+    "exceed context limit",
+    // OpenAI, DeepSeek, OpenRouter, vLLM, Mistral, SGLang, Ollama.
     "maximum context length",
     "max context length",
-    "exceed context limit",
     "exceeds the context window",
-    "exceeds the available context size",
+    "exceeds the context length",
+    // vLLM, where the length was set by hand.
+    "longer than the maximum model length",
+    // SGLang.
+    "longer than the model's context length",
+    // Groq, Cerebras.
+    "reduce the length of the messages",
+    // Gemini, and Vertex.
     "exceeds the maximum number of tokens allowed",
+    "input token count is",
+    // Bedrock.
+    "input is too long for requested model",
+    // xAI.
+    "maximum prompt length is",
+    // Mistral, where only the size is named.
+    "too large for model with",
+    // llama.cpp.
+    "exceeds the available context size",
+    // LM Studio.
+    "greater than the context length",
+    "loaded with context length of only",
+    // Text Generation Inference, Together.
+    "`inputs` must have less than",
+    "`inputs` tokens + `max_new_tokens` must be",
+    // Moonshot.
+    "exceeded model token limit",
+    // MiniMax.
+    "context window exceeds limit",
+    // Zhipu.
+    "prompt exceeds max length",
+    // DashScope.
+    "range of input length should be",
+    // Cohere.
+    "total number of tokens in the prompt cannot exceed",
+    // GitHub's models.
+    "prompt token count of",
+    // SambaNova and others.
     "total length of all messages is too long",
 ];
 
@@ -449,10 +506,22 @@ impl Error {
             (None, None) => {}
         }
         f.write_str(&self.0.message)?;
-        if let Some(id) = &api.request_id {
-            write!(f, " (request {id})")?;
+        match (&api.request_id, self.0.url.as_deref().filter(|_| self.is_of_the_way())) {
+            (Some(id), Some(url)) => write!(f, " (request {id}, {url})"),
+            (Some(id), None) => write!(f, " (request {id})"),
+            (None, Some(url)) => write!(f, " ({url})"),
+            (None, None) => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Whether the cause may be the address or what lies on the way to it. A vendor's own refusal
+    /// is not about the address.
+    fn is_of_the_way(&self) -> bool {
+        match self.0.kind {
+            ErrorKind::Api => matches!(self.0.api.status, Some(300..400 | 404 | 405)),
+            ErrorKind::ContextFull => false,
+            _ => true,
+        }
     }
 }
 
@@ -481,6 +550,9 @@ impl fmt::Debug for Error {
         }
         if let Some(provider) = &self.0.provider {
             out.field("provider", provider);
+        }
+        if let Some(url) = &self.0.url {
+            out.field("url", url);
         }
         if let Some(note) = &self.0.note {
             out.field("note", note);

@@ -66,6 +66,42 @@ pub(super) fn shown(url: &str) -> String {
     format!("{scheme}{user}{place}{query}")
 }
 
+/// Says what is wrong with the address of a server, if anything is. An address that cannot be read
+/// is not quoted: any part of it may be a password.
+pub(super) fn check(url: &str) -> Result<(), String> {
+    let url = url.trim();
+    let read = reqwest::Url::parse(url);
+    if !url.contains("://") {
+        return Err(match read {
+            Ok(read) if matches!(read.scheme(), "http" | "https") => {
+                "the base URL names no server: write it after `http://` or `https://`".to_owned()
+            }
+            Ok(_) | Err(_) => {
+                // Where the password begins cannot be known.
+                let quoted = match url.contains('@') {
+                    true => String::new(),
+                    false => format!(" `{}`", shown(url)),
+                };
+                format!(
+                    "the base URL{quoted} has no scheme: write `https://` or `http://` before it"
+                )
+            }
+        });
+    }
+    match read {
+        Ok(read) if matches!(read.scheme(), "http" | "https") => Ok(()),
+        Ok(_) => Err(format!(
+            "the base URL `{}` is no address of an HTTP server: it begins with `https://` or \
+             `http://`",
+            shown(url)
+        )),
+        Err(err) => Err(format!(
+            "the base URL cannot be read: {err}; characters such as `/` and `@` in a password are \
+             written as `%2F` and `%40`"
+        )),
+    }
+}
+
 /// Names of what a query says that is no secret.
 const PLAIN: [&str; 9] = [
     "api-version",

@@ -252,8 +252,18 @@ impl<D: Dialect> Stream for Answer<D> {
 
 /// The error of a body that broke off.
 pub(super) fn broken(err: reqwest::Error) -> Error {
-    Error::new(ErrorKind::Interrupted, "the connection broke before the answer was complete")
-        .because(err.without_url())
+    let err = err.without_url();
+    let text = format!("the connection broke before the answer was complete: {}", root(&err));
+    Error::new(ErrorKind::Interrupted, text).because(err)
+}
+
+/// The words of the first cause of an error, such as those of the system.
+pub(super) fn root(err: &(dyn std::error::Error + 'static)) -> String {
+    let mut root = err;
+    while let Some(cause) = root.source() {
+        root = cause;
+    }
+    root.to_string()
 }
 
 #[cfg(test)]

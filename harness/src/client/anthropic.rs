@@ -154,7 +154,7 @@ impl AnthropicBuilder {
         let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "", "/v1/messages");
         let secrets = credentials::known(Some(&key), &own, &url, &settings);
         Ok(AnthropicProvider {
-            transport: Transport::build(clocks, secrets)?,
+            transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
             options: anthropic::Options { model, settings, cache: !no_cache },

@@ -242,7 +242,7 @@ impl LocalBuilder {
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
         Ok(LocalProvider {
             vendor: vendor.name,
-            transport: Transport::build(clocks, secrets)?,
+            transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
             options: chat::Options {

@@ -4,6 +4,7 @@
 mod address;
 mod answer;
 mod anthropic;
+mod arrival;
 mod choose;
 mod clocks;
 mod connection;

@@ -182,7 +182,7 @@ impl OpenAIBuilder {
         let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "/v1", "/responses");
         let secrets = credentials::known(Some(&key), &own, &url, &settings);
         Ok(OpenAIProvider {
-            transport: Transport::build(clocks, secrets)?,
+            transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
             options: responses::Options { model, settings },

@@ -4,25 +4,28 @@ use std::{
     convert::Infallible,
     fmt, mem,
     pin::Pin,
-    sync::Once,
+    sync::{Arc, Once},
     task::{Context, Poll},
     time::Duration,
     vec,
 };
 
 use bytes::Bytes;
-use futures_util::{TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http_body::Frame;
 use reqwest::{
     Response,
-    header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    header::{
+        ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    },
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Clocks,
-    answer::{Answer, Body, broken},
+    Clocks, address,
+    answer::{Answer, Body, broken, root},
+    arrival::{self, Form},
     clocks::after,
     connection, credentials, failure,
 };
@@ -30,7 +33,7 @@ use crate::{
     error::{Error, ErrorKind},
     policy::{Retry, RetryPolicy},
     provider::{EventStream, Request},
-    secret::Secrets,
+    secret::{Secrets, beginning},
     wire::{Decoder, Dialect, Encoded, fault},
 };
 
@@ -39,6 +42,9 @@ const ERROR_BODY: usize = 256 * 1024;
 
 /// An error's body is waited for so long: its status is known already.
 const ERROR_TIME: Duration = Duration::from_secs(10);
+
+/// So many bytes that tell nothing, such as empty lines, are read before a body is taken for none.
+const FIRST_BYTES: usize = 64 * 1024;
 
 /// An answer in one piece is read up to this many bytes.
 const WHOLE_BODY: usize = 64 * 1024 * 1024;
@@ -65,6 +71,8 @@ impl Question {
 pub(super) struct Transport {
     client: reqwest::Client,
     clocks: Clocks,
+    /// The address that is asked, as errors show it.
+    url: Arc<str>,
     /// What no error may say.
     secrets: Secrets,
     retry: Retry,
@@ -80,14 +88,21 @@ impl fmt::Debug for Transport {
 }
 
 impl Transport {
-    pub(super) fn build(clocks: Clocks, secrets: Secrets) -> Result<Self, Error> {
+    /// The connections to the server at `url`.
+    ///
+    /// # Errors
+    /// Fails if that is no address of a server.
+    pub(super) fn build(url: &str, clocks: Clocks, secrets: Secrets) -> Result<Self, Error> {
         install_tls();
+        address::check(url)
+            .map_err(|why| Error::new(ErrorKind::Configuration, why).cleaned(&secrets))?;
         let client = connection::keeping(clocks.connect).map_err(|err| {
             Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up")
                 .because(err)
                 .cleaned(&secrets)
         })?;
-        Ok(Self { client, clocks, secrets, retry: Retry::new(RetryPolicy::default()) })
+        let retry = Retry::new(RetryPolicy::default());
+        Ok(Self { client, clocks, url: address::shown(url).into(), secrets, retry })
     }
 
     pub(super) fn secrets(&self) -> &Secrets {
@@ -110,7 +125,11 @@ impl Transport {
         self.retry.stream(request, move |request| {
             // What was needed to ask is given back when the answer begins.
             let answer = stream::once(Box::pin(self.send(request, question, decoder)));
-            Box::pin(answer.try_flatten().map_err(|err| err.cleaned(&self.secrets)))
+            Box::pin(answer.try_flatten().map_err(|err| {
+                // The program's own mistakes are not about the address.
+                let err = if err.is_configuration() { err } else { err.with_url(&self.url) };
+                err.cleaned(&self.secrets)
+            }))
         })
     }
 
@@ -139,39 +158,90 @@ impl Transport {
             Err(lost) => return Err(self.not_sent(lost.error)),
         };
         let status = response.status();
-        let is_json = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
-            .is_some_and(|value| value.to_ascii_lowercase().contains("json"));
         let headers = mem::take(response.headers_mut());
-        if status.is_success() && !is_json {
-            let body: Body = Box::pin(stream::unfold(response, async |mut response| {
-                response.chunk().await.transpose().map(|came| (came, response))
-            }));
-            return Ok(Answer::new(decoder(), Some(body), &headers, self.clocks, until, whole));
-        }
         let until = if status.is_success() { until } else { until.min(after(ERROR_TIME)) };
-        let body = self.whole_body(response, until, whole).await;
-        let body = body.map_err(|err| failure::with_headers(err, &headers))?;
+        let mut body = Vec::new();
+        if status.is_success() {
+            let form = self.first(&mut response, &mut body, until, whole).await;
+            match form.map_err(|err| failure::with_headers(err, &headers))? {
+                Form::Events if arrival::compression(&headers).is_none() => {
+                    let rest = stream::unfold(response, async |mut response| {
+                        response.chunk().await.transpose().map(|came| (came, response))
+                    });
+                    let body: Body = Box::pin(stream::iter([Ok(body.into())]).chain(rest));
+                    let decoder = decoder();
+                    return Ok(Answer::new(
+                        decoder,
+                        Some(body),
+                        &headers,
+                        self.clocks,
+                        until,
+                        whole,
+                    ));
+                }
+                Form::Json if arrival::compression(&headers).is_none() => {}
+                Form::Events | Form::Json | Form::Other | Form::Undecided => {
+                    let err = arrival::foreign(status.as_u16(), &headers, &self.hidden(&body));
+                    return Err(failure::with_headers(err, &headers));
+                }
+            }
+        }
+        let read = self.whole_body(response, &mut body, until, whole).await;
+        read.map_err(|err| failure::with_headers(err, &headers))?;
         if status.is_success() {
             if let Some(err) = fault::in_success(&body) {
                 return Err(failure::with_headers(err, &headers));
             }
             let mut decoder = decoder();
             decoder.push_whole(&body).map_err(|err| match err.kind() {
-                ErrorKind::Interrupted => unstreamed().because(err),
+                ErrorKind::Interrupted => {
+                    arrival::foreign(status.as_u16(), &headers, &self.hidden(&body)).because(err)
+                }
                 _ => err,
             })?;
             return Ok(Answer::new(decoder, None, &headers, self.clocks, until, whole));
         }
-        // What a server says is quoted in part, and half a key would not be known as one any more.
-        let body = self.secrets.hide(&String::from_utf8_lossy(&body)).into_owned();
-        let mut err = failure::of_answer(status.as_u16(), &headers, body.as_bytes());
+        let mut err = failure::of_answer(status.as_u16(), &headers, self.hidden(&body).as_bytes());
         if status.is_redirection() {
-            err = err.because("the address redirects elsewhere, and a key is not carried there");
+            let to = headers.get(LOCATION).and_then(|to| to.to_str().ok()).map(address::shown);
+            let to = to.map(|to| format!(" to `{}`", beginning(&to, 300))).unwrap_or_default();
+            err = Error::new(
+                ErrorKind::Api,
+                format!(
+                    "the server redirects{to}, and a key is not carried to another address: set \
+                     the base URL to where the server is"
+                ),
+            )
+            .with_status(status.as_u16())
+            .because(err);
         }
         Err(err)
+    }
+
+    /// The text of a body without secrets. Only then is it quoted in part: half a key would not be
+    /// known as one any more.
+    fn hidden(&self, body: &[u8]) -> String {
+        self.secrets.hide(&String::from_utf8_lossy(body)).into_owned()
+    }
+
+    /// Reads the beginning of a success, until it is known what it is.
+    async fn first(
+        &self,
+        response: &mut Response,
+        body: &mut Vec<u8>,
+        until: Instant,
+        whole: Instant,
+    ) -> Result<Form, Error> {
+        loop {
+            let came = timeout_at(until, response.chunk()).await;
+            let came = came.map_err(|_| self.clocks.ran_out(whole, 0))?.map_err(broken)?;
+            let Some(bytes) = came else { return Ok(Form::Undecided) };
+            body.extend_from_slice(&bytes);
+            match Form::of(body) {
+                Form::Undecided if body.len() < FIRST_BYTES => {}
+                form => return Ok(form),
+            }
+        }
     }
 
     /// The body of an answer that is no stream. Of an error, what does not come any more is left
@@ -179,21 +249,21 @@ impl Transport {
     async fn whole_body(
         &self,
         mut response: Response,
+        body: &mut Vec<u8>,
         until: Instant,
         whole: Instant,
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<(), Error> {
         let is_answer = response.status().is_success();
-        let mut body = Vec::new();
         loop {
             match timeout_at(until, response.chunk()).await {
                 Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
-                Ok(Ok(None)) => return Ok(body),
-                Ok(Err(_)) | Err(_) if !is_answer => return Ok(body),
+                Ok(Ok(None)) => return Ok(()),
+                Ok(Err(_)) | Err(_) if !is_answer => return Ok(()),
                 Ok(Err(err)) => return Err(broken(err)),
                 Err(_) => return Err(self.clocks.ran_out(whole, 0)),
             }
             if !is_answer && body.len() > ERROR_BODY {
-                return Ok(body);
+                return Ok(());
             }
             if is_answer && body.len() > WHOLE_BODY {
                 return Err(Error::new(
@@ -214,24 +284,15 @@ impl Transport {
             .because(err);
         }
         if err.is_builder() {
-            return Error::new(
-                ErrorKind::Configuration,
-                "the request cannot be made: is the base URL an `http` or `https` address?",
-            )
-            .because(err);
+            let text = format!("the request cannot be made: {}", root(&err));
+            return Error::new(ErrorKind::Configuration, text).because(err);
         }
-        Error::new(ErrorKind::Connect, "the server was not reached, or it closed the connection")
-            .because(err)
+        let what = match err.is_connect() {
+            true => "the server was not reached",
+            false => "the connection broke before an answer began",
+        };
+        Error::new(ErrorKind::Connect, format!("{what}: {}", root(&err))).because(err)
     }
-}
-
-/// A success that is neither a stream nor an answer in one piece.
-fn unstreamed() -> Error {
-    Error::new(
-        ErrorKind::Protocol,
-        "the server answered with JSON that is no answer: does the address lead to a server that \
-         speaks this protocol?",
-    )
 }
 
 /// What is sent, as it was put together.
@@ -258,9 +319,11 @@ fn install_tls() {
     });
 }
 
-/// What every request says of its body.
+/// What every request says of its body, and of the answer's: without a word about compression, any
+/// would be accepted.
 pub(super) fn json_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers
 }

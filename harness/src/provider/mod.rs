@@ -16,6 +16,7 @@ mod speak;
 use std::sync::Arc;
 
 pub(crate) use self::sent::Written;
+pub(crate) use self::settings::merge;
 pub use self::{
     accumulate::{Accumulator, accumulate},
     context::ContextTokens,

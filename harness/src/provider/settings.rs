@@ -70,9 +70,13 @@ pub struct Settings {
     pub strict_tools: Option<bool>,
     /// A name for the end user that says nothing about them, for the vendor's abuse checks.
     pub user: Option<String>,
-    /// Members of the request's body in the vendor's own words. Each replaces what would stand
-    /// there, and `null` leaves it out; `tools` are added to those of the request; `messages`,
-    /// `input` and `stream` cannot be replaced.
+    /// Members of the request's body in the vendor's own words.
+    ///
+    /// Where the request has such a member already and both are objects, they are merged: members
+    /// given here win, `null` removes one, and what is not named stays (`output_config` with a
+    /// `format` keeps the effort). An object whose `type` differs replaces the whole, as does any
+    /// other value; `null` leaves the member out. `tools` are added to those of the request;
+    /// `messages`, `input` and `stream` cannot be replaced.
     pub extra: Map<String, Value>,
 }
 
@@ -93,7 +97,12 @@ impl Settings {
             extra,
         } = self;
         let mut both = base.extra.clone();
-        both.extend(extra.iter().map(|(name, value)| (name.clone(), value.clone())));
+        for (name, value) in extra {
+            match both.get_mut(name) {
+                Some(known) => merge(known, value, false),
+                None => _ = both.insert(name.clone(), value.clone()),
+            }
+        }
         Self {
             max_tokens: max_tokens.or(base.max_tokens),
             temperature: temperature.or(base.temperature),
@@ -105,6 +114,27 @@ impl Settings {
             strict_tools: strict_tools.or(base.strict_tools),
             user: user.clone().or_else(|| base.user.clone()),
             extra: both,
+        }
+    }
+}
+
+/// Puts `over` over a value: members of objects one by one, everything else as a whole. An object
+/// that says another `type` is another thing, and replaces. With `drop_null` a member whose value
+/// is `null` takes away what is there.
+pub(crate) fn merge(value: &mut Value, over: &Value, drop_null: bool) {
+    let (Value::Object(members), Value::Object(more)) = (&mut *value, over) else {
+        value.clone_from(over);
+        return;
+    };
+    if more.get("type").is_some_and(|kind| members.get("type").is_some_and(|own| own != kind)) {
+        value.clone_from(over);
+        return;
+    }
+    for (name, over) in more {
+        match members.get_mut(name) {
+            Some(_) if drop_null && over.is_null() => _ = members.shift_remove(name),
+            Some(known) => merge(known, over, drop_null),
+            None => _ = members.insert(name.clone(), over.clone()),
         }
     }
 }

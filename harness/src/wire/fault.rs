@@ -1,7 +1,10 @@
 //! The errors that vendors report, in the shapes they have been seen in: one reader for the body
 //! of an answer that is no success and for an error inside a stream.
 
+use std::time::Duration;
+
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{
     tolerant::{Members, Obj, Text},
@@ -21,15 +24,25 @@ struct Said {
     number: Option<u16>,
     kind: Option<String>,
     request_id: Option<String>,
+    /// How long to wait, where that is a member of its own.
+    wait: Option<Duration>,
+}
+
+/// So much of what another server has said stands in an error, in bytes.
+const QUOTED: usize = 1024;
+
+fn is_of_a_constant(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || byte == b'_'
 }
 
 /// The error that `body` tells of, or `None` if it tells of none.
 ///
 /// Known shapes: `{"error": {"message", "type", "code"}}` with the code as text, number or null,
 /// `{"error": "text"}`, `{"code", "error": "text"}`, `{"detail": "text"}`,
-/// `{"message", "type", "code"}`.
+/// `{"message", "type", "code"}`, and Google's, which may stand in a list:
+/// `[{"error": {"message", "code": 429, "status": "RESOURCE_EXHAUSTED", "details": []}}]`.
 pub(super) fn in_json(body: &str) -> Option<Error> {
-    let members = serde_json::from_str::<Obj<Members<'_>>>(body).ok()?.0?;
+    let members = members_of(body)?;
     let mut said = Said::default();
     for name in ["error", "detail", "errors", "error_message"] {
         let Some(json) = members.get(name) else { continue };
@@ -56,6 +69,15 @@ pub(super) fn in_json(body: &str) -> Option<Error> {
     Some(said.into_error())
 }
 
+/// The members of an object, or of the first one of a list.
+fn members_of(body: &str) -> Option<Members<'_>> {
+    let body = match body.trim_start().starts_with('[') {
+        true => serde_json::from_str::<Vec<&RawValue>>(body).ok()?.first()?.get(),
+        false => body,
+    };
+    serde_json::from_str::<Obj<Members<'_>>>(body).ok()?.0
+}
+
 impl Said {
     /// Reads the members that are not known yet.
     fn read(&mut self, members: &Members<'_>) {
@@ -63,24 +85,47 @@ impl Said {
         let kind = text(members.get("type")).filter(|kind| kind != "error");
         set(&mut self.kind, kind);
         set(&mut self.request_id, text(members.get("request_id")));
-        if let Some(json) = members.get("details").filter(|json| json.starts_with('{')) {
-            set(&mut self.code, text(Members::of(json).get("error_code")));
+        match members.get("details") {
+            Some(json) if json.starts_with('{') => {
+                set(&mut self.code, text(Members::of(json).get("error_code")));
+            }
+            Some(json) if json.starts_with('[') => {
+                let details: Vec<&RawValue> = serde_json::from_str(json).unwrap_or_default();
+                let delay = |it: &&RawValue| text(Members::of(it.get()).get("retryDelay"));
+                let delay = details.iter().find_map(delay);
+                self.wait = self.wait.or_else(|| wait::duration(&delay?));
+            }
+            Some(_) | None => {}
+        }
+        // A router quotes what the server behind it has answered.
+        let quoted = members.get("metadata").and_then(|json| text(Members::of(json).get("raw")));
+        if let (Some(message), Some(quoted)) = (&mut self.message, quoted) {
+            let inner = in_json(&quoted);
+            let words = inner.as_ref().map_or(quoted.as_str(), Error::message);
+            if !message.contains(words) {
+                *message = format!("{message}: {}", beginning(words, QUOTED));
+            }
+            set(&mut self.code, inner.and_then(|inner| inner.code().map(str::to_owned)));
         }
         for name in ["code", "status_code", "raw_status_code", "status"] {
             let Some(code) = text(members.get(name)) else { continue };
             match code.parse::<u16>() {
                 Ok(number) => self.number = self.number.or(Some(number)),
                 Err(_) if name == "code" => set(&mut self.code, Some(code)),
+                // Google's word for the error, such as `INVALID_ARGUMENT`.
+                Err(_) if name == "status" && code.bytes().all(is_of_a_constant) => {
+                    set(&mut self.kind, Some(code));
+                }
                 Err(_) => {}
             }
         }
     }
 
     fn into_error(self) -> Error {
-        let Self { message, code, number, kind, request_id } = self;
+        let Self { message, code, number, kind, request_id, wait } = self;
         let message = message.unwrap_or_else(|| "the vendor gives no reason".to_owned());
         // Inside a stream there are no headers, and the time to wait stands in the words.
-        let wait = wait::in_words(&message);
+        let wait = wait.or_else(|| wait::in_words(&message));
         let mut err = Error::new(ErrorKind::Api, message);
         if let Some(wait) = wait {
             err = err.with_retry_after(wait);
@@ -111,13 +156,18 @@ pub(crate) fn of_body(status: u16, body: &[u8]) -> Error {
 /// The error in the body of a success that is no stream, if there is one.
 pub(crate) fn in_success(body: &[u8]) -> Option<Error> {
     let body = String::from_utf8_lossy(body);
-    let members = serde_json::from_str::<Obj<Members<'_>>>(&body).ok()?.0?;
+    let members = members_of(&body)?;
     let named = ["error", "detail"].iter().find_map(|name| members.get(name));
     named.filter(|json| *json != "null").and_then(|_| in_json(&body))
 }
 
-/// What can be said of a body that is no error object: its beginning, without markup.
+/// What can be said of a body that is no error object.
 fn plain(status: u16, body: &str) -> String {
+    words(body).unwrap_or_else(|| format!("the server answered with status {status} and no words"))
+}
+
+/// The beginning of a text without markup, if there are words in it.
+pub(crate) fn words(body: &str) -> Option<String> {
     let mut words = String::new();
     let mut inside_tag = false;
     for part in body.chars().take(4096) {
@@ -132,10 +182,7 @@ fn plain(status: u16, body: &str) -> String {
         }
     }
     let words: Vec<&str> = words.split_whitespace().collect();
-    match words.is_empty() {
-        true => format!("the server answered with status {status} and no words"),
-        false => beginning(&words.join(" "), 300).into_owned(),
-    }
+    (!words.is_empty()).then(|| beginning(&words.join(" "), 300).into_owned())
 }
 
 fn set(field: &mut Option<String>, value: Option<String>) {

@@ -6,13 +6,16 @@ use serde_json::{Map, Value};
 use crate::{
     error::{Error, ErrorKind},
     message::Image,
+    provider::merge,
 };
 
 /// The body of a request: members that are written one by one. A member that the user's own
-/// words replace is not written.
+/// words replace is not written; an object is merged with theirs at the end.
 pub(super) struct Body<'a> {
     out: Vec<u8>,
     extra: &'a Map<String, Value>,
+    /// Objects of the request itself that the user's own words say more of.
+    merged: Map<String, Value>,
 }
 
 impl<'a> Body<'a> {
@@ -27,14 +30,25 @@ impl<'a> Body<'a> {
                 format!("`extra` cannot replace `{name}`: it is made of the conversation"),
             ));
         }
-        Ok(Self { out: vec![b'{'], extra })
+        Ok(Self { out: vec![b'{'], extra, merged: Map::new() })
     }
 
-    /// Writes a member, unless the user's own words replace it.
+    /// Writes a member, unless the user's own words replace it or are merged with it.
     pub(super) fn member(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
-        if !self.extra.contains_key(name) {
-            key(&mut self.out, name);
-            write(&mut self.out);
+        match self.extra.get(name) {
+            None => {
+                key(&mut self.out, name);
+                write(&mut self.out);
+            }
+            Some(more) if more.is_object() => {
+                let mut own = Vec::new();
+                write(&mut own);
+                if let Ok(mut own) = serde_json::from_slice::<Value>(&own) {
+                    merge(&mut own, more, true);
+                    self.merged.insert(name.to_owned(), own);
+                }
+            }
+            Some(_) => {}
         }
     }
 
@@ -77,7 +91,7 @@ impl<'a> Body<'a> {
             // With `null` a member that is written by default is left out.
             if !value.is_null() && name != "tools" {
                 key(&mut self.out, name);
-                put(&mut self.out, value);
+                put(&mut self.out, self.merged.get(name).unwrap_or(value));
             }
         }
         key(&mut self.out, last);

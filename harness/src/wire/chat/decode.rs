@@ -79,6 +79,11 @@ impl Dialect for Answer {
             }
             return self.done(out).map(|()| true);
         }
+        // Google's errors stand in a list.
+        if data.trim_start().starts_with('[') {
+            let unknown = || Error::new(ErrorKind::Protocol, data.trim());
+            return Err(fault::in_json(data).unwrap_or_else(unknown));
+        }
         let chunk = match serde_json::from_str::<Chunk<'_>>(data) {
             Ok(chunk) => chunk,
             Err(err) if event == "error" => {

@@ -1,0 +1,360 @@
+//! What comes in place of a model's answer, over a real socket: every error says what came, from
+//! where and what to do, and nothing is sent again where that cannot help.
+
+use std::sync::Arc;
+
+use harness::{
+    AnthropicProvider, Error, ErrorKind, LocalProvider, Message, OpenAIProvider, Provider,
+    Transcript,
+    policy::RetryPolicy,
+    provider::{Effort, Request, Settings, accumulate},
+    testing::{Answer, LoopbackServer, anthropic, chat, responses},
+};
+use serde_json::{Value, json};
+
+async fn ask(provider: &dyn Provider) -> Result<String, Error> {
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("Oslo?"))?;
+    let answer = accumulate(provider.stream(Request::new(&transcript)?)).await?;
+    Ok(answer.message.map(|message| message.text()).unwrap_or_default())
+}
+
+/// Tries three times, at once.
+fn at_once() -> RetryPolicy {
+    RetryPolicy { base: std::time::Duration::ZERO, ..RetryPolicy::default() }
+}
+
+/// One provider for each wire, at this address.
+fn providers(url: &str) -> [(&'static str, Arc<dyn Provider>); 3] {
+    let anthropic = AnthropicProvider::builder().api_key("sk-secret-1").base_url(url);
+    let openai = OpenAIProvider::builder().api_key("sk-secret-1").base_url(url);
+    let local = LocalProvider::builder().api_key("sk-secret-1").base_url(url).model("m");
+    [
+        ("/v1/messages", Arc::new(anthropic.build().unwrap().with_retry(at_once()))),
+        ("/v1/responses", Arc::new(openai.build().unwrap().with_retry(at_once()))),
+        ("/v1/chat/completions", Arc::new(local.build().unwrap().with_retry(at_once()))),
+    ]
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_told_with_its_address_and_not_asked_for_again() {
+    let page = "<!doctype html><html><head><title>Welcome</title></head><body>It works!</body>";
+    let squeezed = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xcb, 0x48];
+    let table: Vec<(Answer, &str)> = vec![
+        (
+            Answer::bytes(200, "text/html; charset=utf-8", page),
+            "`text/html; charset=utf-8` that begins with \"Welcome It works!\"",
+        ),
+        // The label alone does not make a stream.
+        (
+            Answer::sse(page),
+            "`text/event-stream; charset=utf-8` that begins with \"Welcome It works!\"",
+        ),
+        (Answer::sse("upstream: connection refused"), "begins with \"upstream: connection refused"),
+        (Answer::json(200, &json!({"status": "ok"})), "begins with \"{\"status\":\"ok\"}\""),
+        (Answer::bytes(200, "application/json", page), "that begins with \"Welcome It works!\""),
+        (Answer::empty(204), "answered 204 with an empty body"),
+        (Answer::empty(200), "answered 200 with an empty body"),
+        (Answer::sse(""), "answered 200 with an empty body"),
+        (Answer::sse("\n\n\n"), "answered 200 with an empty body"),
+        (
+            Answer::sse(squeezed).header("content-encoding", "gzip"),
+            "compressed (`gzip`), although the request accepts none",
+        ),
+        (Answer::bytes(200, "application/octet-stream", squeezed), "octet-stream` that begins"),
+        (
+            Answer::bytes(200, "text/plain", "your key is sk-secret-1"),
+            "that begins with \"your key is [secret]\"",
+        ),
+    ];
+    for (answer, words) in table {
+        for wire in 0..3 {
+            let answer = answer.clone();
+            let server = LoopbackServer::answering(move |_| answer.clone()).await.unwrap();
+            let (path, provider) = providers(&server.url())[wire].clone();
+            let err = ask(&*provider).await.unwrap_err();
+            let shown = err.to_string();
+            assert_eq!(err.kind(), ErrorKind::Protocol, "{shown}");
+            assert!(shown.contains(words), "{words}: {shown}");
+            assert!(shown.contains(&format!("{}{path}", server.url())), "{shown}");
+            assert!(!shown.contains("sk-secret"), "{shown}");
+            assert_eq!(server.requests().len(), 1, "sent again: {shown}");
+            assert_eq!(server.requests()[0].header("accept-encoding"), Some("identity"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_under_a_wrong_label_is_read() {
+    let bodies = [
+        anthropic::body().text("Cold.").to_string(),
+        responses::body().text("Cold.").to_string(),
+        chat::body().text("Cold.").to_string(),
+    ];
+    for (wire, body) in bodies.into_iter().enumerate() {
+        for label in ["text/plain", "application/octet-stream", "application/json", "text/html"] {
+            // In pieces of one byte, too: the first ones do not tell what it is.
+            for begin in ["", "\u{feff}", "\r\n\r\n", ": wait\n\n"] {
+                let body = format!("{begin}{body}");
+                let pause = std::time::Duration::ZERO;
+                let whole = Answer::bytes(200, label, body);
+                for answer in [whole.clone(), whole.chunked().in_pieces(7, pause)] {
+                    let server = LoopbackServer::start([answer]).await.unwrap();
+                    let (_, provider) = providers(&server.url())[wire].clone();
+                    let said = ask(&*provider).await;
+                    assert_eq!(said.as_deref().ok(), Some("Cold."), "{label}, {begin:?}: {said:?}");
+                }
+            }
+        }
+    }
+    // One piece where a stream was asked for, under the label of a stream.
+    let whole = json!({"id": "c", "object": "chat.completion", "model": "m", "choices": [
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Cold."}}
+    ]});
+    let server = LoopbackServer::start([Answer::sse(whole.to_string())]).await.unwrap();
+    let (_, provider) = providers(&server.url())[2].clone();
+    assert_eq!(ask(&*provider).await.unwrap(), "Cold.");
+}
+
+#[tokio::test]
+async fn errors_of_the_network_name_the_address_and_the_cause_after_every_try() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let url = format!("http://ann:pass@127.0.0.1:{port}?token=abcdefgh");
+    for (path, provider) in providers(&url) {
+        let err = ask(&*provider).await.unwrap_err();
+        let shown = err.to_string();
+        assert_eq!(err.kind(), ErrorKind::Connect);
+        assert_eq!(err.later().len(), 2, "{shown}");
+        let place = format!("127.0.0.1:{port}{path}?[secret])");
+        assert!(shown.contains("was not reached: Connection refused"), "{shown}");
+        assert_eq!(shown.matches(&place).count(), 2, "the first, and the two after it: {shown}");
+        assert!(err.url().is_some_and(|url| url.contains(&port.to_string())), "{err:?}");
+        assert!(!format!("{err:?}{shown}").contains("pass@"), "{err:?}");
+        assert!(!format!("{err:?}{shown}").contains("abcdefgh"), "{err:?}");
+    }
+    let bodies = [
+        anthropic::body().text("Cold.").to_string(),
+        responses::body().text("Cold.").to_string(),
+        chat::body().text("Cold.").to_string(),
+    ];
+    for (wire, body) in bodies.into_iter().enumerate() {
+        // Before the answer begins, and in its middle.
+        let middle = body.len() - 20;
+        let closing = [
+            (Answer::sse(body.clone()).reset_at(harness::testing::Point::BeforeHead), "broke"),
+            (Answer::sse(body.clone()).reset_at(middle), "before the answer was complete"),
+        ];
+        for (answer, words) in closing {
+            let server = LoopbackServer::answering(move |_| answer.clone()).await.unwrap();
+            let (path, provider) = providers(&server.url())[wire].clone();
+            let err = ask(&*provider).await.unwrap_err().to_string();
+            assert!(err.contains(words), "{words}: {err}");
+            assert!(err.contains(&format!("{}{path}", server.url())), "{err}");
+        }
+    }
+}
+
+#[test]
+fn an_address_that_cannot_be_asked_is_refused_when_the_provider_is_built() {
+    let table = [
+        ("127.0.0.1:11434", "the base URL `127.0.0.1:11434/"),
+        ("localhost:11434/v1", "has no scheme: write `https://` or `http://`"),
+        ("api.example.com/v1", "has no scheme"),
+        ("ftp://example.com/v1", "no address of an HTTP server"),
+        ("http://", "names no server"),
+        ("https://a b.example.com/v1", "the base URL cannot be read: "),
+        ("", "has no scheme"),
+        ("ann:sk-secret-1@example.com", "has no scheme"),
+    ];
+    for (url, words) in table {
+        let built: [Result<(), Error>; 3] = [
+            AnthropicProvider::builder().api_key("k").base_url(url).build().map(drop),
+            OpenAIProvider::builder().api_key("k").base_url(url).build().map(drop),
+            LocalProvider::builder().base_url(url).model("m").build().map(drop),
+        ];
+        for built in built {
+            let err = built.unwrap_err();
+            assert!(err.is_configuration());
+            assert!(err.message().contains(words), "{url:?}: {err}");
+            assert!(!err.to_string().contains("sk-secret-1"), "{err}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_says_where_to() {
+    for status in [301, 302, 307, 308] {
+        let answer =
+            Answer::empty(status).header("location", "https://api.example.com/v1?key=abcdefgh");
+        let server = LoopbackServer::answering(move |_| answer.clone()).await.unwrap();
+        for (path, provider) in providers(&server.url()) {
+            let err = ask(&*provider).await.unwrap_err();
+            assert_eq!((err.kind(), err.status()), (ErrorKind::Api, Some(status)));
+            let shown = err.to_string();
+            assert!(
+                shown.contains("redirects to `https://api.example.com/v1?[secret]`"),
+                "{shown}"
+            );
+            assert!(shown.contains("set the base URL"), "{shown}");
+            assert!(shown.contains(path), "{shown}");
+        }
+        assert_eq!(server.requests().len(), 3, "nothing is sent again");
+    }
+}
+
+#[tokio::test]
+async fn errors_of_google_and_of_routers_are_read() {
+    let google = json!([{"error": {
+        "code": 429,
+        "message": "Resource has been exhausted.",
+        "status": "RESOURCE_EXHAUSTED",
+        "details": [
+            {"@type": "type.googleapis.com/google.rpc.Help", "links": []},
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "48s"}
+        ]
+    }}]);
+    let once = RetryPolicy::none();
+    // As the body of a refusal, as that of a success, and as an event.
+    for answer in [
+        Answer::json(429, &google),
+        Answer::json(200, &google),
+        Answer::sse(format!("data: {google}\n\n")),
+    ] {
+        let server = LoopbackServer::start([answer]).await.unwrap();
+        let provider = LocalProvider::builder().base_url(server.url()).model("gemini-3");
+        let err = ask(&provider.build().unwrap().with_retry(once)).await.unwrap_err();
+        assert_eq!(err.message(), "Resource has been exhausted.");
+        assert_eq!((err.status(), err.code()), (Some(429), Some("RESOURCE_EXHAUSTED")));
+        assert_eq!(err.retry_after().map(|wait| wait.as_secs()), Some(48));
+        assert!(err.is_retryable());
+    }
+
+    let inner = json!({"error": {"message": "This model's maximum context length is 262144 tokens.",
+        "type": "Bad Request", "code": 400}});
+    let router = json!({"error": {"message": "Provider returned error", "code": 400,
+        "metadata": {"raw": inner.to_string(), "provider_name": "Nvidia"}}});
+    let server = LoopbackServer::start([Answer::json(400, &router)]).await.unwrap();
+    let provider = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+    let err = ask(&provider.with_retry(once)).await.unwrap_err();
+    assert_eq!(
+        err.message(),
+        "Provider returned error: This model's maximum context length is 262144 tokens."
+    );
+    assert!(err.is_context_full(), "{err}");
+}
+
+#[tokio::test]
+async fn a_full_context_is_known_by_the_words_of_each_server() {
+    let table = [
+        ("Bedrock", "Input is too long for requested model."),
+        (
+            "Cerebras",
+            "Please reduce the length of the messages or completion. Current length is 9016 while limit is 8192",
+        ),
+        (
+            "Cohere",
+            "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292",
+        ),
+        ("DashScope", "Range of input length should be [1, 30720]"),
+        ("GitHub", "prompt token count of 151241 exceeds the limit of 128000"),
+        ("Groq", "Please reduce the length of the messages or completion."),
+        (
+            "LM Studio",
+            "Trying to keep the first 9015 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough.",
+        ),
+        ("LM Studio", "tokens to keep from initial prompt is greater than the context length"),
+        ("MiniMax", "invalid params, context window exceeds limit"),
+        (
+            "Mistral",
+            "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768",
+        ),
+        ("Moonshot", "Your request exceeded model token limit: 262144"),
+        ("Ollama", "the input length exceeds the context length"),
+        (
+            "SGLang",
+            "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+        ),
+        (
+            "Together",
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000",
+        ),
+        ("TGI", "Input validation error: `inputs` must have less than 4095 tokens. Given: 5000"),
+        (
+            "Vertex",
+            "Unable to submit request because the input token count is 32825 but model only supports up to 32768.",
+        ),
+        (
+            "vLLM",
+            "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+        ),
+        (
+            "xAI",
+            "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        ),
+        ("Zhipu", "Prompt exceeds max length"),
+    ];
+    for (who, words) in table {
+        let body = json!({"error": {"message": words, "type": "invalid_request_error"}});
+        let server = LoopbackServer::start([Answer::json(400, &body)]).await.unwrap();
+        let provider = LocalProvider::builder().base_url(server.url()).model("m");
+        let err = ask(&provider.build().unwrap()).await.unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::ContextFull, "{who}: {err}");
+        // A limit of the rate says much the same, and passes.
+        let limited = Answer::json(429, &body);
+        let server = LoopbackServer::start([limited]).await.unwrap();
+        let provider = LocalProvider::builder().base_url(server.url()).model("m");
+        let provider = provider.build().unwrap().with_retry(RetryPolicy::none());
+        assert_eq!(ask(&provider).await.unwrap_err().kind(), ErrorKind::Api, "{who}");
+    }
+}
+
+/// The body that a provider sends with these settings, and these for one request.
+async fn sent(of: Settings, request: Option<Settings>) -> Value {
+    let server = LoopbackServer::start([anthropic::body().text("x").answer()]).await.unwrap();
+    let provider = AnthropicProvider::builder().api_key("k").base_url(server.url()).settings(of);
+    let provider = provider.model("claude-sonnet-5").build().unwrap();
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("Oslo?")).unwrap();
+    let asked = Request::new(&transcript).unwrap().with_settings(request.as_ref());
+    accumulate(provider.stream(asked)).await.unwrap();
+    server.requests()[0].json()
+}
+
+fn extra(members: &Value) -> Settings {
+    let extra = members.as_object().unwrap().clone();
+    Settings { extra, ..Settings::default() }
+}
+
+#[tokio::test]
+async fn what_is_said_in_the_vendors_words_is_merged_with_what_is_there() {
+    let format = json!({"output_config": {"format": {"type": "json_schema", "schema": {}}}});
+    let hard = Settings { effort: Some(Effort::High), ..extra(&format) };
+    let body = sent(hard.clone(), None).await;
+    assert_eq!(body["output_config"]["effort"], "high");
+    assert_eq!(body["output_config"]["format"]["type"], "json_schema");
+
+    // What is given wins; `null` takes away; another `type` is another thing.
+    let own = json!({
+        "output_config": {"effort": "low"},
+        "thinking": {"type": "disabled"},
+        "metadata": {"user_id": null, "team": "a"},
+    });
+    let settings =
+        Settings { effort: Some(Effort::High), user: Some("u1".to_owned()), ..extra(&own) };
+    let body = sent(settings, None).await;
+    assert_eq!(body["output_config"], json!({"effort": "low"}));
+    assert_eq!(body["thinking"], json!({"type": "disabled"}));
+    assert_eq!(body["metadata"], json!({"team": "a"}));
+
+    // Between the provider's and the request's.
+    let body = sent(hard, Some(extra(&json!({"output_config": {"format": {"name": "x"}}})))).await;
+    assert_eq!(
+        body["output_config"],
+        json!({"effort": "high", "format": {"type": "json_schema", "schema": {}, "name": "x"}})
+    );
+    // A member that is no object is replaced or left out, as a whole.
+    let body = sent(extra(&json!({"max_tokens": 7, "cache_control": null})), None).await;
+    assert_eq!((&body["max_tokens"], body.get("cache_control")), (&json!(7), None));
+}
