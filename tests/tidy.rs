@@ -12,9 +12,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &["secret"]),
     ("unwind", &[]),
     ("message", &["error"]),
-    ("tool", &["error", "message", "secret", "unwind"]),
+    ("schema", &["error"]),
+    ("tool", &["error", "message", "schema", "secret", "unwind"]),
     ("toolbox", &["error", "message", "tool"]),
-    ("provider", &["error", "message", "secret", "tool"]),
+    ("provider", &["error", "message", "schema", "secret"]),
     ("models", &["provider"]),
     ("wire", &["error", "message", "models", "provider", "secret"]),
     ("client", &["error", "message", "models", "provider", "secret", "wire", "policy"]),
@@ -35,7 +36,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "journal", "agent", "trace",
         ],
     ),
-    ("__private", &["error", "message", "tool"]),
+    ("__private", &["schema", "tool"]),
 ];
 
 /// Lines of one file, at most; and of the median file.

@@ -13,16 +13,20 @@ pub use serde_json::Value;
 #[cfg(feature = "collect")]
 pub use crate::tool::collect::Collected;
 
-pub use crate::tool::{
-    SideEffect, SideEffects, Tool, ToolDef,
-    call::{Call, Carried, NotSent, Shared, share},
-    def::{Declared, Param, ParamDef, SchemaCell, is_blank, param, rule},
-    json::{ByName, JsonOf, list, value},
-    literal::{Bool, Char, Empty, Float, Integer, List, Mixed, Text},
-    param::{Key, Lent, OtherKey, Owned, ToolParam},
-    range::{Range, Ranged},
-    returned::{
-        Failing, Kind, Otherwise, Plain, Same, WithCauses, WithOwnForm, WithWords, is_send,
+pub use crate::{
+    schema::{Range, Ranged},
+    tool::{
+        SideEffect, SideEffects, Tool, ToolDef,
+        expand::{
+            call::{Call, Carried, NotSent, Shared, share},
+            declared::{Declared, Param, ParamDef, SchemaCell, is_blank, param, rule},
+            json::{ByName, JsonOf, list, value},
+            literal::{Bool, Char, Empty, Float, Integer, List, Mixed, Text},
+            param::{Key, Lent, OtherKey, Owned, ToolParam},
+            returned::{
+                Failing, Kind, Otherwise, Plain, Same, WithCauses, WithOwnForm, WithWords, is_send,
+            },
+        },
+        review::review,
     },
-    review::review,
 };

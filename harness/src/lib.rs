@@ -76,6 +76,7 @@ pub mod message;
 pub mod models;
 pub mod policy;
 pub mod provider;
+mod schema;
 pub mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Usage;
 use crate::{
     message::{Block, Message, ToolContent},
-    tool::ToolSchema,
+    schema::ToolSchema,
 };
 
 /// What the tokens of a request are made of.

@@ -6,7 +6,7 @@ use super::{Ledger, Sent, Settings, Spent};
 use crate::{
     error::Error,
     message::{Message, Transcript},
-    tool::ToolSchema,
+    schema::ToolSchema,
 };
 
 /// One question to a provider: one call. It borrows what is large, so that asking copies nothing.

@@ -1,23 +1,21 @@
 //! What `#[tool]` makes of a function: constants only, so that nothing is done at start-up and
 //! everything declared is known in `const` context.
 
-use std::{fmt, sync::OnceLock, time::Duration};
+use std::{fmt, time::Duration};
 
 use serde_json::{Map, Value};
 
-use crate::message::Arguments;
-
 use super::{
-    SideEffects, Tool, ToolFuture, ToolSchema,
-    call::{self, Call, Shared},
-    fault::Misfit,
-    keys,
-    literal::TakesLiteral,
-    param::{Origin, ToolParam},
-    range::Range,
+    SideEffects, Tool, ToolFuture,
+    expand::{
+        call::{self, Call, Shared},
+        declared::{ParamDef, SchemaCell},
+    },
     review::Review,
-    schema::{kind_of, schema_of},
-    validate,
+};
+use crate::{
+    message::Arguments,
+    schema::{Misfit, Range, ToolSchema, faults, problem_of_keys, schema_of},
 };
 
 /// What `#[tool]` makes of a function; `calc::TOOL` is the one of `calc`.
@@ -51,27 +49,6 @@ pub struct ToolDef {
     pub(super) run: fn(Call) -> ToolFuture,
     /// Where the schema is kept once it is made.
     schema: fn() -> &'static SchemaCell,
-}
-
-/// What is declared of a deprecated function, behind a name that is not deprecated: only what is
-/// deprecated itself may name the function under every lint, and it is named by nobody.
-pub trait Declared {
-    /// What is declared.
-    const TOOL: &'static ToolDef;
-}
-
-/// Where the schema of a tool is kept once it is made, and what is wrong with it once that was asked.
-#[derive(Debug, Default)]
-pub struct SchemaCell {
-    schema: OnceLock<ToolSchema>,
-    problem: OnceLock<Option<String>>,
-}
-
-impl SchemaCell {
-    /// An empty one.
-    pub const fn new() -> Self {
-        Self { schema: OnceLock::new(), problem: OnceLock::new() }
-    }
 }
 
 impl ToolDef {
@@ -128,7 +105,7 @@ impl ToolDef {
         (self.schema)().schema.get_or_init(|| ToolSchema {
             name: self.name.to_owned(),
             description: self.description.trim().to_owned(),
-            input_schema: schema_of(self.params),
+            input_schema: schema_of(self.params.iter().filter_map(ParamDef::property)),
         })
     }
 
@@ -164,7 +141,7 @@ impl ToolDef {
     fn find_problem(&'static self) -> Option<String> {
         let schema = &self.schema().input_schema;
         self.params.iter().find_map(|param| {
-            if let Some(problem) = keys::problem(param, schema) {
+            if let Some(problem) = problem_of_keys(param.name, schema, &|value| param.check(Some(value))) {
                 return Some(format!(
                     "the parameter `{}` of the tool `{}` {problem}; JSON object keys are strings: take a \
                      list of entries, or a key with `#[serde(try_from = \"String\")]`",
@@ -190,7 +167,7 @@ impl ToolDef {
     pub(super) fn lines(&'static self, name: &str, misfit: &Misfit) -> Vec<String> {
         let schema = &self.schema().input_schema;
         misfit.lines(name, |value| match schema.get("properties").and_then(|all| all.get(name)) {
-            Some(property) => validate::faults(property, value, schema),
+            Some(property) => faults(property, value, schema),
             None => Vec::new(),
         })
     }
@@ -260,174 +237,5 @@ const fn panic_twice(name: &str) -> ! {
     match core::str::from_utf8(message.split_at(used).0) {
         Ok(message) => panic!("{}", message),
         Err(_) => panic!("two tools in this list have one name"),
-    }
-}
-
-/// Whether there is nothing to read in a text.
-pub const fn is_blank(text: &str) -> bool {
-    text.trim_ascii().is_empty()
-}
-
-/// Stops the build with this message unless the rule holds.
-///
-/// # Panics
-/// Panics, while compiling, if it does not hold.
-#[expect(clippy::panic, reason = "it only ever runs in a constant, where a panic is an error")]
-#[track_caller]
-pub const fn rule(holds: bool, message: &str) {
-    if !holds {
-        panic!("{}", message);
-    }
-}
-
-/// What a parameter declares.
-#[derive(Clone, Copy)]
-pub struct ParamDef {
-    pub(super) name: &'static str,
-    pub(super) description: &'static str,
-    pub(super) injected: bool,
-    pub(super) schema: Option<fn(&mut schemars::SchemaGenerator) -> schemars::Schema>,
-    pub(super) optional: fn() -> bool,
-    pub(super) has_default: bool,
-    pub(super) default: Option<fn() -> Option<Value>>,
-    pub(super) range: Option<fn() -> Range>,
-    pub(super) check: fn(&Self, Option<Value>) -> Result<(), Misfit>,
-}
-
-impl ParamDef {
-    /// Reads an argument and throws it away.
-    pub(super) fn check(&self, value: Option<Value>) -> Result<(), Misfit> {
-        (self.check)(self, value)
-    }
-
-    /// Whether the host supplies it.
-    pub const fn is_injected(&self) -> bool {
-        self.injected
-    }
-
-    /// Whether the model may leave it out.
-    pub(super) fn is_optional(&self) -> bool {
-        self.has_default || (self.optional)()
-    }
-
-    /// What the model is to write, for a message.
-    pub(super) fn expectation(&self) -> String {
-        let about = self.description.lines().next().unwrap_or_default().trim();
-        match kind_of(self) {
-            Some(kind) => format!("is required: {kind}, {about:?}"),
-            None => format!("is required: {about:?}"),
-        }
-    }
-
-    /// Reads an argument: `None` says that the default is to be taken.
-    pub(super) fn read<T>(
-        &self,
-        decode: fn(Option<Value>) -> Result<T, Misfit>,
-        value: Option<Value>,
-    ) -> Result<Option<T>, Misfit> {
-        if self.has_default && value.as_ref().is_none_or(Value::is_null) {
-            return Ok(None);
-        }
-        if value.is_none() && !(self.optional)() {
-            return Err(self.expectation().into());
-        }
-        let number = match &value {
-            Some(Value::Number(number)) => Some(number.clone()),
-            _ => None,
-        };
-        let decoded = decode(value)?;
-        if let (Some(range), Some(number)) = (self.range, number) {
-            range().check(&number)?;
-        }
-        Ok(Some(decoded))
-    }
-}
-
-/// A parameter, and the type that it has in Rust.
-pub struct Param<T> {
-    /// What it declares.
-    pub def: ParamDef,
-    pub(super) origin: Origin<T>,
-    pub(super) default: Option<fn() -> T>,
-}
-
-/// A parameter of this type. The one place where the macro names the bound.
-pub const fn param<T: ToolParam<Source>, Source>(
-    name: &'static str,
-    description: &'static str,
-) -> Param<T> {
-    let (injected, schema, optional): (_, _, fn() -> bool) = match T::ORIGIN {
-        Origin::Model { schema, optional, .. } => (false, Some(schema), optional),
-        Origin::Host(_) => (true, None, || true),
-    };
-    Param {
-        def: ParamDef {
-            name,
-            description,
-            injected,
-            schema,
-            optional,
-            has_default: false,
-            default: None,
-            range: None,
-            check: |def, value| match T::ORIGIN {
-                Origin::Model { decode, .. } => def.read(decode, value).map(drop),
-                Origin::Host(_) => Ok(()),
-            },
-        },
-        origin: T::ORIGIN,
-        default: None,
-    }
-}
-
-impl<T> Param<T> {
-    /// Takes this JSON value when the argument is left out or `null`.
-    #[must_use]
-    pub const fn or_json(mut self, value: fn() -> Option<Value>) -> Self {
-        self.def.has_default = true;
-        self.def.default = Some(value);
-        self
-    }
-
-    /// Takes this value when the argument is left out or `null`; `value` says it in JSON, if it
-    /// can be said.
-    #[must_use]
-    pub const fn or(mut self, default: fn() -> T, value: fn() -> Option<Value>) -> Self {
-        self.default = Some(default);
-        self.or_json(value)
-    }
-
-    /// Stops the build unless every literal of this kind is good for the type.
-    pub const fn takes<Kind>(&self)
-    where
-        T: TakesLiteral<Kind>,
-    {
-    }
-
-    /// Whether all integers between these are good for the type, and 0 if it is among them.
-    pub const fn holds<Kind>(&self, least: i128, greatest: i128, zero: bool) -> bool
-    where
-        T: TakesLiteral<Kind>,
-    {
-        T::LEAST <= least && greatest <= T::GREATEST && (T::ZERO || !zero)
-    }
-
-    /// Takes only numbers of this range.
-    #[must_use]
-    pub const fn within(mut self, range: fn() -> Range) -> Self {
-        self.def.range = Some(range);
-        self
-    }
-}
-
-impl fmt::Debug for ParamDef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ParamDef").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for Param<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Param").field("name", &self.def.name).finish_non_exhaustive()
     }
 }

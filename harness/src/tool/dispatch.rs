@@ -10,12 +10,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::{
     Tool, ToolContext, ToolError, ToolRegistry,
     cap::{around, short_name},
-    nearest::nearest,
     threads,
 };
 use crate::{
     error::Error,
     message::{Arguments, CallOutcome, ToolCall, ToolContent, ToolResult},
+    schema::nearest,
     unwind::{Panicked, Shielded, caught, dropped},
 };
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::cap::cut;
-use super::returned::CAUSES;
+use super::expand::returned::CAUSES;
 use crate::secret::Secrets;
 
 /// So many faults of one call are told.

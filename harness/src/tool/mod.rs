@@ -1,34 +1,22 @@
 //! What can be done: tools, what they declare, what they are given, what they hand over, and the
 //! registry that calls them.
 
-pub(crate) mod call;
 mod cap;
 #[cfg(feature = "collect")]
 pub(crate) mod collect;
 mod context;
-pub(crate) mod def;
+mod def;
 mod dispatch;
 mod error;
-mod fault;
-pub(crate) mod json;
-mod keys;
+pub(crate) mod expand;
 mod limits;
-pub(crate) mod literal;
-mod nearest;
 mod output;
-pub(crate) mod param;
-pub(crate) mod range;
 mod registry;
-pub(crate) mod returned;
 pub(crate) mod review;
-mod schema;
-mod search;
 mod side_effects;
-mod strict;
 mod threads;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod tool;
-mod validate;
 
 pub(crate) use self::{
     dispatch::{GRACE, RUNS_ON},
@@ -47,9 +35,8 @@ pub use self::{
     output::ToolOutput,
     registry::ToolRegistry,
     review::{Preview, Review, Scope},
-    schema::ToolSchema,
     side_effects::{SideEffect, SideEffects},
-    strict::NotStrict,
     threads::{StillRunning, still_running},
     tool::{Tool, ToolFuture},
 };
+pub use crate::schema::{NotStrict, ToolSchema};

@@ -2,9 +2,10 @@
 
 use std::sync::OnceLock;
 
-use super::{Tool, ToolLimits, ToolSchema};
+use super::{Tool, ToolLimits};
 use crate::{
     error::{Error, ErrorKind},
+    schema::ToolSchema,
     secret::Secrets,
 };
 

@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
 use super::{
-    SideEffects, ToolContext, ToolDef, ToolError, ToolOutput, ToolSchema,
-    call::{Call, OnDrop, Receiver, Shared},
+    SideEffects, ToolContext, ToolDef, ToolError, ToolOutput,
+    expand::call::{Call, OnDrop, Receiver, Shared},
     review::{Review, Reviewer},
-    validate,
 };
 use crate::{
     message::{Arguments, Fingerprint, ToolCall, same},
+    schema::{ToolSchema, problems, without_nulls},
     unwind::caught,
 };
 
@@ -270,7 +270,7 @@ impl Tool {
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
         let lines = match &self.body {
             Body::Declared { def, .. } => def.check(arguments),
-            Body::Made(made) => validate::problems(&made.schema.input_schema, arguments),
+            Body::Made(made) => problems(&made.schema.input_schema, arguments),
         };
         if lines.is_empty() { Ok(()) } else { Err(lines) }
     }
@@ -300,11 +300,11 @@ impl Tool {
             }
             Body::Made(made) => {
                 let schema = &made.schema.input_schema;
-                let problems = validate::problems(schema, &arguments);
+                let problems = problems(schema, &arguments);
                 if !problems.is_empty() {
                     return Err(ToolError::BadArguments(problems));
                 }
-                let arguments = validate::without_nulls(schema, arguments);
+                let arguments = without_nulls(schema, arguments);
                 (made.run)(context.clone(), arguments).await
             }
         }

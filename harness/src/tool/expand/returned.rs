@@ -5,11 +5,11 @@ use std::{error::Error, fmt::Display, marker::PhantomData};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    ToolError, ToolOutput,
-    search::{Failed, Written, to_json},
+use super::search::{Failed, Written, to_json};
+use crate::{
+    message::ToolContent,
+    tool::{ToolError, ToolOutput},
 };
-use crate::message::ToolContent;
 
 /// A type that a function with `#[tool]` can return, alone or in a `Result`.
 ///
@@ -183,7 +183,7 @@ impl<E: Display> IntoToolError<AsWords> for E {
 }
 
 /// So many causes of an error are told.
-pub(super) const CAUSES: usize = 64;
+pub(in crate::tool) const CAUSES: usize = 64;
 
 /// The error and its causes, as `a: b: c`. A cause that the text names already is not repeated,
 /// and what is behind a [`ToolError`] is not for the model.

@@ -6,20 +6,20 @@ use serde_json::Value;
 
 /// What is wrong at one place of an argument.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     /// A JSON pointer into the argument; empty for the argument itself.
-    pub(super) at: String,
-    pub(super) reason: String,
+    pub(crate) at: String,
+    pub(crate) reason: String,
 }
 
 impl Fault {
     /// What is wrong with the argument itself.
-    pub(super) fn of_all(reason: impl Into<String>) -> Self {
+    pub(crate) fn of_all(reason: impl Into<String>) -> Self {
         Self { at: String::new(), reason: reason.into() }
     }
 
     /// One line of a refusal.
-    pub(super) fn line(&self, name: &str) -> String {
+    pub(crate) fn line(&self, name: &str) -> String {
         let Self { at, reason } = self;
         let place = if at.is_empty() { String::new() } else { format!(" at `{at}`") };
         let pause = if reason.starts_with("is ") { "" } else { ":" };
@@ -46,25 +46,25 @@ impl fmt::Display for Fault {
 }
 
 /// A name as a step of a JSON pointer.
-pub(super) fn step(name: &str) -> String {
+pub(crate) fn step(name: &str) -> String {
     format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Why an argument was not read: the first fault, and the argument.
 #[derive(Debug)]
 pub struct Misfit {
-    pub(super) fault: Fault,
+    pub(crate) fault: Fault,
     value: Option<Value>,
 }
 
 impl Misfit {
-    pub(super) fn new(fault: Fault, value: Value) -> Self {
+    pub(crate) fn new(fault: Fault, value: Value) -> Self {
         Self { fault, value: Some(value) }
     }
 
     /// The lines of a refusal: the first fault, and all others that `find` knows of the argument.
     /// What it says of the first one, or of a larger part that holds it, is said already.
-    pub(super) fn lines(&self, name: &str, find: impl FnOnce(&Value) -> Vec<Fault>) -> Vec<String> {
+    pub(crate) fn lines(&self, name: &str, find: impl FnOnce(&Value) -> Vec<Fault>) -> Vec<String> {
         let first = self.fault.place();
         let found = self.value.as_ref().map(find).unwrap_or_default();
         let (same, others): (Vec<_>, Vec<_>) =

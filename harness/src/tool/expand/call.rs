@@ -16,16 +16,17 @@ use tokio::{
 };
 
 use super::{
-    ToolContext, ToolError, ToolFuture, ToolOutput,
-    def::{Param, ParamDef, ToolDef},
-    nearest::nearest,
+    declared::{Param, ParamDef},
     param::Origin,
-    threads::Thread,
 };
-use crate::unwind::caught;
+use crate::{
+    schema::nearest,
+    tool::{ToolContext, ToolDef, ToolError, ToolFuture, ToolOutput, threads::Thread},
+    unwind::caught,
+};
 
 /// The value whose method is a tool; it is given back to the method only.
-pub(super) type Receiver = Arc<dyn Any + Send + Sync>;
+pub(in crate::tool) type Receiver = Arc<dyn Any + Send + Sync>;
 
 /// One call of a declared tool.
 pub struct Call {
@@ -38,7 +39,7 @@ pub struct Call {
 }
 
 impl Call {
-    pub(super) fn new(
+    pub(in crate::tool) fn new(
         context: ToolContext,
         arguments: Map<String, Value>,
         def: &'static ToolDef,
@@ -162,14 +163,14 @@ impl fmt::Debug for Call {
 }
 
 /// A function that has not begun when its call is dropped never begins.
-pub(super) struct OnDrop<T>(JoinHandle<T>);
+pub(in crate::tool) struct OnDrop<T>(JoinHandle<T>);
 
 impl<T> OnDrop<T> {
-    pub(super) fn new(task: JoinHandle<T>) -> Self {
+    pub(in crate::tool) fn new(task: JoinHandle<T>) -> Self {
         Self(task)
     }
 
-    pub(super) async fn ended(&mut self) -> Result<T, JoinError> {
+    pub(in crate::tool) async fn ended(&mut self) -> Result<T, JoinError> {
         (&mut self.0).await
     }
 }
@@ -202,11 +203,11 @@ pub fn share<T: Shareable>(value: &Arc<T>) -> Shared {
 }
 
 impl Shared {
-    pub(super) fn of(receiver: Option<Receiver>) -> Self {
+    pub(in crate::tool) fn of(receiver: Option<Receiver>) -> Self {
         Self(receiver)
     }
 
-    pub(super) fn receiver(&self) -> Option<Receiver> {
+    pub(in crate::tool) fn receiver(&self) -> Option<Receiver> {
         self.0.clone()
     }
 
@@ -302,7 +303,7 @@ impl Unsent {
 }
 
 /// The line about an argument that there is not.
-pub(super) fn unknown(name: &str, params: &[ParamDef]) -> String {
+pub(in crate::tool) fn unknown(name: &str, params: &[ParamDef]) -> String {
     let names = || params.iter().filter(|param| !param.injected).map(|param| param.name);
     let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
     match (nearest(name, names()), known.as_slice()) {

@@ -1,9 +1,9 @@
-//! What the model is told of a tool: its schema, made of the schemas of its parameters.
+//! Makes the schema of a type, and the one of the arguments of a tool from those of its parameters.
 
-use schemars::{SchemaGenerator, generate::SchemaSettings};
+use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::def::ParamDef;
+use super::range::Range;
 
 /// What the model is told of a tool.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,16 +40,28 @@ fn generator() -> SchemaGenerator {
         .into_generator()
 }
 
-/// The schema of these parameters, in their order.
-pub(super) fn schema_of(params: &[ParamDef]) -> Value {
+/// One member of an object whose schema is made.
+pub(crate) struct Property<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) description: &'a str,
+    pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
+    pub(crate) range: Option<Range>,
+    pub(crate) default: Option<Value>,
+    /// Whether it may be left out.
+    pub(crate) optional: bool,
+}
+
+/// The schema of an object with these members, in their order.
+pub(crate) fn schema_of<'a>(members: impl Iterator<Item = Property<'a>>) -> Value {
     let mut generator = generator();
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for param in params {
-        let Some(schema) = property(param, &mut generator) else { continue };
-        properties.insert(param.name.to_owned(), Value::Object(schema));
-        if !param.is_optional() {
-            required.push(param.name);
+    for member in members {
+        let (name, optional) = (member.name, member.optional);
+        let Some(schema) = property(member, &mut generator) else { continue };
+        properties.insert(name.to_owned(), Value::Object(schema));
+        if !optional {
+            required.push(name);
         }
     }
     let mut schema = json!({
@@ -66,12 +78,12 @@ pub(super) fn schema_of(params: &[ParamDef]) -> Value {
     schema
 }
 
-/// The schema of one parameter, or nothing if the host supplies it.
-fn property(param: &ParamDef, generator: &mut SchemaGenerator) -> Option<Map<String, Value>> {
-    let mut value = (param.schema?)(generator).to_value();
+/// The schema of one member.
+fn property(member: Property<'_>, generator: &mut SchemaGenerator) -> Option<Map<String, Value>> {
+    let mut value = (member.schema)(generator).to_value();
     tidy(&mut value);
     let Value::Object(mut schema) = value else { return None };
-    let description = param.description.trim();
+    let description = member.description.trim();
     let description = match schema.get("description").and_then(Value::as_str) {
         // The words about each name of an enum are worth keeping; those about the type are not.
         Some(about) if about.starts_with(NAMES) => format!("{description}\n{about}"),
@@ -82,17 +94,17 @@ fn property(param: &ParamDef, generator: &mut SchemaGenerator) -> Option<Map<Str
         None => description.to_owned(),
     };
     schema.insert("description".to_owned(), Value::String(description));
-    if let Some(range) = param.range {
-        range().describe(&mut schema);
+    if let Some(range) = member.range {
+        range.describe(&mut schema);
     }
-    if let Some(default) = param.default.and_then(|default| default()) {
+    if let Some(default) = member.default {
         schema.insert("default".to_owned(), default);
     }
     Some(schema)
 }
 
 /// The schema of one type.
-pub(super) fn schema_of_type<T: schemars::JsonSchema>() -> Value {
+pub(crate) fn schema_of_type<T: schemars::JsonSchema>() -> Value {
     let mut value = generator().subschema_for::<T>().to_value();
     tidy(&mut value);
     value
@@ -101,9 +113,9 @@ pub(super) fn schema_of_type<T: schemars::JsonSchema>() -> Value {
 /// How the list of an enum's names begins.
 const NAMES: &str = "- `";
 
-/// What the model is to write for a parameter, such as `an integer`.
-pub(super) fn kind_of(param: &ParamDef) -> Option<String> {
-    let mut value = (param.schema?)(&mut generator()).to_value();
+/// What the model is to write for a value of a type, such as `an integer`.
+pub(crate) fn kind_of(schema: fn(&mut SchemaGenerator) -> Schema) -> Option<String> {
+    let mut value = schema(&mut generator()).to_value();
     tidy(&mut value);
     if let Some(names) = value.get("enum").and_then(Value::as_array) {
         let names: Vec<String> = names.iter().map(Value::to_string).collect();

@@ -7,7 +7,7 @@ const LONGEST: usize = 200;
 
 /// The candidate that was probably meant: at most a third of its letters are wrong, or one of the
 /// two begins with the other.
-pub(super) fn nearest<'a>(
+pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {

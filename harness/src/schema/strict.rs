@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use super::ToolSchema;
+use super::derive::ToolSchema;
 
 /// Why a schema has no strict form.
 ///

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::schema::schema_of_type;
+use crate::schema::schema_of_type;
 
 /// Asks a value for its JSON: the method with the bound is found before the one of [`ByName`].
 #[derive(Debug)]

@@ -15,9 +15,9 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::{
-    CancellationToken, Progress, State, ToolContext,
-    fault::{Fault, Misfit, step},
+use crate::{
+    schema::{Fault, Misfit, step},
+    tool::{CancellationToken, Progress, State, ToolContext},
 };
 
 /// A type that a function with `#[tool]` can take.

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{CancellationToken, Progress, State, ToolContext};
+use crate::tool::{CancellationToken, Progress, State, ToolContext};
 
 /// A type of which a literal of this kind can be the default.
 ///

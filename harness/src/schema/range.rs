@@ -105,7 +105,7 @@ impl Range {
     }
 
     /// Whether no number is in it.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match (self.low, self.high) {
             (Some(Edge::Integer(low)), Some(Edge::Integer(high))) => low > high,
             (Some(Edge::Float(low)), Some(Edge::Float(high))) => {
@@ -123,7 +123,7 @@ impl Range {
     ///
     /// # Errors
     /// Says which numbers are in it, if it is not.
-    pub(super) fn check(&self, number: &Number) -> Result<(), String> {
+    pub(crate) fn check(&self, number: &Number) -> Result<(), String> {
         let above = self.low.is_none_or(|low| compare(number, low).is_ge());
         let below = self.high.is_none_or(|high| {
             let order = compare(number, high);
@@ -151,7 +151,7 @@ impl Range {
     }
 
     /// Writes it into the schema of a number.
-    pub(super) fn describe(&self, schema: &mut Map<String, Value>) {
+    pub(crate) fn describe(&self, schema: &mut Map<String, Value>) {
         if let Some(low) = self.low.and_then(Edge::to_value) {
             schema.insert("minimum".to_owned(), Value::Number(low));
         }

@@ -13,7 +13,7 @@ use super::{
 const MOST: usize = 16;
 
 /// All that is wrong with these arguments, one line each.
-pub(super) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<String> {
+pub(crate) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<String> {
     let mut lines = Vec::new();
     let rules = Rules::of(schema);
     let described = |name: &str| rules.properties.and_then(|properties| properties.get(name));
@@ -56,7 +56,7 @@ pub(super) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<St
 
 /// Takes the arguments that are `null` and may be left out away, for a tool that asks whether they
 /// are there.
-pub(super) fn without_nulls(schema: &Value, arguments: Map<String, Value>) -> Map<String, Value> {
+pub(crate) fn without_nulls(schema: &Value, arguments: Map<String, Value>) -> Map<String, Value> {
     if !arguments.values().any(Value::is_null) {
         return arguments;
     }
@@ -176,7 +176,7 @@ fn fits(schema: &Value, value: &Value, root: &Value) -> bool {
 }
 
 /// All that is wrong with a value whose schema is a part of `root`.
-pub(super) fn faults(schema: &Value, value: &Value, root: &Value) -> Vec<Fault> {
+pub(crate) fn faults(schema: &Value, value: &Value, root: &Value) -> Vec<Fault> {
     let mut check = Check { root, faults: Vec::new(), most: MOST };
     check.value(schema, value, &Place::Root, 0);
     check.faults

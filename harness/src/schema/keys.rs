@@ -3,22 +3,27 @@
 
 use serde_json::{Map, Value, json};
 
-use super::def::ParamDef;
+use super::fault::Misfit;
 
 /// Keys of which every type that is read from a string takes one, or says another thing about it
 /// than that it is a string.
 const KEYS: [&str; 2] = ["true", "1"];
 
-/// What is wrong with the keys of a map in this parameter, whose schema is a part of `root`.
+/// What is wrong with the keys of a map in a member of the object that `root` describes; `check` reads
+/// the member's value as its type does.
 ///
 /// An untagged enum does not tell what it makes of a key, and of a tuple only the first part is tried.
-pub(super) fn problem(param: &ParamDef, root: &Value) -> Option<String> {
-    let schema = root.get("properties")?.get(param.name)?;
-    Search { param, root, seen: Vec::new() }.schema(schema, "", &|value| value)
+pub(crate) fn problem_of_keys(
+    member: &str,
+    root: &Value,
+    check: &dyn Fn(Value) -> Result<(), Misfit>,
+) -> Option<String> {
+    let schema = root.get("properties")?.get(member)?;
+    Search { check, root, seen: Vec::new() }.schema(schema, "", &|value| value)
 }
 
 struct Search<'a> {
-    param: &'a ParamDef,
+    check: &'a dyn Fn(Value) -> Result<(), Misfit>,
     root: &'a Value,
     /// The definitions that were tried: a type may contain itself.
     seen: Vec<&'a str>,
@@ -96,7 +101,7 @@ impl<'a> Search<'a> {
 
     /// What is expected in place of this key, if it cannot be a string.
     fn fault(&self, key: &str, argument: Value) -> Option<String> {
-        let misfit = self.param.check(Some(argument)).err()?;
+        let misfit = (self.check)(argument).err()?;
         let (_, expected) =
             misfit.fault.reason.split_once(&format!("invalid type: string {key:?}, expected "))?;
         Some(expected.to_owned())

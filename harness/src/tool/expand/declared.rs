@@ -1,0 +1,216 @@
+//! What the expansion of `#[tool]` declares of a function and of its parameters: constants only.
+
+use std::{fmt, sync::OnceLock};
+
+use serde_json::Value;
+
+use super::{
+    literal::TakesLiteral,
+    param::{Origin, ToolParam},
+};
+use crate::{
+    schema::{Misfit, Property, Range, ToolSchema, kind_of},
+    tool::ToolDef,
+};
+
+/// What is declared of a deprecated function, behind a name that is not deprecated: only what is
+/// deprecated itself may name the function under every lint, and it is named by nobody.
+pub trait Declared {
+    /// What is declared.
+    const TOOL: &'static ToolDef;
+}
+
+/// Where the schema of a tool is kept once it is made, and what is wrong with it once that was asked.
+#[derive(Debug, Default)]
+pub struct SchemaCell {
+    pub(in crate::tool) schema: OnceLock<ToolSchema>,
+    pub(in crate::tool) problem: OnceLock<Option<String>>,
+}
+
+impl SchemaCell {
+    /// An empty one.
+    pub const fn new() -> Self {
+        Self { schema: OnceLock::new(), problem: OnceLock::new() }
+    }
+}
+
+/// Whether there is nothing to read in a text.
+pub const fn is_blank(text: &str) -> bool {
+    text.trim_ascii().is_empty()
+}
+
+/// Stops the build with this message unless the rule holds.
+///
+/// # Panics
+/// Panics, while compiling, if it does not hold.
+#[expect(clippy::panic, reason = "it only ever runs in a constant, where a panic is an error")]
+#[track_caller]
+pub const fn rule(holds: bool, message: &str) {
+    if !holds {
+        panic!("{}", message);
+    }
+}
+
+/// What a parameter declares.
+#[derive(Clone, Copy)]
+pub struct ParamDef {
+    pub(in crate::tool) name: &'static str,
+    pub(in crate::tool) description: &'static str,
+    pub(in crate::tool) injected: bool,
+    pub(in crate::tool) schema: Option<fn(&mut schemars::SchemaGenerator) -> schemars::Schema>,
+    pub(in crate::tool) optional: fn() -> bool,
+    pub(in crate::tool) has_default: bool,
+    pub(in crate::tool) default: Option<fn() -> Option<Value>>,
+    pub(in crate::tool) range: Option<fn() -> Range>,
+    pub(in crate::tool) check: fn(&Self, Option<Value>) -> Result<(), Misfit>,
+}
+
+impl ParamDef {
+    /// What the model is told of it, or nothing if the host supplies it.
+    pub(in crate::tool) fn property(&self) -> Option<Property<'static>> {
+        Some(Property {
+            name: self.name,
+            description: self.description,
+            schema: self.schema?,
+            range: self.range.map(|range| range()),
+            default: self.default.and_then(|default| default()),
+            optional: self.is_optional(),
+        })
+    }
+
+    /// Reads an argument and throws it away.
+    pub(in crate::tool) fn check(&self, value: Option<Value>) -> Result<(), Misfit> {
+        (self.check)(self, value)
+    }
+
+    /// Whether the host supplies it.
+    pub const fn is_injected(&self) -> bool {
+        self.injected
+    }
+
+    /// Whether the model may leave it out.
+    pub(in crate::tool) fn is_optional(&self) -> bool {
+        self.has_default || (self.optional)()
+    }
+
+    /// What the model is to write, for a message.
+    pub(in crate::tool) fn expectation(&self) -> String {
+        let about = self.description.lines().next().unwrap_or_default().trim();
+        match self.schema.and_then(kind_of) {
+            Some(kind) => format!("is required: {kind}, {about:?}"),
+            None => format!("is required: {about:?}"),
+        }
+    }
+
+    /// Reads an argument: `None` says that the default is to be taken.
+    pub(in crate::tool) fn read<T>(
+        &self,
+        decode: fn(Option<Value>) -> Result<T, Misfit>,
+        value: Option<Value>,
+    ) -> Result<Option<T>, Misfit> {
+        if self.has_default && value.as_ref().is_none_or(Value::is_null) {
+            return Ok(None);
+        }
+        if value.is_none() && !(self.optional)() {
+            return Err(self.expectation().into());
+        }
+        let number = match &value {
+            Some(Value::Number(number)) => Some(number.clone()),
+            _ => None,
+        };
+        let decoded = decode(value)?;
+        if let (Some(range), Some(number)) = (self.range, number) {
+            range().check(&number)?;
+        }
+        Ok(Some(decoded))
+    }
+}
+
+/// A parameter, and the type that it has in Rust.
+pub struct Param<T> {
+    /// What it declares.
+    pub def: ParamDef,
+    pub(in crate::tool) origin: Origin<T>,
+    pub(in crate::tool) default: Option<fn() -> T>,
+}
+
+/// A parameter of this type. The one place where the macro names the bound.
+pub const fn param<T: ToolParam<Source>, Source>(
+    name: &'static str,
+    description: &'static str,
+) -> Param<T> {
+    let (injected, schema, optional): (_, _, fn() -> bool) = match T::ORIGIN {
+        Origin::Model { schema, optional, .. } => (false, Some(schema), optional),
+        Origin::Host(_) => (true, None, || true),
+    };
+    Param {
+        def: ParamDef {
+            name,
+            description,
+            injected,
+            schema,
+            optional,
+            has_default: false,
+            default: None,
+            range: None,
+            check: |def, value| match T::ORIGIN {
+                Origin::Model { decode, .. } => def.read(decode, value).map(drop),
+                Origin::Host(_) => Ok(()),
+            },
+        },
+        origin: T::ORIGIN,
+        default: None,
+    }
+}
+
+impl<T> Param<T> {
+    /// Takes this JSON value when the argument is left out or `null`.
+    #[must_use]
+    pub const fn or_json(mut self, value: fn() -> Option<Value>) -> Self {
+        self.def.has_default = true;
+        self.def.default = Some(value);
+        self
+    }
+
+    /// Takes this value when the argument is left out or `null`; `value` says it in JSON, if it
+    /// can be said.
+    #[must_use]
+    pub const fn or(mut self, default: fn() -> T, value: fn() -> Option<Value>) -> Self {
+        self.default = Some(default);
+        self.or_json(value)
+    }
+
+    /// Stops the build unless every literal of this kind is good for the type.
+    pub const fn takes<Kind>(&self)
+    where
+        T: TakesLiteral<Kind>,
+    {
+    }
+
+    /// Whether all integers between these are good for the type, and 0 if it is among them.
+    pub const fn holds<Kind>(&self, least: i128, greatest: i128, zero: bool) -> bool
+    where
+        T: TakesLiteral<Kind>,
+    {
+        T::LEAST <= least && greatest <= T::GREATEST && (T::ZERO || !zero)
+    }
+
+    /// Takes only numbers of this range.
+    #[must_use]
+    pub const fn within(mut self, range: fn() -> Range) -> Self {
+        self.def.range = Some(range);
+        self
+    }
+}
+
+impl fmt::Debug for ParamDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ParamDef").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Param<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Param").field("name", &self.def.name).finish_non_exhaustive()
+    }
+}

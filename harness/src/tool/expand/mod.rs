@@ -1,0 +1,11 @@
+//! What `#[tool]`, `#[toolset]` and `tools![]` expand to: how a function's parameters are declared and
+//! read, how it is called, and how what it returns reaches the model. Users read none of it; the
+//! crate's `__private` hands it to the expansions.
+
+pub(crate) mod call;
+pub(crate) mod declared;
+pub(crate) mod json;
+pub(crate) mod literal;
+pub(crate) mod param;
+pub(crate) mod returned;
+mod search;
