@@ -2,8 +2,10 @@
 //! can be trusted: it streams, it can be stopped at any instant, and it never repeats a side effect
 //! behind your back.
 //!
+//! The library is not on crates.io; `REPOSITORY` is a copy of its repository.
+//!
 //! ```sh
-//! cargo add harness --features testing
+//! cargo add harness --path REPOSITORY/harness --features testing
 //! cargo add serde_json
 //! cargo add tokio --features macros,rt-multi-thread
 //! ```
@@ -33,6 +35,19 @@
 //! }
 //! ```
 //!
+//! # Cargo features
+//!
+//! None is on unless it is named.
+//!
+//! | feature | brings |
+//! |---|---|
+//! | `terminal` | `policy::TerminalApprover` (Unix only) and `policy::visible` |
+//! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and commands of a shell |
+//! | `testing` | the module `testing`: a scripted provider, and a server that speaks like a vendor |
+//! | `collect` | `collected_tools`: all tools of a program without a list of them |
+//! | `otel` | spans and metrics by OpenTelemetry's conventions |
+//! | `async-openai` | a typed request of that crate as the template of each request |
+//!
 //! # The way of one turn
 //!
 //! ```text
@@ -47,7 +62,7 @@
 //!
 //! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`models`] what is known of them ·
 //! [`policy`] what is repeated and refused · [`journal`] what survives · [`trace`] what can be seen · [`agent`] the loop ·
-//! [`error`] what goes wrong · [`secret`] what must not be shown
+//! [`error`] what goes wrong · [`secret`] what must not be shown · `toolbox` ready tools · `testing` fakes
 //!
 //! # What it is not
 //!
