@@ -91,7 +91,7 @@ pub enum Event<'a> {
         /// How it ended; it names the call.
         result: &'a ToolResult,
     },
-    /// Four fifths of a limit are used. It comes once in a run for each limit.
+    /// Four fifths of a limit or more are used. It comes once in a run for each limit.
     LimitNear {
         /// Which limit.
         limit: Limit,
@@ -100,8 +100,8 @@ pub enum Event<'a> {
         /// How much, in words for a person.
         detail: &'a str,
     },
-    /// A limit is set and cannot be held, for nobody says how much is used. It comes once in a
-    /// run for each limit.
+    /// A limit is set and cannot be held in full, because it is not known how much is used. It
+    /// comes once in a run for each limit.
     LimitUnknown {
         /// Which limit.
         limit: Limit,

@@ -109,8 +109,9 @@ impl<'a> Sending<'a> {
     }
 
     /// Sets what this run may spend, with all that the agents spend that its tools call: see
-    /// [`Limits`]. What is left open stays as the agent says it for
-    /// [each run](super::AgentBuilder::run_limits).
+    /// [`Limits`]. An amount that `limits` does not name keeps the limit that the agent has for
+    /// [each run](super::AgentBuilder::run_limits). How often the model may be asked is set for all
+    /// runs of an agent, by [`AgentBuilder::guardrails`](super::AgentBuilder::guardrails).
     ///
     /// ```
     /// use harness::{Agent, Limits, Outcome, journal::Limit, testing::{ScriptedProvider, reply}};
@@ -130,10 +131,10 @@ impl<'a> Sending<'a> {
         self
     }
 
-    /// Lets the run stand within another budget too: that of the run whose tool starts this one, or
-    /// one of the program's own. What it spends is counted there as well, and it stops when that one
-    /// is used up, or any that that one stands within by then: put budgets into each other from the
-    /// outside to the inside. It can stand within several. See [`Budget`].
+    /// Lets the run spend from another budget too: that of the run whose tool starts this one, or one
+    /// that the program made. What the run spends is counted there as well, and the run stops when
+    /// that budget is used up, or any budget that it stands within itself at the time of this call.
+    /// So begin with the outermost budget. Call it several times for several budgets. See [`Budget`].
     pub fn within(self, budget: &Budget) -> Self {
         self.budget.within(budget);
         self

@@ -24,19 +24,19 @@ const COOL_DOWN: Duration = Duration::from_secs(60);
 
 /// A provider that asks the first of several, and the next one when one is down.
 ///
-/// One is down when it fails in a way that another one would not share: it cannot be reached, it
-/// is silent or overloaded, it refuses the key, the money is gone, or it does not have the model. A
-/// bad request is bad everywhere, so that the next one is not asked. Neither is it when something of
-/// the answer has been handed out already.
+/// A provider is down when it fails in a way that another one would not share: it cannot be reached, it
+/// is silent or overloaded, it refuses the key, the money is gone, or it does not have the model. After
+/// a bad request the next provider is not asked, since the request would be bad there too. Nor is it
+/// asked after the program has received some of the answer.
 ///
-/// Each of them tries again by its own policy first, with attempts of its own; what they lose counts
-/// together for the run. [`with_retry`](Self::with_retry) gives all of them another policy, such as
-/// one try each. With a [`RetryProvider`](super::RetryProvider) around all of them each makes one
-/// try, and then they are asked again in turn.
+/// Before a provider counts as down, it makes all the tries that its own policy allows. The bounds of
+/// [`RetryPolicy::run`] hold for all of them together. [`with_retry`](Self::with_retry) sets one policy
+/// for all of them, such as one try each. If a [`RetryProvider`](super::RetryProvider) wraps the whole,
+/// each of them makes one try, and then they are asked again in turn.
 ///
-/// One that is down is passed over for a while, and asked again before that only if all others fail
-/// too. Who answered is told by [`Reply::provider`](crate::Reply::provider) and in the facts. When
-/// all fail, the error is that of the first, [followed by](Error::later) the others.
+/// A provider that is down is not asked for a while, unless all others fail too. Who answered is told
+/// by [`Reply::provider`](crate::Reply::provider) and in the facts. When all fail, the error is that
+/// of the first, [followed by](Error::later) the others.
 ///
 /// ```
 /// use harness::{Agent, policy::FallbackProvider, testing::{ScriptedProvider, reply}};
@@ -96,7 +96,7 @@ impl FallbackProvider {
     /// ```
     /// use harness::{FallbackProvider, RetryPolicy, testing::ScriptedProvider};
     ///
-    /// # let (first, second) = (ScriptedProvider::new([]), ScriptedProvider::new([]));
+    /// let (first, second) = (ScriptedProvider::new([]), ScriptedProvider::new([]));
     /// // The second one is asked as soon as the first one fails.
     /// let one_try = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     /// let provider = FallbackProvider::new(first).or(second).with_retry(one_try);

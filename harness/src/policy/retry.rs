@@ -35,7 +35,8 @@ use crate::{
 /// Each turn of a run is a call of its own, and so is each member of a
 /// [`FallbackProvider`](super::FallbackProvider). `run` is what all calls of a run may lose together.
 ///
-/// Of policies around policies the outermost one counts, and those inside make one try.
+/// If a provider with a policy wraps another one with a policy, only the outer policy holds, and the
+/// inner provider makes one try.
 ///
 /// ```
 /// use std::time::Duration;

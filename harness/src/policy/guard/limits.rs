@@ -75,13 +75,13 @@ impl Limits {
         Self::new().tool_calls(100).input_tokens(5_000_000).output_tokens(500_000)
     }
 
-    /// Sets how many calls may run. Never do more; one that began early and was not wanted in the
-    /// end counts too.
+    /// Sets how many calls may run; more never do. A call also counts if it started while the model
+    /// was still speaking and the model then dropped it.
     ///
-    /// Of an answer that asks for more than are left, none runs. Calls that only read may start
-    /// while the model still speaks, before it is known how many the answer asks for; they do so
-    /// only while as many are left as one answer may have at all, which is
-    /// [`calls_per_turn`](super::Guardrails::calls_per_turn).
+    /// If an answer asks for more calls than are left, none of them runs. Calls that only read may
+    /// start while the model still speaks, before it is known how many calls the answer asks for.
+    /// They do so only while at least [`calls_per_turn`](super::Guardrails::calls_per_turn) calls are
+    /// left, since no more calls of one answer run.
     #[must_use]
     pub fn tool_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.tool_calls = Some(calls.into());
