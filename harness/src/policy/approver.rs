@@ -12,13 +12,13 @@ use crate::{
 
 /// What a person is asked: may exactly this call run?
 ///
-/// It owns all that it shows and can be serialised, so that a terminal, a web page and a test show
-/// the same. Show all of it: the tool, the declared effects, **each argument as it was decoded** (the
-/// text that the model wrote has other spellings of the same value), the reasons, the folder and the
-/// preview.
+/// It implements `Serialize`, so an [`Approver`] can send it as JSON to a web page or another process.
+/// Show all of it: the tool, the declared effects, **each argument as it was decoded** (the
+/// text that the model wrote has other spellings of the same value), the defaults, the reasons, the
+/// folder, the preview and the scopes.
 ///
-/// An answer is made from the question: [`yes`](Self::yes), [`always`](Self::always) and
-/// [`no`](Self::no). It counts for this question alone.
+/// An answer is made from the question, by [`yes`](Self::yes), [`always`](Self::always),
+/// [`always_for`](Self::always_for) or [`no`](Self::no). It counts for this question alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Question {
@@ -47,8 +47,9 @@ pub struct Question {
     /// What *always* may stand for. The first one is exactly this call; the tool may offer wider
     /// ones.
     pub scopes: Vec<Scope>,
-    /// The agents through which the question came, the outermost first; empty if the agent that the
-    /// program runs asks itself.
+    /// The agents through which the question came, the outermost first. The library leaves it empty,
+    /// since each agent asks its own approver. An approver that the program gives to an agent which a
+    /// tool calls can add a name here before it hands the question on.
     pub agents: Vec<String>,
 }
 
@@ -128,8 +129,8 @@ impl Question {
         }
     }
 
-    /// The call may run, and so may all calls of this scope from now on, in this conversation. A
-    /// scope that the question does not offer counts for this call alone.
+    /// The call may run, and so may all calls of this scope from now on, in this conversation. Take
+    /// the scope from [`scopes`](Self::scopes); with any other scope, the answer allows this call alone.
     pub fn always_for(&self, scope: &Scope) -> Approval {
         self.answered(Answer::Always { scope: scope.clone() })
     }
@@ -144,8 +145,9 @@ impl Question {
     }
 }
 
-/// What was answered to one question, made by [`Question::yes`], [`Question::always`] or
-/// [`Question::no`]. An approval of another question counts as a no.
+/// What was answered to one question, made by [`Question::yes`], [`Question::always`],
+/// [`Question::always_for`] or [`Question::no`]. If an approver returns the approval of another
+/// question, the call is denied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Approval {
@@ -193,7 +195,10 @@ impl fmt::Display for QuestionId {
 
 /// Who is asked before a call runs: a terminal, a web page, a chat.
 ///
-/// A function from the question to a future is one:
+/// [`AgentBuilder::approver`](crate::agent::AgentBuilder::approver) gives it to an agent. The run waits for
+/// its answer, so an approver that can lose its person should answer [`Question::no`] after a time.
+///
+/// A function from the question to a future is an approver:
 ///
 /// ```
 /// use harness::policy::{Approver, Question};
@@ -208,8 +213,59 @@ impl fmt::Display for QuestionId {
 /// }
 /// # let _ = cautious();
 /// ```
+///
+/// A web page gets the question as JSON and sends back which button was pressed. Make the answer from
+/// the question that the program has kept, and take nothing but the choice from the page. (The channels need
+/// the feature `sync` of tokio.)
+///
+/// ```
+/// use std::{future::Future, pin::Pin};
+///
+/// use harness::policy::{Approval, Approver, Question};
+/// use tokio::sync::{mpsc, oneshot};
+///
+/// /// What a button of the page says.
+/// enum Pressed {
+///     Allow,
+///     /// The number of the scope in the question.
+///     Always(usize),
+///     Deny(String),
+/// }
+///
+/// struct WebPage {
+///     /// The other end shows the JSON and sends back what was pressed.
+///     page: mpsc::Sender<(String, oneshot::Sender<Pressed>)>,
+/// }
+///
+/// impl Approver for WebPage {
+///     fn ask<'a>(
+///         &'a self,
+///         question: &'a Question,
+///     ) -> Pin<Box<dyn Future<Output = Approval> + Send + 'a>> {
+///         Box::pin(async move {
+///             let Ok(json) = serde_json::to_string(question) else {
+///                 return question.no("the question cannot be shown");
+///             };
+///             let (send, pressed) = oneshot::channel();
+///             if self.page.send((json, send)).await.is_err() {
+///                 return question.no("the page is closed");
+///             }
+///             match pressed.await {
+///                 Ok(Pressed::Allow) => question.yes(),
+///                 Ok(Pressed::Always(number)) => match question.scopes.get(number) {
+///                     Some(scope) => question.always_for(scope),
+///                     None => question.no("there is no such scope"),
+///                 },
+///                 Ok(Pressed::Deny(reason)) => question.no(reason),
+///                 Err(_) => question.no("the page is closed"),
+///             }
+///         })
+///     }
+/// }
+/// ```
 pub trait Approver: Send + Sync {
-    /// Asks. Dropping the future takes the question back.
+    /// Asks, and returns the answer. The library drops the future when the run is stopped: then the
+    /// question is taken back, and should no longer be shown.
     fn ask<'a>(
         &'a self,
         question: &'a Question,

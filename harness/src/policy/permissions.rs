@@ -75,7 +75,7 @@ pub enum Judgement {
         /// Who says so.
         by: Decider,
     },
-    /// A person decides. An *always* of before may stand for the person.
+    /// A person decides, or an earlier *always* of that person.
     Ask {
         /// Who wants that, and why: at least one.
         reasons: Vec<Reason>,
@@ -105,9 +105,10 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// | 4 | the declared side effects: `network` that does not only read, or `mutate` | ask | is asked about |
 /// | 5 | the declared side effects: anything else | allow | runs |
 ///
-/// To *be asked about* is answered by the first of these that there is: [`allow_all`](Self::allow_all),
-/// an *always* of before whose scope and reasons cover the question, the approver. With none, the
-/// call does not run. None of them answers a denial.
+/// A call that is *asked about* is answered by the first of these that there is:
+/// [`allow_all`](Self::allow_all); an earlier *always* of the same conversation, whose scope covers the call
+/// and whose person saw all the reasons of this question; the approver. If there is none of them, the call
+/// does not run. None of them can overrule a denial.
 ///
 /// A rule that panics denies the call. A call whose arguments cannot be decoded, or name a member
 /// twice, is refused before any of this.
@@ -141,6 +142,22 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// let pay = ProposedCall::new("pay", &cents, effects);
 /// assert!(matches!(permissions.decide(&pay), Judgement::Ask { .. }));
 /// # Ok::<(), harness::Error>(())
+/// ```
+///
+/// A rule sees what the tool declares, too, so it can decide for all tools with a side effect:
+///
+/// ```
+/// use harness::{Permissions, SideEffect, policy::Verdict};
+///
+/// let permissions = Permissions::default()
+///     .rule("no writing", |call| {
+///         let writes = call.effects.has(SideEffect::Write);
+///         writes.then(|| Verdict::Deny("this agent does not write files".to_owned()))
+///     })
+///     .rule("ask before the network", |call| {
+///         call.effects.has(SideEffect::Network).then_some(Verdict::Ask)
+///     });
+/// # let _ = permissions;
 /// ```
 #[derive(Clone, Default)]
 pub struct Permissions {

@@ -13,12 +13,13 @@ use crate::message::Arguments;
 /// replaces a file which other programs run, a request to an address that the model chose. The
 /// permissions then ask a person, who sees the reason and the preview.
 ///
-/// A review runs before the decision and again right before the call, on a thread for blocking work.
-/// If the second one asks for something that the first one did not, names another folder, or would show
-/// something else to the person who was asked, the call does not run. A tool that opens a file or a connection should
-/// review it once more when it is open: see
-/// [`ToolContext::recheck`](super::ToolContext::recheck). A review must not change anything. A call
-/// of a tool with a review never starts before the model's answer is complete.
+/// The library calls the review twice, on a thread where it may block: before the call is decided, and
+/// again right before the call runs. If the second review asks for a reason that the first one did not
+/// have, names another folder, or would show something else to the person who was asked, the call does
+/// not run. So a review must not change anything, and must say the same as long as nothing has changed. A
+/// tool that opens a file or a connection should review it once more when it is open: see
+/// [`ToolContext::recheck`](super::ToolContext::recheck). A call of a tool with a review never starts
+/// before the model's answer is complete.
 ///
 /// ```
 /// use harness::{message::Arguments, tool, tool::{Review, Scope}};

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::policy::{Approval, Approver, Question};
 
-/// Asks the person at the terminal of this program whether a call may run.
+/// Asks the person at the terminal of this program whether a call may run. It exists on Unix only.
 ///
 /// It shows the whole question: through which agents it came, the tool, what it declares, who asks and
 /// why, the folder, each argument by its JSON pointer with its decoded value on rows of its own, the
