@@ -4,7 +4,7 @@
 use crate::error::{Error, ErrorKind};
 
 /// Lets every command of this program be supervised, so that none outlives the program or a stop.
-/// It stands in the first line of `main`, once and always:
+/// Call it once, in the first line of `main`, in every program that has `bash` or `Bash`:
 ///
 /// ```no_run
 /// use harness::{toolbox::bash, tools};
@@ -17,15 +17,16 @@ use crate::error::{Error, ErrorKind};
 /// }
 /// ```
 ///
-/// From then on [`bash`](fn@super::bash) and [`Bash`](super::Bash) start this program again for
-/// each command, with an empty environment and one argument. That process gets no further than to
-/// this line: it becomes the supervisor of the command, its nearest parent and the one that every
-/// process below it falls to when it loses its own parent. It learns through a socket that the
-/// program stops the command or has died, stops all that lives below it, kills it, and ends.
+/// From then on [`bash`](fn@super::bash) and [`Bash`](super::Bash) start this program a second time for
+/// each command, with an empty environment and one argument. The second process runs `main` as far as
+/// this line and never returns from it: it becomes the supervisor of the command. The command is its
+/// child, and a process below the command that loses its own parent becomes its child too. A socket
+/// tells the supervisor when the program stops the command or has died. Then it stops and kills every
+/// process below it, and ends.
 ///
-/// True if commands are supervised. False, and nothing changes, where there is no Linux, or no
-/// `/proc` that shows the processes: then commands run as without this line. A program that must
-/// not run commands that way refuses to start:
+/// It returns true if commands are supervised. It returns false, and changes nothing, if the system is
+/// not Linux or has no `/proc` that shows the processes: then commands run as without this line. A
+/// program that must not run commands that way refuses to start:
 ///
 /// ```no_run
 /// assert!(harness::toolbox::supervise(), "commands cannot be supervised on this system");
@@ -74,11 +75,11 @@ use crate::error::{Error, ErrorKind};
 ///
 /// # Where it stands
 ///
-/// What stands before it runs again for each command, without the environment of the program. So
-/// nothing should, but for `#[tokio::main]`, which costs each command the start of its threads. If
-/// the program reads its arguments first, it finds one that it does not know; then, and whenever
-/// else the process does not come to this line, each command fails with an error that says so. To
-/// call it twice changes nothing. To call it late is as good for the commands that begin after it.
+/// Whatever a program does before this line, it does again for each command, without its environment.
+/// So put nothing before it. `#[tokio::main]` may stay: it costs each command the start of its threads.
+/// A program that reads its arguments before this line finds one that it does not know. If it ends
+/// because of that, or does not come to this line for another reason, each command fails with an error
+/// that says so. A second call changes nothing. A late call holds for the commands that begin after it.
 /// A program that is itself a command of another one can call it too.
 ///
 /// The first argument of the supervisor means nothing without a socket as standard input, and with

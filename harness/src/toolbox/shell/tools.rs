@@ -45,10 +45,15 @@ const MAX_SECONDS: u64 = 300;
 /// processes that hide, and after `kill -9`, depends on one line in `main`: see
 /// [`supervise`](super::supervise), which has the table.
 ///
+/// A command may run for 30 s, unless the model asks for another time with `timeout_seconds`: 300 s at most.
+/// [`Sending::tool_time`](crate::agent::Sending::tool_time) makes that shorter for one run, and
+/// [`ToolLimits::time`](crate::ToolLimits) does not apply.
+///
 /// Of the program's environment a command has `HOME`, `LANG`, `PATH`, `SHELL`, `TERM`, `TMPDIR`,
 /// `USER` and what begins with `LC_`, so that no key is in what it prints. Proxies, agents of `ssh` and
 /// homes of toolchains (`CARGO_HOME`) are not on that list: [`Bash`] can add them. This function
-/// cannot.
+/// cannot. Beside these it finds `HARNESS_COMMAND`, a random mark by which a stop finds what belongs to
+/// the command, and what bash sets itself.
 ///
 /// Nothing keeps a command inside a folder, off the network or away from other processes of the
 /// same user. Every side effect is declared, so that an agent asks before it runs.
@@ -76,8 +81,35 @@ pub async fn bash(
     answer(command, None, &Variables::default(), timeout_seconds, context).await
 }
 
-/// The tool `bash` in a folder and with variables of the program's choice; else it is the function
-/// [`bash`](fn@bash).
+/// The tool `bash` in a folder and with variables of the program's choice; otherwise it does the same as
+/// the function [`bash`](fn@bash).
+///
+/// An agent asks its approver before each command, and denies all of them if it has none:
+///
+/// ```no_run
+/// use harness::{Agent, AnthropicProvider, policy::Question, toolbox::Bash};
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), harness::Error> {
+///     harness::toolbox::supervise();
+///     let bash = Bash::in_folder(".")?
+///         .with_variables([("CI", "true")])?
+///         .with_inherited_variables(["CARGO_HOME", "SSH_AUTH_SOCK"])?;
+///     let agent = Agent::builder(AnthropicProvider::from_env()?)
+///         .tools(bash.tools())
+///         .approver(|question: Question| async move {
+///             match question.arguments.get("command").and_then(|it| it.as_str()) {
+///                 Some("git status") => question.yes(),
+///                 _ => question.no("only `git status` is allowed here"),
+///             }
+///         })
+///         .build()?;
+///     # let _ = agent;
+///     Ok(())
+/// }
+/// ```
+///
+/// Its tools are a list like any other:
 ///
 /// ```
 /// use harness::{ToolRegistry, toolbox::{Bash, Files, calc}, tools};
