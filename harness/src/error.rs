@@ -42,11 +42,16 @@ pub enum ErrorKind {
 /// Ask it questions; do not match on its text:
 ///
 /// ```
-/// # fn demo(err: harness::Error) {
-/// if err.is_retryable() {
-///     println!("again in {:?}", err.retry_after());
+/// fn advise(err: &harness::Error) -> String {
+///     if err.is_retryable() {
+///         format!("again in {:?}", err.retry_after())
+///     } else if err.is_configuration() {
+///         format!("change the program: {err}")
+///     } else {
+///         err.to_string()
+///     }
 /// }
-/// # }
+/// # let _ = advise(&harness::Error::new(harness::ErrorKind::Connect, "no connection"));
 /// ```
 ///
 /// It is one pointer wide. An error of a provider holds no secret that the provider knows, whatever

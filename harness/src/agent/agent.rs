@@ -276,7 +276,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets how many times the model may be asked in one run; 20 unless set.
+    /// Sets how many times the model may be asked in one run; 20 unless set. It is short for
+    /// [`Guardrails::turns`].
     pub fn turn_limit(mut self, turns: u32) -> Self {
         self.guardrails = self.guardrails.turns(turns);
         self
@@ -321,11 +322,13 @@ impl AgentBuilder {
 
     /// Adds a value that must not be shown, such as a password that the tools use. Wherever a tool
     /// puts it into a result or an error, the model reads `[secret]`, and so does whoever reads an
-    /// error, an event or a trace. Keys of the provider are known without it; an empty value is
-    /// passed over.
+    /// error, an event or a trace. Keys of the provider are known without it. An empty value is
+    /// ignored; with one of fewer than four bytes, or one that is part of the text `[secret]`,
+    /// [`build`](Self::build) fails.
     ///
-    /// What the user or the model itself writes is not changed: a value that the model puts into the
-    /// arguments of a call is in the conversation, and only the trace hides it.
+    /// What the user or the model itself writes is not changed: if the model puts the value into the
+    /// arguments of a call or into its answer, it stands in the conversation, in the events and in the
+    /// text of the reply, and only the trace hides it.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};

@@ -119,7 +119,27 @@ impl Reply {
     }
 
     /// What the turns of the run itself cost, in the currency of the prices; `None` if that is not
-    /// known. What agents have cost that its tools call is part of [`spent`](Self::spent).
+    /// known: the model has no price in the [table](crate::models), or an answer came without its
+    /// tokens. What agents have cost that its tools call is part of [`spent`](Self::spent).
+    ///
+    /// ```
+    /// use harness::{Agent, models::{Models, Price}, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let answers = || [reply().text("Yes.").tokens(100_000, 10_000)];
+    /// let model = ScriptedProvider::new(answers()).with_model("my-model");
+    /// // 2 and 10 US dollars for a million tokens that are sent and said.
+    /// let models = Models::default().with("my-model", Price::new(2.0, 10.0));
+    /// let reply = Agent::builder(model).models(models).build()?.run("Is it?").await?;
+    /// assert_eq!(reply.cost(), Some(0.3));
+    ///
+    /// let model = ScriptedProvider::new(answers()).with_model("nobody-knows");
+    /// let reply = Agent::builder(model).build()?.run("Is it?").await?;
+    /// assert_eq!(reply.cost(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cost(&self) -> Option<f64> {
         self.remains.cost
     }
@@ -205,7 +225,8 @@ impl Stopped {
     }
 
     /// What the turns of the run itself cost, in the currency of the prices; `None` if that is not
-    /// known. What agents have cost that its tools call is part of [`spent`](Self::spent).
+    /// known: the model has no price in the [table](crate::models), or an answer came without its
+    /// tokens. What agents have cost that its tools call is part of [`spent`](Self::spent).
     pub fn cost(&self) -> Option<f64> {
         self.0.remains.cost
     }

@@ -5,6 +5,34 @@ use serde_json::Value;
 
 /// What became of a call. Each has a text of its own for the model, so that the model never
 /// believes of a call that ran that it did not.
+///
+/// The results are in the transcript of a [`Reply`](crate::Reply) and of a
+/// [`Stopped`](crate::Stopped). This finds the calls after which somebody should look at what they did:
+///
+/// ```
+/// use harness::{Agent, CallOutcome, testing::{ScriptedProvider, reply}, tool, tools};
+///
+/// /// Writes a line.
+/// #[tool(side_effects = "write")]
+/// fn append(/** The line */ line: &str) -> usize {
+///     line.find('!').expect("a line that is loud enough")
+/// }
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let model = ScriptedProvider::new([
+///     reply().call("append", serde_json::json!({"line": "Hello."})),
+///     reply().text("I do not know whether it is written."),
+/// ]);
+/// let reply = Agent::builder(model).tools(tools![append]).build()?.run("Say hello.").await?;
+/// let results = reply.transcript().messages().iter().flat_map(|message| message.results());
+/// let doubtful = results.filter(|result| {
+///     matches!(result.outcome(), CallOutcome::InDoubt | CallOutcome::StillRunning)
+/// });
+/// assert_eq!(Vec::from_iter(doubtful.map(|result| result.call_id())), ["call_1"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -21,7 +49,10 @@ pub enum CallOutcome {
     StoppedReading,
     /// It was stopped while it ran, or nobody knows how far it came: it may have partly run.
     InDoubt,
-    /// It was told to stop and has not ended: it may still be running. Its end is told later.
+    /// It was told to stop and had not ended when the run went on. The result in the transcript stays
+    /// so; when the call has ended, the model reads that with the next message or results, and the
+    /// program gets [`Event::ToolEnded`](crate::Event::ToolEnded). What runs at this moment is
+    /// told by [`Chat::still_running`](crate::Chat::still_running).
     StillRunning,
 }
 

@@ -19,6 +19,20 @@
 //! assert_eq!(models.find("local", "nobody-knows").price, None);
 //! ```
 //!
+//! `find` always returns a [`Model`]. What nobody knows of it is `None`, which is not the same as *no*:
+//!
+//! ```
+//! use harness::models::{Models, Thinking};
+//!
+//! let model = Models::default().find("anthropic", "claude-sonnet-5");
+//! assert_eq!(model.images, Some(true), "it takes pictures");
+//! assert_eq!(model.thinking, Some(Thinking::Effort));
+//!
+//! let unknown = Models::default().find("local", "nobody-knows");
+//! assert_eq!(unknown.images, None, "it may take pictures or not");
+//! assert!(!unknown.images.unwrap_or(false), "so a program assumes that it does not");
+//! ```
+//!
 //! An agent that knows them can hold limits of money: see
 //! [`AgentBuilder::models`](crate::agent::AgentBuilder::models).
 

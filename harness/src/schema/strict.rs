@@ -46,7 +46,7 @@ impl ToolSchema {
     /// a value of any type, a type that contains itself.
     ///
     /// ```
-    /// # use harness::tool;
+    /// use harness::tool;
     /// use serde_json::json;
     ///
     /// /// Lists.

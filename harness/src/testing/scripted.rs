@@ -25,6 +25,11 @@ use crate::{
 /// A clone shares the script and the records, so that a test can keep one while the agent has
 /// the other. The script is consumed in the order in which its streams are first polled.
 ///
+/// It does not try again by itself: wrap it in a [`RetryProvider`](crate::RetryProvider) for that. An
+/// agent that asks it is guarded like any other, so a script that repeats an equal call with an
+/// equal result ends as a model that goes in circles, the third time: vary the arguments, or give
+/// the agent [`Guardrails`](crate::Guardrails) with `repetitions(None)`.
+///
 /// ```
 /// use harness::testing::{ScriptedProvider, reply, reply_to};
 /// use serde_json::json;

@@ -21,7 +21,7 @@ pub struct TraceEvent {
     pub run: String,
     /// Microseconds since the trace began, on a clock that never goes back.
     pub at_us: u64,
-    /// What happened.
+    /// What happened. As JSON, its name is the member `event`, and its fields are members beside it.
     #[serde(flatten)]
     pub what: Happened,
 }

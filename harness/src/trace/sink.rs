@@ -20,7 +20,7 @@ use crate::{
 /// use harness::{Agent, testing::{ScriptedProvider, reply}, trace::{self, Redaction, Trace}};
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
-/// # let path = std::env::temp_dir().join(format!("harness-runs-{}.jsonl", std::process::id()));
+/// let path = std::env::temp_dir().join(format!("harness-runs-{}.jsonl", std::process::id()));
 /// let trace = Trace::default().redaction(Redaction::default().name("iban")).to_file(&path)?;
 /// let model = ScriptedProvider::new([reply().text("Hello.")]);
 /// Agent::builder(model).trace(trace).build()?.run("Say hello.").await?;
