@@ -249,7 +249,9 @@ impl AgentBuilder {
         self
     }
 
-    /// Shares a value with the tools, which take it as a parameter [`State<T>`](crate::State).
+    /// Shares a value with the tools, which take it as a parameter [`State<T>`](crate::State). There is
+    /// one value of each type. If a tool takes a value that the program does not share, the agent is
+    /// built all the same, and each call of that tool fails.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
         self

@@ -198,7 +198,10 @@ impl fmt::Display for QuestionId {
 /// [`AgentBuilder::approver`](crate::agent::AgentBuilder::approver) gives it to an agent. The run waits for
 /// its answer, so an approver that can lose its person should answer [`Question::no`] after a time.
 ///
-/// A function from the question to a future is an approver:
+/// Several agents can ask the same person: give each of them a clone of the approver. A shared pointer
+/// such as `Arc` is no approver itself, so put it inside.
+///
+/// A function from the question to a future is an approver. It takes the question by value:
 ///
 /// ```
 /// use harness::policy::{Approver, Question};
@@ -232,6 +235,7 @@ impl fmt::Display for QuestionId {
 ///     Deny(String),
 /// }
 ///
+/// #[derive(Clone)]
 /// struct WebPage {
 ///     /// The other end shows the JSON and sends back what was pressed.
 ///     page: mpsc::Sender<(String, oneshot::Sender<Pressed>)>,
