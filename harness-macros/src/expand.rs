@@ -5,9 +5,10 @@ use quote::{format_ident, quote};
 use syn::{Path, Visibility, ext::IdentExt as _};
 
 use crate::{
-    check, deprecated,
+    deprecated,
     docs::Text,
     model::{Condition, Default, Output, Param, Passed, Place, Rule, Tool},
+    names,
     rewrite::{at, replace_self},
 };
 
@@ -57,7 +58,7 @@ pub(crate) fn companion(
 pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
     // Beside a type of its name it would be another error: lists look for this one then.
-    let refused = check::hides(handle).then(|| refused(handle));
+    let refused = names::hides(handle).then(|| refused(handle));
     let handle = refused.as_ref().unwrap_or(handle);
     let name = handle.unraw().to_string();
     let definition = quote!(&#private::ToolDef::new(#name, "", #private::SideEffects::NONE, &[], || {

@@ -5,7 +5,7 @@ use syn::{ReturnType, Type, TypePath};
 
 use crate::{
     diagnostics::Errors,
-    keys::{all_keys, can_be_written_as_key},
+    map_keys::{all_keys, can_be_written_as_key},
     model::{Output, Place},
     types::{arguments, plain, show, ungroup},
 };

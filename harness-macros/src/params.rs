@@ -9,12 +9,12 @@ use syn::{
 
 use crate::{
     args::{ParamArgs, param_args},
-    check::fault_of_name,
     defaults::check_default,
     diagnostics::{Errors, did_you_mean, nearest},
     docs::{self, Argument, Docs, Text},
-    keys,
+    forms, map_keys,
     model::{Condition, Param, Place, Rule},
+    names::fault_of_name,
     ranges::check_range,
     rewrite::owned_lifetimes,
     types,
@@ -89,7 +89,7 @@ fn check_param(
     let own = ident.unraw().to_string();
     let name = check_param_name(&own, &ident, &args, named, errors);
     let ty = &*input.ty;
-    let read = types::parameter(&own, ty, krate, errors);
+    let read = forms::parameter(&own, ty, krate, errors);
     let plain = types::plain(ty);
     let mut rules = Vec::new();
     let mut supplied = |place, message| {
@@ -126,7 +126,7 @@ fn check_param(
         let message = format!("`{own}` is supplied by the host, so the model never sees its name");
         supplied(Place::of(&rename.0), message);
     }
-    for key in keys::keys(ty) {
+    for key in map_keys::keys(ty) {
         rules.push(rule_of_key(&own, key, krate));
     }
     let default = check_default(&own, ty, &args, &mut rules, errors);

@@ -7,7 +7,7 @@ use syn::{
     parse::{ParseStream, Parser as _},
 };
 
-use crate::{check, diagnostics::Errors, expand};
+use crate::{diagnostics::Errors, expand, names};
 
 pub(crate) fn expand(list: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
@@ -25,7 +25,7 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
     }
     for Entry { path, .. } in &mut entries {
         if let Some(last) = path.segments.last_mut()
-            && check::is_refused(&last.ident)
+            && names::is_refused(&last.ident)
         {
             last.ident = expand::refused(&last.ident);
         }

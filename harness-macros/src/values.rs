@@ -11,8 +11,8 @@ use syn::{
 };
 
 use crate::{
-    args::Written,
     diagnostics::{Errors, did_you_mean, nearest},
+    entries::Written,
 };
 
 /// The words of `side_effects`.

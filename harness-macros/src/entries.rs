@@ -1,0 +1,197 @@
+//! Takes an attribute apart into its entries, so that a bad entry hides nothing. Which keys there
+//! are is for the reader of each attribute to say.
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens as _, quote};
+use syn::{
+    Expr, Meta, MetaList, MetaNameValue, Path, Token,
+    ext::IdentExt as _,
+    parse::{ParseStream, Parser as _, discouraged::Speculative as _},
+};
+
+use crate::diagnostics::{Errors, nearest};
+
+/// One entry of an attribute.
+pub(crate) struct Entry {
+    pub(crate) key: Ident,
+    pub(crate) value: Written,
+}
+
+/// What follows a key.
+pub(crate) enum Written {
+    /// Nothing.
+    Word,
+    /// `= value`
+    Value(Token![=], Expr),
+    /// `(..)`
+    List(proc_macro2::Group),
+    /// Something that was reported.
+    Wrong,
+}
+
+impl Written {
+    /// The form in which its value is read. A key that needs a value and has none is reported.
+    pub(crate) fn meta(self, key: &Ident, known: &str, errors: &mut Errors) -> Option<Meta> {
+        let path = Path::from(key.clone());
+        match self {
+            Self::Value(eq_token, value) => {
+                Some(Meta::NameValue(MetaNameValue { path, eq_token, value }))
+            }
+            Self::Word if known == "idempotent" || known == "default" => Some(Meta::Path(path)),
+            Self::List(list) if known == "idempotent" => Some(Meta::List(MetaList {
+                path,
+                delimiter: syn::MacroDelimiter::Paren(syn::token::Paren(list.span())),
+                tokens: list.stream(),
+            })),
+            Self::Word | Self::List(_) => {
+                errors.push(key, format!("expected `{known} = ...`"));
+                None
+            }
+            Self::Wrong => None,
+        }
+    }
+}
+
+/// What is known of an attribute before it is read.
+pub(crate) struct Attribute {
+    /// The attribute as messages name it.
+    pub(crate) place: &'static str,
+    pub(crate) keys: &'static [&'static str],
+    /// An entry as it should be.
+    pub(crate) example: &'static str,
+    /// What is meant by tokens that stand where a key should, if that is known.
+    pub(crate) stray: fn(&TokenStream) -> Option<String>,
+}
+
+/// Takes the entries apart. What is no entry is reported and passed over, up to the next comma.
+/// Says too whether all could be read.
+pub(crate) fn entries(
+    tokens: TokenStream,
+    about: &Attribute,
+    errors: &mut Errors,
+) -> (Vec<Entry>, bool) {
+    let Attribute { place, keys, example, stray } = about;
+    let mut complete = true;
+    let read = |input: ParseStream<'_>| {
+        let mut entries = Vec::new();
+        while !input.is_empty() {
+            if input.peek(Ident::peek_any) {
+                let key = input.call(Ident::parse_any)?;
+                if let Some(dashed) = with_dashes(&key, input)? {
+                    let shown = dashed.to_string().replace(' ', "");
+                    let words = format!("unknown key `{shown}` in `{place}`");
+                    let joined = shown.replace('-', "_");
+                    let meant = nearest(&joined, keys.iter().copied()).unwrap_or(&joined);
+                    errors.push(dashed, format!("{words}; did you mean `{meant}`?"));
+                    skip_entry(input);
+                    complete = false;
+                    input.parse::<Option<Token![,]>>()?;
+                    continue;
+                }
+                let value = written(&key, input, errors);
+                entries.push(Entry { key, value });
+            } else {
+                let wrong = skip_entry(input);
+                complete = false;
+                let message = stray(&wrong)
+                    .unwrap_or_else(|| format!("expected a key in `{place}`, such as `{example}`"));
+                errors.push(wrong, message);
+            }
+            if input.is_empty() {
+                break;
+            }
+            input.parse::<Token![,]>()?;
+        }
+        Ok(entries)
+    };
+    match read.parse2(tokens) {
+        Ok(entries) => (entries, complete),
+        Err(err) => {
+            errors.handle::<()>(Err(err));
+            (Vec::new(), false)
+        }
+    }
+}
+
+/// All of a key such as `side-effects`, which is one word and no subtraction.
+fn with_dashes(key: &Ident, input: ParseStream<'_>) -> syn::Result<Option<TokenStream>> {
+    let mut dashed = None;
+    while input.peek(Token![-]) && input.peek2(Ident::peek_any) {
+        let dash: Token![-] = input.parse()?;
+        let rest = input.call(Ident::parse_any)?;
+        let before = dashed.unwrap_or_else(|| key.to_token_stream());
+        dashed = Some(quote!(#before #dash #rest));
+    }
+    Ok(dashed)
+}
+
+/// Reads what follows a key, up to the next comma.
+fn written(key: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Written {
+    let ends = |input: ParseStream<'_>| input.is_empty() || input.peek(Token![,]);
+    if ends(input) {
+        return Written::Word;
+    }
+    if input.peek(Token![=]) && !input.peek(Token![==]) {
+        let Ok(eq) = input.parse::<Token![=]>() else { return Written::Wrong };
+        if ends(input) {
+            errors.push(key, format!("expected a value: `{key} = ...`"));
+            return Written::Wrong;
+        }
+        let ahead = input.fork();
+        return match ahead.parse::<Expr>() {
+            Ok(value) if ends(&ahead) => {
+                input.advance_to(&ahead);
+                Written::Value(eq, value)
+            }
+            Ok(_) => {
+                input.advance_to(&ahead);
+                let wrong = skip_entry(input);
+                errors.push(wrong, format!("expected `,` after the value of `{key}`"));
+                Written::Wrong
+            }
+            Err(_) => {
+                let wrong = skip_entry(input);
+                errors.push(wrong, format!("expected a value: `{key} = ...`"));
+                Written::Wrong
+            }
+        };
+    }
+    if input.peek(syn::token::Paren)
+        && let Ok(TokenTree::Group(list)) = input.parse::<TokenTree>()
+        && ends(input)
+    {
+        return Written::List(list);
+    }
+    skip_entry(input);
+    let value = if key == "range" { "(...)" } else { " = ..." };
+    errors.push(key, format!("expected `{key}{value}`"));
+    Written::Wrong
+}
+
+/// Passes over all tokens up to the next comma.
+fn skip_entry(input: ParseStream<'_>) -> TokenStream {
+    let mut skipped = TokenStream::new();
+    while !input.is_empty() && !input.peek(Token![,]) {
+        match input.parse::<TokenTree>() {
+            Ok(token) => skipped.extend([token]),
+            Err(_) => break,
+        }
+    }
+    if skipped.is_empty() {
+        // An empty entry, `,,`: the comma itself is wrong.
+        input.span().to_token_stream_at(&mut skipped);
+    }
+    skipped
+}
+
+trait SpanTokens {
+    fn to_token_stream_at(self, tokens: &mut TokenStream);
+}
+
+impl SpanTokens for Span {
+    fn to_token_stream_at(self, tokens: &mut TokenStream) {
+        let mut comma = proc_macro2::Punct::new(',', proc_macro2::Spacing::Alone);
+        comma.set_span(self);
+        comma.to_tokens(tokens);
+    }
+}
