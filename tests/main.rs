@@ -41,6 +41,7 @@ mod retry;
 mod secret;
 mod side_effects;
 mod soak;
+mod state;
 mod strict;
 mod sweep;
 mod terminal;

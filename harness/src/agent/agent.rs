@@ -1,6 +1,6 @@
 //! An agent: a provider, a system prompt and tools, ready to run.
 
-use std::{fmt, sync::Arc};
+use std::{any::TypeId, fmt, sync::Arc};
 
 use super::{Chat, Outcome, Reply, Sending, Stopped, outcome::Remains};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     policy::{Approver, Budget, Guardrails, Limits, Permissions},
     provider::{ContextMeter, Provider},
     secret::{Secrets, is_findable},
-    tool::{Tool, ToolContext, ToolLimits, ToolRegistry},
+    tool::{StateType, Tool, ToolContext, ToolLimits, ToolRegistry, Values},
     trace::Trace,
     unwind::caught,
 };
@@ -47,6 +47,8 @@ struct Inner {
     system: Option<String>,
     tools: ToolRegistry,
     context: ToolContext,
+    /// The values that each run brings.
+    per_run: Vec<StateType>,
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
     starts_early: bool,
@@ -178,6 +180,24 @@ impl Agent {
     pub(super) fn context(&self) -> &ToolContext {
         &self.0.context
     }
+
+    /// What is wrong with the values that a run brings, if one that was announced is missing.
+    pub(super) fn check_state(&self, brought: &Values) -> Result<(), Error> {
+        let missing = self.0.per_run.iter().filter(|needed| !brought.has(needed.id()));
+        let missing: Vec<String> = missing.map(|needed| format!("`{}`", needed.name())).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Configuration,
+            format!(
+                "this run brings no {}, which the agent was told that each run brings (by \
+                 `AgentBuilder::state_per_run`). Give it to the run: `agent.run(..).state(..)` or \
+                 `chat.send(..).state(..)`",
+                missing.join(" and no ")
+            ),
+        ))
+    }
 }
 
 impl fmt::Debug for Agent {
@@ -199,6 +219,7 @@ pub struct AgentBuilder {
     tools: Vec<Tool>,
     tool_limits: ToolLimits,
     context: ToolContext,
+    per_run: Vec<StateType>,
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
     starts_early: bool,
@@ -218,6 +239,7 @@ impl AgentBuilder {
             tools: Vec::new(),
             tool_limits: ToolLimits::default(),
             context: ToolContext::new(""),
+            per_run: Vec::new(),
             permissions: Permissions::default(),
             approver: None,
             starts_early: true,
@@ -249,11 +271,47 @@ impl AgentBuilder {
         self
     }
 
-    /// Shares a value with the tools, which take it as a parameter [`State<T>`](crate::State). There is
-    /// one value of each type. If a tool takes a value that the program does not share, the agent is
-    /// built all the same, and each call of that tool fails.
+    /// Shares a value with the tools, which take it as a parameter [`State<T>`](crate::State), in
+    /// all runs. There is one of each type; a run can bring another one in its place with
+    /// [`Sending::state`].
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
+        self
+    }
+
+    /// Announces that each run brings a value of this type with [`Sending::state`], for tools that
+    /// take it as a parameter [`State<T>`](crate::State): the user whom the run serves, for one. A
+    /// run without it fails before anything is sent.
+    ///
+    /// ```
+    /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};
+    ///
+    /// struct User(&'static str);
+    ///
+    /// /// Says who asks.
+    /// #[tool(side_effects = "read")]
+    /// fn who(user: State<User>) -> String {
+    ///     user.0.to_owned()
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([
+    ///     reply().call("who", serde_json::json!({})),
+    ///     reply().text("You are Ada."),
+    /// ]);
+    /// let agent =
+    ///     Agent::builder(model.clone()).tools(tools![who]).state_per_run::<User>().build()?;
+    /// agent.run("Who am I?").state(User("Ada")).await?;
+    /// assert_eq!(model.requests()[1].last_text(), "Ada");
+    ///
+    /// let stopped = agent.run("Who am I?").await.unwrap_err();
+    /// assert!(stopped.to_string().contains("this run brings no `"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn state_per_run<T: Send + Sync + 'static>(mut self) -> Self {
+        self.per_run.push(StateType::of::<T>());
         self
     }
 
@@ -362,7 +420,8 @@ impl AgentBuilder {
     ///
     /// # Errors
     /// Fails if two tools have one name, if one of them is not right (see [`ToolRegistry::add`] and
-    /// [`ToolRegistry::check`]), if no turn is allowed, or if a secret is too short to be found.
+    /// [`ToolRegistry::check`]), if one takes a [`State<T>`](crate::State) that is neither given nor
+    /// announced, if a value is both given and announced, if no turn is allowed, or if a secret is too short to be found.
     pub fn build(self) -> Result<Agent, Error> {
         let Self {
             provider,
@@ -370,6 +429,7 @@ impl AgentBuilder {
             tools,
             tool_limits,
             context,
+            per_run,
             permissions,
             approver,
             starts_early,
@@ -394,12 +454,27 @@ impl AgentBuilder {
             let text = format!("the schema of a tool's parameter {panicked}");
             Err(Error::new(ErrorKind::Configuration, text))
         })?;
+        if let Some(both) = per_run.iter().find(|announced| context.values().has(announced.id())) {
+            let text = format!(
+                "`{}` is both given to the agent and announced for each run. Leave out \
+                 `state_per_run` if a run may do without its own, or `state` if it may not",
+                both.name()
+            );
+            return Err(Error::new(ErrorKind::Configuration, text));
+        }
+        // The budget of the run is there in every run.
+        let announced = |needed: &StateType| {
+            needed.id() == TypeId::of::<Budget>()
+                || per_run.iter().any(|announced| announced.id() == needed.id())
+        };
+        tools.check_state(context.values(), announced)?;
         let meter = ContextMeter::new(system.as_deref(), tools.schemas());
         Ok(Agent(Arc::new(Inner {
             provider,
             system,
             tools,
             context: context.with_secrets(secrets.clone()),
+            per_run,
             permissions,
             approver,
             starts_early,

@@ -22,7 +22,7 @@ use crate::{
         CallOutcome, Fingerprint, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
     },
     tool::{
-        CallIdentity, GRACE, RUNS_ON, Reviewed, SideEffects, Tool, ToolContext,
+        CallIdentity, GRACE, RUNS_ON, Reviewed, SideEffects, Tool, ToolContext, Values,
         equal_still_running, runs_on,
     },
 };
@@ -47,6 +47,11 @@ impl Contexts {
     pub(super) fn new(chat: &Chat, time: Option<Duration>) -> Self {
         let shared = chat.agent.context().clone().with(chat.guard.budget().clone());
         Self { shared, made: HashMap::new(), reviews: HashMap::new(), time }
+    }
+
+    /// Adds the values that the run brings.
+    pub(super) fn bring(&mut self, values: &Values) {
+        self.shared = self.shared.clone().with_values(values);
     }
 
     /// Keeps the review on which a call was decided, for its tool to compare with.

@@ -22,7 +22,7 @@ use crate::{
     message::{Message, ToolCall, ToolResult},
     policy::{LimitReached, Warning},
     provider::{Accumulator, ContextTokens, Ledger, Usage},
-    tool::{CallIdentity, LateEnd, ended_in},
+    tool::{CallIdentity, LateEnd, Values, ended_in},
     trace::{Cast, Happened},
 };
 
@@ -54,6 +54,8 @@ pub(super) struct Run<'a> {
     limit: Option<LimitReached>,
     /// What the last request was made of.
     pub(super) context: ContextTokens,
+    /// Whether what it begins with was written down. Until then the machine tells of the run before.
+    begun: bool,
     /// Whether the run came to its end, rather than being dropped.
     ended: bool,
 }
@@ -84,26 +86,41 @@ impl<'a> Run<'a> {
             error: None,
             limit: None,
             context: ContextTokens::default(),
+            begun: false,
             ended: false,
         }
     }
 
-    pub(super) async fn drive(&mut self, opening: Opening) -> Result<Reply, Stopped> {
+    /// Runs to the end, with the values that the program brings for the tools of this run.
+    pub(super) async fn drive(
+        &mut self,
+        opening: Opening,
+        values: &Values,
+    ) -> Result<Reply, Stopped> {
         self.trace_begin(&opening);
-        let heard = self.hear_late_ends();
-        let fact = match opening {
-            Opening::Say(message) => Ok(Entry::UserSaid { message }),
-            Opening::Resume => self.chat.machine.resumption(),
-        };
-        let recorded = heard.and(fact).and_then(|fact| self.chat.record(&fact));
-        let outcome = match recorded {
-            Ok(()) => self.go().await,
+        self.contexts.bring(values);
+        let outcome = match self.begin_with(opening, values) {
+            Ok(()) => {
+                self.begun = true;
+                self.go().await
+            }
             Err(error) => self.fail(error),
         };
-        let usage = self.chat.machine.usage();
+        let (usage, _) = self.used();
         self.trace_end(outcome);
         self.emit(Event::RunEnded { outcome, usage: &usage });
         self.result(outcome)
+    }
+
+    /// Writes down what the run begins with, if it can begin.
+    fn begin_with(&mut self, opening: Opening, values: &Values) -> Result<(), Error> {
+        self.chat.agent.check_state(values)?;
+        self.hear_late_ends()?;
+        let fact = match opening {
+            Opening::Say(message) => Entry::UserSaid { message },
+            Opening::Resume => self.chat.machine.resumption()?,
+        };
+        self.chat.record(&fact)
     }
 
     async fn go(&mut self) -> Outcome {
@@ -191,12 +208,12 @@ impl<'a> Run<'a> {
     }
 
     fn trace_end(&mut self, outcome: Outcome) {
-        let machine = &self.chat.machine;
+        let (usage, turns) = self.used();
         let ended = Happened::RunEnded {
             outcome: outcome.to_string(),
             answered: outcome == Outcome::Answered,
-            turns: machine.turns(),
-            usage: machine.usage(),
+            turns,
+            usage,
             cost: self.chat.guard.cost(),
         };
         self.chat.tracer.end(ended);
@@ -333,8 +350,10 @@ impl<'a> Run<'a> {
 
     fn result(&mut self, outcome: Outcome) -> Result<Reply, Stopped> {
         let machine = &self.chat.machine;
-        let mut remains = Remains::of(machine.transcript().clone(), machine.begun_at());
-        (remains.usage, remains.turns) = (machine.usage(), machine.turns());
+        let transcript = machine.transcript().clone();
+        let begun_at = if self.begun { machine.begun_at() } else { transcript.messages().len() };
+        let mut remains = Remains::of(transcript, begun_at);
+        (remains.usage, remains.turns) = self.used();
         remains.cost = self.chat.guard.cost();
         remains.spent = self.chat.guard.budget().spent();
         remains.context = self.context;
@@ -353,6 +372,12 @@ impl<'a> Run<'a> {
                 Err(Stopped::new(outcome, error, limit, remains))
             }
         }
+    }
+
+    /// The tokens and the turns of this run.
+    fn used(&self) -> (Usage, u32) {
+        let machine = &self.chat.machine;
+        if self.begun { (machine.usage(), machine.turns()) } else { (Usage::default(), 0) }
     }
 
     pub(super) fn emit(&mut self, event: Event<'_>) {

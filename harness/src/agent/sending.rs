@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
+    sync::Arc,
     time::Duration,
 };
 
@@ -13,6 +14,7 @@ use super::{Chat, Event, Reply, Stopped, run::Run, watcher::Watch};
 use crate::{
     message::Message,
     policy::{Budget, Limits},
+    tool::Values,
 };
 
 /// A message about to be sent: await it for the reply.
@@ -44,6 +46,8 @@ pub struct Sending<'a> {
     stops: Stops,
     tool_time: Option<Duration>,
     budget: Budget,
+    /// What the run brings for its tools.
+    values: Values,
 }
 
 /// How the program stops a run.
@@ -89,7 +93,15 @@ impl<'a> Sending<'a> {
             Holder::Borrowed(chat) => chat.budget_of_run(),
             Holder::Owned(chat) => chat.budget_of_run(),
         };
-        Self { chat, opening, watch: None, stops: Stops::default(), tool_time: None, budget }
+        Self {
+            chat,
+            opening,
+            watch: None,
+            stops: Stops::default(),
+            tool_time: None,
+            budget,
+            values: Values::default(),
+        }
     }
 
     /// Shows every event to `watch` as it happens.
@@ -97,14 +109,23 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, opening, watch: _, stops, tool_time, budget } = self;
-        Sending { chat, opening, watch: Some(Box::new(watch)), stops, tool_time, budget }
+        let Self { chat, opening, watch: _, stops, tool_time, budget, values } = self;
+        Sending { chat, opening, watch: Some(Box::new(watch)), stops, tool_time, budget, values }
     }
 
     /// Lets no call of this run take longer than this, tries and waits included, whatever its tool
     /// and the agent's [`ToolLimits`](crate::ToolLimits) say.
     pub fn tool_time(mut self, limit: Duration) -> Self {
         self.tool_time = Some(limit);
+        self
+    }
+
+    /// Shares a value with the tools of this run, which take it as a parameter
+    /// [`State<T>`](crate::State): the user whom it serves, for one. It takes the place of a value of
+    /// the same type that the agent has. See
+    /// [`AgentBuilder::state_per_run`](super::AgentBuilder::state_per_run).
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.values.insert(Arc::new(value));
         self
     }
 
@@ -166,16 +187,16 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chat, opening, watch, stops, tool_time, budget } = self;
+        let Self { chat, opening, watch, stops, tool_time, budget, values } = self;
         Box::pin(async move {
             match chat {
                 Holder::Borrowed(chat) => {
                     chat.begins(budget);
-                    Run::new(chat, watch, stops, tool_time).drive(opening).await
+                    Run::new(chat, watch, stops, tool_time).drive(opening, &values).await
                 }
                 Holder::Owned(mut chat) => {
                     chat.begins(budget);
-                    Run::new(&mut chat, watch, stops, tool_time).drive(opening).await
+                    Run::new(&mut chat, watch, stops, tool_time).drive(opening, &values).await
                 }
             }
         })

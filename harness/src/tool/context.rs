@@ -1,10 +1,8 @@
 //! What a running tool is given by the program that hosts it.
 
 use std::{
-    any::{Any, TypeId, type_name},
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     fmt,
-    ops::Deref,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -12,7 +10,7 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Review, Reviewed, ToolError, cap::cut, threads::CallIdentity};
+use super::{Review, Reviewed, State, ToolError, cap::cut, state::Values, threads::CallIdentity};
 use crate::{
     secret::Secrets,
     unwind::{caught, dropped},
@@ -30,7 +28,7 @@ pub struct ToolContext {
     progress: Progress,
     reviewed: Option<Arc<Reviewed>>,
     identity: Option<Arc<CallIdentity>>,
-    state: Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    values: Values,
 }
 
 impl ToolContext {
@@ -46,7 +44,7 @@ impl ToolContext {
             progress: Progress::default(),
             reviewed: None,
             identity: None,
-            state: Arc::default(),
+            values: Values::default(),
         }
     }
 
@@ -74,8 +72,18 @@ impl ToolContext {
     /// Adds a value that the program shares already.
     #[must_use]
     pub fn with_shared<T: Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
-        Arc::make_mut(&mut self.state).insert(TypeId::of::<T>(), value);
+        self.values.insert(value);
         self
+    }
+
+    /// Adds these values, each in place of another one of its type.
+    pub(crate) fn with_values(mut self, values: &Values) -> Self {
+        self.values.extend(values);
+        self
+    }
+
+    pub(crate) fn values(&self) -> &Values {
+        &self.values
     }
 
     /// Sets the key under which a service knows the call again when it is repeated.
@@ -130,8 +138,6 @@ impl ToolContext {
         &self.idempotency_key
     }
 
-    /// Says which call it is, and in which conversation.
-    #[must_use]
     /// Sets what no report of the tool may say.
     pub(crate) fn with_secrets(mut self, secrets: Secrets) -> Self {
         self.progress.secrets = secrets;
@@ -142,6 +148,8 @@ impl ToolContext {
         &self.progress.secrets
     }
 
+    /// Says which call it is, and in which conversation.
+    #[must_use]
     pub(crate) fn with_identity(mut self, identity: Option<CallIdentity>) -> Self {
         self.identity = identity.map(Arc::new);
         self
@@ -220,8 +228,7 @@ impl ToolContext {
 
     /// The program's shared value of this type, if there is one.
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
-        let value = Arc::clone(self.state.get(&TypeId::of::<T>())?);
-        value.downcast().ok().map(State)
+        self.values.get()
     }
 }
 
@@ -232,36 +239,6 @@ impl fmt::Debug for ToolContext {
             .field("cancelled", &self.cancellation.is_cancelled())
             .field("deadline", &self.deadline)
             .finish_non_exhaustive()
-    }
-}
-
-/// A value that the program shares with its tools, given to a tool that takes it as a parameter.
-pub struct State<T>(pub(crate) Arc<T>);
-
-impl<T> State<T> {
-    /// The shared value itself.
-    pub fn into_shared(self) -> Arc<T> {
-        self.0
-    }
-}
-
-impl<T> Clone for State<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T> Deref for State<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T> fmt::Debug for State<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "State<{}>", type_name::<T>())
     }
 }
 

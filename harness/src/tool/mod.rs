@@ -14,12 +14,14 @@ mod output;
 mod registry;
 pub(crate) mod review;
 mod side_effects;
+mod state;
 mod threads;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod tool;
 
 pub(crate) use self::{
     dispatch::{GRACE, RUNS_ON},
+    state::{StateType, Values},
     threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},
 };
 pub use tokio_util::sync::CancellationToken;
@@ -28,7 +30,7 @@ pub use tokio_util::sync::CancellationToken;
 pub use self::collect::collected_tools;
 pub(crate) use self::review::Reviewed;
 pub use self::{
-    context::{Progress, State, ToolContext},
+    context::{Progress, ToolContext},
     def::ToolDef,
     error::{ToolError, ToolFailure},
     limits::ToolLimits,
@@ -36,6 +38,7 @@ pub use self::{
     registry::ToolRegistry,
     review::{Preview, Review, Scope},
     side_effects::{SideEffect, SideEffects},
+    state::State,
     threads::{StillRunning, still_running},
     tool::{Tool, ToolFuture},
 };

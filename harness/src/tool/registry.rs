@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Tool, ToolLimits};
+use super::{StateType, Tool, ToolLimits, Values};
 use crate::{
     error::{Error, ErrorKind},
     schema::ToolSchema,
@@ -92,6 +92,45 @@ impl ToolRegistry {
             Some(problem) => Err(Error::new(ErrorKind::Configuration, problem)),
             None => Ok(()),
         }
+    }
+
+    /// Checks that each value that a tool takes as [`State<T>`](super::State) is given to the agent
+    /// or announced for each run.
+    ///
+    /// # Errors
+    /// Fails with all that are missing.
+    pub(crate) fn check_state(
+        &self,
+        given: &Values,
+        later: impl Fn(&StateType) -> bool,
+    ) -> Result<(), Error> {
+        let mut missing: Vec<String> = Vec::new();
+        for tool in &self.tools {
+            for needed in tool.state_types() {
+                if given.has(needed.id()) || later(&needed) {
+                    continue;
+                }
+                let (tool, ty) = (tool.name(), needed.name());
+                let near = match given.has(needed.shared_id()) {
+                    true => format!(
+                        " An `Arc` of it is given, which is another type: take \
+                         `State<Arc<{ty}>>`, or give the value itself."
+                    ),
+                    false => String::new(),
+                };
+                let text =
+                    format!("the tool `{tool}` takes `State<{ty}>`, which nobody gives.{near}");
+                if !missing.contains(&text) {
+                    missing.push(text);
+                }
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let help = "Give the value to all runs with `AgentBuilder::state(..)`, or announce with \
+                    `AgentBuilder::state_per_run::<T>()` that each run brings its own";
+        Err(Error::new(ErrorKind::Configuration, format!("{} {help}", missing.join(" "))))
     }
 
     /// The tool of this name.

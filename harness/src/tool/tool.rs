@@ -7,8 +7,12 @@ use tokio::runtime::Handle;
 
 use super::{
     SideEffects, ToolContext, ToolDef, ToolError, ToolOutput,
-    expand::call::{Call, OnDrop, Receiver, Shared},
+    expand::{
+        call::{Call, OnDrop, Receiver, Shared},
+        declared::ParamDef,
+    },
     review::{Review, Reviewer},
+    state::StateType,
 };
 use crate::{
     message::{Arguments, Fingerprint, ToolCall, same},
@@ -50,6 +54,8 @@ pub struct Tool {
     idempotent: bool,
     time_limit: Option<Duration>,
     review: Option<Reviewer>,
+    /// Which shared values it needs, beside those that `#[tool]` has found.
+    needs: Vec<StateType>,
 }
 
 #[derive(Clone)]
@@ -92,12 +98,13 @@ impl Tool {
             side_effects,
             run: Arc::new(run),
         }));
-        Self { body, idempotent: false, time_limit: None, review: None }
+        Self { body, idempotent: false, time_limit: None, review: None, needs: Vec::new() }
     }
 
     pub(super) fn declared(def: &'static ToolDef, receiver: Option<Receiver>) -> Self {
         let (idempotent, time_limit) = (def.idempotent, def.time_limit);
-        Self { body: Body::Declared { def, receiver }, idempotent, time_limit, review: None }
+        let body = Body::Declared { def, receiver };
+        Self { body, idempotent, time_limit, review: None, needs: Vec::new() }
     }
 
     /// Declares that a call may be repeated with the same arguments without further effect.
@@ -111,6 +118,31 @@ impl Tool {
     #[must_use]
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
+        self
+    }
+
+    /// Declares that the tool asks [`ToolContext::state`] for a value of this type. An agent with the
+    /// tool is then built only if the value is given to the agent or announced for each run. Of a
+    /// parameter [`State<T>`](super::State) of a function with `#[tool]` this is known by itself.
+    ///
+    /// ```
+    /// use harness::{Agent, SideEffects, Tool, testing::{ScriptedProvider, reply}};
+    /// use serde_json::json;
+    ///
+    /// struct Stock(u32);
+    ///
+    /// let schema = json!({"type": "object", "properties": {}});
+    /// let count = Tool::new("count", "Counts.", schema, SideEffects::NONE, |context, _| {
+    ///     let left = context.state::<Stock>().map(|stock| stock.0);
+    ///     Box::pin(async move { Ok(format!("{left:?}").into()) })
+    /// });
+    /// let model = ScriptedProvider::new([reply().text("Ready.")]);
+    /// let agent = Agent::builder(model).tools([count.needs_state::<Stock>()]);
+    /// assert!(agent.build().unwrap_err().to_string().contains("`AgentBuilder::state(..)`"));
+    /// ```
+    #[must_use]
+    pub fn needs_state<T: Send + Sync + 'static>(mut self) -> Self {
+        self.needs.push(StateType::of::<T>());
         self
     }
 
@@ -236,6 +268,15 @@ impl Tool {
     /// How long a call may take, if the tool itself says so.
     pub fn time_limit(&self) -> Option<Duration> {
         self.time_limit
+    }
+
+    /// The types of the shared values that it needs, each as often as it is asked for.
+    pub(super) fn state_types(&self) -> impl Iterator<Item = StateType> {
+        let declared: &[ParamDef] = match &self.body {
+            Body::Declared { def, .. } => def.params,
+            Body::Made(_) => &[],
+        };
+        declared.iter().filter_map(|param| param.needs).chain(self.needs.iter().copied())
     }
 
     /// What is wrong with a tool that was made by hand. Of one made by `#[tool]` the same was asked

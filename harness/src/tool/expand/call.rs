@@ -53,7 +53,7 @@ impl Call {
         let def = &param.def;
         let decode = match &param.origin {
             Origin::Model { decode, .. } => *decode,
-            Origin::Host(supply) => {
+            Origin::Host { supply, .. } => {
                 return supply(&self.context).map_err(|reason| self.broken = Some(reason)).ok();
             }
         };

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     schema::{Misfit, Property, Range, ToolSchema, kind_of},
-    tool::ToolDef,
+    tool::{StateType, ToolDef},
 };
 
 /// What is declared of a deprecated function, behind a name that is not deprecated: only what is
@@ -57,6 +57,8 @@ pub struct ParamDef {
     pub(in crate::tool) name: &'static str,
     pub(in crate::tool) description: &'static str,
     pub(in crate::tool) injected: bool,
+    /// The value of the program that it is, if the program has to give one.
+    pub(in crate::tool) needs: Option<StateType>,
     pub(in crate::tool) schema: Option<fn(&mut schemars::SchemaGenerator) -> schemars::Schema>,
     pub(in crate::tool) optional: fn() -> bool,
     pub(in crate::tool) has_default: bool,
@@ -139,15 +141,16 @@ pub const fn param<T: ToolParam<Source>, Source>(
     name: &'static str,
     description: &'static str,
 ) -> Param<T> {
-    let (injected, schema, optional): (_, _, fn() -> bool) = match T::ORIGIN {
-        Origin::Model { schema, optional, .. } => (false, Some(schema), optional),
-        Origin::Host(_) => (true, None, || true),
+    let (injected, needs, schema, optional): (_, _, _, fn() -> bool) = match T::ORIGIN {
+        Origin::Model { schema, optional, .. } => (false, None, Some(schema), optional),
+        Origin::Host { needs, .. } => (true, needs, None, || true),
     };
     Param {
         def: ParamDef {
             name,
             description,
             injected,
+            needs,
             schema,
             optional,
             has_default: false,
@@ -155,7 +158,7 @@ pub const fn param<T: ToolParam<Source>, Source>(
             range: None,
             check: |def, value| match T::ORIGIN {
                 Origin::Model { decode, .. } => def.read(decode, value).map(drop),
-                Origin::Host(_) => Ok(()),
+                Origin::Host { .. } => Ok(()),
             },
         },
         origin: T::ORIGIN,

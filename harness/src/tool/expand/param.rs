@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{
     schema::{Fault, Misfit, step},
-    tool::{CancellationToken, Progress, State, ToolContext},
+    tool::{CancellationToken, Progress, State, StateType, ToolContext},
 };
 
 /// A type that a function with `#[tool]` can take.
@@ -57,7 +57,12 @@ pub enum Origin<T> {
         decode: fn(Option<Value>) -> Result<T, Misfit>,
     },
     /// The host has it.
-    Host(fn(&ToolContext) -> Result<T, String>),
+    Host {
+        /// How to get it.
+        supply: fn(&ToolContext) -> Result<T, String>,
+        /// The value of the program that it is, if the program has to give one.
+        needs: Option<StateType>,
+    },
 }
 
 #[diagnostic::do_not_recommend]
@@ -71,34 +76,43 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolParam<FromModel> for
 
 #[diagnostic::do_not_recommend]
 impl ToolParam<FromHost> for ToolContext {
-    const ORIGIN: Origin<Self> = Origin::Host(|context| Ok(context.clone()));
+    const ORIGIN: Origin<Self> =
+        Origin::Host { supply: |context| Ok(context.clone()), needs: None };
 }
 
 #[diagnostic::do_not_recommend]
 impl ToolParam<FromHost> for CancellationToken {
-    const ORIGIN: Origin<Self> = Origin::Host(|context| Ok(context.cancellation().clone()));
+    const ORIGIN: Origin<Self> =
+        Origin::Host { supply: |context| Ok(context.cancellation().clone()), needs: None };
 }
 
 #[diagnostic::do_not_recommend]
 impl ToolParam<FromHost> for Progress {
-    const ORIGIN: Origin<Self> = Origin::Host(|context| Ok(context.progress().clone()));
+    const ORIGIN: Origin<Self> =
+        Origin::Host { supply: |context| Ok(context.progress().clone()), needs: None };
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Send + Sync + 'static> ToolParam<FromHost> for State<T> {
-    const ORIGIN: Origin<Self> = Origin::Host(|context| {
-        context.state().ok_or_else(|| {
-            format!(
-                "the program has no `{}` to share; add one with `ToolContext::with`",
-                std::any::type_name::<T>()
-            )
-        })
-    });
+    const ORIGIN: Origin<Self> = Origin::Host {
+        supply: |context| {
+            // An agent is not built, and a run does not begin, without it: only a program that
+            // calls the tool itself can come here.
+            context.state().ok_or_else(|| {
+                format!(
+                    "the program has no `{}` to share; add one with `ToolContext::with`",
+                    std::any::type_name::<T>()
+                )
+            })
+        },
+        needs: Some(StateType::of::<T>()),
+    };
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Send + Sync + 'static> ToolParam<FromHost> for Option<State<T>> {
-    const ORIGIN: Origin<Self> = Origin::Host(|context| Ok(context.state()));
+    const ORIGIN: Origin<Self> =
+        Origin::Host { supply: |context| Ok(context.state()), needs: None };
 }
 
 /// Reads an argument. The message says where inside the argument the fault is.

@@ -1,0 +1,120 @@
+//! Values that the program shares with its tools: what a tool takes as `State<T>`, of which types it
+//! needs one, and where they are kept.
+
+use std::{
+    any::{Any, TypeId, type_name},
+    collections::HashMap,
+    fmt,
+    ops::Deref,
+    sync::Arc,
+};
+
+/// A value that the program shares with its tools, given to a tool that takes it as a parameter.
+///
+/// The program gives it to the agent with [`AgentBuilder::state`](crate::agent::AgentBuilder::state),
+/// or to one run with [`Sending::state`](crate::agent::Sending::state). An agent whose tools take a
+/// value that nobody gives is not built.
+///
+/// ```
+/// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};
+///
+/// struct Stock(u32);
+///
+/// /// Counts what is left.
+/// #[tool(side_effects = "read")]
+/// fn count(stock: State<Stock>) -> u32 {
+///     stock.0
+/// }
+///
+/// let model = ScriptedProvider::new([reply().text("Ready.")]);
+/// let error = Agent::builder(model.clone()).tools(tools![count]).build().unwrap_err();
+/// assert!(error.to_string().contains("the tool `count` takes `State<"));
+/// assert!(Agent::builder(model).tools(tools![count]).state(Stock(3)).build().is_ok());
+/// ```
+pub struct State<T: ?Sized>(Arc<T>);
+
+impl<T> State<T> {
+    /// The shared value itself.
+    pub fn into_shared(self) -> Arc<T> {
+        self.0
+    }
+}
+
+impl<T: ?Sized> Clone for State<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: ?Sized> Deref for State<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for State<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "State<{}>", type_name::<T>())
+    }
+}
+
+/// The type of a value that a tool needs. It is known in `const` context; what it is called and how
+/// it is told from others is asked later.
+#[derive(Clone, Copy, Debug)]
+pub struct StateType {
+    id: fn() -> TypeId,
+    name: fn() -> &'static str,
+    /// The type of an `Arc` of it, which is another type and easily given in its place.
+    shared: fn() -> TypeId,
+}
+
+impl StateType {
+    pub(crate) const fn of<T: 'static>() -> Self {
+        Self { id: TypeId::of::<T>, name: type_name::<T>, shared: TypeId::of::<Arc<T>> }
+    }
+
+    pub(crate) fn id(&self) -> TypeId {
+        (self.id)()
+    }
+
+    /// The type as a program names it, with its path.
+    pub(crate) fn name(&self) -> &'static str {
+        (self.name)()
+    }
+
+    pub(super) fn shared_id(&self) -> TypeId {
+        (self.shared)()
+    }
+}
+
+/// Shared values, one of each type. A clone is cheap.
+#[derive(Clone, Default)]
+pub(crate) struct Values(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+
+impl Values {
+    /// Adds a value, in place of another one of its type.
+    pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: Arc<T>) {
+        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), value);
+    }
+
+    /// Adds all of the others, each in place of another one of its type.
+    pub(super) fn extend(&mut self, others: &Self) {
+        if self.0.is_empty() {
+            self.clone_from(others);
+        } else if !others.0.is_empty() {
+            let others = others.0.iter().map(|(id, value)| (*id, Arc::clone(value)));
+            Arc::make_mut(&mut self.0).extend(others);
+        }
+    }
+
+    pub(super) fn get<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
+        let value = Arc::clone(self.0.get(&TypeId::of::<T>())?);
+        value.downcast().ok().map(State)
+    }
+
+    pub(crate) fn has(&self, id: TypeId) -> bool {
+        self.0.contains_key(&id)
+    }
+}
