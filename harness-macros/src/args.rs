@@ -2,12 +2,14 @@
 //! `#[tool(..)]`, `#[toolset(..)]`, `#[param(..)]`.
 
 use proc_macro2::{Ident, TokenStream};
-use syn::{Expr, Meta, Path, ext::IdentExt as _};
+use syn::{Expr, LitStr, Meta, Path, ext::IdentExt as _};
 
 use crate::{
     diagnostics::{Errors, did_you_mean, nearest},
     entries::{Attribute, Entry, entries},
-    values::{self, CratePath, Flag, Handle, Method, Name, Range, Review, SideEffects, Timeout},
+    values::{
+        self, CratePath, Flag, Handle, Method, Name, Pattern, Range, Review, SideEffects, Timeout,
+    },
 };
 
 /// What is written in `#[tool(..)]`; `None` is what is not there, or not right and reported.
@@ -16,7 +18,8 @@ pub(crate) struct ToolArgs {
     pub(crate) side_effects: Option<SideEffects>,
     pub(crate) name: Option<Name>,
     pub(crate) description: Option<Expr>,
-    pub(crate) idempotent: bool,
+    /// Where it is written.
+    pub(crate) idempotent: Option<Ident>,
     pub(crate) timeout: Option<Timeout>,
     pub(crate) review: Option<Review>,
     pub(crate) krate: Option<Path>,
@@ -47,8 +50,16 @@ const TOOL: Attribute = Attribute {
     example: "side_effects = \"read\"",
     stray: |wrong| {
         let text = wrong.to_string();
-        let word = values::SIDE_EFFECTS.iter().find(|word| text == format!("\"{word}\""))?;
-        Some(format!("expected a key in `#[tool(...)]`, such as `side_effects = \"{word}\"`"))
+        if let Some(word) = values::SIDE_EFFECTS.iter().find(|word| text == format!("\"{word}\"")) {
+            let example = format!("side_effects = \"{word}\"");
+            return Some(format!("expected a key in `#[tool(...)]`, such as `{example}`"));
+        }
+        syn::parse2::<LitStr>(wrong.clone()).ok()?;
+        Some(
+            "expected a key in `#[tool(...)]`; did you mean `description = \"...\"`?\nhelp: or write \
+             the description in a `///` comment above the function"
+                .to_owned(),
+        )
     },
 };
 
@@ -64,7 +75,7 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
             "name" => args.name = errors.read(&meta),
             "description" => args.description = values::description(&meta, errors),
             "idempotent" => {
-                args.idempotent = errors.read(&meta).is_some_and(|Flag(flag)| flag);
+                args.idempotent = errors.read(&meta).and_then(|Flag(on)| on.then_some(key))
             }
             "timeout" => args.timeout = errors.read(&meta),
             "review" => args.review = errors.read(&meta),
@@ -73,8 +84,8 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
         }
     }
     if !complete {
-        // Something could not be read; it may have been meant for the side effects.
-        args.seen.push("side_effects");
+        // Something could not be read; it may have been meant for one of these.
+        args.seen.extend(["side_effects", "description"]);
     }
     args
 }
@@ -122,6 +133,9 @@ pub(crate) struct ParamArgs {
     pub(crate) default: Option<Expr>,
     pub(crate) rename: Option<Name>,
     pub(crate) range: Option<Range>,
+    pub(crate) length: Option<Range>,
+    pub(crate) pattern: Option<Pattern>,
+    pub(crate) examples: Vec<Expr>,
     seen: Vec<&'static str>,
     /// Whether a description was meant, in the wrong place.
     pub(crate) meant_description: bool,
@@ -129,9 +143,13 @@ pub(crate) struct ParamArgs {
 
 const PARAM: Attribute = Attribute {
     place: "#[param(...)]",
-    keys: &["default", "rename", "range"],
+    keys: &["default", "rename", "range", "length", "pattern", "example"],
     example: "default = 10",
-    stray: |_| None,
+    stray: |wrong| {
+        syn::parse2::<LitStr>(wrong.clone()).ok()?;
+        let help = "help: describe the parameter in a `///` comment above it";
+        Some(format!("expected a key in `#[param(...)]`, such as `default = 10`\n{help}"))
+    },
 };
 
 /// Keys that others have for what is a comment here.
@@ -142,8 +160,9 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
     let tokens = match meta {
         Meta::List(list) => list.tokens.clone(),
         Meta::Path(_) | Meta::NameValue(_) => {
-            let help = "help: `#[param(default = ...)]`, `#[param(rename = \"...\")]` or \
-                        `#[param(range(...))]`";
+            let help = "help: `#[param(default = ...)]`, `#[param(rename = \"...\")]`, \
+                        `#[param(range(...))]`, `#[param(length(...))]`, `#[param(pattern = \
+                        \"...\")]` or `#[param(example = ...)]`";
             return errors.push(meta, format!("expected `#[param(...)]`\n{help}"));
         }
     };
@@ -151,16 +170,30 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
         let help = "help: remove it, or say something: `#[param(default = 10)]`";
         errors.push(meta, format!("`#[param()]` says nothing\n{help}"));
     }
-    for Entry { key, value } in entries(tokens, &PARAM, errors).0 {
+    let (entries, complete) = entries(tokens, &PARAM, errors);
+    // What could not be read may have been meant for the description.
+    args.meant_description |= !complete;
+    for Entry { key, value } in entries {
         args.meant_description |= DESCRIBING.contains(&key.to_string().as_str());
         let Some(known) = known_key(&key, &PARAM, &mut args.seen, errors) else { continue };
-        if known == "range" {
-            args.range = values::range(&key, &value, errors);
+        if known == "range" || known == "length" {
+            let ends = values::range(&key, known, &value, errors);
+            if known == "range" {
+                args.range = ends;
+            } else {
+                args.length = ends;
+            }
             continue;
         }
         let Some(meta) = value.meta(&key, known, errors) else { continue };
         match (known, meta) {
             ("default", Meta::NameValue(written)) => args.default = Some(written.value),
+            ("example", Meta::NameValue(written)) => {
+                // There may be several.
+                args.seen.retain(|seen| *seen != "example");
+                args.examples.push(written.value);
+            }
+            ("pattern", meta) => args.pattern = errors.read(&meta),
             ("default", _) => errors.push(
                 &key,
                 "expected `default = ...`\nhelp: for the default of the type itself write \
@@ -210,7 +243,23 @@ fn known_key(
                 return None;
             }
             seen.push("range");
-            "\nhelp: limits are given with `range(1..=100)`".to_owned()
+            "\nhelp: limits of a number are given with `range(1..=100)`, those of a text or a list \
+             with `length(1..=64)`"
+                .to_owned()
+        }
+        (
+            None,
+            "min_length" | "max_length" | "min_items" | "max_items" | "len" | "size" | "minLength"
+            | "maxLength" | "minItems" | "maxItems",
+        ) if of_param => {
+            if seen.contains(&"length") {
+                return None;
+            }
+            seen.push("length");
+            "\nhelp: how long a text or a list may be is said with `length(1..=64)`".to_owned()
+        }
+        (None, "regex" | "matches" | "format") if of_param => {
+            "\nhelp: the form of a text is said with `pattern = \"^[a-z]+$\"`".to_owned()
         }
         (None, "required" | "optional") if of_param => {
             "\nhelp: a parameter is required unless it has a default or is an `Option`".to_owned()

@@ -47,6 +47,7 @@ pub(crate) fn check(
     let output = output::output(&function.signature.output, errors);
     document(function, &docs, &params);
     let review = check_review(args.review.as_ref(), place, errors);
+    check_idempotent(&args, side_effects.as_deref(), errors);
     let ToolArgs { idempotent, timeout, .. } = args;
     errors.is_empty().then_some(())?;
     Some(Tool {
@@ -54,7 +55,7 @@ pub(crate) fn check(
         name: name?,
         description: description?,
         side_effects: side_effects?,
-        idempotent,
+        idempotent: idempotent.is_some(),
         timeout: timeout.map(|timeout| timeout.0),
         review,
         params: params.into_iter().collect::<Option<_>>()?,
@@ -99,6 +100,19 @@ fn check_side_effects(args: &ToolArgs, errors: &mut Errors) -> Option<Vec<&'stat
         ));
     }
     None
+}
+
+/// Reports an `idempotent` from which nothing follows.
+fn check_idempotent(args: &ToolArgs, side_effects: Option<&[&str]>, errors: &mut Errors) {
+    let (Some(written), Some(side_effects)) = (&args.idempotent, side_effects) else { return };
+    if side_effects.contains(&"mutate") {
+        errors.push(
+            written,
+            "`idempotent` says nothing beside \"mutate\": what cannot be taken back is never tried \
+             again by itself\nhelp: remove it; or say \"write\" or \"network\" in place of \"mutate\", \
+             if what the tool does can be taken back",
+        );
+    }
 }
 
 /// The function that reviews calls. Only `rustc` knows its signature.

@@ -1,4 +1,4 @@
-//! The default of a parameter: a literal, judged by the spelling of the type, or by the type itself
+//! The default and the examples of a parameter: each a literal, judged by the spelling of the type, or by the type itself
 //! where the spelling does not say it; or an expression, which is for rustc to judge.
 
 use proc_macro2::{Literal as Token, TokenStream};
@@ -9,24 +9,59 @@ use crate::{
     args::ParamArgs,
     diagnostics::Errors,
     literal::{Literal, literal, suffix},
-    model::{Condition, Default, Place, Rule},
+    model::{Condition, Given, Place, Rule},
     ranges::inside,
     types::{self, PlainType},
     values::ungroup,
 };
 
-/// Checks a default as far as the spelling of the type goes; rustc does the rest.
+/// Checks the default as far as the spelling of the type goes; rustc does the rest.
 pub(crate) fn check_default(
     name: &str,
     ty: &Type,
     args: &ParamArgs,
     rules: &mut Vec<Rule>,
     errors: &mut Errors,
-) -> Option<Default> {
-    let expr = args.default.as_ref()?;
-    let typed = || Some(Default::Typed(expr.to_token_stream()));
+) -> Option<Given> {
+    check_given("default", name, ty, args.default.as_ref()?, args, rules, errors)
+}
+
+/// Checks the examples in the same way.
+pub(crate) fn check_examples(
+    name: &str,
+    ty: &Type,
+    args: &ParamArgs,
+    rules: &mut Vec<Rule>,
+    errors: &mut Errors,
+) -> Vec<Given> {
+    let mut shown: Vec<String> = Vec::new();
+    let mut given = Vec::new();
+    for example in &args.examples {
+        let text = types::show(example);
+        if shown.contains(&text) {
+            errors.push(example, format!("the example {text} of `{name}` is given twice"));
+            continue;
+        }
+        shown.push(text);
+        given.extend(check_given("example", name, ty, example, args, rules, errors));
+    }
+    given
+}
+
+/// Checks the value of a key.
+fn check_given(
+    key: &str,
+    name: &str,
+    ty: &Type,
+    expr: &Expr,
+    args: &ParamArgs,
+    rules: &mut Vec<Rule>,
+    errors: &mut Errors,
+) -> Option<Given> {
+    let typed = || Some(Given::Typed(expr.to_token_stream()));
     let Some(json) = json_of(expr) else { return typed() };
-    let known = match fits(name, ty, expr, expr) {
+    let whose = format!("the {key} of `{name}`");
+    let known = match fits(&whose, ty, expr, expr) {
         // rustc knows whether `7u8` is one of this type.
         Ok(known) if !known && suffix(expr).is_some() => return typed(),
         Ok(known) => known,
@@ -39,7 +74,18 @@ pub(crate) fn check_default(
         && !inside(&value, range)
     {
         let range = types::show(&range.written);
-        errors.push(expr, format!("the default of `{name}` is outside of its range {range}"));
+        errors.push(expr, format!("{whose} is outside of its range {range}"));
+        return None;
+    }
+    if let (Some(length), Some((long, unit))) = (&args.length, length_of(expr))
+        && !inside(&Literal::Integer(long), length)
+    {
+        let length = types::show(&length.written);
+        let units = if long == 1 { unit.to_owned() } else { format!("{unit}s") };
+        errors.push(
+            expr,
+            format!("{whose} is outside of its length {length}: it has {long} {units}"),
+        );
         return None;
     }
     if !known {
@@ -47,15 +93,27 @@ pub(crate) fn check_default(
         rules.push(Rule {
             place: Place::of(expr),
             condition: Condition::TakesLiteral { kind: kind(expr), integers: integers(expr) },
-            message: format!("the default of `{name}` is {shown}, which is no `{ty}`"),
+            message: format!("{whose} is {shown}, which is no `{ty}`"),
         });
     }
-    Some(Default::Json(json))
+    Some(Given::Json(json))
+}
+
+/// How long a literal is, if it has a length: a text in characters, a list in items.
+fn length_of(expr: &Expr) -> Option<(i128, &'static str)> {
+    let (long, unit) = match ungroup(expr) {
+        Expr::Array(list) => (list.elems.len(), "item"),
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => {
+            (text.value().chars().count(), "character")
+        }
+        _ => return None,
+    };
+    Some((i128::try_from(long).ok()?, unit))
 }
 
 /// Whether a literal is a value of a type as it is spelled: `false` if the spelling does not say.
 fn fits<'a>(
-    name: &str,
+    whose: &str,
     ty: &Type,
     expr: &'a Expr,
     whole: &Expr,
@@ -63,9 +121,9 @@ fn fits<'a>(
     let shown = types::show(ty);
     let what = || {
         if std::ptr::eq(expr, whole) {
-            format!("the default of `{name}`")
+            whose.to_owned()
         } else {
-            format!("`{}` in the default of `{name}`", types::show(expr))
+            format!("`{}` in {whose}", types::show(expr))
         }
     };
     let wrong = |found: &str| (expr, format!("{} is {found}, but its type is `{shown}`", what()));
@@ -74,7 +132,7 @@ fn fits<'a>(
             1 => "a list of 1 item".to_owned(),
             items => format!("a list of {items} items"),
         };
-        return fits_list(name, ty, list, whole).unwrap_or_else(|| Err(wrong(&of)));
+        return fits_list(whose, ty, list, whole).unwrap_or_else(|| Err(wrong(&of)));
     }
     let Some(value) = literal(expr) else { return Ok(false) };
     let found = match value {
@@ -118,7 +176,7 @@ fn fits<'a>(
 
 /// The same for a list; nothing if the type is no list.
 fn fits_list<'a>(
-    name: &str,
+    whose: &str,
     ty: &Type,
     list: &'a ExprArray,
     whole: &Expr,
@@ -126,12 +184,12 @@ fn fits_list<'a>(
     let all = |elem: &Type| {
         let mut known = true;
         for item in &list.elems {
-            known &= fits(name, elem, item, whole)?;
+            known &= fits(whose, elem, item, whole)?;
         }
         Ok(known)
     };
     Some(match types::ungroup(ty) {
-        Type::Reference(reference) => fits_list(name, &reference.elem, list, whole)?,
+        Type::Reference(reference) => fits_list(whose, &reference.elem, list, whole)?,
         Type::Slice(slice) => all(&slice.elem),
         Type::Array(array) if length(&array.len).is_none_or(|len| len == list.elems.len()) => {
             all(&array.elem)
@@ -139,7 +197,7 @@ fn fits_list<'a>(
         Type::Tuple(tuple) if tuple.elems.len() == list.elems.len() => {
             let mut known = true;
             for (elem, item) in tuple.elems.iter().zip(&list.elems) {
-                match fits(name, elem, item, whole) {
+                match fits(whose, elem, item, whole) {
                     Ok(one) => known &= one,
                     Err(wrong) => return Some(Err(wrong)),
                 }
@@ -148,7 +206,7 @@ fn fits_list<'a>(
         }
         Type::Array(_) | Type::Tuple(_) => return None,
         Type::Path(path) => match types::container(&path.path) {
-            Some(("Option", elem)) => fits_list(name, elem, list, whole)?,
+            Some(("Option", elem)) => fits_list(whose, elem, list, whole)?,
             Some((_, elem)) => all(elem),
             None if types::plain(ty).is_some() => return None,
             None => Ok(false),

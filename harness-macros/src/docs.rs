@@ -224,13 +224,51 @@ fn join<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     text.trim_matches('\n').trim_end().to_owned()
 }
 
+/// The same words with no code that rustdoc would take for a test: an open fence says that it is
+/// text, and no line is indented as far as code is.
+fn as_prose(text: &str) -> String {
+    let mut open: Option<&str> = None;
+    let lines = text.lines().map(|line| {
+        let trimmed = line.trim_start();
+        let indent = " ".repeat((line.len() - trimmed.len()).min(3));
+        let mark = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark));
+        match (open, mark) {
+            (None, Some(mark)) => {
+                open = Some(mark);
+                let marks = trimmed.len() - trimmed.trim_start_matches(mark.chars().next()?).len();
+                let (marks, language) = trimmed.split_at(marks);
+                let tested =
+                    ["rust", "should_panic", "no_run", "ignore", "compile_fail", "edition"];
+                let is_tested = language.trim().is_empty()
+                    || language
+                        .split([',', ' ', '{'])
+                        .any(|word| tested.iter().any(|tested| word.trim().starts_with(tested)));
+                let language = if is_tested { "text" } else { language.trim() };
+                return Some(format!("{indent}{marks}{language}"));
+            }
+            (Some(of), Some(mark)) if of == mark => open = None,
+            // Inside of a fence all stays as it is.
+            (Some(_), _) => return Some(line.to_owned()),
+            (None, None) => {}
+        }
+        Some(format!("{indent}{trimmed}"))
+    });
+    let mut lines: Vec<String> = lines.flatten().collect();
+    // A fence that is never closed would take in the parameters after it.
+    lines.extend(open.map(str::to_owned));
+    lines.join("\n")
+}
+
 /// The list of arguments for rustdoc, where comments on parameters vanish.
 pub(crate) fn arguments_section<'a>(
     arguments: impl Iterator<Item = (&'a str, &'a Text)>,
 ) -> Option<TokenStream> {
     let lines: Vec<String> = arguments
         .filter_map(|(name, text)| match text {
-            Text::Known(text) => Some(format!(" - `{name}`: {}", text.replace('\n', "\n   "))),
+            Text::Known(text) => {
+                let text = as_prose(text).replace('\n', "\n   ");
+                Some(format!(" - `{name}`: {text}"))
+            }
             Text::Constant(_) => None,
         })
         .collect();

@@ -163,7 +163,7 @@ fn written(key: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Written 
         return Written::List(list);
     }
     skip_entry(input);
-    let value = if key == "range" { "(...)" } else { " = ..." };
+    let value = if key == "range" || key == "length" { "(...)" } else { " = ..." };
     errors.push(key, format!("expected `{key}{value}`"));
     Written::Wrong
 }

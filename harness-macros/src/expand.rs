@@ -7,7 +7,7 @@ use syn::{Path, Visibility, ext::IdentExt as _};
 use crate::{
     deprecated,
     docs::Text,
-    model::{Condition, Default, Output, Param, Passed, Place, Rule, Tool},
+    model::{Condition, Given, Output, Param, Passed, Place, Rule, Tool},
     names,
     rewrite::{at, replace_self},
 };
@@ -89,7 +89,7 @@ fn wrap(
     };
     let about = format!("The tool `{}`.", handle.unraw());
     quote! {
-        #krate::methods_need_toolset_on_the_impl_block! {
+        #krate::methods_need_toolset_on_the_impl_block_and_a_taken_name_needs_handle_equals! {
             #about #visibility #ident {
                 /// What is declared, known in `const` context.
                 pub const TOOL: &'static #private::ToolDef = #definition;
@@ -195,44 +195,35 @@ fn parameter(
     krate: &TokenStream,
 ) -> TokenStream {
     let private = quote!(#krate::__private);
-    let Param { name, description, default, range, rules, .. } = param;
-    let make = format_ident!("__default{}", &constant.to_string()[3..]);
+    let Param { name, description, default, limits, examples, rules, .. } = param;
+    let of_self = |tokens: &TokenStream| match self_type {
+        Some(self_type) => replace_self(tokens.clone(), self_type),
+        None => tokens.clone(),
+    };
+    let number = &constant.to_string()[3..];
+    let make = format_ident!("__default{number}");
     let (function, default) = match default {
         None => (None, None),
-        Some(Default::Json(json)) => {
-            let function = quote!(use #private::{list as __list, value as __value};);
-            let function = quote!({ #function #json });
-            (None, Some(quote!(.or_json(|| #private::Option::Some(#function)))))
+        Some(Given::Json(json)) => {
+            let json = in_json(json, krate);
+            (None, Some(quote!(.or_json(|| #json))))
         }
-        Some(Default::Typed(expr)) => {
-            let expr = match self_type {
-                Some(self_type) => replace_self(expr.clone(), self_type),
-                None => expr.clone(),
-            };
-            // A `&str` has a default of its own type.
-            let (returns, value) = match &param.passed {
-                Passed::Lent(elem) if elem.to_string() == "str" => {
-                    (quote!(&'static #elem), quote!(|| #private::ToOwned::to_owned(#make())))
-                }
-                Passed::LentOption(elem) if elem.to_string() == "str" => (
-                    quote!(#private::Option<&'static #elem>),
-                    quote!(|| #make().map(#private::ToOwned::to_owned)),
-                ),
-                _ => (owned.clone(), quote!(#make)),
-            };
-            let function = quote!(fn #make() -> #returns { #expr });
-            let json = quote! {|| {
-                use #private::ByName as _;
-                #private::JsonOf(&#make()).json()
-            }};
-            (Some(function), Some(quote!(.or(#value, #json))))
+        Some(Given::Typed(expr)) => {
+            let (function, value, json) = typed(&of_self(expr), &make, &param.passed, owned, krate);
+            (Some(function), Some(quote!(.or(#value, || #json))))
         }
     };
-    let range = range.as_ref().map(|range| match self_type {
-        Some(self_type) => replace_self(range.clone(), self_type),
-        None => range.clone(),
+    let shown = examples.iter().enumerate().map(|(at, example)| match example {
+        Given::Json(json) => (None, in_json(json, krate)),
+        Given::Typed(expr) => {
+            let make = format_ident!("__example{number}_{at}");
+            let (function, _, json) = typed(&of_self(expr), &make, &param.passed, owned, krate);
+            (Some(function), json)
+        }
     });
-    let range = range.map(|range| quote!(.within(#range)));
+    let (functions, shown): (Vec<_>, Vec<_>) = shown.unzip();
+    let examples = (!shown.is_empty()).then(|| quote!(.shown(&[#(|| #shown),*])));
+    let limits = limits.iter().map(of_self);
     let rules = rules.iter().map(|one| match self_type {
         Some(self_type) => replace_self(rule(one, constant, krate), self_type),
         None => rule(one, constant, krate),
@@ -245,10 +236,44 @@ fn parameter(
     let same = inferred(Place::of(owned), krate);
     quote! {
         #function
+        #(#functions)*
         const #constant: #private::Param<#owned> =
-            #make::<#same, _>#arguments #default #range;
+            #make::<#same, _>#arguments #default #(#limits)* #examples;
         #(#rules)*
     }
+}
+
+/// A literal in JSON.
+fn in_json(json: &TokenStream, krate: &TokenStream) -> TokenStream {
+    let private = quote!(#krate::__private);
+    quote!(#private::Option::Some({ use #private::{list as __list, value as __value}; #json }))
+}
+
+/// A function that makes a value of a parameter's type, the owned value, and its JSON.
+fn typed(
+    expr: &TokenStream,
+    make: &Ident,
+    passed: &Passed,
+    owned: &TokenStream,
+    krate: &TokenStream,
+) -> (TokenStream, TokenStream, TokenStream) {
+    let private = quote!(#krate::__private);
+    // A `&str` has a value of its own type.
+    let (returns, value) = match passed {
+        Passed::Lent(elem) if elem.to_string() == "str" => {
+            (quote!(&'static #elem), quote!(|| #private::ToOwned::to_owned(#make())))
+        }
+        Passed::LentOption(elem) if elem.to_string() == "str" => (
+            quote!(#private::Option<&'static #elem>),
+            quote!(|| #make().map(#private::ToOwned::to_owned)),
+        ),
+        _ => (owned.clone(), quote!(#make)),
+    };
+    let json = quote!({
+        use #private::ByName as _;
+        #private::JsonOf(&#make()).json()
+    });
+    (quote!(fn #make() -> #returns { #expr }), value, json)
 }
 
 /// A type that is inferred, at the place of the one that is written.

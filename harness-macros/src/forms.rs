@@ -158,6 +158,32 @@ fn check_inside(name: &str, ty: &Type, errors: &mut Errors) -> bool {
     false
 }
 
+/// Of a type that is not known, such as `State<T>`, it is known that a trait object in it has no
+/// size; rustc would say so at each place where the type is used.
+fn check_arguments_of_unknown(name: &str, path: &Path, errors: &mut Errors) -> bool {
+    let mut ok = true;
+    for argument in arguments(path) {
+        let Type::TraitObject(object) = ungroup(argument) else { continue };
+        let shown = show(object);
+        // `Send + Sync` is needed by all that calls share.
+        let marks = ["Send", "Sync"].into_iter().filter(|mark| {
+            let mark = format!("+ {mark}");
+            !shown.contains(&mark)
+        });
+        let whole = marks.fold(shown.clone(), |whole, mark| format!("{whole} + {mark}"));
+        let last = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+        errors.push(
+            argument,
+            format!(
+                "`{shown}` in `{name}` has no size known while compiling\nhelp: take \
+                 `{last}<Arc<{whole}>>`, and give the `Arc`"
+            ),
+        );
+        ok = false;
+    }
+    ok
+}
+
 fn check_path(name: &str, path: &Path, errors: &mut Errors) -> bool {
     let Some(last) = path.segments.last() else { return true };
     let word = last.ident.to_string();
@@ -179,8 +205,8 @@ fn check_path(name: &str, path: &Path, errors: &mut Errors) -> bool {
         errors.push(
             path,
             format!(
-                "`{name}` cannot be an `Rc`: a call may run on another thread\nhelp: take `Arc`, \
-                 or the value itself"
+                "`{name}` cannot be an `Rc`: a call may run on another thread\nhelp: take the value \
+                 itself, or an `Arc` of it; what calls share is taken as `State<T>`"
             ),
         );
         return false;
@@ -189,7 +215,7 @@ fn check_path(name: &str, path: &Path, errors: &mut Errors) -> bool {
         return arguments(path).all(|number| check_inside(name, number, errors));
     }
     if !CONTAINERS.contains(&word.as_str()) {
-        return true;
+        return check_arguments_of_unknown(name, path, errors);
     }
     let mut inside = arguments(path);
     let mut ok = true;

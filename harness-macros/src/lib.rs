@@ -10,6 +10,7 @@ mod docs;
 mod entries;
 mod expand;
 mod forms;
+mod lengths;
 mod literal;
 mod map_keys;
 mod model;

@@ -38,8 +38,10 @@ pub(crate) struct Param {
     pub(crate) is_known: bool,
     pub(crate) passed: Passed,
     pub(crate) description: Text,
-    pub(crate) default: Option<Default>,
-    pub(crate) range: Option<TokenStream>,
+    pub(crate) default: Option<Given>,
+    /// What limits the values, as calls of the constant that declares the parameter.
+    pub(crate) limits: Vec<TokenStream>,
+    pub(crate) examples: Vec<Given>,
     /// What only the types and the constants can say.
     pub(crate) rules: Vec<Rule>,
 }
@@ -54,8 +56,8 @@ pub(crate) enum Passed {
     LentOption(TokenStream),
 }
 
-/// What is taken for an argument that is left out.
-pub(crate) enum Default {
+/// A value that is written in the attribute.
+pub(crate) enum Given {
     /// A literal, as an expression that makes it JSON.
     Json(TokenStream),
     /// An expression of the parameter's type.

@@ -9,10 +9,12 @@ use syn::{
 
 use crate::{
     args::{ParamArgs, param_args},
-    defaults::check_default,
+    defaults::{check_default, check_examples},
     diagnostics::{Errors, did_you_mean, nearest},
     docs::{self, Argument, Docs, Text},
-    forms, map_keys,
+    forms,
+    lengths::{check_length, check_pattern},
+    map_keys,
     model::{Condition, Param, Place, Rule},
     names::fault_of_name,
     ranges::check_range,
@@ -34,7 +36,7 @@ pub(crate) fn check_params(
     for input in &mut signature.inputs {
         let FnArg::Typed(input) = input else {
             if let FnArg::Receiver(receiver) = input {
-                receiver.attrs.retain(|attribute| !docs::is_doc(attribute));
+                check_receiver(&mut receiver.attrs, errors);
             }
             continue;
         };
@@ -57,6 +59,24 @@ pub(crate) fn check_params(
     params
 }
 
+/// The model sees nothing of `self`: what is said of it is said to nobody.
+fn check_receiver(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
+    attributes.retain(|attribute| {
+        let is_param = attribute.path().is_ident("param");
+        if is_param || docs::is_doc(attribute) {
+            let what = if is_param { "`#[param]`" } else { "description" };
+            errors.push(
+                attribute,
+                format!(
+                    "`self` is supplied by the host, so the model never sees this {what}\nhelp: \
+                     remove it, or write it in the comment of the method"
+                ),
+            );
+        }
+        !is_param && !docs::is_doc(attribute)
+    });
+}
+
 fn check_param(
     input: &mut PatType,
     docs: &Docs,
@@ -75,6 +95,21 @@ fn check_param(
                 wild,
                 "a tool's parameter is one name, by which the model knows it\nhelp: name it; a name \
                  that begins with `_` may be unused",
+            );
+            return None;
+        }
+        Pat::TupleStruct(pat)
+            if let (Some(last), Some(Pat::Ident(inside))) =
+                (pat.path.segments.last(), pat.elems.first())
+                && pat.elems.len() == 1 =>
+        {
+            let (whole, ty, inside) = (&last.ident, types::show(&input.ty), &inside.ident);
+            errors.push(
+                pat,
+                format!(
+                    "a tool's parameter is one name\nhelp: name the whole, `{inside}: {ty}`; what is \
+                     in the `{whole}` is reached in the body"
+                ),
             );
             return None;
         }
@@ -122,17 +157,30 @@ fn check_param(
         let message = format!("`{own}` is supplied by the host, so it takes no default");
         supplied(Place::of(expr), message);
     }
+    for example in args.examples.iter().filter(|_| plain.is_none()) {
+        let message =
+            format!("`{own}` is supplied by the host, so the model never sees an example");
+        supplied(Place::of(example), message);
+    }
     if let (Some(rename), None) = (&args.rename, plain) {
         let message = format!("`{own}` is supplied by the host, so the model never sees its name");
         supplied(Place::of(&rename.0), message);
+    }
+    for held in types::parts(ty) {
+        rules.push(rule_of_held(&own, held, krate));
     }
     for key in map_keys::keys(ty) {
         rules.push(rule_of_key(&own, key, krate));
     }
     let default = check_default(&own, ty, &args, &mut rules, errors);
     let owned = read.as_ref().map(|(owned, _)| owned);
-    let range =
-        owned.and_then(|owned| check_range(&own, ty, owned, &args, &mut rules, krate, errors));
+    let examples = check_examples(&own, ty, &args, &mut rules, errors);
+    let limits = owned.map(|owned| {
+        let range = check_range(&own, ty, owned, &args, &mut rules, krate, errors);
+        let length = check_length(&own, ty, owned, &args, &mut rules, krate, errors);
+        let pattern = check_pattern(&own, ty, owned, &args, krate, errors);
+        range.into_iter().chain(length).chain(pattern).collect()
+    });
     let text = match description {
         Some((text, _)) => text,
         None => {
@@ -153,7 +201,41 @@ fn check_param(
     };
     let is_known = types::is_known(ty);
     let (owned, passed) = read?;
-    Some(Param { name: name?, owned, is_known, passed, description: text, default, range, rules })
+    let (description, limits) = (text, limits.unwrap_or_default());
+    Some(Param {
+        name: name?,
+        owned,
+        is_known,
+        passed,
+        description,
+        default,
+        limits,
+        examples,
+        rules,
+    })
+}
+
+/// What must be true of a type that is not known: that it does not share what changes. Each call
+/// would read a new one.
+fn rule_of_held(name: &str, held: &Type, krate: &TokenStream) -> Rule {
+    let private = quote!(#krate::__private);
+    let shown = types::show(held);
+    let ty = owned_lifetimes(held);
+    let place = Place::of(held);
+    let held = quote!(#private::Held::<#ty>);
+    Rule {
+        place,
+        condition: Condition::Holds(quote!({
+            use #private::NotHeld as _;
+            // No alias: an elided lifetime would be an error in one.
+            !#held::IS_READ || !#held::IS_SHARED && (#held::IS_SYNC || #held::IS_STILL)
+        })),
+        message: format!(
+            "`{name}` cannot be `{shown}`, which is there to be shared and changed: it would be read \
+             from the model's JSON, a new one for each call\nhelp: take `State<{shown}>` and give the \
+             value with `AgentBuilder::state`, or take the plain value that is in it"
+        ),
+    }
 }
 
 /// What must be true of the key of a map: that it is read from a string.

@@ -98,7 +98,7 @@ pub(crate) fn check_range(
     };
     rules.extend(rules_of_constants(name, ty, args, float));
     let (low, high) = (end(low), end(high));
-    Some(quote!(|| #krate::__private::Range::of::<#owned, _>(#low, #high, #inclusive)))
+    Some(quote!(.within(|| #krate::__private::Range::of::<#owned, _>(#low, #high, #inclusive))))
 }
 
 /// A number as rustc is to read it: `1` is an integer to it, and a float parameter is no reason to
@@ -149,7 +149,7 @@ fn rules_of_constants(name: &str, ty: &syn::Type, args: &ParamArgs, float: bool)
 }
 
 /// Whether rustc can work it out while compiling. Of a call nobody knows.
-fn is_constant(expr: &Expr) -> bool {
+pub(crate) fn is_constant(expr: &Expr) -> bool {
     match ungroup(expr) {
         Expr::Lit(_) | Expr::Path(_) => true,
         Expr::Unary(unary) => is_constant(&unary.expr),

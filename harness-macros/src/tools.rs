@@ -4,6 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 use syn::{
     Attribute, Path,
+    ext::IdentExt as _,
     parse::{ParseStream, Parser as _},
 };
 
@@ -84,6 +85,15 @@ fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
                 if let Some(path) = shown.strip_suffix("::TOOL") {
                     let fault = "list the tool by its name, without its definition";
                     errors.push(&entry.path, format!("{fault}\nhelp: `{path}`"));
+                } else if let Some(owner) = owner(&entry.path) {
+                    errors.push(
+                        &entry.path,
+                        format!(
+                            "`{shown}` is a method of `{owner}`, which is a tool only together with \
+                             its value\nhelp: add all tools of a value to the list: \
+                             `tools![..].into_iter().chain(value.tools())`"
+                        ),
+                    );
                 } else if twice {
                     errors.push(&entry.path, format!("`{shown}` is listed twice"));
                 } else {
@@ -96,11 +106,27 @@ fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
     entries
 }
 
+/// The type whose method it is, by the way in which types and modules are written.
+fn owner(path: &Path) -> Option<&syn::Ident> {
+    let owner = &path.segments.iter().rev().nth(1)?.ident;
+    owner.unraw().to_string().starts_with(char::is_uppercase).then_some(owner)
+}
+
 /// What is wrong with an entry that is no path.
 fn explain(tokens: &TokenStream) -> String {
     let all: Vec<TokenTree> = tokens.clone().into_iter().collect();
     let help = "help: list each tool by the path of its function: `tools![calc, files::read]`";
+    let is_dot = |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == '.');
     match all.as_slice() {
+        all if all.iter().any(is_dot) => {
+            let value: TokenStream =
+                all.iter().take_while(|token| !is_dot(token)).cloned().collect();
+            let value = crate::types::show(value);
+            format!(
+                "the tools of a value cannot be listed one by one\nhelp: add all of them to the list: \
+                 `tools![..].into_iter().chain({value}.tools())`"
+            )
+        }
         [.., TokenTree::Group(group)]
             if group.delimiter() == proc_macro2::Delimiter::Parenthesis =>
         {

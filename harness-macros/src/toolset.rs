@@ -247,6 +247,15 @@ impl Block {
                 }
                 Member::Other(_) => continue,
             };
+            let hidden = function.attributes.extract_if(.., |attribute| hides_tool(attribute));
+            for hidden in hidden.collect::<Vec<_>>() {
+                marked = true;
+                errors.push(
+                    hidden,
+                    "a toolset cannot see a `#[tool]` inside of `#[cfg_attr(...)]`\nhelp: write \
+                     `#[tool(...)]`, and `#[cfg(...)]` beside it if the method is not always there",
+                );
+            }
             let index = function.attributes.iter().position(check::is_tool);
             let Some(index) = index else {
                 if function.signature.ident == *method {
@@ -335,6 +344,18 @@ fn generic(ident: &Ident) -> String {
          such as `impl Files<Disk>`",
         ident.unraw()
     )
+}
+
+/// Whether it is a `#[cfg_attr(.., tool(..))]`.
+fn hides_tool(attribute: &Attribute) -> bool {
+    let Meta::List(list) = &attribute.meta else { return false };
+    let inside = |input: ParseStream<'_>| {
+        let all = syn::punctuated::Punctuated::<Meta, Token![,]>::parse_terminated(input)?;
+        // The first is the condition.
+        let path = |meta: &Meta| meta.path().segments.last().map(|last| last.ident.to_string());
+        Ok(all.iter().skip(1).any(|meta| path(meta).is_some_and(|last| last == "tool")))
+    };
+    attribute.path().is_ident("cfg_attr") && inside.parse2(list.tokens.clone()).unwrap_or(false)
 }
 
 /// Reads one member: a function up to its body, or the tokens of anything else.

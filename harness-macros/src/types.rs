@@ -96,6 +96,25 @@ pub(crate) fn is_known(ty: &Type) -> bool {
     }
 }
 
+/// The parts of a type of which the spelling does not say all: tuples and the like are taken apart,
+/// and of everything else only the types can say what is in it.
+pub(crate) fn parts(ty: &Type) -> Vec<&Type> {
+    match ungroup(ty) {
+        Type::Reference(reference) => parts(&reference.elem),
+        Type::Slice(slice) => parts(&slice.elem),
+        Type::Array(array) => parts(&array.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().flat_map(parts).collect(),
+        Type::Path(_) if is_known(ty) => Vec::new(),
+        Type::Path(TypePath { path, .. }) => {
+            // What is behind a reference is read by itself.
+            let lent = arguments(path).find(|inside| matches!(ungroup(inside), Type::Reference(_)));
+            lent.map_or_else(|| vec![ty], parts)
+        }
+        Type::Macro(_) => vec![ty],
+        _ => Vec::new(),
+    }
+}
+
 /// Whether it is spelled as a number itself, and not as an `Option` of one.
 pub(crate) fn is_number(ty: &Type) -> bool {
     matches!(plain(ty), Some(PlainType::Integer(..) | PlainType::Float(_)))

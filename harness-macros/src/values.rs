@@ -344,7 +344,84 @@ fn one_name(expr: &Expr, whose: &str, key: &str, example: &str) -> Result<Ident>
     .ok_or_else(|| Error::custom(format!("`{key}` must be one name: `{key} = {example}`")))
 }
 
-/// The ends of a range, as written.
+/// A regular expression. What is wrong in it beyond its brackets is found when an agent is built.
+pub(crate) struct Pattern(pub(crate) LitStr);
+
+impl FromMeta for Pattern {
+    fn from_expr(expr: &Expr) -> Result<Self> {
+        let Some(text) = string(expr) else {
+            let fault = "`pattern` must be a string: `pattern = \"^[a-z]+$\"`";
+            return Err(Error::custom(fault));
+        };
+        match fault_of_pattern(&text.value()) {
+            Some(fault) => Err(Error::custom(fault)),
+            None => Ok(Self(text.clone())),
+        }
+    }
+}
+
+fn fault_of_pattern(pattern: &str) -> Option<String> {
+    if pattern.is_empty() {
+        let help = "help: write a regular expression, such as `pattern = \"^[a-z]+$\"`";
+        return Some(format!("the pattern is empty, so it says nothing\n{help}"));
+    }
+    let mut open: Vec<char> = Vec::new();
+    let mut repeatable = false;
+    let mut chars = pattern.chars().peekable();
+    while let Some(c) = chars.next() {
+        let in_class = open.last() == Some(&'[');
+        match c {
+            '\\' => {
+                if chars.next().is_none() {
+                    let help = "help: write `\\\\` for a backslash itself";
+                    return Some(format!(
+                        "the pattern ends with a `\\` that escapes nothing\n{help}"
+                    ));
+                }
+                repeatable = true;
+            }
+            ']' if in_class => {
+                open.pop();
+                repeatable = true;
+            }
+            _ if in_class => {}
+            '[' => {
+                open.push('[');
+                // A `]` that comes first is a character of the class.
+                chars.next_if(|c| *c == '^');
+                chars.next_if(|c| *c == ']');
+            }
+            '(' => {
+                open.push('(');
+                repeatable = false;
+                chars.next_if(|c| *c == '?');
+            }
+            ')' if open.pop().is_none() => {
+                return Some(
+                    "the pattern has a `)` without its `(`\nhelp: write `\\)` for the \
+                             character itself"
+                        .to_owned(),
+                );
+            }
+            '*' | '+' | '?' if !repeatable => {
+                return Some(format!(
+                    "the `{c}` in the pattern repeats nothing\nhelp: write `\\{c}` for the \
+                     character itself"
+                ));
+            }
+            '|' => repeatable = false,
+            _ => repeatable = true,
+        }
+    }
+    let open = open.last()?;
+    let close = if *open == '[' { ']' } else { ')' };
+    Some(format!(
+        "the pattern has a `{open}` without its `{close}`\nhelp: write `\\{open}` for the \
+         character itself"
+    ))
+}
+
+/// The ends of a range, as written: of numbers, or of lengths.
 pub(crate) struct Range {
     pub(crate) low: Option<Expr>,
     pub(crate) high: Option<Expr>,
@@ -353,23 +430,29 @@ pub(crate) struct Range {
     pub(crate) written: TokenStream,
 }
 
-/// Reads `range(1..=100)`.
-pub(crate) fn range(key: &Ident, value: &Written, errors: &mut Errors) -> Option<Range> {
-    let help = "\nhelp: write the ends in parentheses: `range(1..=100)`";
+/// Reads `range(1..=100)` or `length(1..=64)`.
+pub(crate) fn range(
+    key: &Ident,
+    known: &str,
+    value: &Written,
+    errors: &mut Errors,
+) -> Option<Range> {
+    let example = if known == "length" { "length(1..=64)" } else { "range(1..=100)" };
+    let help = format!("\nhelp: write the ends in parentheses: `{example}`");
     let tokens = match value {
         Written::List(list) => list.stream(),
         Written::Value(_, value) => {
-            errors.push(value, format!("expected `range(...)`{help}"));
+            errors.push(value, format!("expected `{known}(...)`{help}"));
             return None;
         }
         Written::Word => {
-            errors.push(key, format!("expected `range(...)`{help}"));
+            errors.push(key, format!("expected `{known}(...)`{help}"));
             return None;
         }
         Written::Wrong => return None,
     };
     if tokens.is_empty() {
-        errors.push(key, format!("the range is empty{help}"));
+        errors.push(key, format!("the {known} is empty{help}"));
         return None;
     }
     let parsed =
@@ -380,7 +463,7 @@ pub(crate) fn range(key: &Ident, value: &Written, errors: &mut Errors) -> Option
         return None;
     };
     if start.is_none() && end.is_none() {
-        errors.push(&tokens, format!("the range has no end, so it says nothing{help}"));
+        errors.push(&tokens, format!("the {known} has no end, so it says nothing{help}"));
         return None;
     }
     Some(Range {

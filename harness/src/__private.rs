@@ -14,12 +14,13 @@ pub use serde_json::Value;
 pub use crate::tool::collect::Collected;
 
 pub use crate::{
-    schema::{Range, Ranged},
+    schema::{Length, Lengthy, Range, Ranged, Textual, pattern},
     tool::{
         SideEffect, SideEffects, Tool, ToolDef,
         expand::{
             call::{Call, Carried, NotSent, Shared, share},
             declared::{Declared, Param, ParamDef, SchemaCell, is_blank, param, rule},
+            held::{Held, NotHeld},
             json::{ByName, JsonOf, list, value},
             literal::{Bool, Char, Empty, Float, Integer, List, Mixed, Text},
             param::{Key, Lent, OtherKey, Owned, ToolParam},

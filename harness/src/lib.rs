@@ -133,7 +133,7 @@ pub use crate::{
 /// would be an error; the attribute `companion` adds the others.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! methods_need_toolset_on_the_impl_block {
+macro_rules! methods_need_toolset_on_the_impl_block_and_a_taken_name_needs_handle_equals {
     ($about:literal $visibility:vis $name:ident { $($items:tt)* }) => {
         #[$crate::__private::companion {
             impl $name { $($items)* }

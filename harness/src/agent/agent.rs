@@ -10,7 +10,7 @@ use crate::{
     policy::{Approver, Budget, Guardrails, Limits, Permissions},
     provider::{ContextMeter, Provider},
     secret::{Secrets, is_findable},
-    tool::{StateType, Tool, ToolContext, ToolLimits, ToolRegistry, Values},
+    tool::{StateType, Tool, ToolContext, ToolLimits, ToolList, ToolRegistry, Values},
     trace::Trace,
     unwind::caught,
 };
@@ -260,8 +260,8 @@ impl AgentBuilder {
     }
 
     /// Adds tools; the model is told of them in this order.
-    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
-        self.tools.extend(tools);
+    pub fn tools(mut self, tools: impl ToolList) -> Self {
+        self.tools.extend(tools.into_tools());
         self
     }
 

@@ -3,7 +3,7 @@
 use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::range::Range;
+use super::{length::Length, range::Range};
 
 /// What the model is told of a tool.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,10 @@ pub(crate) struct Property<'a> {
     pub(crate) description: &'a str,
     pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
     pub(crate) range: Option<Range>,
+    pub(crate) length: Option<Length>,
+    pub(crate) pattern: Option<&'a str>,
     pub(crate) default: Option<Value>,
+    pub(crate) examples: Vec<Value>,
     /// Whether it may be left out.
     pub(crate) optional: bool,
 }
@@ -81,9 +84,13 @@ pub(crate) fn schema_of<'a>(members: impl Iterator<Item = Property<'a>>) -> Valu
 /// The schema of one member.
 fn property(member: Property<'_>, generator: &mut SchemaGenerator) -> Option<Map<String, Value>> {
     let mut value = (member.schema)(generator).to_value();
+    // The program's own examples are better than any.
+    let written = if member.examples.is_empty() { written_as(&value) } else { None };
     tidy(&mut value);
     let Value::Object(mut schema) = value else { return None };
     let description = member.description.trim();
+    let with_example = written.map(|written| format!("{description} ({written})"));
+    let description = with_example.as_deref().unwrap_or(description);
     let description = match schema.get("description").and_then(Value::as_str) {
         // The words about each name of an enum are worth keeping; those about the type are not.
         Some(about) if about.starts_with(NAMES) => format!("{description}\n{about}"),
@@ -97,8 +104,17 @@ fn property(member: Property<'_>, generator: &mut SchemaGenerator) -> Option<Map
     if let Some(range) = member.range {
         range.describe(&mut schema);
     }
+    if let Some(length) = member.length {
+        length.describe(&mut schema);
+    }
+    if let Some(pattern) = member.pattern {
+        schema.insert("pattern".to_owned(), pattern.into());
+    }
     if let Some(default) = member.default {
         schema.insert("default".to_owned(), default);
+    }
+    if !member.examples.is_empty() {
+        schema.insert("examples".to_owned(), Value::Array(member.examples));
     }
     Some(schema)
 }
@@ -154,6 +170,8 @@ fn tidy(schema: &mut Value) {
 fn tidy_object(schema: &mut Map<String, Value>) {
     schema.shift_remove("title");
     schema.shift_remove("$schema");
+    say_bounds(schema);
+    say_format(schema);
     let known = |format: &Value| format.as_str().is_some_and(|format| FORMATS.contains(&format));
     if schema.get("format").is_some_and(|format| !known(format)) {
         schema.shift_remove("format");
@@ -180,6 +198,56 @@ fn tidy_object(schema: &mut Map<String, Value>) {
     for key in ["oneOf", "anyOf", "allOf", "prefixItems"] {
         if let Some(Value::Array(children)) = schema.get_mut(key) {
             children.iter_mut().for_each(tidy);
+        }
+    }
+}
+
+/// How a date, a time or a duration is written: the name of a format leaves it open whether the zone
+/// may be missing, and vendors know few of the names.
+fn written_as(schema: &Value) -> Option<&'static str> {
+    Some(match schema.get("format")?.as_str()? {
+        "date-time" => "such as 2026-11-21T14:30:00Z",
+        "date" => "such as 2026-11-21",
+        "time" => "such as 14:30:00Z",
+        "partial-date-time" => "such as 2026-11-21T14:30:00, without a zone",
+        "partial-time" => "such as 14:30:00, without a zone",
+        "zoned-date-time" => "such as 2026-11-21T14:30:00+01:00[Europe/Berlin]",
+        "duration" => "such as PT1H30M",
+        _ => return None,
+    })
+}
+
+/// Says how a date inside of a type is written. Of a parameter itself it is said beside the words of
+/// its function.
+fn say_format(schema: &mut Map<String, Value>) {
+    let Some(written) = written_as(&Value::Object(schema.clone())) else { return };
+    if schema.contains_key("examples") {
+        return;
+    }
+    let description = match schema.get("description").and_then(Value::as_str) {
+        Some(description) => format!("{description} ({written})"),
+        None => written.to_owned(),
+    };
+    schema.insert("description".to_owned(), Value::String(description));
+}
+
+/// Says which integers a type holds, where only the name of a format says it. Those of 64 bits say
+/// nothing: few readers of JSON keep such numbers whole, and some servers take the ends of 64 bits
+/// for "no end at all" and refuse both of them together.
+fn say_bounds(schema: &mut Map<String, Value>) {
+    let bounds: [i64; 2] = match schema.get("format").and_then(Value::as_str) {
+        Some("int8") => [i8::MIN.into(), i8::MAX.into()],
+        Some("int16") => [i16::MIN.into(), i16::MAX.into()],
+        Some("int32") => [i32::MIN.into(), i32::MAX.into()],
+        Some("uint8") => [0, u8::MAX.into()],
+        Some("uint16") => [0, u16::MAX.into()],
+        Some("uint32") => [0, u32::MAX.into()],
+        _ => return,
+    };
+    let words = [["minimum", "exclusiveMinimum"], ["maximum", "exclusiveMaximum"]];
+    for (bound, words) in bounds.into_iter().zip(words) {
+        if !words.iter().any(|word| schema.contains_key(*word)) {
+            schema.insert(words[0].to_owned(), bound.into());
         }
     }
 }

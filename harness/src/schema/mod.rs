@@ -5,6 +5,7 @@ mod check;
 mod derive;
 mod fault;
 mod keys;
+mod length;
 mod nearest;
 mod range;
 mod strict;
@@ -18,6 +19,7 @@ pub(crate) use self::{
 };
 pub use self::{
     derive::ToolSchema,
+    length::{Length, Lengthy, Textual, pattern},
     range::{Range, Ranged},
     strict::NotStrict,
 };

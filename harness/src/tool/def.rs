@@ -154,19 +154,33 @@ impl ToolDef {
                     param.name, self.name
                 ));
             }
-            let default = param.default?()?;
-            let misfit = param.check(Some(default)).err()?;
-            Some(format!(
-                "the default of the parameter `{}` of the tool `{}` does not fit: {}",
-                param.name, self.name, misfit.fault
-            ))
+            let misfit = |whose: &str, value: Option<Value>| {
+                let (param_name, tool) = (param.name, self.name);
+                let Some(value) = value else {
+                    return Some(format!(
+                        "the {whose} of the parameter `{param_name}` of the tool `{tool}` cannot be \
+                         written as JSON: put `#[derive(serde::Serialize)]` on its type"
+                    ));
+                };
+                let wrong = match param.check(Some(value.clone())) {
+                    Err(misfit) => misfit.fault.to_string(),
+                    Ok(()) => faults(property(schema, param.name)?, &value, schema).first()?.to_string(),
+                };
+                Some(format!(
+                    "the {whose} of the parameter `{param_name}` of the tool `{tool}` does not fit: \
+                     {wrong}"
+                ))
+            };
+            let default = param.default.and_then(|default| default());
+            let default = default.and_then(|default| misfit("default", Some(default)));
+            default.or_else(|| param.examples.iter().find_map(|example| misfit("example", example())))
         })
     }
 
     /// All that is wrong with an argument which was not read, one line each.
     pub(super) fn lines(&'static self, name: &str, misfit: &Misfit) -> Vec<String> {
         let schema = &self.schema().input_schema;
-        misfit.lines(name, |value| match schema.get("properties").and_then(|all| all.get(name)) {
+        misfit.lines(name, |value| match property(schema, name) {
             Some(property) => faults(property, value, schema),
             None => Vec::new(),
         })
@@ -197,6 +211,11 @@ impl fmt::Debug for ToolDef {
             .field("time_limit", &self.time_limit)
             .finish_non_exhaustive()
     }
+}
+
+/// What the schema of an object says of one of its members.
+fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+    schema.get("properties")?.get(name)
 }
 
 const fn same(one: &[u8], other: &[u8]) -> bool {

@@ -35,7 +35,7 @@ pub use self::{
     error::{ToolError, ToolFailure},
     limits::ToolLimits,
     output::ToolOutput,
-    registry::ToolRegistry,
+    registry::{ToolList, ToolRegistry},
     review::{Preview, Review, Scope},
     side_effects::{SideEffect, SideEffects},
     state::State,

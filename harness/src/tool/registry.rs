@@ -9,6 +9,25 @@ use crate::{
     secret::Secrets,
 };
 
+/// A list of tools: what `tools![..]` makes, what a toolset's `tools()` gives, and everything else that
+/// yields [`Tool`]s. Nobody implements it by hand.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of tools",
+    label = "not a list of tools",
+    note = "a function with `#[tool]` is listed by its name: `tools![add]`; the methods of a toolset are listed by `value.tools()`; one `Tool` is `[tool]`"
+)]
+pub trait ToolList {
+    /// The tools, in their order.
+    fn into_tools(self) -> impl Iterator<Item = Tool>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<I: IntoIterator<Item = Tool>> ToolList for I {
+    fn into_tools(self) -> impl Iterator<Item = Tool> {
+        self.into_iter()
+    }
+}
+
 /// All tools of an agent, in the order in which they were added. No two have one name.
 #[derive(Clone, Debug, Default)]
 pub struct ToolRegistry {
@@ -23,9 +42,9 @@ impl ToolRegistry {
     ///
     /// # Errors
     /// Fails if two of them have one name, or if one of them is not right: see [`Self::add`].
-    pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, Error> {
+    pub fn new(tools: impl ToolList) -> Result<Self, Error> {
         let mut registry = Self::default();
-        for tool in tools {
+        for tool in tools.into_tools() {
             registry.add(tool)?;
         }
         Ok(registry)

@@ -9,7 +9,7 @@ use super::{
     param::{Origin, ToolParam},
 };
 use crate::{
-    schema::{Misfit, Property, Range, ToolSchema, kind_of},
+    schema::{Length, Misfit, Property, Range, ToolSchema, kind_of},
     tool::{StateType, ToolDef},
 };
 
@@ -64,6 +64,10 @@ pub struct ParamDef {
     pub(in crate::tool) has_default: bool,
     pub(in crate::tool) default: Option<fn() -> Option<Value>>,
     pub(in crate::tool) range: Option<fn() -> Range>,
+    pub(in crate::tool) length: Option<Length>,
+    pub(in crate::tool) pattern: Option<&'static str>,
+    /// What the model may write; nothing for one that JSON cannot say.
+    pub(in crate::tool) examples: &'static [fn() -> Option<Value>],
     pub(in crate::tool) check: fn(&Self, Option<Value>) -> Result<(), Misfit>,
 }
 
@@ -75,6 +79,9 @@ impl ParamDef {
             description: self.description,
             schema: self.schema?,
             range: self.range.map(|range| range()),
+            length: self.length,
+            pattern: self.pattern,
+            examples: self.examples.iter().filter_map(|example| example()).collect(),
             default: self.default.and_then(|default| default()),
             optional: self.is_optional(),
         })
@@ -156,6 +163,9 @@ pub const fn param<T: ToolParam<Source>, Source>(
             has_default: false,
             default: None,
             range: None,
+            length: None,
+            pattern: None,
+            examples: &[],
             check: |def, value| match T::ORIGIN {
                 Origin::Model { decode, .. } => def.read(decode, value).map(drop),
                 Origin::Host { .. } => Ok(()),
@@ -202,6 +212,27 @@ impl<T> Param<T> {
     #[must_use]
     pub const fn within(mut self, range: fn() -> Range) -> Self {
         self.def.range = Some(range);
+        self
+    }
+
+    /// Takes only texts or lists of this length.
+    #[must_use]
+    pub const fn long(mut self, length: Length) -> Self {
+        self.def.length = Some(length);
+        self
+    }
+
+    /// Takes only texts of this form.
+    #[must_use]
+    pub const fn matching(mut self, pattern: &'static str) -> Self {
+        self.def.pattern = Some(pattern);
+        self
+    }
+
+    /// Shows the model these values.
+    #[must_use]
+    pub const fn shown(mut self, examples: &'static [fn() -> Option<Value>]) -> Self {
+        self.def.examples = examples;
         self
     }
 }

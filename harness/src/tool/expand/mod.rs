@@ -4,6 +4,7 @@
 
 pub(crate) mod call;
 pub(crate) mod declared;
+pub(crate) mod held;
 pub(crate) mod json;
 pub(crate) mod literal;
 pub(crate) mod param;

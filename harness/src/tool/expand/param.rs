@@ -29,7 +29,8 @@ use crate::{
     message = "`{Self}` cannot be a tool parameter",
     label = "the model cannot fill this in",
     note = "a parameter is read from JSON and described by a schema: put `#[derive(serde::Deserialize, schemars::JsonSchema)]` on the type (for `Vec<T>`, `Option<T>` or a map, on `T`); it must also be `Send` and own its data",
-    note = "what the host supplies is taken as `&ToolContext`, `State<T>`, `CancellationToken` or `Progress`"
+    note = "for a type of another package turn on its feature `serde`, and the feature of `schemars` that knows it, such as `chrono04`, `url2` or `uuid1`; if there is none, take a `String` and parse it",
+    note = "what the host supplies is taken as `&ToolContext`, `State<T>`, `CancellationToken` or `Progress`; the `T` of a `State` is `Send + Sync` and has a size, such as `Arc<dyn Trait + Send + Sync>`"
 )]
 pub trait ToolParam<Source>: Sized {
     /// Where the value comes from, and how to get it.

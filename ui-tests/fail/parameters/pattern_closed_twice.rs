@@ -1,0 +1,10 @@
+//! A pattern with a group that was never opened.
+
+use harness::tool;
+
+/// Does it.
+#[tool(side_effects = "none")]
+fn f(/// X
+ #[param(pattern = "^a)$")] x: String) { let _ = x; }
+
+fn main() {}
