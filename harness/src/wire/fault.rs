@@ -4,6 +4,7 @@
 use serde::Deserialize;
 
 use super::{
+    halves,
     tolerant::{Members, Obj, Text},
     wait,
 };
@@ -29,7 +30,9 @@ struct Said {
 /// `{"error": "text"}`, `{"code", "error": "text"}`, `{"detail": "text"}`,
 /// `{"message", "type", "code"}`.
 pub(super) fn in_json(body: &str) -> Option<Error> {
-    let members = serde_json::from_str::<Obj<Members<'_>>>(body).ok()?.0?;
+    let body = halves::joined(body);
+    let body = halves::readable(&body);
+    let members = serde_json::from_str::<Obj<Members<'_>>>(&body).ok()?.0?;
     let mut said = Said::default();
     for name in ["error", "detail", "errors", "error_message"] {
         let Some(json) = members.get(name) else { continue };
@@ -96,6 +99,11 @@ impl Said {
         }
         err
     }
+}
+
+/// The error that an event tells of which is an error by its name.
+pub(super) fn in_event(data: &str) -> Error {
+    in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, halves::joined(data.trim())))
 }
 
 /// The error of an answer whose status is no success, whatever its body is.

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use super::chunk::{CallDelta, Function};
 use crate::{
     error::Error,
-    wire::{decoder::Outlet, tolerant::text_of},
+    wire::{decoder::Outlet, halves, tolerant::text_of},
 };
 
 /// The calls of one answer, in the order in which they began.
@@ -258,7 +258,7 @@ impl Calls {
 /// The text of a fragment: a string's, or the JSON itself where a server sends that.
 fn fragment(function: &Function<'_>) -> String {
     match function.arguments.map(|json| json.get()) {
-        Some(json) if json.starts_with(['{', '[']) => json.to_owned(),
+        Some(json) if json.starts_with(['{', '[']) => halves::escaped(json).into_owned(),
         json => text_of(json),
     }
 }

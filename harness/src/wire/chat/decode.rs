@@ -16,7 +16,7 @@ use crate::{
     provider::{Limits, StopReason, Usage},
     wire::{
         decoder::{Decoder, Dialect, Outlet, Words, not_understood},
-        fault, scan,
+        fault, halves, scan,
         shape::Places,
         tolerant::{Count, Members, Obj, text_of},
     },
@@ -81,9 +81,7 @@ impl Dialect for Answer {
         }
         let chunk = match serde_json::from_str::<Chunk<'_>>(data) {
             Ok(chunk) => chunk,
-            Err(err) if event == "error" => {
-                return Err(Error::new(ErrorKind::Api, data.trim()).because(err));
-            }
+            Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
             Err(err) => return Err(not_understood(data, err)),
         };
         if let Some(err) = failure(event, data, &chunk) {
@@ -207,10 +205,13 @@ impl Answer {
     /// A message instead of a delta holds all that was said so far.
     fn message(&mut self, message: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
         if self.said == 0 && self.calls.is_empty() {
-            return self.delta(message, out);
+            self.delta(message, out)?;
+            self.said = halves::without_last(&message.content.text).len();
+            return Ok(());
         }
-        let new = message.content.text.get(self.said..).unwrap_or_default();
-        self.words(new, out)
+        // A first half at the end is a whole character the next time.
+        let all = halves::without_last(&message.content.text);
+        self.words(all.get(self.said..).unwrap_or_default(), out)
     }
 
     fn part(&mut self, part: &RawValue, out: &mut Outlet) -> Result<(), Error> {
@@ -273,6 +274,5 @@ fn failure(event: &str, data: &str, chunk: &Chunk<'_>) -> Option<Error> {
         || event == "error"
         || &*chunk.object == "error"
         || (chunk.detail.is_some() && chunk.choices.0.is_empty());
-    names_one
-        .then(|| fault::in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, data.trim())))
+    names_one.then(|| fault::in_event(data))
 }
