@@ -69,6 +69,7 @@ mod wire_chat;
 mod wire_encode;
 mod wire_encode_random;
 mod wire_halves;
+mod wire_hostile;
 mod wire_limits;
 mod wire_responses;
 mod wire_sse;

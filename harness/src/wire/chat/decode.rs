@@ -6,14 +6,14 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 use super::{
-    ThinkTags,
+    ThinkTags, WIRE,
     calls::Calls,
     chunk::{CallDelta, Choice, Chunk, Delta},
     thought::{Splitter, Thought},
 };
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Limits, StopReason, Usage},
+    provider::{Limits, StopReason, Usage, VendorPart},
     wire::{
         decoder::{Decoder, Dialect, Outlet, Words, not_understood},
         fault, halves, scan,
@@ -253,6 +253,9 @@ impl Answer {
             })?;
         }
         self.thought.finish(out)?;
+        if self.refused {
+            out.vendor(TEXT, VendorPart::Text, WIRE, r#"{"refusal":true}"#.to_owned())?;
+        }
         let stop = match reason.as_str() {
             "length" | "max_tokens" | "model_length" | "abort" => StopReason::Truncated,
             "content_filter" => StopReason::Refused,

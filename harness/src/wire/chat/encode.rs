@@ -3,15 +3,17 @@
 
 use std::borrow::Cow;
 
-use super::WIRE;
+use super::{WIRE, thought::FIELDS};
 use crate::{
     error::Error,
-    message::{Block, Image, Message, ReasoningBlock, Role, ToolCall, ToolContent, ToolResult},
+    message::{
+        Block, Image, Message, ReasoningBlock, Role, ToolCall, ToolContent, ToolResult, VendorData,
+    },
     provider::{Effort, Request, Settings, ToolChoice},
     wire::{
         Encoded,
         encoded::conversation,
-        json::{Body, comma, image_url, key, member, object, put, raw},
+        json::{Body, comma, image_url, key, member, object, put, raw, sendable},
         names,
         tolerant::{Members, text_of},
     },
@@ -216,12 +218,12 @@ fn encode_user(out: &mut Vec<u8>, message: &Message) {
 
 /// One message: thinking in its field, words, then calls.
 fn encode_assistant(out: &mut Vec<u8>, message: &Message, options: &Options) {
+    if !is_written(message) {
+        return;
+    }
     let text = message.text();
     let speaks = !text.trim().is_empty();
     let calls = message.calls().next().is_some();
-    if !speaks && !calls {
-        return;
-    }
     comma(out);
     raw(out, r#"{"role":"assistant""#);
     // Beside calls an empty text is refused by some, and `null` by hardly any: so it is left out.
@@ -237,6 +239,27 @@ fn encode_assistant(out: &mut Vec<u8>, message: &Message, options: &Options) {
         out.push(b']');
     }
     out.push(b'}');
+}
+
+/// Whether anything of a message of the model is sent. Servers look at what a filter has cut off once
+/// more, and refuse it again.
+fn is_written(message: &Message) -> bool {
+    let said = |block: &Block| match block {
+        Block::Text(text) => !text.text().trim().is_empty(),
+        Block::ToolCall(_) => true,
+        _ => false,
+    };
+    message.blocks().iter().any(said) && (!message.is_refused() || is_refusal(message))
+}
+
+/// Whether the model has said in words of its own that it refuses.
+fn is_refusal(message: &Message) -> bool {
+    message.blocks().iter().any(|block| match block {
+        Block::Text(text) => {
+            ours(text.vendor()).is_some_and(|data| Members::of(&data).get("refusal").is_some())
+        }
+        _ => false,
+    })
 }
 
 fn encode_thought(out: &mut Vec<u8>, message: &Message, replay: &ThoughtReplay, calls: bool) {
@@ -255,13 +278,13 @@ fn encode_thought(out: &mut Vec<u8>, message: &Message, replay: &ThoughtReplay, 
         ThoughtReplay::Off => {}
         ThoughtReplay::Field(name) => text(out, name),
         ThoughtReplay::SameField => {
-            if let Some(field) = blocks.clone().find_map(|(_, data)| field_of(data)) {
-                text(out, &field);
+            if let Some(field) = blocks.clone().find_map(|(_, data)| field_of(&data)) {
+                text(out, field);
             }
         }
         ThoughtReplay::Details => {
             let details = blocks.clone().find_map(|(_, data)| {
-                Members::of(data).get("reasoning_details").map(str::to_owned)
+                Members::of(&data).get("reasoning_details").map(str::to_owned)
             });
             if let Some(details) = details {
                 key(out, "reasoning_details");
@@ -271,13 +294,18 @@ fn encode_thought(out: &mut Vec<u8>, message: &Message, replay: &ThoughtReplay, 
     }
 }
 
-fn data_of(reasoning: &ReasoningBlock) -> Option<&str> {
-    reasoning.vendor().filter(|data| data.wire() == WIRE).map(|data| data.json())
+fn data_of(reasoning: &ReasoningBlock) -> Option<Cow<'_, str>> {
+    ours(reasoning.vendor())
 }
 
-fn field_of(data: &str) -> Option<String> {
+/// Vendor data, if it is of this wire.
+fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
+    data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
+}
+
+fn field_of(data: &str) -> Option<&'static str> {
     let field = text_of(Members::of(data).get("field"));
-    (!field.is_empty()).then_some(field)
+    FIELDS.into_iter().find(|known| *known == field)
 }
 
 fn encode_call(out: &mut Vec<u8>, call: &ToolCall, ids: CallIds) {
@@ -287,7 +315,7 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall, ids: CallIds) {
     raw(out, r#","function":{"#);
     member(out, "name", &names::tool(call.name()));
     // They are text here, but servers read it to fill their templates.
-    member(out, "arguments", object(call.arguments()));
+    member(out, "arguments", &object(call.arguments()));
     raw(out, "}}");
 }
 

@@ -236,7 +236,9 @@ impl Item {
                         out.text(number, text_of(part.get("refusal")))?;
                     }
                 }
-                match keep(members, |name| matches!(name, "id" | "phase")) {
+                let kept = members.0.iter().map(|(name, value)| (&**name, value.get()));
+                let kept = kept.filter(|(name, _)| matches!(*name, "id" | "phase"));
+                match join(kept.chain(refused.then_some(("refusal", "true")))) {
                     Some(kept) => out.vendor(number, VendorPart::Text, WIRE, kept),
                     None => Ok(()),
                 }
