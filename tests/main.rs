@@ -41,6 +41,7 @@ mod secret;
 mod side_effects;
 mod soak;
 mod strict;
+mod strict_turns;
 mod sweep;
 mod terminal;
 mod terminal_asks;

@@ -1,13 +1,19 @@
 //! Every server that speaks Chat Completions: on this machine, or hosted by a vendor.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
     address, credentials,
     setup::{Setup, setters, with_retry},
-    transport::{self, Question, Transport},
+    transport::{self, Lesson, Question, Transport},
     vendors::{self, Vendor},
 };
 use crate::{
@@ -50,6 +56,9 @@ pub struct LocalProvider {
     url: String,
     headers: HeaderMap,
     options: chat::Options,
+    /// Whether the server has said that it wants turns, where the program has not said it. Clones of
+    /// the provider ask the same server.
+    turns: Option<Arc<AtomicBool>>,
     reading: chat::Reading,
     limits: Limits,
 }
@@ -82,15 +91,24 @@ impl LocalProvider {
     with_retry!();
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
-        let body = match request.settings() {
-            None => chat::encode_pieces(request, &self.options)?,
-            Some(own) => {
-                let settings = own.over(&self.options.settings);
-                chat::encode_pieces(request, &chat::Options { settings, ..self.options.clone() })?
+        let own = request.settings().map(|own| own.over(&self.options.settings));
+        let turns = self.turns.as_ref().is_some_and(|learnt| learnt.load(Ordering::Relaxed));
+        let body = match own {
+            None if !turns => chat::encode_pieces(request, &self.options)?,
+            own => {
+                let mut options = self.options.clone();
+                options.settings = own.unwrap_or(options.settings);
+                options.strict_turns |= turns;
+                chat::encode_pieces(request, &options)?
             }
         };
         Ok(Question { url: self.url.clone(), headers: self.headers.clone(), body })
     }
+}
+
+/// Whether a refusal tells that the server wants turns, and the request would be another one with them.
+fn wants_turns(request: &Request<'_>, err: &Error) -> bool {
+    chat::wants_turns(err) && chat::needs_bridge(request.messages())
 }
 
 impl fmt::Debug for LocalProvider {
@@ -121,6 +139,7 @@ impl Provider for LocalProvider {
             request,
             |request| self.question(request),
             || chat::decoder(self.limits, self.reading),
+            self.turns.as_deref().map(|learnt| Lesson { learnt, tells: wants_turns }),
         )
     }
 }
@@ -135,6 +154,7 @@ pub struct LocalBuilder {
     done_is_enough: Option<bool>,
     ask_for_usage: Option<bool>,
     max_completion_tokens: Option<bool>,
+    strict_turns: Option<bool>,
 }
 
 impl LocalBuilder {
@@ -186,6 +206,19 @@ impl LocalBuilder {
         self
     }
 
+    /// Whether the server wants the person and the model to speak in turns, as Mistral's do: after
+    /// results only the model may speak, and nobody twice in a row. What is sent is made so then, with a
+    /// short message of the other side in between; the transcript is not changed.
+    ///
+    /// Default: yes for Mistral. Elsewhere the provider learns it from the server's first refusal: it sends
+    /// the conversation once more at once, in turns, and does so from then on. With `false` it never does.
+    /// For Mistral's models behind another server, `true` spares that refusal.
+    #[must_use]
+    pub fn strict_turns(mut self, strict: bool) -> Self {
+        self.strict_turns = Some(strict);
+        self
+    }
+
     /// Takes a typed request of `async-openai` as the template of each request: what it sets is
     /// sent, unless a setting of this builder says otherwise. Its messages are left out, and its
     /// tools are added to those of the agent.
@@ -214,6 +247,7 @@ impl LocalBuilder {
             done_is_enough,
             ask_for_usage,
             max_completion_tokens,
+            strict_turns,
         } = self;
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
@@ -252,8 +286,10 @@ impl LocalBuilder {
                 max_completion_tokens: max_completion_tokens
                     .unwrap_or(vendor.max_completion_tokens),
                 ask_for_usage: ask_for_usage.unwrap_or(!vendor.counts_unasked),
+                strict_turns: strict_turns.unwrap_or(vendor.strict_turns),
                 ..chat::Options::new(model)
             },
+            turns: (strict_turns.is_none() && !vendor.strict_turns).then(Arc::default),
             reading: chat::Reading {
                 think_tags,
                 done_is_enough: done_is_enough.unwrap_or(vendor.done_is_enough),

@@ -26,6 +26,8 @@ pub(super) struct Vendor {
     pub(super) max_completion_tokens: bool,
     pub(super) counts_unasked: bool,
     pub(super) done_is_enough: bool,
+    /// It refuses a conversation in which nobody answers.
+    pub(super) strict_turns: bool,
     /// The key goes in `api-key` too.
     pub(super) api_key_header: bool,
 }
@@ -42,6 +44,7 @@ const UNKNOWN: Vendor = Vendor {
     max_completion_tokens: false,
     counts_unasked: false,
     done_is_enough: false,
+    strict_turns: false,
     api_key_header: false,
 };
 
@@ -79,6 +82,7 @@ const VENDORS: [Vendor; 9] = [
         key: Some("MISTRAL_API_KEY"),
         thought: ThoughtReplay::Off,
         call_ids: CallIds::Nine,
+        strict_turns: true,
         counts_unasked: true,
         ..UNKNOWN
     },
@@ -172,6 +176,7 @@ mod tests {
     #[test]
     fn vendors_are_known_by_their_address() {
         assert_eq!(Vendor::at("api.mistral.ai").call_ids, CallIds::Nine);
+        assert!(Vendor::at("api.mistral.ai").strict_turns);
         assert_eq!(Vendor::at("openrouter.ai").thought, ThoughtReplay::Details);
         assert_eq!(Vendor::at("notmistral.ai").call_ids, CallIds::Plain);
         assert_eq!(Vendor::at("127.0.0.1").thought, ThoughtReplay::SameField);

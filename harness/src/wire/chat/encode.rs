@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{WIRE, thought::FIELDS};
+use super::{WIRE, thought::FIELDS, turns};
 use crate::{
     error::Error,
     message::{
@@ -35,6 +35,10 @@ pub struct Options {
     pub max_completion_tokens: bool,
     /// Whether the server must be asked to count tokens.
     pub ask_for_usage: bool,
+    /// Whether the server wants the person and the model to speak in turns, as Mistral's do: between two
+    /// messages that cannot follow each other, such as a result and words of the person, stands a short
+    /// one of the other side. Only what is sent is changed.
+    pub strict_turns: bool,
 }
 
 impl Options {
@@ -47,6 +51,7 @@ impl Options {
             call_ids: CallIds::Plain,
             max_completion_tokens: false,
             ask_for_usage: true,
+            strict_turns: false,
         }
     }
 }
@@ -130,10 +135,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         member(&mut leading, "content", system);
         leading.push(b'}');
     }
-    let form =
-        format!("{WIRE} {} {:?} {:?}", leading.is_empty(), options.thought, options.call_ids);
-    conversation(body, "messages", &leading, &form, request, |out, _, message| {
-        encode_message(out, message, options);
+    let Options { thought, call_ids, strict_turns, .. } = options;
+    let form = format!("{WIRE} {} {thought:?} {call_ids:?} {strict_turns}", leading.is_empty());
+    conversation(body, "messages", &leading, &form, request, |out, before, message| {
+        encode_message(out, before, message, options);
     })
 }
 
@@ -175,7 +180,18 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
     }
 }
 
-fn encode_message(out: &mut Vec<u8>, message: &Message, options: &Options) {
+fn encode_message(out: &mut Vec<u8>, before: &[Message], message: &Message, options: &Options) {
+    let is_sent = match message.role() {
+        Role::User => speaks(message),
+        Role::Assistant => is_written(message),
+        Role::Tool => true,
+    };
+    if !is_sent {
+        return;
+    }
+    if options.strict_turns {
+        turns::bridge(out, before, message.role());
+    }
     match message.role() {
         Role::User => encode_user(out, message),
         Role::Assistant => encode_assistant(out, message, options),
@@ -183,9 +199,27 @@ fn encode_message(out: &mut Vec<u8>, message: &Message, options: &Options) {
             for result in message.results() {
                 encode_result(out, result, options.call_ids);
             }
+            if options.strict_turns && shows(message) {
+                turns::bridge_results(out);
+            }
             encode_shown(out, message);
         }
     }
+}
+
+/// Whether anything of a message of the person is sent.
+pub(super) fn speaks(message: &Message) -> bool {
+    message.blocks().iter().any(|block| match block {
+        Block::Text(text) => !text.text().trim().is_empty(),
+        Block::Image(_) => true,
+        _ => false,
+    })
+}
+
+/// Whether the tools returned a picture.
+pub(super) fn shows(message: &Message) -> bool {
+    let mut parts = message.results().flat_map(ToolResult::content);
+    parts.any(|part| matches!(part, ToolContent::Image { .. }))
 }
 
 fn encode_user(out: &mut Vec<u8>, message: &Message) {
@@ -196,12 +230,10 @@ fn encode_user(out: &mut Vec<u8>, message: &Message) {
             _ => None,
         });
         let text = texts.collect::<Vec<_>>().join("\n");
-        if !text.trim().is_empty() {
-            comma(out);
-            raw(out, r#"{"role":"user""#);
-            member(out, "content", &text);
-            out.push(b'}');
-        }
+        comma(out);
+        raw(out, r#"{"role":"user""#);
+        member(out, "content", &text);
+        out.push(b'}');
         return;
     }
     comma(out);
@@ -218,9 +250,6 @@ fn encode_user(out: &mut Vec<u8>, message: &Message) {
 
 /// One message: thinking in its field, words, then calls.
 fn encode_assistant(out: &mut Vec<u8>, message: &Message, options: &Options) {
-    if !is_written(message) {
-        return;
-    }
     let text = message.text();
     let speaks = !text.trim().is_empty();
     let calls = message.calls().next().is_some();
@@ -243,7 +272,7 @@ fn encode_assistant(out: &mut Vec<u8>, message: &Message, options: &Options) {
 
 /// Whether anything of a message of the model is sent. Servers look at what a filter has cut off once
 /// more, and refuse it again.
-fn is_written(message: &Message) -> bool {
+pub(super) fn is_written(message: &Message) -> bool {
     let said = |block: &Block| match block {
         Block::Text(text) => !text.text().trim().is_empty(),
         Block::ToolCall(_) => true,

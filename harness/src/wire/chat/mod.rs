@@ -8,7 +8,9 @@ mod chunk;
 mod decode;
 mod encode;
 mod thought;
+mod turns;
 
+pub(crate) use self::turns::{needs_bridge, wants_turns};
 pub use self::{
     decode::{Answer, Reading, decoder},
     encode::{CallIds, Options, ThoughtReplay, encode, encode_pieces},

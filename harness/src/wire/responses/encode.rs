@@ -135,12 +135,12 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
 
 /// Writes the items that a message is. Thinking and what follows it stay beside each other, in
 /// their order.
-fn encode_message(out: &mut Vec<u8>, before: Option<&Message>, message: &Message) {
+fn encode_message(out: &mut Vec<u8>, before: &[Message], message: &Message) {
     match message.role() {
         Role::User => encode_user(out, message),
         Role::Tool => {
             for result in message.results() {
-                let mut calls = before.into_iter().flat_map(Message::calls);
+                let mut calls = before.last().into_iter().flat_map(Message::calls);
                 let call = calls.find(|call| call.id() == result.call_id());
                 encode_result(out, result, call.is_some_and(is_custom));
             }
