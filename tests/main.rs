@@ -66,6 +66,7 @@ mod transcript;
 mod verdicts;
 mod wire_alike;
 mod wire_anthropic;
+mod wire_call_proofs;
 mod wire_chat;
 mod wire_encode;
 mod wire_encode_random;

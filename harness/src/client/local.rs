@@ -1,6 +1,7 @@
 //! Every server that speaks Chat Completions: on this machine, or hosted by a vendor.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{
         Arc,
@@ -25,7 +26,7 @@ use crate::{
 };
 
 /// A server that speaks Chat Completions: Ollama, vLLM, llama.cpp or LM Studio on this machine,
-/// or OpenRouter, Groq, DeepSeek, Mistral, xAI, Azure and others.
+/// or OpenRouter, Groq, DeepSeek, Mistral, Google, xAI, Azure and others.
 ///
 /// A request that fails in a way that passes is tried again, twice at most, as by the vendors' own
 /// SDKs: see [`RetryPolicy`](crate::RetryPolicy), and [`with_retry`](Self::with_retry) for another
@@ -274,6 +275,11 @@ impl LocalBuilder {
         headers.extend(transport::headers(&own)?);
         let url = address::endpoint(&base, vendor.version, "/chat/completions");
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
+        let origin = chat::Origin::of(&address::shown(&url), &model);
+        // Models that think within a budget give proofs and do not ask for them.
+        let how = models::Models::default().find(vendor.name, &model).thinking;
+        let signs = !matches!(how, Some(models::Thinking::Budget | models::Thinking::Never));
+        let signed_calls = vendor.signed_calls.filter(|_| signs).map(Cow::Borrowed);
         Ok(LocalProvider {
             vendor: vendor.name,
             transport: Transport::build(clocks, secrets)?,
@@ -287,12 +293,15 @@ impl LocalBuilder {
                     .unwrap_or(vendor.max_completion_tokens),
                 ask_for_usage: ask_for_usage.unwrap_or(!vendor.counts_unasked),
                 strict_turns: strict_turns.unwrap_or(vendor.strict_turns),
+                origin,
+                signed_calls,
                 ..chat::Options::new(model)
             },
             turns: (strict_turns.is_none() && !vendor.strict_turns).then(Arc::default),
             reading: chat::Reading {
                 think_tags,
                 done_is_enough: done_is_enough.unwrap_or(vendor.done_is_enough),
+                origin,
             },
             limits,
         })

@@ -28,6 +28,8 @@ pub(super) struct Vendor {
     pub(super) done_is_enough: bool,
     /// It refuses a conversation in which nobody answers.
     pub(super) strict_turns: bool,
+    /// Where the proof of a call stands that Gemini's models want.
+    pub(super) signed_calls: Option<&'static str>,
     /// The key goes in `api-key` too.
     pub(super) api_key_header: bool,
 }
@@ -45,10 +47,11 @@ const UNKNOWN: Vendor = Vendor {
     counts_unasked: false,
     done_is_enough: false,
     strict_turns: false,
+    signed_calls: None,
     api_key_header: false,
 };
 
-const VENDORS: [Vendor; 9] = [
+const VENDORS: [Vendor; 11] = [
     Vendor {
         name: "openrouter",
         host: "openrouter.ai",
@@ -87,6 +90,22 @@ const VENDORS: [Vendor; 9] = [
         ..UNKNOWN
     },
     Vendor {
+        name: "google",
+        host: "generativelanguage.googleapis.com",
+        key: Some("GEMINI_API_KEY"),
+        version: "/v1beta/openai",
+        thought: ThoughtReplay::Off,
+        signed_calls: Some("google"),
+        ..UNKNOWN
+    },
+    Vendor {
+        name: "vertex",
+        host: "aiplatform.googleapis.com",
+        thought: ThoughtReplay::Off,
+        signed_calls: Some("vertex"),
+        ..UNKNOWN
+    },
+    Vendor {
         name: "xai",
         host: "x.ai",
         base: Some("https://api.x.ai/v1"),
@@ -119,8 +138,12 @@ impl Vendor {
     /// The vendor whose server has this name.
     pub(super) fn at(host: &str) -> Self {
         let is = |vendor: &&Self| {
-            host.strip_suffix(vendor.host)
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            // Vertex has names such as `us-east1-aiplatform.googleapis.com`.
+            host.strip_suffix(vendor.host).is_some_and(|rest| {
+                rest.is_empty()
+                    || rest.ends_with('.')
+                    || (vendor.name == "vertex" && rest.ends_with('-'))
+            })
         };
         VENDORS.iter().find(is).cloned().unwrap_or(UNKNOWN)
     }
@@ -182,6 +205,9 @@ mod tests {
         assert_eq!(Vendor::at("127.0.0.1").thought, ThoughtReplay::SameField);
         assert_eq!(Vendor::at("127.0.0.1").name, "local");
         assert_eq!(Vendor::at("api.groq.com").name, "groq");
+        assert_eq!(Vendor::at("us-east1-aiplatform.googleapis.com").name, "vertex");
+        assert_eq!(Vendor::at("generativelanguage.googleapis.com").signed_calls, Some("google"));
+        assert_eq!(Vendor::at("not-mistral.ai").name, "local");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 use super::{
-    ThinkTags, WIRE,
+    Origin, ThinkTags, WIRE,
     calls::Calls,
     chunk::{CallDelta, Choice, Chunk, Delta},
     thought::{Splitter, Thought},
@@ -30,13 +30,17 @@ pub struct Reading {
     /// Whether `[DONE]` is an end although no reason to stop was given. Most servers give one,
     /// and then its absence means that the answer broke off.
     pub done_is_enough: bool,
+    /// Where the answer comes from: what the server wants back goes back only there. It is to be the
+    /// same as in [`Options`](super::Options).
+    pub origin: Origin,
 }
 
 /// A decoder for one answer.
 pub fn decoder(limits: Limits, reading: Reading) -> Decoder<Answer> {
-    let Reading { think_tags, done_is_enough } = reading;
+    let Reading { think_tags, done_is_enough, origin } = reading;
     let splitter = Splitter::new(think_tags);
-    Decoder::with(Answer { splitter, done_is_enough, ..Answer::default() }, limits)
+    let calls = Calls::of(origin);
+    Decoder::with(Answer { splitter, done_is_enough, calls, ..Answer::default() }, limits)
 }
 
 /// The number of the block that the words are; thinking comes before it, calls after it.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{WIRE, thought::FIELDS, turns};
+use super::{Origin, WIRE, extra, thought::FIELDS, turns};
 use crate::{
     error::Error,
     message::{
@@ -39,6 +39,12 @@ pub struct Options {
     /// messages that cannot follow each other, such as a result and words of the person, stands a short
     /// one of the other side. Only what is sent is changed.
     pub strict_turns: bool,
+    /// The server and its model: what it has given to be sent back with a call goes back only there.
+    pub origin: Origin,
+    /// Where the proof stands that the server wants with the first call of each turn, if it wants one:
+    /// the member of `extra_content`, such as `google`. Calls that another model has made go there with
+    /// the value with which they are not checked.
+    pub signed_calls: Option<Cow<'static, str>>,
 }
 
 impl Options {
@@ -52,6 +58,8 @@ impl Options {
             max_completion_tokens: false,
             ask_for_usage: true,
             strict_turns: false,
+            origin: Origin::default(),
+            signed_calls: None,
         }
     }
 }
@@ -135,8 +143,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         member(&mut leading, "content", system);
         leading.push(b'}');
     }
-    let Options { thought, call_ids, strict_turns, .. } = options;
-    let form = format!("{WIRE} {} {thought:?} {call_ids:?} {strict_turns}", leading.is_empty());
+    let Options { thought, call_ids, strict_turns, origin, signed_calls, .. } = options;
+    let form = format!(
+        "{WIRE} {} {thought:?} {call_ids:?} {strict_turns} {origin:?} {signed_calls:?}",
+        leading.is_empty()
+    );
     conversation(body, "messages", &leading, &form, request, |out, before, message| {
         encode_message(out, before, message, options);
     })
@@ -262,8 +273,17 @@ fn encode_assistant(out: &mut Vec<u8>, message: &Message, options: &Options) {
     encode_thought(out, message, &options.thought, calls);
     if calls {
         raw(out, r#","tool_calls":["#);
-        for call in message.calls() {
+        let extras: Vec<Option<String>> =
+            message.calls().map(|call| extra::of_call(call, options.origin)).collect();
+        let proof = options.signed_calls.as_deref().filter(|_| extras.iter().all(Option::is_none));
+        for (at, (call, extra)) in message.calls().zip(&extras).enumerate() {
             encode_call(out, call, options.call_ids);
+            match (extra, proof) {
+                (Some(extra), _) => extra::write(out, extra),
+                (None, Some(vendor)) if at == 0 => extra::write_skipped(out, vendor),
+                (None, _) => {}
+            }
+            out.push(b'}');
         }
         out.push(b']');
     }
@@ -337,6 +357,7 @@ fn field_of(data: &str) -> Option<&'static str> {
     FIELDS.into_iter().find(|known| *known == field)
 }
 
+/// Writes a call, but for its last brace.
 fn encode_call(out: &mut Vec<u8>, call: &ToolCall, ids: CallIds) {
     comma(out);
     raw(out, r#"{"type":"function""#);
@@ -345,7 +366,7 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall, ids: CallIds) {
     member(out, "name", &names::tool(call.name()));
     // They are text here, but servers read it to fill their templates.
     member(out, "arguments", &object(call.arguments()));
-    raw(out, "}}");
+    out.push(b'}');
 }
 
 fn encode_result(out: &mut Vec<u8>, result: &ToolResult, ids: CallIds) {

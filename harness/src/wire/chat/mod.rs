@@ -7,6 +7,7 @@ mod calls;
 mod chunk;
 mod decode;
 mod encode;
+mod extra;
 mod thought;
 mod turns;
 
@@ -14,6 +15,7 @@ pub(crate) use self::turns::{needs_bridge, wants_turns};
 pub use self::{
     decode::{Answer, Reading, decoder},
     encode::{CallIds, Options, ThoughtReplay, encode, encode_pieces},
+    extra::Origin,
     thought::ThinkTags,
 };
 
