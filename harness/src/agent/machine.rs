@@ -240,9 +240,13 @@ impl Machine {
                     StopReason::Paused => Then::Ask,
                 };
                 let called = if stop.lets_calls_run() { Then::Ask } else { ended };
-                let paused = message.as_ref().filter(|_| *stop == StopReason::Paused);
-                let paused = paused.map(Message::paused);
-                self.said(paused.as_ref().or(message.as_ref()), called, ended)?;
+                // How it ended goes with the message: what may be sent of it depends on that.
+                let marked = match stop {
+                    StopReason::Paused => message.as_ref().map(Message::paused),
+                    StopReason::Refused => message.as_ref().map(Message::refused),
+                    StopReason::Complete | StopReason::ToolCalls | StopReason::Truncated => None,
+                };
+                self.said(marked.as_ref().or(message.as_ref()), called, ended)?;
                 self.turns = self.turns.saturating_add(1);
                 self.usage.add(usage);
                 self.answered_by = Some((provider.clone(), model.clone()));

@@ -110,6 +110,7 @@ impl Provider for AnthropicProvider {
             request,
             |request| self.question(request),
             || anthropic::decoder(self.limits),
+            None,
         )
     }
 }

@@ -1,13 +1,20 @@
 //! Every server that speaks Chat Completions: on this machine, or hosted by a vendor.
 
-use std::fmt;
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
     address, credentials,
     setup::{Setup, setters, with_retry},
-    transport::{self, Question, Transport},
+    transport::{self, Lesson, Question, Transport},
     vendors::{self, Vendor},
 };
 use crate::{
@@ -19,7 +26,7 @@ use crate::{
 };
 
 /// A server that speaks Chat Completions: Ollama, vLLM, llama.cpp or LM Studio on this machine,
-/// or OpenRouter, Groq, DeepSeek, Mistral, xAI, Azure and others.
+/// or OpenRouter, Groq, DeepSeek, Mistral, Google, xAI, Azure and others.
 ///
 /// A request that fails in a way that passes is tried again, twice at most, as by the vendors' own
 /// SDKs: see [`RetryPolicy`](crate::RetryPolicy), and [`with_retry`](Self::with_retry) for another
@@ -50,6 +57,9 @@ pub struct LocalProvider {
     url: String,
     headers: HeaderMap,
     options: chat::Options,
+    /// Whether the server has said that it wants turns, where the program has not said it. Clones of
+    /// the provider ask the same server.
+    turns: Option<Arc<AtomicBool>>,
     reading: chat::Reading,
     limits: Limits,
 }
@@ -82,15 +92,24 @@ impl LocalProvider {
     with_retry!();
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
-        let body = match request.settings() {
-            None => chat::encode_pieces(request, &self.options)?,
-            Some(own) => {
-                let settings = own.over(&self.options.settings);
-                chat::encode_pieces(request, &chat::Options { settings, ..self.options.clone() })?
+        let own = request.settings().map(|own| own.over(&self.options.settings));
+        let turns = self.turns.as_ref().is_some_and(|learnt| learnt.load(Ordering::Relaxed));
+        let body = match own {
+            None if !turns => chat::encode_pieces(request, &self.options)?,
+            own => {
+                let mut options = self.options.clone();
+                options.settings = own.unwrap_or(options.settings);
+                options.strict_turns |= turns;
+                chat::encode_pieces(request, &options)?
             }
         };
         Ok(Question { url: self.url.clone(), headers: self.headers.clone(), body })
     }
+}
+
+/// Whether a refusal tells that the server wants turns, and the request would be another one with them.
+fn wants_turns(request: &Request<'_>, err: &Error) -> bool {
+    chat::wants_turns(err) && chat::needs_bridge(request.messages())
 }
 
 impl fmt::Debug for LocalProvider {
@@ -121,6 +140,7 @@ impl Provider for LocalProvider {
             request,
             |request| self.question(request),
             || chat::decoder(self.limits, self.reading),
+            self.turns.as_deref().map(|learnt| Lesson { learnt, tells: wants_turns }),
         )
     }
 }
@@ -135,6 +155,7 @@ pub struct LocalBuilder {
     done_is_enough: Option<bool>,
     ask_for_usage: Option<bool>,
     max_completion_tokens: Option<bool>,
+    strict_turns: Option<bool>,
 }
 
 impl LocalBuilder {
@@ -186,6 +207,19 @@ impl LocalBuilder {
         self
     }
 
+    /// Whether the server wants the person and the model to speak in turns, as Mistral's do: after
+    /// results only the model may speak, and nobody twice in a row. What is sent is made so then, with a
+    /// short message of the other side in between; the transcript is not changed.
+    ///
+    /// Default: yes for Mistral. Elsewhere the provider learns it from the server's first refusal: it sends
+    /// the conversation once more at once, in turns, and does so from then on. With `false` it never does.
+    /// For Mistral's models behind another server, `true` spares that refusal.
+    #[must_use]
+    pub fn strict_turns(mut self, strict: bool) -> Self {
+        self.strict_turns = Some(strict);
+        self
+    }
+
     /// Takes a typed request of `async-openai` as the template of each request: what it sets is
     /// sent, unless a setting of this builder says otherwise. Its messages are left out, and its
     /// tools are added to those of the agent.
@@ -214,6 +248,7 @@ impl LocalBuilder {
             done_is_enough,
             ask_for_usage,
             max_completion_tokens,
+            strict_turns,
         } = self;
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
@@ -240,6 +275,11 @@ impl LocalBuilder {
         headers.extend(transport::headers(&own)?);
         let url = address::endpoint(&base, vendor.version, "/chat/completions");
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
+        let origin = chat::Origin::of(&address::shown(&url), &model);
+        // Models that think within a budget give proofs and do not ask for them.
+        let how = models::Models::default().find(vendor.name, &model).thinking;
+        let signs = !matches!(how, Some(models::Thinking::Budget | models::Thinking::Never));
+        let signed_calls = vendor.signed_calls.filter(|_| signs).map(Cow::Borrowed);
         Ok(LocalProvider {
             vendor: vendor.name,
             transport: Transport::build(&url, clocks, secrets)?,
@@ -252,11 +292,16 @@ impl LocalBuilder {
                 max_completion_tokens: max_completion_tokens
                     .unwrap_or(vendor.max_completion_tokens),
                 ask_for_usage: ask_for_usage.unwrap_or(!vendor.counts_unasked),
+                strict_turns: strict_turns.unwrap_or(vendor.strict_turns),
+                origin,
+                signed_calls,
                 ..chat::Options::new(model)
             },
+            turns: (strict_turns.is_none() && !vendor.strict_turns).then(Arc::default),
             reading: chat::Reading {
                 think_tags,
                 done_is_enough: done_is_enough.unwrap_or(vendor.done_is_enough),
+                origin,
             },
             limits,
         })

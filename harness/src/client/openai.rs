@@ -110,6 +110,7 @@ impl Provider for OpenAIProvider {
             request,
             |request| self.question(request),
             || responses::decoder(self.limits),
+            None,
         )
     }
 }

@@ -4,7 +4,10 @@ use std::{
     convert::Infallible,
     fmt, mem,
     pin::Pin,
-    sync::{Arc, Once},
+    sync::{
+        Arc, Once,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
     vec,
@@ -48,6 +51,16 @@ const FIRST_BYTES: usize = 64 * 1024;
 
 /// An answer in one piece is read up to this many bytes.
 const WHOLE_BODY: usize = 64 * 1024 * 1024;
+
+/// What a provider may learn of its server from a refusal. The question is another one then, and is asked
+/// once more at once; the refusal is not counted as a try.
+#[derive(Clone, Copy)]
+pub(super) struct Lesson<'a> {
+    /// Whether it was learnt.
+    pub(super) learnt: &'a AtomicBool,
+    /// Whether this refusal of this request tells it.
+    pub(super) tells: fn(&Request<'_>, &Error) -> bool,
+}
 
 /// One question, ready to be sent.
 pub(super) struct Question {
@@ -116,15 +129,30 @@ impl Transport {
 
     /// Asks, as often as the policy allows, and reads the answer. Nothing happens before the first
     /// poll.
+    ///
+    /// What the server wants of a request may be known only by what it refuses: see [`Lesson`].
     pub(super) fn ask<'a, D: Dialect + Send + 'a>(
         &'a self,
         request: Request<'a>,
         question: impl Fn(&Request<'a>) -> Result<Question, Error> + Copy + Send + Sync + 'a,
         decoder: impl Fn() -> Decoder<D> + Copy + Send + 'a,
+        lesson: Option<Lesson<'a>>,
     ) -> EventStream<'a> {
         self.retry.stream(request, move |request| {
+            let answer = async move {
+                let open = lesson.filter(|lesson| !lesson.learnt.load(Ordering::Relaxed));
+                let answer = self.send(request.clone(), question, decoder).await;
+                match (answer, open) {
+                    (Err(err), Some(lesson)) if (lesson.tells)(&request, &err) => {
+                        lesson.learnt.store(true, Ordering::Relaxed);
+                        let again = self.send(request, question, decoder).await;
+                        again.map_err(|later| err.followed_by(later))
+                    }
+                    (answer, _) => answer,
+                }
+            };
             // What was needed to ask is given back when the answer begins.
-            let answer = stream::once(Box::pin(self.send(request, question, decoder)));
+            let answer = stream::once(Box::pin(answer));
             Box::pin(answer.try_flatten().map_err(|err| {
                 // The program's own mistakes are not about the address.
                 let err = if err.is_configuration() { err } else { err.with_url(&self.url) };

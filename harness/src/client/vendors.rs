@@ -26,6 +26,10 @@ pub(super) struct Vendor {
     pub(super) max_completion_tokens: bool,
     pub(super) counts_unasked: bool,
     pub(super) done_is_enough: bool,
+    /// It refuses a conversation in which nobody answers.
+    pub(super) strict_turns: bool,
+    /// Where the proof of a call stands that Gemini's models want.
+    pub(super) signed_calls: Option<&'static str>,
     /// The key goes in `api-key` too.
     pub(super) api_key_header: bool,
 }
@@ -42,10 +46,12 @@ const UNKNOWN: Vendor = Vendor {
     max_completion_tokens: false,
     counts_unasked: false,
     done_is_enough: false,
+    strict_turns: false,
+    signed_calls: None,
     api_key_header: false,
 };
 
-const VENDORS: [Vendor; 9] = [
+const VENDORS: [Vendor; 11] = [
     Vendor {
         name: "openrouter",
         host: "openrouter.ai",
@@ -79,7 +85,24 @@ const VENDORS: [Vendor; 9] = [
         key: Some("MISTRAL_API_KEY"),
         thought: ThoughtReplay::Off,
         call_ids: CallIds::Nine,
+        strict_turns: true,
         counts_unasked: true,
+        ..UNKNOWN
+    },
+    Vendor {
+        name: "google",
+        host: "generativelanguage.googleapis.com",
+        key: Some("GEMINI_API_KEY"),
+        version: "/v1beta/openai",
+        thought: ThoughtReplay::Off,
+        signed_calls: Some("google"),
+        ..UNKNOWN
+    },
+    Vendor {
+        name: "vertex",
+        host: "aiplatform.googleapis.com",
+        thought: ThoughtReplay::Off,
+        signed_calls: Some("vertex"),
         ..UNKNOWN
     },
     Vendor {
@@ -115,8 +138,12 @@ impl Vendor {
     /// The vendor whose server has this name.
     pub(super) fn at(host: &str) -> Self {
         let is = |vendor: &&Self| {
-            host.strip_suffix(vendor.host)
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            // Vertex has names such as `us-east1-aiplatform.googleapis.com`.
+            host.strip_suffix(vendor.host).is_some_and(|rest| {
+                rest.is_empty()
+                    || rest.ends_with('.')
+                    || (vendor.name == "vertex" && rest.ends_with('-'))
+            })
         };
         VENDORS.iter().find(is).cloned().unwrap_or(UNKNOWN)
     }
@@ -172,11 +199,15 @@ mod tests {
     #[test]
     fn vendors_are_known_by_their_address() {
         assert_eq!(Vendor::at("api.mistral.ai").call_ids, CallIds::Nine);
+        assert!(Vendor::at("api.mistral.ai").strict_turns);
         assert_eq!(Vendor::at("openrouter.ai").thought, ThoughtReplay::Details);
         assert_eq!(Vendor::at("notmistral.ai").call_ids, CallIds::Plain);
         assert_eq!(Vendor::at("127.0.0.1").thought, ThoughtReplay::SameField);
         assert_eq!(Vendor::at("127.0.0.1").name, "local");
         assert_eq!(Vendor::at("api.groq.com").name, "groq");
+        assert_eq!(Vendor::at("us-east1-aiplatform.googleapis.com").name, "vertex");
+        assert_eq!(Vendor::at("generativelanguage.googleapis.com").signed_calls, Some("google"));
+        assert_eq!(Vendor::at("not-mistral.ai").name, "local");
     }
 
     #[test]

@@ -4,13 +4,10 @@
 use std::{fmt, ops::Deref};
 
 use ring::digest::{SHA256, digest};
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Number, Value, error::Category};
 
-use super::ToolCall;
+use super::{ToolCall, strict};
 use crate::error::{Error, ErrorKind};
 
 /// The decoded arguments of a call, in the order in which the model wrote them.
@@ -38,16 +35,15 @@ impl Arguments {
     /// Decodes the text of arguments. An empty text and `null` are no arguments.
     ///
     /// # Errors
-    /// Fails if the text is no JSON, no object, or if an object in it names a member twice. The
-    /// error says where; it does not repeat the text.
+    /// Fails if the text is no JSON, no object, if an object in it names a member twice, or if it is
+    /// nested deeper than 100 levels, which many readers of JSON refuse. The error says where; it does
+    /// not repeat the text.
     pub fn decode(text: &str) -> Result<Self, Error> {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let mut json = serde_json::Deserializer::from_str(text);
-        let value = Unambiguous.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
-        let value = value.map_err(|err| match err.classify() {
-            Category::Data => unreadable(format!("can be read in two ways: {err}")),
+        let value = strict::read(text).map_err(|err| match err.classify() {
+            Category::Data => unreadable(format!("are not read the same by all: {err}")),
             Category::Io | Category::Syntax | Category::Eof => {
                 unreadable(format!("are not valid JSON ({err})"))
             }
@@ -216,75 +212,4 @@ fn write_object(members: &Map<String, Value>, to: &mut Vec<u8>) {
         to.push(b',');
     }
     to.push(b'}');
-}
-
-/// Reads a JSON value and refuses an object that names a member twice.
-struct Unambiguous;
-
-impl<'de> DeserializeSeed<'de> for Unambiguous {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Unambiguous {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut read = Vec::new();
-        while let Some(item) = items.next_element_seed(Self)? {
-            read.push(item);
-        }
-        Ok(Value::Array(read))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut read = Map::new();
-        while let Some(name) = members.next_key::<String>()? {
-            if read.contains_key(&name) {
-                members.next_value::<IgnoredAny>()?;
-                let name: String = name.chars().take(100).collect();
-                return Err(A::Error::custom(format_args!(
-                    "an object names the member `{name}` twice; write it once"
-                )));
-            }
-            let value = members.next_value_seed(Self)?;
-            read.insert(name, value);
-        }
-        Ok(Value::Object(read))
-    }
 }

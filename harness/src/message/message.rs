@@ -46,6 +46,8 @@ struct Inner {
     blocks: Vec<Block>,
     #[serde(default, skip_serializing_if = "is_not")]
     paused: bool,
+    #[serde(default, skip_serializing_if = "is_not")]
+    refused: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -60,7 +62,7 @@ impl Message {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         let blocks = blocks.into_iter().collect();
-        Self(Arc::new(Inner { id, role, at_ms, blocks, paused: false }))
+        Self(Arc::new(Inner { id, role, at_ms, blocks, paused: false, refused: false }))
     }
 
     /// Words of the person.
@@ -82,6 +84,7 @@ impl Message {
             at_ms: asked.0.at_ms,
             blocks: results.into_iter().map(Block::ToolResult).collect(),
             paused: false,
+            refused: false,
         }))
     }
 
@@ -89,6 +92,14 @@ impl Message {
     pub(crate) fn paused(&self) -> Self {
         let mut inner = Inner::clone(&self.0);
         inner.paused = true;
+        Self(Arc::new(inner))
+    }
+
+    /// The same message, which the model or a filter refused to end: see
+    /// [`is_refused`](Self::is_refused).
+    pub(crate) fn refused(&self) -> Self {
+        let mut inner = Inner::clone(&self.0);
+        inner.refused = true;
         Self(Arc::new(inner))
     }
 
@@ -129,6 +140,16 @@ impl Message {
     /// [`StopReason::Paused`]: crate::provider::StopReason::Paused
     pub fn is_paused(&self) -> bool {
         self.0.paused
+    }
+
+    /// Whether it is what there was of an answer when the model or a filter refused to go on
+    /// ([`StopReason::Refused`]). It stays in the transcript and is not sent again, since vendors refuse
+    /// a conversation that goes on from it. A refusal in words of the model's own is sent where the
+    /// vendor takes it: on Chat Completions and Responses.
+    ///
+    /// [`StopReason::Refused`]: crate::provider::StopReason::Refused
+    pub fn is_refused(&self) -> bool {
+        self.0.refused
     }
 
     /// What was said.

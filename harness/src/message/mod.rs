@@ -7,10 +7,11 @@ mod image;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod message;
 mod result;
+mod strict;
 mod transcript;
 mod vendor;
 
-pub(crate) use self::arguments::same;
+pub(crate) use self::{arguments::same, strict::is_strict};
 pub use self::{
     arguments::{Arguments, Fingerprint},
     block::{Block, ReasoningBlock, TextBlock, ToolCall},

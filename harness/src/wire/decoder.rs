@@ -4,6 +4,7 @@
 use std::{borrow::Cow, collections::VecDeque, fmt::Debug};
 
 use super::{
+    halves::{self, Halves, Of},
     shape::{Places, Shape},
     sse::{Record, SseParser},
 };
@@ -242,7 +243,11 @@ fn read<D: Dialect>(
     if out.done {
         return Ok(None);
     }
-    let data = text(record.data);
+    let mut data = text(record.data);
+    if let Some(marked) = halves::marked(&data) {
+        out.halves.seen = true;
+        data = Cow::Owned(marked);
+    }
     if !dialect.read(&text(record.event), &data, out)? {
         return Ok(None);
     }
@@ -260,7 +265,7 @@ fn read<D: Dialect>(
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
-        Err(_) => String::from_utf8_lossy(bytes),
+        Err(_) => Cow::Owned(halves::text_of(bytes)),
     }
 }
 
@@ -274,7 +279,7 @@ fn interrupted() -> Error {
 /// An event that is no JSON, with its beginning quoted.
 pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
     // As it is, since a key with a quote in it is known only so, and on one line.
-    let data = data.replace(|c: char| c.is_control(), " ");
+    let data = halves::joined(data).replace(|c: char| c.is_control(), " ");
     let quoted = beginning(&data, 120);
     Error::new(ErrorKind::Protocol, format!("an event of the answer is not JSON: `{quoted}`"))
         .because(err)
@@ -294,20 +299,32 @@ pub(crate) struct Outlet {
     parts: usize,
     /// Bytes of arguments so far, by block.
     calls: Vec<(u32, usize)>,
+    halves: Halves,
     done: bool,
 }
 
 impl Outlet {
     fn new(limits: Limits) -> Self {
         let events = VecDeque::new();
-        Self { events, limits, size: 0, parts: 0, calls: Vec::new(), done: false }
+        let (calls, halves) = (Vec::new(), Halves::default());
+        Self { events, limits, size: 0, parts: 0, calls, halves, done: false }
     }
 
     pub(super) fn started(&mut self, id: Option<String>, model: Option<String>) {
+        let whole = |text: String| halves::joined(&text).into_owned();
+        let (id, model) = (id.map(whole), model.map(whole));
         self.events.push_back(StreamEvent::Started { id, model });
     }
 
     pub(super) fn text(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
+        if self.halves.seen {
+            let text = self.halves.join(block, Of::Text, text.as_ref());
+            return self.whole_text(block, text);
+        }
+        self.whole_text(block, text)
+    }
+
+    fn whole_text(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
         if text.as_ref().is_empty() {
             return Ok(());
         }
@@ -317,6 +334,14 @@ impl Outlet {
     }
 
     pub(super) fn reasoning(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
+        if self.halves.seen {
+            let text = self.halves.join(block, Of::Reasoning, text.as_ref());
+            return self.whole_reasoning(block, text);
+        }
+        self.whole_reasoning(block, text)
+    }
+
+    fn whole_reasoning(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
         if text.as_ref().is_empty() {
             return Ok(());
         }
@@ -328,12 +353,20 @@ impl Outlet {
     pub(super) fn call_start(&mut self, block: u32, id: &str, name: &str) -> Result<(), Error> {
         self.grow(id.len().saturating_add(name.len()))?;
         self.calls.push((block, 0));
-        let (id, name) = (id.to_owned(), name.to_owned());
+        let [id, name] = [id, name].map(|text| halves::joined(text).into_owned());
         self.events.push_back(StreamEvent::ToolCallStart { block, id, name });
         Ok(())
     }
 
     pub(super) fn call_delta(&mut self, block: u32, json: impl Words) -> Result<(), Error> {
+        if self.halves.seen {
+            let json = self.halves.join(block, Of::Arguments, json.as_ref());
+            return self.whole_call_delta(block, json);
+        }
+        self.whole_call_delta(block, json)
+    }
+
+    fn whole_call_delta(&mut self, block: u32, json: impl Words) -> Result<(), Error> {
         if json.as_ref().is_empty() {
             return Ok(());
         }
@@ -344,8 +377,15 @@ impl Outlet {
 
     /// The vendor says at the end what the arguments are, and it is not what it said before.
     pub(super) fn call_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
-        self.count_arguments(block, json)?;
-        self.events.push_back(StreamEvent::ToolCallArguments { block, json: json.to_owned() });
+        let json = match self.halves.seen {
+            true => {
+                self.halves.take(block, Of::Arguments);
+                self.halves.join(block, Of::Arguments, json)
+            }
+            false => json.to_owned(),
+        };
+        self.count_arguments(block, &json)?;
+        self.events.push_back(StreamEvent::ToolCallArguments { block, json });
         Ok(())
     }
 
@@ -368,7 +408,20 @@ impl Outlet {
     }
 
     pub(super) fn call_end(&mut self, block: u32) {
+        if self.halves.take(block, Of::Arguments).is_some() {
+            self.alone(block, Of::Arguments);
+        }
         self.events.push_back(StreamEvent::ToolCallEnd { block });
+    }
+
+    /// The other half of a character did not come.
+    fn alone(&mut self, block: u32, of: Of) {
+        let text = char::REPLACEMENT_CHARACTER.to_string();
+        self.events.push_back(match of {
+            Of::Text => StreamEvent::TextDelta { block, text },
+            Of::Reasoning => StreamEvent::ReasoningDelta { block, text },
+            Of::Arguments => StreamEvent::ToolCallDelta { block, json: text },
+        });
     }
 
     /// Keeps JSON for the vendor. `json` is one value.
@@ -380,6 +433,10 @@ impl Outlet {
         json: String,
     ) -> Result<(), Error> {
         self.grow(json.len())?;
+        let json = match halves::escaped(&json) {
+            Cow::Borrowed(_) => json,
+            Cow::Owned(escaped) => escaped,
+        };
         let data = VendorData::new(wire, json)?;
         self.events.push_back(StreamEvent::Vendor { block, part, data });
         Ok(())
@@ -393,6 +450,9 @@ impl Outlet {
 
     pub(super) fn completed(&mut self, stop: StopReason, usage: Usage) {
         self.done = true;
+        while let Some((block, of)) = self.halves.next() {
+            self.alone(block, of);
+        }
         self.events.push_back(StreamEvent::Completed { stop, usage });
     }
 

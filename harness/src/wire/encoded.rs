@@ -47,7 +47,7 @@ pub(super) fn conversation(
     leading: &[u8],
     form: &str,
     request: &Request<'_>,
-    write: impl Fn(&mut Vec<u8>, Option<&Message>, &Message),
+    write: impl Fn(&mut Vec<u8>, &[Message], &Message),
 ) -> Result<Encoded, Error> {
     let messages = request.messages();
     let known = request.sent().and_then(|sent| sent.take(form, messages));
@@ -67,7 +67,7 @@ pub(super) fn conversation(
         new.push(b',');
     }
     for (at, message) in messages.iter().enumerate().skip(count) {
-        write(&mut new, at.checked_sub(1).and_then(|before| messages.get(before)), message);
+        write(&mut new, messages.get(..at).unwrap_or_default(), message);
     }
     if new.len() > lead {
         pieces.push(Bytes::from(new));

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
+    halves,
     tolerant::{Members, Obj, Text},
     wait,
 };
@@ -42,7 +43,9 @@ fn is_of_a_constant(byte: u8) -> bool {
 /// `{"message", "type", "code"}`, and Google's, which may stand in a list:
 /// `[{"error": {"message", "code": 429, "status": "RESOURCE_EXHAUSTED", "details": []}}]`.
 pub(super) fn in_json(body: &str) -> Option<Error> {
-    let members = members_of(body)?;
+    let body = halves::joined(body);
+    let body = halves::readable(&body);
+    let members = members_of(&body)?;
     let mut said = Said::default();
     for name in ["error", "detail", "errors", "error_message"] {
         let Some(json) = members.get(name) else { continue };
@@ -141,6 +144,11 @@ impl Said {
         }
         err
     }
+}
+
+/// The error that an event tells of which is an error by its name.
+pub(super) fn in_event(data: &str) -> Error {
+    in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, halves::joined(data.trim())))
 }
 
 /// The error of an answer whose status is no success, whatever its body is.

@@ -1,11 +1,14 @@
 //! Writes the JSON of a request straight into its bytes, so that nothing is copied on the way.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::{halves, tolerant::Members};
 use crate::{
     error::{Error, ErrorKind},
-    message::Image,
+    message::{Image, is_strict},
     provider::merge,
 };
 
@@ -143,17 +146,30 @@ pub(super) fn image_url(out: &mut Vec<u8>, image: &Image) {
     }
 }
 
-/// The members of an object's JSON, without the braces.
-pub(super) fn inner(json: &str) -> &str {
-    let json = json.trim();
-    json.strip_prefix('{').and_then(|json| json.strip_suffix('}')).unwrap_or_default().trim()
+/// Vendor data as it can be sent: what one reader would refuse, or take for something else than
+/// another, makes the whole body unreadable and is left out. Half a character is sent as U+FFFD.
+pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
+    let json = halves::readable(json);
+    is_strict(&json).then_some(json)
 }
 
-/// Arguments as an object: what is no JSON object is sent as an empty one, for the model is told
-/// what it wrote by the result.
-pub(super) fn object(arguments: &str) -> &str {
-    let arguments = arguments.trim();
-    let whole = arguments.starts_with('{')
-        && serde_json::from_str::<&serde_json::value::RawValue>(arguments).is_ok();
-    if whole { arguments } else { "{}" }
+/// Writes the members of an object, but for those of these names, into the object that is being
+/// written.
+pub(super) fn members(out: &mut Vec<u8>, json: &str, without: &[&str]) {
+    for (name, value) in &Members::of(json).0 {
+        if !without.contains(&&**name) {
+            key(out, name);
+            raw(out, value.get());
+        }
+    }
+}
+
+/// Arguments as an object that every reader takes. What is refused as a call is sent as an empty one,
+/// for the model is told what was wrong by the result. Half a character is sent as U+FFFD.
+pub(super) fn object(arguments: &str) -> Cow<'_, str> {
+    let arguments = halves::readable(arguments.trim());
+    match arguments.starts_with('{') && is_strict(&arguments) {
+        true => arguments,
+        false => Cow::Borrowed("{}"),
+    }
 }

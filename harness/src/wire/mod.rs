@@ -4,6 +4,7 @@
 mod decoder;
 mod encoded;
 pub(crate) mod fault;
+mod halves;
 mod json;
 mod names;
 mod scan;

@@ -51,7 +51,7 @@ fn plain(given: char) -> char {
 }
 
 /// FNV-1a with a final mix: small, and the same on every machine and in every version.
-fn hash(text: &str) -> u64 {
+pub(super) fn hash(text: &str) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in text.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

@@ -8,6 +8,7 @@ use crate::{
     provider::VendorPart,
     wire::{
         decoder::Outlet,
+        halves,
         tolerant::{Members, elements, join, text_of},
     },
 };
@@ -82,11 +83,12 @@ impl OpenBlock {
                 let input = members.get("input").unwrap_or_default();
                 let empty = matches!(input, "" | "null") || Members::of(input).0.is_empty();
                 let input =
-                    if empty && !is_scalar(input) { String::new() } else { input.to_owned() };
+                    if empty && !is_scalar(input) { "".into() } else { halves::escaped(input) };
                 let extra = join(members.0.iter().filter_map(|(name, value)| {
                     let known = matches!(&**name, "type" | "id" | "name" | "input");
                     (!known).then(|| (&**name, value.get()))
                 }));
+                let input = input.into_owned();
                 Kind::Call { id: text("id"), input, deltas: false, extra }
             }
             kind => {

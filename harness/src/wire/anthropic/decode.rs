@@ -181,9 +181,7 @@ impl Dialect for Answer {
         let parsed = match serde_json::from_str::<Event<'_>>(data) {
             Ok(parsed) => parsed,
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
-            Err(err) if event == "error" => {
-                return Err(Error::new(ErrorKind::Api, data.trim()).because(err));
-            }
+            Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
             Err(err) => return Err(not_understood(data, err)),
         };
         let kind = parsed.kind.some().unwrap_or(event);
@@ -216,9 +214,7 @@ impl Dialect for Answer {
                 self.complete(out)?;
             }
             _ if kind == "error" || parsed.error.is_some() => {
-                return Err(
-                    fault::in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, data.trim()))
-                );
+                return Err(fault::in_event(data));
             }
             // Events of a kind that is not known yet are none of an answer's business.
             _ => {}

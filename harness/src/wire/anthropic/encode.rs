@@ -3,6 +3,8 @@
 //! The bytes of a message depend on that message alone, so what was sent once is a prefix of
 //! what is sent next: that keeps the vendor's cache warm and its bound thinking valid.
 
+use std::borrow::Cow;
+
 use super::{WIRE, thinking::thinking};
 use crate::{
     error::Error,
@@ -15,8 +17,9 @@ use crate::{
     wire::{
         Encoded,
         encoded::conversation,
-        json::{Body, comma, inner, key, member, object, put, raw},
+        json::{Body, comma, key, member, members, object, put, raw, sendable},
         names,
+        tolerant::{Members, text_of},
     },
 };
 
@@ -184,6 +187,10 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
 
 /// Writes one message, unless nothing of it can be sent.
 fn encode_message(out: &mut Vec<u8>, message: &Message) {
+    // The vendor refuses to go on from what was refused.
+    if message.is_refused() {
+        return;
+    }
     let start = out.len();
     comma(out);
     raw(out, r#"{"role":"#);
@@ -218,12 +225,17 @@ fn encode_block(out: &mut Vec<u8>, block: &Block) {
         Block::ToolResult(result) => encode_result(out, result),
         Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
         Block::Vendor(data) => {
-            if let Some(json) = ours(Some(data)) {
+            if let Some(json) = ours(Some(data)).filter(|json| is_block(json)) {
                 comma(out);
-                raw(out, json);
+                raw(out, &json);
             }
         }
     }
+}
+
+/// Whether this is a block of its own.
+fn is_block(json: &str) -> bool {
+    json.contains(r#""type""#) && !text_of(Members::of(json).get("type")).is_empty()
 }
 
 /// White space alone is refused.
@@ -234,7 +246,8 @@ fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
     comma(out);
     raw(out, r#"{"type":"text""#);
     member(out, "text", text.text());
-    members(out, ours(text.vendor()));
+    let kept = ours(text.vendor()).unwrap_or_default();
+    members(out, &kept, &["type", "text"]);
     out.push(b'}');
 }
 
@@ -242,14 +255,13 @@ fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
 fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
     comma(out);
-    if json.contains(r#""type""#) && crate::wire::tolerant::Members::of(json).get("type").is_some()
-    {
-        raw(out, json);
+    if is_block(&json) {
+        raw(out, &json);
         return;
     }
     raw(out, r#"{"type":"thinking""#);
     member(out, "thinking", reasoning.text());
-    members(out, Some(json));
+    members(out, &json, &["type", "thinking"]);
     out.push(b'}');
 }
 
@@ -259,8 +271,9 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
     member(out, "id", &names::id(call.id(), ID_LIMIT));
     member(out, "name", &names::tool(call.name()));
     key(out, "input");
-    raw(out, object(call.arguments()));
-    members(out, ours(call.vendor()));
+    raw(out, &object(call.arguments()));
+    let kept = ours(call.vendor()).unwrap_or_default();
+    members(out, &kept, &["type", "id", "name", "input"]);
     out.push(b'}');
 }
 
@@ -319,15 +332,6 @@ fn encode_image(out: &mut Vec<u8>, image: &Image) {
 }
 
 /// Vendor data, if it is of this wire.
-fn ours(data: Option<&VendorData>) -> Option<&str> {
-    data.filter(|data| data.wire() == WIRE).map(VendorData::json)
-}
-
-/// Writes the members of an object into the object that is being written.
-fn members(out: &mut Vec<u8>, json: Option<&str>) {
-    let inner = inner(json.unwrap_or_default());
-    if !inner.is_empty() {
-        comma(out);
-        raw(out, inner);
-    }
+fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
+    data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }

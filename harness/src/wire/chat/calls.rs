@@ -3,17 +3,25 @@
 //! Whether a call repeats another one is for whoever collects the answer to say.
 
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
-use super::chunk::{CallDelta, Function};
+use super::{
+    Origin, WIRE,
+    chunk::{CallDelta, Function},
+    extra,
+};
 use crate::{
     error::Error,
-    wire::{decoder::Outlet, tolerant::text_of},
+    provider::VendorPart,
+    wire::{decoder::Outlet, halves, tolerant::text_of},
 };
 
 /// The calls of one answer, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
+    /// Where the answer comes from.
+    origin: Origin,
 }
 
 #[derive(Debug)]
@@ -31,6 +39,8 @@ struct Call {
     sent: usize,
     /// Whether its end was told.
     ended: bool,
+    /// What the server wants back with it, until that is handed on.
+    extra: Option<String>,
 }
 
 /// Where a fragment belongs.
@@ -44,6 +54,11 @@ enum Place {
 }
 
 impl Calls {
+    /// The calls of an answer that comes from there.
+    pub(super) fn of(origin: Origin) -> Self {
+        Self { calls: Vec::new(), origin }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
@@ -59,7 +74,15 @@ impl Calls {
         let function = delta.function.0.as_ref().unwrap_or(&none);
         let arguments = fragment(function);
         let (id, name) = (delta.id.trim(), function.name.trim());
+        let extra = delta.extra_content.map(RawValue::get).filter(|extra| *extra != "null");
         let place = self.place(delta.index.0, id, name, &arguments);
+        // What the server wants back may come alone, and tell nothing of its call.
+        let is_alone = extra.is_some() && id.is_empty() && name.is_empty() && arguments.is_empty();
+        let place = match (place, self.calls.len().checked_sub(1)) {
+            (Place::New | Place::Nowhere, Some(last)) if is_alone => Place::At(last),
+            (Place::New, None) if is_alone => Place::Nowhere,
+            (place, _) => place,
+        };
         let at = match place {
             Place::At(at) => at,
             Place::Nowhere => return Ok(()),
@@ -96,6 +119,10 @@ impl Calls {
                 name.clone_into(&mut call.name);
             }
             call.arguments.push_str(&arguments);
+            if let Some(extra) = extra {
+                out.kept(extra)?;
+                call.extra = Some(extra.to_owned());
+            }
         }
         self.hand_on(at, false, out)?;
         match self.calls.get(at) {
@@ -116,6 +143,7 @@ impl Calls {
             begun: false,
             sent: 0,
             ended: false,
+            extra: None,
         })
     }
 
@@ -149,8 +177,21 @@ impl Calls {
             if self.calls.get(at).is_some_and(|call| !cut(call)) {
                 self.end(at, out)?;
             }
+            self.hand_on_extra(at, out)?;
         }
         Ok(())
+    }
+
+    /// Hands on what the server wants back with a call: it may come after all of the call.
+    fn hand_on_extra(&mut self, at: usize, out: &mut Outlet) -> Result<(), Error> {
+        let Some(call) = self.calls.get_mut(at).filter(|call| call.begun) else { return Ok(()) };
+        match call.extra.take() {
+            Some(extra) => {
+                let kept = extra::kept(&extra, self.origin);
+                out.vendor(call.number, VendorPart::ToolCall, WIRE, kept)
+            }
+            None => Ok(()),
+        }
     }
 
     /// A call is whole.
@@ -160,6 +201,7 @@ impl Calls {
                 call.arguments = unwrapped(&call.arguments);
             }
             self.hand_on(at, true, out)?;
+            self.hand_on_extra(at, out)?;
         }
         if let Some(call) = self.calls.get_mut(at).filter(|call| !call.ended) {
             call.ended = true;
@@ -258,7 +300,7 @@ impl Calls {
 /// The text of a fragment: a string's, or the JSON itself where a server sends that.
 fn fragment(function: &Function<'_>) -> String {
     match function.arguments.map(|json| json.get()) {
-        Some(json) if json.starts_with(['{', '[']) => json.to_owned(),
+        Some(json) if json.starts_with(['{', '[']) => halves::escaped(json).into_owned(),
         json => text_of(json),
     }
 }

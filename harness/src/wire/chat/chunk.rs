@@ -71,6 +71,9 @@ pub(super) struct CallDelta<'a> {
     pub(super) id: Text<'a>,
     #[serde(borrow, default)]
     pub(super) function: Obj<Function<'a>>,
+    /// What the server wants back with the call.
+    #[serde(borrow, default)]
+    pub(super) extra_content: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]

@@ -6,17 +6,17 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 use super::{
-    ThinkTags,
+    Origin, ThinkTags, WIRE,
     calls::Calls,
     chunk::{CallDelta, Choice, Chunk, Delta},
     thought::{Splitter, Thought},
 };
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Limits, StopReason, Usage},
+    provider::{Limits, StopReason, Usage, VendorPart},
     wire::{
         decoder::{Decoder, Dialect, Outlet, Words, not_understood},
-        fault, scan,
+        fault, halves, scan,
         shape::Places,
         tolerant::{Count, Members, Obj, text_of},
     },
@@ -30,13 +30,17 @@ pub struct Reading {
     /// Whether `[DONE]` is an end although no reason to stop was given. Most servers give one,
     /// and then its absence means that the answer broke off.
     pub done_is_enough: bool,
+    /// Where the answer comes from: what the server wants back goes back only there. It is to be the
+    /// same as in [`Options`](super::Options).
+    pub origin: Origin,
 }
 
 /// A decoder for one answer.
 pub fn decoder(limits: Limits, reading: Reading) -> Decoder<Answer> {
-    let Reading { think_tags, done_is_enough } = reading;
+    let Reading { think_tags, done_is_enough, origin } = reading;
     let splitter = Splitter::new(think_tags);
-    Decoder::with(Answer { splitter, done_is_enough, ..Answer::default() }, limits)
+    let calls = Calls::of(origin);
+    Decoder::with(Answer { splitter, done_is_enough, calls, ..Answer::default() }, limits)
 }
 
 /// The number of the block that the words are; thinking comes before it, calls after it.
@@ -86,9 +90,7 @@ impl Dialect for Answer {
         }
         let chunk = match serde_json::from_str::<Chunk<'_>>(data) {
             Ok(chunk) => chunk,
-            Err(err) if event == "error" => {
-                return Err(Error::new(ErrorKind::Api, data.trim()).because(err));
-            }
+            Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
             Err(err) => return Err(not_understood(data, err)),
         };
         if let Some(err) = failure(event, data, &chunk) {
@@ -212,10 +214,13 @@ impl Answer {
     /// A message instead of a delta holds all that was said so far.
     fn message(&mut self, message: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
         if self.said == 0 && self.calls.is_empty() {
-            return self.delta(message, out);
+            self.delta(message, out)?;
+            self.said = halves::without_last(&message.content.text).len();
+            return Ok(());
         }
-        let new = message.content.text.get(self.said..).unwrap_or_default();
-        self.words(new, out)
+        // A first half at the end is a whole character the next time.
+        let all = halves::without_last(&message.content.text);
+        self.words(all.get(self.said..).unwrap_or_default(), out)
     }
 
     fn part(&mut self, part: &RawValue, out: &mut Outlet) -> Result<(), Error> {
@@ -257,6 +262,9 @@ impl Answer {
             })?;
         }
         self.thought.finish(out)?;
+        if self.refused {
+            out.vendor(TEXT, VendorPart::Text, WIRE, r#"{"refusal":true}"#.to_owned())?;
+        }
         let stop = match reason.as_str() {
             "length" | "max_tokens" | "model_length" | "abort" => StopReason::Truncated,
             "content_filter" => StopReason::Refused,
@@ -278,6 +286,5 @@ fn failure(event: &str, data: &str, chunk: &Chunk<'_>) -> Option<Error> {
         || event == "error"
         || &*chunk.object == "error"
         || (chunk.detail.is_some() && chunk.choices.0.is_empty());
-    names_one
-        .then(|| fault::in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, data.trim())))
+    names_one.then(|| fault::in_event(data))
 }

@@ -3,15 +3,17 @@
 
 use std::borrow::Cow;
 
-use super::WIRE;
+use super::{Origin, WIRE, extra, thought::FIELDS, turns};
 use crate::{
     error::Error,
-    message::{Block, Image, Message, ReasoningBlock, Role, ToolCall, ToolContent, ToolResult},
+    message::{
+        Block, Image, Message, ReasoningBlock, Role, ToolCall, ToolContent, ToolResult, VendorData,
+    },
     provider::{Effort, Request, Settings, ToolChoice},
     wire::{
         Encoded,
         encoded::conversation,
-        json::{Body, comma, image_url, key, member, object, put, raw},
+        json::{Body, comma, image_url, key, member, object, put, raw, sendable},
         names,
         tolerant::{Members, text_of},
     },
@@ -33,6 +35,16 @@ pub struct Options {
     pub max_completion_tokens: bool,
     /// Whether the server must be asked to count tokens.
     pub ask_for_usage: bool,
+    /// Whether the server wants the person and the model to speak in turns, as Mistral's do: between two
+    /// messages that cannot follow each other, such as a result and words of the person, stands a short
+    /// one of the other side. Only what is sent is changed.
+    pub strict_turns: bool,
+    /// The server and its model: what it has given to be sent back with a call goes back only there.
+    pub origin: Origin,
+    /// Where the proof stands that the server wants with the first call of each turn, if it wants one:
+    /// the member of `extra_content`, such as `google`. Calls that another model has made go there with
+    /// the value with which they are not checked.
+    pub signed_calls: Option<Cow<'static, str>>,
 }
 
 impl Options {
@@ -45,6 +57,9 @@ impl Options {
             call_ids: CallIds::Plain,
             max_completion_tokens: false,
             ask_for_usage: true,
+            strict_turns: false,
+            origin: Origin::default(),
+            signed_calls: None,
         }
     }
 }
@@ -128,10 +143,13 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         member(&mut leading, "content", system);
         leading.push(b'}');
     }
-    let form =
-        format!("{WIRE} {} {:?} {:?}", leading.is_empty(), options.thought, options.call_ids);
-    conversation(body, "messages", &leading, &form, request, |out, _, message| {
-        encode_message(out, message, options);
+    let Options { thought, call_ids, strict_turns, origin, signed_calls, .. } = options;
+    let form = format!(
+        "{WIRE} {} {thought:?} {call_ids:?} {strict_turns} {origin:?} {signed_calls:?}",
+        leading.is_empty()
+    );
+    conversation(body, "messages", &leading, &form, request, |out, before, message| {
+        encode_message(out, before, message, options);
     })
 }
 
@@ -173,7 +191,18 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
     }
 }
 
-fn encode_message(out: &mut Vec<u8>, message: &Message, options: &Options) {
+fn encode_message(out: &mut Vec<u8>, before: &[Message], message: &Message, options: &Options) {
+    let is_sent = match message.role() {
+        Role::User => speaks(message),
+        Role::Assistant => is_written(message),
+        Role::Tool => true,
+    };
+    if !is_sent {
+        return;
+    }
+    if options.strict_turns {
+        turns::bridge(out, before, message.role());
+    }
     match message.role() {
         Role::User => encode_user(out, message),
         Role::Assistant => encode_assistant(out, message, options),
@@ -181,9 +210,27 @@ fn encode_message(out: &mut Vec<u8>, message: &Message, options: &Options) {
             for result in message.results() {
                 encode_result(out, result, options.call_ids);
             }
+            if options.strict_turns && shows(message) {
+                turns::bridge_results(out);
+            }
             encode_shown(out, message);
         }
     }
+}
+
+/// Whether anything of a message of the person is sent.
+pub(super) fn speaks(message: &Message) -> bool {
+    message.blocks().iter().any(|block| match block {
+        Block::Text(text) => !text.text().trim().is_empty(),
+        Block::Image(_) => true,
+        _ => false,
+    })
+}
+
+/// Whether the tools returned a picture.
+pub(super) fn shows(message: &Message) -> bool {
+    let mut parts = message.results().flat_map(ToolResult::content);
+    parts.any(|part| matches!(part, ToolContent::Image { .. }))
 }
 
 fn encode_user(out: &mut Vec<u8>, message: &Message) {
@@ -194,12 +241,10 @@ fn encode_user(out: &mut Vec<u8>, message: &Message) {
             _ => None,
         });
         let text = texts.collect::<Vec<_>>().join("\n");
-        if !text.trim().is_empty() {
-            comma(out);
-            raw(out, r#"{"role":"user""#);
-            member(out, "content", &text);
-            out.push(b'}');
-        }
+        comma(out);
+        raw(out, r#"{"role":"user""#);
+        member(out, "content", &text);
+        out.push(b'}');
         return;
     }
     comma(out);
@@ -219,9 +264,6 @@ fn encode_assistant(out: &mut Vec<u8>, message: &Message, options: &Options) {
     let text = message.text();
     let speaks = !text.trim().is_empty();
     let calls = message.calls().next().is_some();
-    if !speaks && !calls {
-        return;
-    }
     comma(out);
     raw(out, r#"{"role":"assistant""#);
     // Beside calls an empty text is refused by some, and `null` by hardly any: so it is left out.
@@ -231,12 +273,42 @@ fn encode_assistant(out: &mut Vec<u8>, message: &Message, options: &Options) {
     encode_thought(out, message, &options.thought, calls);
     if calls {
         raw(out, r#","tool_calls":["#);
-        for call in message.calls() {
+        let extras: Vec<Option<String>> =
+            message.calls().map(|call| extra::of_call(call, options.origin)).collect();
+        let proof = options.signed_calls.as_deref().filter(|_| extras.iter().all(Option::is_none));
+        for (at, (call, extra)) in message.calls().zip(&extras).enumerate() {
             encode_call(out, call, options.call_ids);
+            match (extra, proof) {
+                (Some(extra), _) => extra::write(out, extra),
+                (None, Some(vendor)) if at == 0 => extra::write_skipped(out, vendor),
+                (None, _) => {}
+            }
+            out.push(b'}');
         }
         out.push(b']');
     }
     out.push(b'}');
+}
+
+/// Whether anything of a message of the model is sent. Servers look at what a filter has cut off once
+/// more, and refuse it again.
+pub(super) fn is_written(message: &Message) -> bool {
+    let said = |block: &Block| match block {
+        Block::Text(text) => !text.text().trim().is_empty(),
+        Block::ToolCall(_) => true,
+        _ => false,
+    };
+    message.blocks().iter().any(said) && (!message.is_refused() || is_refusal(message))
+}
+
+/// Whether the model has said in words of its own that it refuses.
+fn is_refusal(message: &Message) -> bool {
+    message.blocks().iter().any(|block| match block {
+        Block::Text(text) => {
+            ours(text.vendor()).is_some_and(|data| Members::of(&data).get("refusal").is_some())
+        }
+        _ => false,
+    })
 }
 
 fn encode_thought(out: &mut Vec<u8>, message: &Message, replay: &ThoughtReplay, calls: bool) {
@@ -255,13 +327,13 @@ fn encode_thought(out: &mut Vec<u8>, message: &Message, replay: &ThoughtReplay, 
         ThoughtReplay::Off => {}
         ThoughtReplay::Field(name) => text(out, name),
         ThoughtReplay::SameField => {
-            if let Some(field) = blocks.clone().find_map(|(_, data)| field_of(data)) {
-                text(out, &field);
+            if let Some(field) = blocks.clone().find_map(|(_, data)| field_of(&data)) {
+                text(out, field);
             }
         }
         ThoughtReplay::Details => {
             let details = blocks.clone().find_map(|(_, data)| {
-                Members::of(data).get("reasoning_details").map(str::to_owned)
+                Members::of(&data).get("reasoning_details").map(str::to_owned)
             });
             if let Some(details) = details {
                 key(out, "reasoning_details");
@@ -271,15 +343,21 @@ fn encode_thought(out: &mut Vec<u8>, message: &Message, replay: &ThoughtReplay, 
     }
 }
 
-fn data_of(reasoning: &ReasoningBlock) -> Option<&str> {
-    reasoning.vendor().filter(|data| data.wire() == WIRE).map(|data| data.json())
+fn data_of(reasoning: &ReasoningBlock) -> Option<Cow<'_, str>> {
+    ours(reasoning.vendor())
 }
 
-fn field_of(data: &str) -> Option<String> {
+/// Vendor data, if it is of this wire.
+fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
+    data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
+}
+
+fn field_of(data: &str) -> Option<&'static str> {
     let field = text_of(Members::of(data).get("field"));
-    (!field.is_empty()).then_some(field)
+    FIELDS.into_iter().find(|known| *known == field)
 }
 
+/// Writes a call, but for its last brace.
 fn encode_call(out: &mut Vec<u8>, call: &ToolCall, ids: CallIds) {
     comma(out);
     raw(out, r#"{"type":"function""#);
@@ -287,8 +365,8 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall, ids: CallIds) {
     raw(out, r#","function":{"#);
     member(out, "name", &names::tool(call.name()));
     // They are text here, but servers read it to fill their templates.
-    member(out, "arguments", object(call.arguments()));
-    raw(out, "}}");
+    member(out, "arguments", &object(call.arguments()));
+    out.push(b'}');
 }
 
 fn encode_result(out: &mut Vec<u8>, result: &ToolResult, ids: CallIds) {

@@ -7,11 +7,15 @@ mod calls;
 mod chunk;
 mod decode;
 mod encode;
+mod extra;
 mod thought;
+mod turns;
 
+pub(crate) use self::turns::{needs_bridge, wants_turns};
 pub use self::{
     decode::{Answer, Reading, decoder},
     encode::{CallIds, Options, ThoughtReplay, encode, encode_pieces},
+    extra::Origin,
     thought::ThinkTags,
 };
 

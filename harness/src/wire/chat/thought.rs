@@ -26,6 +26,10 @@ pub enum ThinkTags {
     SplitOpen,
 }
 
+/// The fields in which servers send thinking.
+pub(super) const FIELDS: [&str; 4] =
+    ["reasoning_content", "reasoning", "reasoning_text", "thinking"];
+
 /// The number of the block that thinking is.
 const BLOCK: u32 = 0;
 
@@ -39,13 +43,9 @@ pub(super) struct Thought {
 impl Thought {
     /// Takes the thinking of one delta: the same words may stand in several fields.
     pub(super) fn push(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
-        let fields = [
-            ("reasoning_content", &delta.reasoning_content),
-            ("reasoning", &delta.reasoning),
-            ("reasoning_text", &delta.reasoning_text),
-            ("thinking", &delta.thinking),
-        ];
-        let found = fields.into_iter().find(|(_, text)| !text.is_empty());
+        let texts =
+            [&delta.reasoning_content, &delta.reasoning, &delta.reasoning_text, &delta.thinking];
+        let found = FIELDS.into_iter().zip(texts).find(|(_, text)| !text.is_empty());
         if let Some((name, text)) = found {
             self.push_field(name, &**text, out)?;
         }

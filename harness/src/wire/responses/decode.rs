@@ -138,9 +138,7 @@ impl Dialect for Answer {
             Ok(parsed) => parsed,
             // What ends an answer is said by an event; this may follow it, or an error.
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
-            Err(err) if event == "error" => {
-                return Err(Error::new(ErrorKind::Api, data.trim()).because(err));
-            }
+            Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
             Err(err) => return Err(not_understood(data, err)),
         };
         let kind = parsed.kind.some().unwrap_or(event);
@@ -169,9 +167,7 @@ impl Dialect for Answer {
             | "response.done"
             | "response.cancelled" => self.end_of(kind, parsed.response, data, out)?,
             _ if kind == "error" || (parsed.error.is_some() && parsed.response.is_none()) => {
-                return Err(
-                    fault::in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, data.trim()))
-                );
+                return Err(fault::in_event(data));
             }
             // An answer in one piece.
             "" if &*parsed.object == "response" => {

@@ -3,6 +3,8 @@
 //! Nothing is kept at the vendor: what it must remember goes back with each request. The bytes
 //! of a message depend on that message alone.
 
+use std::borrow::Cow;
+
 use super::WIRE;
 use crate::{
     error::{Error, ErrorKind},
@@ -14,7 +16,8 @@ use crate::{
     wire::{
         Encoded,
         encoded::conversation,
-        json::{Body, comma, image_url, key, member, object, put, raw},
+        halves,
+        json::{Body, comma, image_url, key, member, object, put, raw, sendable},
         names,
         tolerant::{Members, text_of},
     },
@@ -132,16 +135,18 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
 
 /// Writes the items that a message is. Thinking and what follows it stay beside each other, in
 /// their order.
-fn encode_message(out: &mut Vec<u8>, before: Option<&Message>, message: &Message) {
+fn encode_message(out: &mut Vec<u8>, before: &[Message], message: &Message) {
     match message.role() {
         Role::User => encode_user(out, message),
         Role::Tool => {
             for result in message.results() {
-                let mut calls = before.into_iter().flat_map(Message::calls);
+                let mut calls = before.last().into_iter().flat_map(Message::calls);
                 let call = calls.find(|call| call.id() == result.call_id());
                 encode_result(out, result, call.is_some_and(is_custom));
             }
         }
+        // What a filter has cut off is refused again; a refusal of the model's own is an answer.
+        Role::Assistant if message.is_refused() && !refuses(message) => {}
         Role::Assistant if is_foreign(message) => {
             // Servers that fold items take calls only one after the other.
             let is_call = |block: &&Block| matches!(block, Block::ToolCall(_));
@@ -156,13 +161,27 @@ fn encode_message(out: &mut Vec<u8>, before: Option<&Message>, message: &Message
 
 /// Whether nothing in the message came from this vendor.
 fn is_foreign(message: &Message) -> bool {
-    message.blocks().iter().all(|block| match block {
-        Block::Text(text) => ours(text.vendor()).is_none(),
-        Block::ToolCall(call) => ours(call.vendor()).is_none(),
-        Block::Reasoning(reasoning) => ours(reasoning.vendor()).is_none(),
-        Block::Vendor(data) => ours(Some(data)).is_none(),
-        Block::Image(_) | Block::ToolResult(_) => true,
+    let ours = |data: Option<&VendorData>| data.is_some_and(|data| data.wire() == WIRE);
+    !message.blocks().iter().any(|block| match block {
+        Block::Text(text) => ours(text.vendor()),
+        Block::ToolCall(call) => ours(call.vendor()),
+        Block::Reasoning(reasoning) => ours(reasoning.vendor()),
+        Block::Vendor(data) => ours(Some(data)),
+        Block::Image(_) | Block::ToolResult(_) => false,
     })
+}
+
+/// Whether the model has said in words of its own that it refuses.
+fn refuses(message: &Message) -> bool {
+    message.blocks().iter().any(|block| match block {
+        Block::Text(text) => ours(text.vendor()).is_some_and(|kept| is_refusal(&kept)),
+        _ => false,
+    })
+}
+
+/// Whether the model's words are a refusal in words of its own.
+fn is_refusal(kept: &str) -> bool {
+    Members::of(kept).get("refusal").is_some()
 }
 
 fn encode_block(out: &mut Vec<u8>, block: &Block) {
@@ -171,9 +190,10 @@ fn encode_block(out: &mut Vec<u8>, block: &Block) {
         Block::ToolCall(call) => encode_call(out, call),
         Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
         Block::Vendor(data) => {
-            if let Some(json) = ours(Some(data)) {
+            let json = ours(Some(data)).unwrap_or_default();
+            if !text_of(Members::of(&json).get("type")).is_empty() {
                 comma(out);
-                raw(out, json);
+                raw(out, &json);
             }
         }
         // Only a person shows pictures; only tools answer calls.
@@ -205,15 +225,21 @@ fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
     if text.text().trim().is_empty() {
         return;
     }
-    let members = Members::of(ours(text.vendor()).unwrap_or_default());
+    let kept = ours(text.vendor()).unwrap_or_default();
+    let members = Members::of(&kept);
     let phase = members.get("phase").filter(|phase| *phase != "null");
     let id = text_of(members.get("id"));
     comma(out);
     if id.starts_with("msg") && id.len() <= ID_LIMIT {
         raw(out, r#"{"type":"message","role":"assistant","status":"completed""#);
         member(out, "id", &id);
-        raw(out, r#","content":[{"type":"output_text","annotations":[]"#);
-        member(out, "text", text.text());
+        if is_refusal(&kept) {
+            raw(out, r#","content":[{"type":"refusal""#);
+            member(out, "refusal", text.text());
+        } else {
+            raw(out, r#","content":[{"type":"output_text","annotations":[]"#);
+            member(out, "text", text.text());
+        }
         raw(out, "}]");
     } else {
         raw(out, r#"{"type":"message","role":"assistant""#);
@@ -230,7 +256,7 @@ fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
 /// could lead.
 fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
-    let members = Members::of(json);
+    let members = Members::of(&json);
     if text_of(members.get("encrypted_content")).is_empty() {
         return;
     }
@@ -250,17 +276,18 @@ fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
 }
 
 fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
-    let members = Members::of(ours(call.vendor()).unwrap_or_default());
+    let kept = ours(call.vendor()).unwrap_or_default();
+    let members = Members::of(&kept);
     let custom = is_custom(call);
     comma(out);
     raw(out, if custom { r#"{"type":"custom_tool_call""# } else { r#"{"type":"function_call""# });
     member(out, "call_id", &names::id(call.id(), ID_LIMIT));
     member(out, "name", &names::tool(call.name()));
     if custom {
-        member(out, "input", &text_of(Some(call.arguments())));
+        member(out, "input", &text_of(Some(&halves::readable(call.arguments()))));
     } else {
         // They are text here, but there are servers that read it.
-        member(out, "arguments", object(call.arguments()));
+        member(out, "arguments", &object(call.arguments()));
     }
     for (name, value) in &members.0 {
         let id = text_of(Some(value.get()));
@@ -277,8 +304,8 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
 
 /// Whether the call is one of free text, which is answered in words of its own.
 fn is_custom(call: &ToolCall) -> bool {
-    let members = Members::of(ours(call.vendor()).unwrap_or_default());
-    text_of(members.get("type")) == "custom_tool_call"
+    let kept = ours(call.vendor()).unwrap_or_default();
+    text_of(Members::of(&kept).get("type")) == "custom_tool_call"
 }
 
 fn encode_result(out: &mut Vec<u8>, result: &ToolResult, custom: bool) {
@@ -324,6 +351,6 @@ fn encode_image(out: &mut Vec<u8>, image: &Image) {
 }
 
 /// Vendor data, if it is of this wire.
-fn ours(data: Option<&VendorData>) -> Option<&str> {
-    data.filter(|data| data.wire() == WIRE).map(VendorData::json)
+fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
+    data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }

@@ -6,6 +6,7 @@ use crate::{
     provider::VendorPart,
     wire::{
         decoder::Outlet,
+        halves,
         tolerant::{Members, elements, join, text_of},
     },
 };
@@ -172,8 +173,10 @@ impl Item {
                 let text: &str = match what {
                     What::Text | What::Refusal => event.delta,
                     // What the deltas left out.
-                    What::TextDone => event.text.strip_prefix(sent.as_str()).unwrap_or_default(),
-                    _ => event.refusal.strip_prefix(sent.as_str()).unwrap_or_default(),
+                    What::TextDone => {
+                        event.text.strip_prefix(&*halves::joined(sent)).unwrap_or_default()
+                    }
+                    _ => event.refusal.strip_prefix(&*halves::joined(sent)).unwrap_or_default(),
                 };
                 sent.push_str(text);
                 out.text(number, text)
@@ -233,7 +236,9 @@ impl Item {
                         out.text(number, text_of(part.get("refusal")))?;
                     }
                 }
-                match keep(members, |name| matches!(name, "id" | "phase")) {
+                let kept = members.0.iter().map(|(name, value)| (&**name, value.get()));
+                let kept = kept.filter(|(name, _)| matches!(*name, "id" | "phase"));
+                match join(kept.chain(refused.then_some(("refusal", "true")))) {
                     Some(kept) => out.vendor(number, VendorPart::Text, WIRE, kept),
                     None => Ok(()),
                 }
@@ -307,7 +312,7 @@ impl Item {
 /// Hands on what of the whole arguments was not handed on yet. If they are not what was, the
 /// end is right.
 fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Result<(), Error> {
-    match all.strip_prefix(sent.as_str()) {
+    match all.strip_prefix(&*halves::joined(sent)) {
         Some(rest) => {
             out.call_delta(number, rest)?;
             sent.push_str(rest);
@@ -335,7 +340,7 @@ pub(super) fn call_id(members: &Members<'_>) -> String {
 /// Arguments are text that holds JSON; some servers send the JSON itself.
 fn arguments(json: Option<&str>) -> String {
     match json {
-        Some(json) if json.starts_with('{') => json.to_owned(),
+        Some(json) if json.starts_with('{') => halves::escaped(json).into_owned(),
         json => text_of(json),
     }
 }

@@ -1,0 +1,177 @@
+//! Reads JSON as the strictest reader does: a text that passes here is read by all, and to the same
+//! value.
+
+use std::{collections::HashSet, fmt, marker::PhantomData};
+
+use serde::{
+    Deserializer,
+    de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Number, Value};
+
+/// Values may be nested so deep. Readers differ in what they allow; 128 levels is the least that is
+/// usual, and what is read here is sent inside of other values.
+const DEPTH: usize = 100;
+
+/// Reads a value. An object that names a member twice is refused, and so is a text that is nested too
+/// deep.
+pub(super) fn read(json: &str) -> serde_json::Result<Value> {
+    whole(json)
+}
+
+/// Whether every reader takes this text, and takes it for the same value.
+pub(crate) fn is_strict(json: &str) -> bool {
+    whole::<()>(json).is_ok()
+}
+
+fn whole<B: Build>(json: &str) -> serde_json::Result<B> {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    let value = Strict { depth: 0, made: PhantomData }.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
+/// What is made of the text: the value itself, or nothing.
+trait Build: Sized {
+    /// The members of an object so far.
+    type Members: Default;
+
+    fn scalar(value: impl FnOnce() -> Value) -> Self;
+    fn list(items: Vec<Self>) -> Self;
+    fn object(members: Self::Members) -> Self;
+    fn knows(members: &Self::Members, name: &str) -> bool;
+    fn insert(members: &mut Self::Members, name: String, value: Self);
+}
+
+impl Build for Value {
+    type Members = Map<String, Self>;
+
+    fn scalar(value: impl FnOnce() -> Value) -> Self {
+        value()
+    }
+
+    fn list(items: Vec<Self>) -> Self {
+        Self::Array(items)
+    }
+
+    fn object(members: Self::Members) -> Self {
+        Self::Object(members)
+    }
+
+    fn knows(members: &Self::Members, name: &str) -> bool {
+        members.contains_key(name)
+    }
+
+    fn insert(members: &mut Self::Members, name: String, value: Self) {
+        members.insert(name, value);
+    }
+}
+
+impl Build for () {
+    type Members = HashSet<String>;
+
+    fn scalar(_: impl FnOnce() -> Value) -> Self {}
+
+    fn list(_: Vec<Self>) -> Self {}
+
+    fn object(_: Self::Members) -> Self {}
+
+    fn knows(members: &Self::Members, name: &str) -> bool {
+        members.contains(name)
+    }
+
+    fn insert(members: &mut Self::Members, name: String, (): Self) {
+        members.insert(name);
+    }
+}
+
+struct Strict<B> {
+    depth: usize,
+    made: PhantomData<B>,
+}
+
+impl<B> Strict<B> {
+    fn inner<E: Error>(&self) -> Result<Self, E> {
+        let depth = self.depth.saturating_add(1);
+        match depth <= DEPTH {
+            true => Ok(Self { depth, made: PhantomData }),
+            false => {
+                Err(E::custom(format_args!("the values are nested deeper than {DEPTH} levels")))
+            }
+        }
+    }
+
+    fn again(&self) -> Self {
+        Self { depth: self.depth, made: PhantomData }
+    }
+}
+
+impl<'de, B: Build> DeserializeSeed<'de> for Strict<B> {
+    type Value = B;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<B, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de, B: Build> Visitor<'de> for Strict<B> {
+    type Value = B;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<B, E> {
+        Ok(B::scalar(|| Value::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<B, E> {
+        Ok(B::scalar(|| Value::Bool(value)))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<B, E> {
+        Ok(B::scalar(|| value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<B, E> {
+        Ok(B::scalar(|| value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<B, E> {
+        Ok(B::scalar(|| Number::from_f64(value).map_or(Value::Null, Value::Number)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<B, E> {
+        Ok(B::scalar(|| value.into()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<B, E> {
+        Ok(B::scalar(|| Value::String(value)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<B, A::Error> {
+        let inner = self.inner()?;
+        let mut read = Vec::new();
+        while let Some(item) = items.next_element_seed(inner.again())? {
+            read.push(item);
+        }
+        Ok(B::list(read))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<B, A::Error> {
+        let inner = self.inner()?;
+        let mut read = B::Members::default();
+        while let Some(name) = members.next_key::<String>()? {
+            if B::knows(&read, &name) {
+                members.next_value::<IgnoredAny>()?;
+                let name: String = name.chars().take(100).collect();
+                return Err(A::Error::custom(format_args!(
+                    "an object names the member `{name}` twice; write it once"
+                )));
+            }
+            let value = members.next_value_seed(inner.again())?;
+            B::insert(&mut read, name, value);
+        }
+        Ok(B::object(read))
+    }
+}

@@ -1,0 +1,83 @@
+//! Servers that want the person and the model to speak in turns: Mistral's, and local ones whose
+//! template for the model says so. After a run that was stopped two messages of the person may follow
+//! each other, or one of them the results of tools, and such a server refuses the conversation with
+//! status 400 then. A short message of the other side is put between them, in what is sent alone.
+
+use super::encode::{is_written, shows, speaks};
+use crate::{
+    error::Error,
+    message::{Message, Role},
+    wire::json::{comma, raw},
+};
+
+/// What stands between two messages that cannot follow each other. It is always the same, so that what
+/// was sent is the beginning of what is sent next.
+const OF_MODEL: &str = r#"{"role":"assistant","content":"OK."}"#;
+const OF_PERSON: &str = r#"{"role":"user","content":"Go on."}"#;
+
+/// Writes what must stand before a message of this role, which follows these.
+pub(super) fn bridge(out: &mut Vec<u8>, before: &[Message], role: Role) {
+    let between = match (last(before), role) {
+        (Some(Role::User | Role::Tool), Role::User) => OF_MODEL,
+        (Some(Role::Assistant) | None, Role::Assistant) => OF_PERSON,
+        _ => return,
+    };
+    comma(out);
+    raw(out, between);
+}
+
+/// Writes what must stand before the pictures that the tools returned: they are shown by the person.
+pub(super) fn bridge_results(out: &mut Vec<u8>) {
+    comma(out);
+    raw(out, OF_MODEL);
+}
+
+/// Whether something is put between the messages of a conversation.
+pub(crate) fn needs_bridge(messages: &[Message]) -> bool {
+    let mut out = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        let before = messages.get(..at).unwrap_or_default();
+        match message.role() {
+            role @ (Role::User | Role::Assistant) if is_sent(message) => {
+                bridge(&mut out, before, role);
+            }
+            Role::Tool if shows(message) => return true,
+            _ => {}
+        }
+        if !out.is_empty() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Who speaks last in what is sent of these messages.
+fn last(messages: &[Message]) -> Option<Role> {
+    let last = messages.iter().rev().find(|message| is_sent(message))?;
+    Some(match last.role() {
+        Role::Tool if shows(last) => Role::User,
+        role => role,
+    })
+}
+
+fn is_sent(message: &Message) -> bool {
+    match message.role() {
+        Role::User => speaks(message),
+        Role::Assistant => is_written(message),
+        Role::Tool => true,
+    }
+}
+
+/// Whether a server has refused a conversation because two messages cannot follow each other. It says
+/// so in the words of its template.
+///
+/// Mistral: `Unexpected role 'user' after role 'tool'`, code 3230. Templates of models, over vLLM, llama.cpp
+/// and others: `Conversation roles must alternate user/assistant/user/assistant/..`, with status 400 or
+/// 500. Perplexity: `user or tool message(s) should alternate with assistant message(s)`.
+pub(crate) fn wants_turns(err: &Error) -> bool {
+    let words = err.message().to_ascii_lowercase();
+    let alternate =
+        words.contains("alternate") && (words.contains("role") || words.contains("message"));
+    let unexpected = words.contains("unexpected role") || err.code() == Some("3230");
+    matches!(err.status(), Some(400 | 422 | 500)) && (alternate || unexpected)
+}

@@ -1,0 +1,224 @@
+//! Characters that a server has cut in two. A server that cuts its texts as UTF-16 may send the first
+//! half of a character at the end of one delta (`"ab\ud83d"`) and the second half at the beginning of
+//! the next one (`"\ude42cd"`). JSON allows such halves, and a Rust text cannot hold them.
+//!
+//! Before an event is read, each half is replaced by two characters that stand for it. The dialects
+//! pass them on like other characters, and the outlet joins the halves again: see [`Halves`].
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memmem};
+
+/// Stands before the character that stands for a half. It is a noncharacter, which Unicode reserves
+/// for the use inside of a program.
+const MARK: char = '\u{10FFFF}';
+
+/// A half of this value is the private character this far above it.
+const ABOVE: u32 = 0x10_0000;
+
+const FIRST: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
+const SECOND: std::ops::RangeInclusive<u16> = 0xdc00..=0xdfff;
+
+/// The half that is escaped at the beginning of `text`, such as `\ud83d`.
+fn escaped_half(text: &[u8]) -> Option<u16> {
+    let digits = text.strip_prefix(br"\u")?.get(..4)?;
+    let digits = digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)?;
+    let unit = u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    (FIRST.contains(&unit) || SECOND.contains(&unit)).then_some(unit)
+}
+
+/// The JSON with `write` in place of each half that is escaped in it and has no other half beside it;
+/// nothing if there is none.
+fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
+    let bytes = json.as_bytes();
+    let (mut out, mut done, mut at) = (String::new(), 0, 0);
+    let mut found = false;
+    while let Some(next) = bytes.get(at..).and_then(|rest| memchr(b'\\', rest)) {
+        at = at.saturating_add(next);
+        let Some(half) = bytes.get(at..).and_then(escaped_half) else {
+            // The character after the backslash is no backslash of another escape.
+            at = at.saturating_add(2);
+            continue;
+        };
+        let end = at.saturating_add(6);
+        let other = bytes.get(end..).and_then(escaped_half);
+        if FIRST.contains(&half) && other.is_some_and(|other| SECOND.contains(&other)) {
+            at = end.saturating_add(6);
+            continue;
+        }
+        found = true;
+        out.push_str(json.get(done..at).unwrap_or_default());
+        write(half, &mut out);
+        (done, at) = (end, end);
+    }
+    found.then(|| {
+        out.push_str(json.get(done..).unwrap_or_default());
+        out
+    })
+}
+
+/// The JSON of an event with the characters that stand for the halves in it; nothing if there is none.
+pub(super) fn marked(json: &str) -> Option<String> {
+    replaced(json, |half, out| {
+        out.push(MARK);
+        let stands = char::from_u32(ABOVE.saturating_add(u32::from(half)));
+        out.push(stands.unwrap_or(char::REPLACEMENT_CHARACTER));
+    })
+}
+
+/// The JSON with U+FFFD in place of each half, so that every reader takes it.
+pub(super) fn readable(json: &str) -> Cow<'_, str> {
+    let without = replaced(json, |_, out| out.push(char::REPLACEMENT_CHARACTER));
+    without.map_or(Cow::Borrowed(json), Cow::Owned)
+}
+
+/// The bytes as text. Halves that stand in them as if they were characters of UTF-8 are written as JSON
+/// escapes them; whatever else is no UTF-8 costs that character.
+pub(super) fn text_of(bytes: &[u8]) -> String {
+    let (mut out, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
+    while let Some(at) = memchr(0xed, rest) {
+        let (before, from) = rest.split_at(at);
+        out.extend_from_slice(before);
+        rest = match from {
+            [0xed, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, rest @ ..] => {
+                let half = 0xd000 | (u16::from(*second & 0x3f) << 6) | u16::from(*third & 0x3f);
+                out.extend_from_slice(format!(r"\u{half:04x}").as_bytes());
+                rest
+            }
+            [first, rest @ ..] => {
+                out.push(*first);
+                rest
+            }
+            [] => from,
+        };
+    }
+    out.extend_from_slice(rest);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// One piece of a text with marks.
+enum Piece {
+    Char(char),
+    Half(u16),
+}
+
+fn pieces(text: &str) -> impl Iterator<Item = Piece> + '_ {
+    let mut chars = text.chars().peekable();
+    std::iter::from_fn(move || {
+        let char = chars.next()?;
+        let half = chars.peek().filter(|_| char == MARK).and_then(|next| {
+            let half = u16::try_from(u32::from(*next).checked_sub(ABOVE)?).ok()?;
+            (FIRST.contains(&half) || SECOND.contains(&half)).then_some(half)
+        });
+        Some(match half {
+            Some(half) => {
+                chars.next();
+                Piece::Half(half)
+            }
+            None => Piece::Char(char),
+        })
+    })
+}
+
+/// Joins the halves in `text`, of which the first one is `held`, perhaps. Gives the first half at its
+/// end, too, whose other half is still to come. A half that stays alone becomes U+FFFD.
+fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
+    let mut out = String::with_capacity(text.len());
+    for piece in pieces(text) {
+        let first = held.take();
+        if let (Some(first), Piece::Half(second)) = (first, &piece)
+            && SECOND.contains(second)
+        {
+            let units = char::decode_utf16([first, *second]);
+            out.extend(units.map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)));
+            continue;
+        }
+        // Whatever was held stays alone.
+        out.extend(first.map(|_| char::REPLACEMENT_CHARACTER));
+        match piece {
+            Piece::Char(char) => out.push(char),
+            Piece::Half(half) if FIRST.contains(&half) => held = Some(half),
+            Piece::Half(_) => out.push(char::REPLACEMENT_CHARACTER),
+        }
+    }
+    (out, held)
+}
+
+fn has_marks(text: &str) -> bool {
+    memmem::find(text.as_bytes(), "\u{10FFFF}".as_bytes()).is_some()
+}
+
+/// The text with its halves joined.
+pub(super) fn joined(text: &str) -> Cow<'_, str> {
+    if !has_marks(text) {
+        return Cow::Borrowed(text);
+    }
+    let (mut whole, held) = join(None, text);
+    whole.extend(held.map(|_| char::REPLACEMENT_CHARACTER));
+    Cow::Owned(whole)
+}
+
+/// The text without a first half at its end, whose other half is still to come.
+pub(super) fn without_last(text: &str) -> &str {
+    let mut chars = text.chars();
+    let half = chars.next_back().map(u32::from).and_then(|char| char.checked_sub(ABOVE));
+    let is_half = half.is_some_and(|half| (0xd800..=0xdbff).contains(&half));
+    match chars.next_back() {
+        Some(MARK) if is_half => chars.as_str(),
+        _ => text,
+    }
+}
+
+/// The JSON with its halves as the server wrote them: escaped.
+pub(super) fn escaped(json: &str) -> Cow<'_, str> {
+    if !has_marks(json) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len());
+    for piece in pieces(json) {
+        match piece {
+            Piece::Char(char) => out.push(char),
+            Piece::Half(half) => out.push_str(&format!(r"\u{half:04x}")),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// What a text belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Text,
+    Reasoning,
+    Arguments,
+}
+
+/// The halves of one answer whose other halves are still to come.
+#[derive(Debug, Default)]
+pub(super) struct Halves {
+    /// Whether there was a half in this answer. Until then nothing needs to be looked at.
+    pub(super) seen: bool,
+    held: Vec<(u32, Of, u16)>,
+}
+
+impl Halves {
+    /// More of a text. A first half at its end is held until the other one comes.
+    pub(super) fn join(&mut self, block: u32, of: Of, text: &str) -> String {
+        let held = self.take(block, of);
+        let (whole, held) = join(held, text);
+        if let Some(held) = held {
+            self.held.push((block, of, held));
+        }
+        whole
+    }
+
+    /// The half that is held of this text, which has come to its end.
+    pub(super) fn take(&mut self, block: u32, of: Of) -> Option<u16> {
+        let at = self.held.iter().position(|held| (held.0, held.1) == (block, of))?;
+        Some(self.held.swap_remove(at).2)
+    }
+
+    /// A text of which a half is still held, if there is one.
+    pub(super) fn next(&mut self) -> Option<(u32, Of)> {
+        (!self.held.is_empty()).then(|| self.held.remove(0)).map(|(block, of, _)| (block, of))
+    }
+}
