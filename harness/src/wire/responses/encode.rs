@@ -136,9 +136,10 @@ fn encode_message(out: &mut Vec<u8>, before: Option<&Message>, message: &Message
     match message.role() {
         Role::User => encode_user(out, message),
         Role::Tool => {
+            // Results stand in the order of the calls.
+            let mut calls = before.into_iter().flat_map(Message::calls).peekable();
             for result in message.results() {
-                let mut calls = before.into_iter().flat_map(Message::calls);
-                let call = calls.find(|call| call.id() == result.call_id());
+                let call = calls.next_if(|call| call.id() == result.call_id());
                 encode_result(out, result, call.is_some_and(is_custom));
             }
         }
