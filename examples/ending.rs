@@ -53,7 +53,7 @@ fn beginning_of(text: &str) -> String {
 fn calls(transcript: &Transcript) -> Vec<String> {
     let messages = transcript.messages();
     let begun = messages.iter().rposition(|message| message.role() == Role::User).unwrap_or(0);
-    let run = messages.get(begun..).unwrap_or_default();
+    let run = messages.range(begun..);
     let results: Vec<_> = run.iter().flat_map(Message::results).collect();
     let mut lines = Vec::new();
     for call in run.iter().flat_map(Message::calls) {

@@ -107,7 +107,7 @@ async fn a_chat_continues_and_keeps_its_prefix() {
     let requests = model.requests();
     assert_eq!(requests[1].system(), Some("Be brief."));
     let (first, second) = (requests[0].messages(), requests[1].messages());
-    assert_eq!(&second[..first.len()], first, "what was said is never changed");
+    assert_eq!(&second.range(..first.len()), first, "what was said is never changed");
 }
 
 #[tokio::test]

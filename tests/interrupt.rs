@@ -262,11 +262,15 @@ impl Setting {
         let mut next = agent.expect("an agent").chat_from(transcript.clone());
         let answer = next.send("Go on.").await.unwrap_or_else(|err| panic!("{at}: {err}"));
         assert_eq!(answer.text(), "Back.", "{at}");
-        assert_eq!(&next.transcript().messages()[..before], transcript.messages(), "{at}");
+        assert_eq!(&next.transcript().messages().range(..before), transcript.messages(), "{at}");
         // The chat itself goes on too, wherever its script stands.
         let _ = self.chat.send("Go on.").await;
         obeys(self.chat.transcript().sendable().unwrap_or_else(|err| panic!("{at}: {err}")));
-        assert_eq!(&self.chat.transcript().messages()[..before], transcript.messages(), "{at}");
+        assert_eq!(
+            &self.chat.transcript().messages().range(..before),
+            transcript.messages(),
+            "{at}"
+        );
     }
 }
 

@@ -370,7 +370,7 @@ async fn cut_once(provider: Arc<dyn Provider>, cut: usize) -> End {
     // The conversation goes on, and nothing of it changes.
     let next = chat.send("Go on.").await.unwrap_or_else(|err| panic!("{at}: {err}"));
     assert_eq!(next.text(), "Back.", "{at}");
-    assert_eq!(&chat.transcript().messages()[..messages.len()], messages, "{at}");
+    assert_eq!(&chat.transcript().messages().range(..messages.len()), messages, "{at}");
     End { answered, shown: !shown.is_empty(), calls: calls.len() }
 }
 

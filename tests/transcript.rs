@@ -8,7 +8,7 @@ use harness::{
     TextBlock, ToolCall, ToolContent, ToolResult, Transcript, Usage,
     agent::Machine,
     journal::{Decider, Decision, Entry, InterruptCause},
-    message::VendorData,
+    message::{Messages, VendorData},
 };
 use proptest::prelude::*;
 
@@ -65,7 +65,7 @@ fn fact() -> impl Strategy<Value = Entry> {
 }
 
 /// The law, checked from outside, without the code that upholds it.
-pub(crate) fn obeys(messages: &[Message]) {
+pub(crate) fn obeys(messages: &Messages) {
     let mut owed: Vec<String> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         assert!(!message.blocks().is_empty(), "message {at} is empty");
@@ -108,7 +108,7 @@ proptest! {
             obeys(healed.transcript().sendable().expect("a settled transcript can be sent"));
             assert_eq!(healed.settlement().count(), 0, "healing twice changes nothing");
             assert_eq!(
-                &healed.transcript().messages()[..sent],
+                &healed.transcript().messages().range(..sent),
                 machine.transcript().messages(),
                 "healing only adds"
             );

@@ -1,7 +1,10 @@
 //! The loop as a pure machine: facts in, the next action out. It knows no clock, no chance, no
 //! socket and no log, so that every behaviour of the loop is a line in a table.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{Outcome, schedule};
 use crate::{
@@ -71,6 +74,14 @@ enum Phase {
 struct Calling {
     asked: Message,
     calls: Vec<Call>,
+    /// Where each of them stands, by its id.
+    places: HashMap<String, usize>,
+    /// How many of them nobody has decided about.
+    undecided: usize,
+    /// How many have no result.
+    unfinished: usize,
+    /// All before this one have their results.
+    first_unfinished: usize,
     then: Then,
 }
 
@@ -95,6 +106,39 @@ enum Status {
     Allowed(SideEffects),
     Started(SideEffects),
     Finished(ToolResult),
+}
+
+impl Calling {
+    fn of(asked: &Message, then: Then) -> Self {
+        let calls: Vec<Call> =
+            asked.calls().map(|call| Call { call: call.clone(), status: Status::Asked }).collect();
+        let ids = calls.iter().map(|call| call.call.id().to_owned());
+        let (places, count) = (ids.zip(0..).collect(), calls.len());
+        let (undecided, unfinished) = (count, count);
+        let asked = asked.clone();
+        Self { asked, calls, places, undecided, unfinished, first_unfinished: 0, then }
+    }
+
+    fn get(&self, id: &str) -> Option<&Call> {
+        self.calls.get(*self.places.get(id)?)
+    }
+
+    /// What becomes of a call: it never goes back to a status that it had.
+    fn set(&mut self, id: &str, status: Status) {
+        let at = self.places.get(id).copied();
+        let Some(call) = at.and_then(|at| self.calls.get_mut(at)) else { return };
+        if let Status::Asked = call.status {
+            self.undecided = self.undecided.saturating_sub(1);
+        }
+        if let Status::Finished(_) = status {
+            self.unfinished = self.unfinished.saturating_sub(1);
+        }
+        call.status = status;
+        let done = |call: &Call| matches!(call.status, Status::Finished(_));
+        while self.calls.get(self.first_unfinished).is_some_and(done) {
+            self.first_unfinished = self.first_unfinished.saturating_add(1);
+        }
+    }
 }
 
 impl Default for Machine {
@@ -273,35 +317,33 @@ impl Machine {
                 self.usage.add(usage);
             }
             Entry::CallDecided { call, decision } => {
-                let call = self.call(call)?;
-                let Status::Asked = call.status else {
-                    return Err(cannot(format!("`{}` was decided before", call.call.id())));
+                let Status::Asked = self.call(call)?.status else {
+                    return Err(cannot(format!("`{call}` was decided before")));
                 };
-                call.status = match decision {
+                let status = match decision {
                     Decision::Allow { side_effects, .. } => Status::Allowed(*side_effects),
                     Decision::Deny { reason, .. } => Status::Finished(ToolResult::new(
-                        call.call.id(),
+                        call,
                         CallOutcome::Denied,
                         [ToolContent::Text(format!(
                             "This call was not allowed, so it did not run: {reason}"
                         ))],
                     )),
                 };
+                self.set(call, status);
                 self.close()?;
             }
             Entry::CallStarted { call } => {
-                let call = self.call(call)?;
-                let Status::Allowed(effects) = call.status else {
-                    return Err(cannot(format!("`{}` cannot start now", call.call.id())));
+                let Status::Allowed(effects) = self.call(call)?.status else {
+                    return Err(cannot(format!("`{call}` cannot start now")));
                 };
-                call.status = Status::Started(effects);
+                self.set(call, Status::Started(effects));
             }
             Entry::CallFinished { result } => {
-                let call = self.call(result.call_id())?;
-                if let Status::Finished(_) = call.status {
+                if let Status::Finished(_) = self.call(result.call_id())?.status {
                     return Err(cannot(format!("`{}` has a result already", result.call_id())));
                 }
-                call.status = Status::Finished(result.clone());
+                self.set(result.call_id(), Status::Finished(result.clone()));
                 self.close()?;
             }
             Entry::CallEnded { tool, result } => {
@@ -325,20 +367,17 @@ impl Machine {
             Phase::Calling(Calling { then: Then::End(_), .. }) => {
                 Action::Settle(self.settlement().collect())
             }
-            Phase::Calling(Calling { calls, .. }) => {
-                let undecided: Vec<ToolCall> = calls
-                    .iter()
-                    .filter(|call| matches!(call.status, Status::Asked))
-                    .map(|call| call.call.clone())
-                    .collect();
-                if !undecided.is_empty() {
-                    return Action::Decide(undecided);
+            Phase::Calling(Calling { calls, undecided, first_unfinished, .. }) => {
+                if *undecided > 0 {
+                    let asked = calls.iter().filter(|call| matches!(call.status, Status::Asked));
+                    return Action::Decide(asked.map(|call| call.call.clone()).collect());
                 }
-                let open = calls.iter().filter_map(|call| match &call.status {
-                    Status::Allowed(effects) => Some(((&call.call, true), *effects)),
-                    Status::Started(effects) => Some(((&call.call, false), *effects)),
-                    Status::Asked | Status::Finished(_) => None,
-                });
+                let open =
+                    calls.iter().skip(*first_unfinished).filter_map(|call| match &call.status {
+                        Status::Allowed(effects) => Some(((&call.call, true), *effects)),
+                        Status::Started(effects) => Some(((&call.call, false), *effects)),
+                        Status::Asked | Status::Finished(_) => None,
+                    });
                 // Those that have started hold up what may not run beside them.
                 let batch = schedule::next_batch(open).into_iter();
                 let waiting: Vec<ToolCall> =
@@ -381,7 +420,7 @@ impl Machine {
     /// The call of this id, if it waits to be decided.
     pub(super) fn undecided(&self, id: &str) -> Option<&ToolCall> {
         let Phase::Calling(calling) = &self.phase else { return None };
-        let call = calling.calls.iter().find(|call| call.call.id() == id)?;
+        let call = calling.get(id)?;
         match call.status {
             Status::Asked => Some(&call.call),
             Status::Allowed(_) | Status::Started(_) | Status::Finished(_) => None,
@@ -410,8 +449,7 @@ impl Machine {
     /// How many calls of the last answer were decided, and how many it has.
     pub(super) fn decided(&self) -> (usize, usize) {
         let Phase::Calling(calling) = &self.phase else { return (0, 0) };
-        let asked = calling.calls.iter().filter(|call| matches!(call.status, Status::Asked));
-        (calling.calls.len() - asked.count(), calling.calls.len())
+        (calling.calls.len().saturating_sub(calling.undecided), calling.calls.len())
     }
 
     /// The user's message joins the transcript, with the news that the model has not heard yet.
@@ -437,14 +475,9 @@ impl Machine {
         let then = match message {
             Some(message) => {
                 self.transcript.push(message.clone())?;
-                let calls: Vec<Call> = message
-                    .calls()
-                    .map(|call| Call { call: call.clone(), status: Status::Asked })
-                    .collect();
-                if !calls.is_empty() {
+                if message.calls().next().is_some() {
                     self.took(message);
-                    let asked = message.clone();
-                    self.phase = Phase::Calling(Calling { asked, calls, then: called });
+                    self.phase = Phase::Calling(Calling::of(message, called));
                     return Ok(());
                 }
                 ended
@@ -465,29 +498,30 @@ impl Machine {
         Arc::make_mut(&mut self.call_ids).extend(ids);
     }
 
-    fn call(&mut self, id: &str) -> Result<&mut Call, Error> {
-        let calls = match &mut self.phase {
-            Phase::Calling(calling) => calling.calls.as_mut_slice(),
-            Phase::Asking | Phase::Ended(_) => &mut [],
+    fn call(&self, id: &str) -> Result<&Call, Error> {
+        let call = match &self.phase {
+            Phase::Calling(calling) => calling.get(id),
+            Phase::Asking | Phase::Ended(_) => None,
         };
-        calls
-            .iter_mut()
-            .find(|call| call.call.id() == id)
-            .ok_or_else(|| cannot(format!("no call `{id}` waits for a result")))
+        call.ok_or_else(|| cannot(format!("no call `{id}` waits for a result")))
+    }
+
+    fn set(&mut self, id: &str, status: Status) {
+        if let Phase::Calling(calling) = &mut self.phase {
+            calling.set(id, status);
+        }
     }
 
     /// When every call has its result, they join the transcript as one message, in call order.
     fn close(&mut self) -> Result<(), Error> {
-        let Phase::Calling(Calling { asked, calls, then }) = &self.phase else { return Ok(()) };
-        let results: Option<Vec<ToolResult>> = calls
-            .iter()
-            .map(|call| match &call.status {
-                Status::Finished(result) => Some(result.clone()),
-                Status::Asked | Status::Allowed(_) | Status::Started(_) => None,
-            })
-            .collect();
-        let Some(results) = results else { return Ok(()) };
-        let mut results = results;
+        let Phase::Calling(Calling { asked, calls, unfinished: 0, then, .. }) = &self.phase else {
+            return Ok(());
+        };
+        let results = calls.iter().filter_map(|call| match &call.status {
+            Status::Finished(result) => Some(result.clone()),
+            Status::Asked | Status::Allowed(_) | Status::Started(_) => None,
+        });
+        let mut results: Vec<ToolResult> = results.collect();
         if let Some(last) = results.last_mut().filter(|_| !self.news.is_empty()) {
             let news = ToolContent::Text(self.news.join("\n"));
             let content = last.content().iter().cloned().chain([news]);

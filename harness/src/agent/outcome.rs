@@ -70,7 +70,7 @@ pub(super) struct Remains {
 impl Remains {
     /// What is left of a run that began at this message of the transcript.
     pub(super) fn of(transcript: Transcript, begun_at: usize) -> Self {
-        let said = transcript.messages().get(begun_at..).unwrap_or_default();
+        let said = transcript.messages().range(begun_at..);
         let last = said.iter().rev().find(|message| message.role() == Role::Assistant);
         let text = last.map(Message::text).unwrap_or_default();
         Self { text, transcript, ..Self::default() }

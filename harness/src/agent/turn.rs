@@ -222,11 +222,8 @@ impl Run<'_> {
             let may_start = |call: &ToolCall| asking.at_once(call).is_some();
             // What is read after a write must be read after it, so a call starts early only if
             // all calls before it could.
-            let calls = answer.calls_up_to(&call);
-            if calls.iter().all(may_start)
-                && agent.tools().accepts(&call)
-                && chat.guard.starts_early(calls.len())
-            {
+            let Some(calls) = answer.count_up_to(&call, may_start) else { continue };
+            if agent.tools().accepts(&call) && chat.guard.starts_early(calls) {
                 let scope = chat.tracer.call(&call, true);
                 watch.tell(Event::ToolCall(&call));
                 shown.push((call.clone(), Instant::now()));

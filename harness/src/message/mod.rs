@@ -6,6 +6,7 @@ mod block;
 mod image;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod message;
+mod messages;
 mod result;
 mod strict;
 mod transcript;
@@ -17,6 +18,7 @@ pub use self::{
     block::{Block, ReasoningBlock, TextBlock, ToolCall},
     image::Image,
     message::{Message, Role},
+    messages::{Iter, Messages},
     result::{CallOutcome, ToolContent, ToolResult},
     transcript::Transcript,
     vendor::VendorData,

@@ -1,10 +1,10 @@
 //! The conversation so far, and the law that it obeys.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Block, CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult};
+use super::{Block, CallOutcome, Message, Messages, Role, ToolCall, ToolContent, ToolResult};
 use crate::error::{Error, ErrorKind};
 
 /// The conversation so far: append-only, and never in a state that a provider refuses.
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind};
 /// results of a message's calls follow it at once, each call answered exactly once and in order;
 /// and **a call without a result cannot be sent** ([`sendable`](Self::sendable)).
 ///
-/// A clone is one pointer. As JSON it is the list of its messages, and reading it back checks
+/// A clone is one pointer, and who holds one copies nothing when the conversation goes on. As JSON it is the list of its messages, and reading it back checks
 /// the law.
 ///
 /// ```
@@ -27,12 +27,12 @@ use crate::error::{Error, ErrorKind};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Message>", into = "Vec<Message>")]
 pub struct Transcript {
-    messages: Arc<Vec<Message>>,
+    messages: Messages,
 }
 
 impl Transcript {
     /// All messages, in order.
-    pub fn messages(&self) -> &[Message] {
+    pub fn messages(&self) -> &Messages {
         &self.messages
     }
 
@@ -40,7 +40,7 @@ impl Transcript {
     ///
     /// # Errors
     /// Fails if a call has no result yet, and names it.
-    pub fn sendable(&self) -> Result<&[Message], Error> {
+    pub fn sendable(&self) -> Result<&Messages, Error> {
         match self.owed().next() {
             None => Ok(&self.messages),
             Some(call) => Err(law(format!(
@@ -64,7 +64,7 @@ impl Transcript {
     /// Fails, and changes nothing, if the message cannot follow what is there: see the law above.
     pub fn push(&mut self, message: Message) -> Result<(), Error> {
         self.admits(&message)?;
-        Arc::make_mut(&mut self.messages).push(message);
+        self.messages.push(message);
         Ok(())
     }
 
@@ -82,7 +82,7 @@ impl Transcript {
             })
             .collect();
         let message = Message::results_of(asked, results);
-        Arc::make_mut(&mut self.messages).push(message);
+        self.messages.push(message);
     }
 
     fn admits(&self, message: &Message) -> Result<(), Error> {
@@ -161,6 +161,6 @@ impl TryFrom<Vec<Message>> for Transcript {
 
 impl From<Transcript> for Vec<Message> {
     fn from(transcript: Transcript) -> Self {
-        Arc::unwrap_or_clone(transcript.messages)
+        Self::from(&transcript.messages)
     }
 }

@@ -1,14 +1,18 @@
 //! Makes a whole answer of events. There is one accumulator for all wires; it knows none.
 
-use std::{collections::HashSet, pin::pin, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    pin::pin,
+    sync::Arc,
+};
 
 use futures_core::Stream;
 use futures_util::StreamExt as _;
 use serde_json::value::RawValue;
 
 use super::{
-    ProviderResponse, StopReason, StreamEvent, Usage, VendorPart,
-    repeats::{Print, is_part},
+    Progress, ProviderResponse, StopReason, StreamEvent, Usage, VendorPart,
+    repeats::{Candidate, Print, repeated},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -49,6 +53,11 @@ pub async fn accumulate(
 #[derive(Clone, Debug, Default)]
 pub struct Accumulator {
     parts: Vec<Part>,
+    /// Where the last part of each kind stands in each block.
+    places: HashMap<(u32, Kind), usize>,
+    /// Where the calls stand that the server names alike.
+    alike: HashMap<Named, Vec<usize>>,
+    cleared: Cleared,
     id: Option<String>,
     model: Option<String>,
     provider: Option<String>,
@@ -60,6 +69,33 @@ pub struct Accumulator {
     ids: HashSet<String>,
     /// Ids that earlier calls of the conversation have.
     taken: Arc<HashSet<String>>,
+}
+
+/// How the server names a call: by an id, or without one by its block.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Named {
+    Id(String),
+    Block(u32),
+}
+
+impl Named {
+    fn of(block: u32, given: &str) -> Self {
+        match given {
+            "" => Self::Block(block),
+            given => Self::Id(given.to_owned()),
+        }
+    }
+}
+
+/// The first calls of an answer that are whole, and of which it was asked already whether they are
+/// of some kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cleared {
+    /// They are all of the calls among so many parts.
+    parts: usize,
+    calls: usize,
+    /// Whether the next one is whole, and is not of that kind.
+    ends: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -77,6 +113,14 @@ enum Said {
     Opaque,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Text,
+    Reasoning,
+    Call,
+    Opaque,
+}
+
 #[derive(Clone, Debug)]
 struct Call {
     /// The id that results refer to.
@@ -85,6 +129,7 @@ struct Call {
     given: String,
     name: String,
     arguments: String,
+    progress: Progress,
     ended: bool,
     /// Whether an earlier call has the same id, so that this one may be that one.
     is_again: bool,
@@ -94,7 +139,8 @@ struct Call {
     print: Option<Option<Print>>,
 }
 
-/// A call that broke off is compared with so many calls of its id, at most.
+/// While an answer arrives, a call is compared with so many calls of its id, at most. With all of them
+/// it is compared at the end.
 const COMPARED: usize = 16;
 
 impl Accumulator {
@@ -135,35 +181,28 @@ impl Accumulator {
                 *self = Self { discarded, taken, ..Self::default() };
             }
             StreamEvent::TextDelta { block, text } => {
-                let part = self.part(
-                    *block,
-                    |said| matches!(said, Said::Text(_)),
-                    || Said::Text(String::new()),
-                );
+                let part = self.part(*block, Kind::Text);
                 if let Said::Text(all) = &mut part.said {
                     all.push_str(text);
                 }
             }
             StreamEvent::ReasoningDelta { block, text } => {
-                let part = self.part(
-                    *block,
-                    |said| matches!(said, Said::Reasoning(_)),
-                    || Said::Reasoning(String::new()),
-                );
+                let part = self.part(*block, Kind::Reasoning);
                 if let Said::Reasoning(all) = &mut part.said {
                     all.push_str(text);
                 }
             }
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
-                let (_, call) = self.call(*block)?;
+                let call = self.changing(*block)?;
                 call.arguments.push_str(json);
-                call.print = None;
+                call.progress.read(&call.arguments);
             }
             StreamEvent::ToolCallArguments { block, json } => {
-                let (_, call) = self.call(*block)?;
+                let call = self.changing(*block)?;
                 call.arguments.clone_from(json);
-                call.print = None;
+                call.progress = Progress::default();
+                call.progress.read(&call.arguments);
             }
             StreamEvent::ToolCallEnd { block } => {
                 let (at, call) = self.call(*block)?;
@@ -207,24 +246,45 @@ impl Accumulator {
     /// The call of this block, if its arguments are all there or are a whole JSON value already. A
     /// call that may repeat an earlier one is none: which it is, the whole answer says.
     pub fn written_call(&self, block: u32) -> Option<ToolCall> {
-        let mut calls = self.parts.iter().rev().filter(|part| part.block == block);
-        let (part, call) = calls.find_map(|part| Some((part, part.as_call()?)))?;
-        let Call { arguments, ended, is_again, .. } = call;
-        let is_written = *ended || (!arguments.is_empty() && is_whole(arguments));
+        let part = self.parts.get(self.place(block, Kind::Call)?)?;
+        let Call { arguments, progress, ended, is_again, .. } = part.as_call()?;
+        let is_written = *ended || progress.is_whole(arguments);
         (is_written && !is_again).then(|| part.to_call()).flatten()
     }
 
-    /// The calls up to and with this one, in order, as they are so far.
-    pub fn calls_up_to(&self, call: &ToolCall) -> Vec<ToolCall> {
-        let mut calls = Vec::new();
-        for so_far in self.parts.iter().filter(|part| !part.repeats()).filter_map(Part::to_call) {
-            let last = so_far.id() == call.id();
-            calls.push(so_far);
-            if last {
-                break;
+    /// How many calls the answer has up to and with this one, if all of them, as they are so far,
+    /// `are` of some kind. Of a call that has come to its end this is asked once, so it is asked of
+    /// one kind only.
+    pub fn count_up_to(
+        &mut self,
+        call: &ToolCall,
+        are: impl Fn(&ToolCall) -> bool,
+    ) -> Option<usize> {
+        let Cleared { parts, calls, ends } = &mut self.cleared;
+        let mut count = *calls;
+        for (at, part) in self.parts.iter().enumerate().skip(*parts) {
+            let so_far = match part.as_call() {
+                Some(_) if *ends => return None,
+                Some(so_far) if !so_far.repeats => so_far,
+                Some(_) | None => continue,
+            };
+            let is_it = so_far.id == call.id();
+            let does = part.to_call().is_some_and(|call| are(&call));
+            // All before it have ended, too.
+            let is_settled = so_far.ended && *calls == count;
+            if !does {
+                *ends = is_settled;
+                return None;
+            }
+            count = count.saturating_add(1);
+            if is_settled {
+                (*parts, *calls) = (at.saturating_add(1), count);
+            }
+            if is_it {
+                return Some(count);
             }
         }
-        calls
+        None
     }
 
     /// The whole answer.
@@ -286,62 +346,68 @@ impl Accumulator {
             }
             last.ended = true;
         }
-        let same_id = self.parts.iter().filter(|part| part.is_called(block, given)).count();
+        let named = Named::of(block, given);
+        let same_id = self.alike.get(&named).map_or(0, Vec::len);
+        self.alike.entry(named).or_default().push(self.parts.len());
         let call = Call {
             id: self.unique_id(block, given, same_id),
             given: given.to_owned(),
             name: name.to_owned(),
             arguments: String::new(),
+            progress: Progress::default(),
             ended: false,
             is_again: same_id > 0,
             repeats: false,
             print: None,
         };
-        self.parts.push(Part { block, said: Said::Call(call), vendor: None });
+        self.push_part(block, Kind::Call, Said::Call(call));
     }
 
-    /// Finds out whether a call is a repeat of an earlier one with its id, and gives that one.
-    fn compare(&mut self, at: usize) -> Option<&mut Part> {
-        let (before, rest) = self.parts.split_at_mut(at);
-        let Some(Part { block, said: Said::Call(call), .. }) = rest.first_mut() else {
-            return None;
-        };
-        let print = call.print();
-        // No arguments at all, in a call that began once more, are a part of any others.
-        let is_blank = call.arguments.trim().is_empty();
-        let same_id = before.iter_mut().rev().filter(|part| part.is_called(*block, &call.given));
-        let mut left = COMPARED;
-        let mut repeated = None;
-        for part in same_id {
-            let Said::Call(other) = &mut part.said else { continue };
-            if !call.name.is_empty() && call.name != other.name {
-                continue;
-            }
-            let is_same = match print {
-                _ if is_blank => true,
-                Some(print) => other.print().is_some_and(|other| print.repeats(other)),
-                None if left == 0 => false,
-                None => {
-                    left = left.saturating_sub(1);
-                    is_part(&call.arguments, &other.arguments)
-                }
-            };
-            if is_same {
-                repeated = Some(part);
-                break;
+    /// Finds out whether a call that has just ended is a repeat of an earlier one with its id.
+    fn compare(&mut self, at: usize) {
+        let Some(Part { block, said: Said::Call(call), .. }) = self.parts.get(at) else { return };
+        let alike = self.alike.get(&Named::of(*block, &call.given)).map_or(&[][..], Vec::as_slice);
+        // Later calls that are named like it have not ended yet, as a rule.
+        let up_to = alike.partition_point(|place| *place <= at);
+        let first = up_to.saturating_sub(COMPARED);
+        let alike = alike.get(first..up_to).unwrap_or_default().to_vec();
+        self.find_repeats(&alike, |place| place == at);
+    }
+
+    /// Finds out which of these calls, all named alike and in order, repeat one that stands before them,
+    /// and gives those that are `asked` about with the one that they repeat.
+    fn find_repeats(
+        &mut self,
+        alike: &[usize],
+        asked: impl Fn(usize) -> bool,
+    ) -> Vec<(usize, usize)> {
+        for at in alike {
+            if let Some(Part { said: Said::Call(call), .. }) = self.parts.get_mut(*at) {
+                call.print.get_or_insert_with(|| Print::of(&call.arguments));
             }
         }
-        call.repeats = repeated.is_some();
-        repeated
+        let calls = alike.iter().filter_map(|at| {
+            let call = self.parts.get(*at)?.as_call()?;
+            let print = call.print.unwrap_or_default();
+            Some(Candidate { at: *at, name: &call.name, arguments: &call.arguments, print })
+        });
+        let found: Vec<(usize, Option<usize>)> =
+            repeated(calls).into_iter().filter(|(at, _)| asked(*at)).collect();
+        for (at, earlier) in &found {
+            if let Some(Part { said: Said::Call(call), .. }) = self.parts.get_mut(*at) {
+                call.repeats = earlier.is_some();
+            }
+        }
+        found.into_iter().filter_map(|(at, earlier)| Some((at, earlier?))).collect()
     }
 
     /// Leaves out the calls that repeat others. What only the repeat holds for the vendor is kept.
     fn drop_repeats(&mut self) {
-        for at in 0..self.parts.len() {
-            let Some(part) = self.parts.get_mut(at) else { continue };
-            if part.as_call().is_some_and(|call| call.is_again) {
-                let vendor = part.vendor.clone();
-                if let Some(repeated) = self.compare(at) {
+        let alike = std::mem::take(&mut self.alike);
+        for alike in alike.values().filter(|alike| alike.len() > 1) {
+            for (at, earlier) in self.find_repeats(alike, |_| true) {
+                let vendor = self.parts.get(at).and_then(|part| part.vendor.clone());
+                if let Some(repeated) = self.parts.get_mut(earlier) {
                     repeated.vendor = repeated.vendor.take().or(vendor);
                 }
             }
@@ -349,23 +415,43 @@ impl Accumulator {
         self.parts.retain(|part| !part.repeats());
     }
 
-    fn part(&mut self, block: u32, is: fn(&Said) -> bool, new: fn() -> Said) -> &mut Part {
-        let at = self.parts.iter().rposition(|part| part.block == block && is(&part.said));
-        let at = at.unwrap_or(self.parts.len());
-        if at == self.parts.len() {
-            self.parts.push(Part { block, said: new(), vendor: None });
+    /// Where the last part of this kind stands in a block.
+    fn place(&self, block: u32, kind: Kind) -> Option<usize> {
+        let last = self.parts.last().filter(|last| last.block == block && last.kind() == kind);
+        match last {
+            Some(_) => self.parts.len().checked_sub(1),
+            None => self.places.get(&(block, kind)).copied(),
         }
+    }
+
+    fn push_part(&mut self, block: u32, kind: Kind, said: Said) -> usize {
+        let at = self.parts.len();
+        self.places.insert((block, kind), at);
+        self.parts.push(Part { block, said, vendor: None });
+        at
+    }
+
+    /// The part of this kind in a block, which begins with it unless it has one.
+    fn part(&mut self, block: u32, kind: Kind) -> &mut Part {
+        let at = self.place(block, kind).unwrap_or_else(|| {
+            let said = match kind {
+                Kind::Text => Said::Text(String::new()),
+                Kind::Reasoning => Said::Reasoning(String::new()),
+                Kind::Call | Kind::Opaque => Said::Opaque,
+            };
+            self.push_part(block, kind, said)
+        });
         #[expect(clippy::indexing_slicing, reason = "`at` was found or made on the lines above")]
         &mut self.parts[at]
     }
 
     /// The last call of a block, and its place.
     fn last_call(&mut self, block: u32) -> Option<(usize, &mut Call)> {
-        let parts = self.parts.iter_mut().enumerate().rev();
-        parts.filter(|(_, part)| part.block == block).find_map(|(at, part)| match &mut part.said {
+        let at = self.place(block, Kind::Call)?;
+        match &mut self.parts.get_mut(at)?.said {
             Said::Call(call) => Some((at, call)),
             Said::Text(_) | Said::Reasoning(_) | Said::Opaque => None,
-        })
+        }
     }
 
     fn call(&mut self, block: u32) -> Result<(usize, &mut Call), Error> {
@@ -373,27 +459,27 @@ impl Accumulator {
             .ok_or_else(|| protocol(format!("arguments came for block {block}, which is no call")))
     }
 
+    /// A call whose arguments change.
+    fn changing(&mut self, block: u32) -> Result<&mut Call, Error> {
+        if self.last_call(block).is_some_and(|(_, call)| call.ended) {
+            self.cleared = Cleared::default();
+        }
+        let (_, call) = self.call(block)?;
+        call.print = None;
+        Ok(call)
+    }
+
     fn vendor(&mut self, block: u32, part: VendorPart, data: &VendorData) -> Result<(), Error> {
         let part = match part {
-            VendorPart::Text => {
-                self.part(block, |said| matches!(said, Said::Text(_)), || Said::Text(String::new()))
-            }
-            VendorPart::Reasoning => self.part(
-                block,
-                |said| matches!(said, Said::Reasoning(_)),
-                || Said::Reasoning(String::new()),
-            ),
-            VendorPart::Opaque => {
-                self.part(block, |said| matches!(said, Said::Opaque), || Said::Opaque)
-            }
-            VendorPart::ToolCall => self
-                .parts
-                .iter_mut()
-                .rev()
-                .find(|part| part.block == block && part.as_call().is_some())
-                .ok_or_else(|| {
+            VendorPart::Text => self.part(block, Kind::Text),
+            VendorPart::Reasoning => self.part(block, Kind::Reasoning),
+            VendorPart::Opaque => self.part(block, Kind::Opaque),
+            VendorPart::ToolCall => {
+                let call = self.place(block, Kind::Call).and_then(|at| self.parts.get_mut(at));
+                call.ok_or_else(|| {
                     protocol(format!("vendor data came for block {block}, which is no call"))
-                })?,
+                })?
+            }
         };
         part.vendor = Some(data.clone());
         Ok(())
@@ -407,12 +493,34 @@ impl Accumulator {
             ("", None) => format!("call_{:016x}", fastrand::u64(..)),
             (given, _) => given.to_owned(),
         };
-        let is_free = |id: &String| !self.ids.contains(id) && !self.taken.contains(id);
-        let numbered = (same_id.max(1)..).map(|n| format!("{base}_{}", n.saturating_add(1)));
-        let id = std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or(base);
+        let is_free = |id: &str| !self.ids.contains(id) && !self.taken.contains(id);
+        let id = if is_free(&base) { base } else { numbered(&base, same_id.max(1), is_free) };
         self.ids.insert(id.clone());
         id
     }
+}
+
+/// The base with a number behind it that is free, more than `after`. Mostly those up to some number
+/// are taken and the others are free; it is found in a few steps however many those are.
+fn numbered(base: &str, after: usize, is_free: impl Fn(&str) -> bool) -> String {
+    let of = |number: usize| format!("{base}_{number}");
+    let (mut taken, mut step) = (after, 1_usize);
+    let mut free = loop {
+        let number = taken.saturating_add(step);
+        if is_free(&of(number)) || number == usize::MAX {
+            break number;
+        }
+        (taken, step) = (number, step.saturating_mul(2));
+    };
+    while free - taken > 1 {
+        let middle = taken + (free - taken) / 2;
+        if is_free(&of(middle)) {
+            free = middle;
+        } else {
+            taken = middle;
+        }
+    }
+    of(free)
 }
 
 impl Part {
@@ -423,10 +531,13 @@ impl Part {
         }
     }
 
-    /// Whether it is a call that the server names like this: by an id, or without one by its block.
-    fn is_called(&self, block: u32, given: &str) -> bool {
-        self.as_call()
-            .is_some_and(|call| call.given == given && (!given.is_empty() || self.block == block))
+    fn kind(&self) -> Kind {
+        match self.said {
+            Said::Text(_) => Kind::Text,
+            Said::Reasoning(_) => Kind::Reasoning,
+            Said::Call(_) => Kind::Call,
+            Said::Opaque => Kind::Opaque,
+        }
     }
 
     fn repeats(&self) -> bool {
@@ -456,12 +567,6 @@ impl Part {
             }
             Said::Opaque => vendor.map(Block::Vendor),
         }
-    }
-}
-
-impl Call {
-    fn print(&mut self) -> Option<Print> {
-        *self.print.get_or_insert_with(|| Print::of(&self.arguments))
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Usage;
 use crate::{
-    message::{Block, Message, ToolContent},
+    message::{Block, Messages, ToolContent},
     schema::ToolSchema,
 };
 
@@ -78,8 +78,8 @@ impl ContextMeter {
     }
 
     /// The estimate for a request with these messages, which begin with those counted before.
-    pub(crate) fn count(&mut self, messages: &[Message]) -> ContextTokens {
-        for message in messages.get(self.counted..).unwrap_or_default() {
+    pub(crate) fn count(&mut self, messages: &Messages) -> ContextTokens {
+        for message in messages.iter().skip(self.counted) {
             for block in message.blocks() {
                 match block {
                     Block::Reasoning(thought) => {
@@ -124,7 +124,7 @@ fn tokens(text: &str) -> u64 {
 mod tests {
     use super::{ContextMeter, ContextTokens};
     use crate::{
-        message::{Block, Message, ReasoningBlock},
+        message::{Block, Message, Messages, ReasoningBlock},
         provider::Usage,
     };
 
@@ -133,8 +133,9 @@ mod tests {
         let thought = Block::Reasoning(ReasoningBlock::new("hm".repeat(40), None));
         let said =
             [Message::user("x".repeat(400)), Message::assistant([thought, Block::text("日本")])];
+        let said: Messages = said.into_iter().collect();
         let mut meter = ContextMeter::new(Some("Be brief."), &[]);
-        let first = meter.count(&said[..1]);
+        let first = meter.count(&said.range(..1));
         let expected = ContextTokens { system: 3, history: 100, ..ContextTokens::default() };
         assert_eq!(first, expected);
         let second = meter.count(&said);

@@ -6,6 +6,7 @@ mod context;
 mod event;
 mod ledger;
 mod limits;
+mod progress;
 mod repeats;
 mod request;
 mod response;
@@ -32,6 +33,7 @@ pub(crate) use self::{
     accumulate::{breaks_off, cut_off},
     context::ContextMeter,
     ledger::Attempt,
+    progress::Progress,
     speak::{Speaker, speak},
 };
 use crate::{error::Error, secret::Secrets};

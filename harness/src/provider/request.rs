@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Ledger, Sent, Settings, Spent};
 use crate::{
     error::Error,
-    message::{Message, Transcript},
+    message::{Messages, Transcript},
     schema::ToolSchema,
 };
 
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     system: Option<&'a str>,
-    messages: &'a [Message],
+    messages: &'a Messages,
     tools: &'a [ToolSchema],
     settings: Option<&'a Settings>,
     sent: Option<&'a Sent>,
@@ -114,7 +114,7 @@ impl<'a> Request<'a> {
     }
 
     /// The messages; every call has its result.
-    pub fn messages(&self) -> &'a [Message] {
+    pub fn messages(&self) -> &'a Messages {
         self.messages
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::message::Message;
+use crate::message::Messages;
 
 /// The messages of one conversation as they were last sent, in the bytes of the wire that sent
 /// them. A conversation only grows, so the next request writes only what is new.
@@ -50,7 +50,7 @@ impl Sent {
 
     /// What is written already of these messages in this form. Whoever takes it keeps what it
     /// becomes.
-    pub(crate) fn take(&self, form: &str, messages: &[Message]) -> Option<Written> {
+    pub(crate) fn take(&self, form: &str, messages: &Messages) -> Option<Written> {
         let written = self.replace(None)?;
         let last = written.count.checked_sub(1).and_then(|last| messages.get(last))?;
         (written.form == form && written.last == last.id()).then_some(written)

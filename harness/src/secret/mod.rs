@@ -3,6 +3,7 @@
 
 mod name;
 mod search;
+mod searches;
 
 use std::{
     borrow::Cow,
@@ -12,12 +13,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use self::search::Search;
 #[cfg(test)]
 pub(crate) use self::search::work;
-pub(crate) use self::{
-    name::Names,
-    search::{Search, united},
-};
+pub(crate) use self::{name::Names, search::united, searches::Searches};
 
 /// What stands where something secret was.
 pub(crate) const HIDDEN: &str = "[secret]";
@@ -51,8 +50,13 @@ pub struct Secrets(Option<Arc<Known>>);
 #[derive(Clone, Default)]
 struct Known {
     /// Each value in all forms in which it may be met.
-    forms: BTreeSet<String>,
-    search: OnceLock<Search>,
+    forms: BTreeSet<Arc<str>>,
+    /// Those that were looked for before others were added.
+    settled: Searches,
+    /// And these others.
+    fresh: Vec<Arc<str>>,
+    /// Looks for all, once somebody asks.
+    searches: OnceLock<Searches>,
 }
 
 impl Secrets {
@@ -67,7 +71,7 @@ impl Secrets {
     pub fn with(mut self, value: impl AsRef<str>) -> Self {
         let value = value.as_ref().trim();
         if is_findable(value) {
-            self.add(forms(value));
+            self.add(forms(value).map(Arc::from));
         }
         self
     }
@@ -83,10 +87,17 @@ impl Secrets {
         self
     }
 
-    fn add(&mut self, forms: impl IntoIterator<Item = String>) {
+    fn add(&mut self, forms: impl IntoIterator<Item = Arc<str>>) {
         let known = Arc::make_mut(self.0.get_or_insert_default());
-        known.forms.extend(forms);
-        known.search.take();
+        if let Some(all) = known.searches.take() {
+            known.settled = all;
+            known.fresh.clear();
+        }
+        for form in forms {
+            if known.forms.insert(Arc::clone(&form)) {
+                known.fresh.push(form);
+            }
+        }
     }
 
     /// Whether there are none.
@@ -96,20 +107,22 @@ impl Secrets {
 
     /// The text without them.
     pub fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut found = Vec::new();
-        self.find(text, &mut found);
+        let found = self.find(text);
         match found.is_empty() {
             true => Cow::Borrowed(text),
             false => Cow::Owned(without(text, &found)),
         }
     }
 
-    /// Adds where they stand in this text. Ranges that overlap or touch are one.
-    pub(crate) fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
-        let Some(known) = &self.0 else { return };
-        let search =
-            known.search.get_or_init(|| Search::new(known.forms.iter().map(String::as_str)));
-        search.find(text, found);
+    /// Where they stand in this text, in order. Ranges that overlap or touch are one.
+    pub(crate) fn find(&self, text: &str) -> Vec<Range<usize>> {
+        let Some(known) = &self.0 else { return Vec::new() };
+        let searches = known.searches.get_or_init(|| {
+            let mut searches = known.settled.clone();
+            searches.add(known.fresh.clone());
+            searches
+        });
+        searches.find(text)
     }
 }
 

@@ -27,7 +27,7 @@ use crate::message::{Block, CallOutcome, Image, Message, Role};
 /// "#;
 /// assert_eq!(outline(&said), expected.trim_start());
 /// ```
-pub fn outline(messages: &[Message]) -> String {
+pub fn outline<'a>(messages: impl IntoIterator<Item = &'a Message>) -> String {
     let mut lines = String::new();
     for message in messages {
         for block in message.blocks() {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    message::{Block, Message, ToolResult},
+    message::{Block, Message, Messages, ToolResult},
     provider::{EventStream, Provider, Request, Settings, StreamEvent},
     tool::ToolSchema,
 };
@@ -283,7 +283,7 @@ impl Drop for Speech {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
     system: Option<String>,
-    messages: Vec<Message>,
+    messages: Messages,
     tools: Vec<ToolSchema>,
     settings: Option<Settings>,
 }
@@ -292,7 +292,7 @@ impl RecordedRequest {
     fn of(request: Request<'_>) -> Self {
         Self {
             system: request.system().map(str::to_owned),
-            messages: request.messages().to_vec(),
+            messages: request.messages().clone(),
             tools: request.tools().to_vec(),
             settings: request.settings().cloned(),
         }
@@ -304,7 +304,7 @@ impl RecordedRequest {
     }
 
     /// The messages; [`outline`](super::outline()) makes one comparable text of them.
-    pub fn messages(&self) -> &[Message] {
+    pub fn messages(&self) -> &Messages {
         &self.messages
     }
 

@@ -164,9 +164,7 @@ impl Redactor {
 
     /// Finds what is known, and what was secret before.
     fn find_again(&mut self, text: &str, found: &mut Vec<Range<usize>>) {
-        let mut known = Vec::new();
-        self.known.find(text, &mut known);
-        found.append(&mut known);
+        found.append(&mut self.known.find(text));
         self.remembered.find(text, found);
     }
 

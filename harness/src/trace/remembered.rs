@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, mem, ops::Range, sync::Arc};
 
-use crate::secret::{HIDDEN, Search, forms};
+use crate::secret::{HIDDEN, Searches, forms};
 
 /// Shorter values are not looked for elsewhere: they would be found everywhere.
 const SHORT: usize = 6;
@@ -18,15 +18,7 @@ pub(super) struct Remembered {
     bytes: usize,
     /// Those that no search looks for yet.
     fresh: Vec<Arc<str>>,
-    /// What looks for the others. Each has more than twice the words of those behind it, so that
-    /// there are few, and a word is moved to a larger one only a few times.
-    parts: Vec<Arc<Part>>,
-}
-
-#[derive(Debug)]
-struct Part {
-    words: Vec<Arc<str>>,
-    search: Search,
+    searches: Searches,
 }
 
 impl Remembered {
@@ -49,19 +41,8 @@ impl Remembered {
 
     /// Adds where they stand in this text.
     pub(super) fn find(&mut self, text: &str, found: &mut Vec<Range<usize>>) {
-        if !self.fresh.is_empty() {
-            let mut words = mem::take(&mut self.fresh);
-            while let Some(last) = self.parts.pop_if(|last| last.words.len() <= 2 * words.len()) {
-                words.extend(last.words.iter().cloned());
-            }
-            let all: Vec<String> = words.iter().flat_map(|word| forms(word)).collect();
-            let search = Search::new(all.iter().map(String::as_str));
-            self.parts.push(Arc::new(Part { words, search }));
-        }
-        for part in &self.parts {
-            let mut of_part = Vec::new();
-            part.search.find(text, &mut of_part);
-            found.append(&mut of_part);
-        }
+        let fresh = mem::take(&mut self.fresh);
+        self.searches.add(fresh.iter().flat_map(|word| forms(word)).map(Arc::from).collect());
+        found.append(&mut self.searches.find(text));
     }
 }

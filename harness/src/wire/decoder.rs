@@ -1,7 +1,11 @@
 //! What decoding is on every wire: bytes in, events out, the limits on both. Each wire brings
 //! only its dialect.
 
-use std::{borrow::Cow, collections::VecDeque, fmt::Debug};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, VecDeque},
+    fmt::Debug,
+};
 
 use super::{
     halves::{self, Halves, Of},
@@ -15,8 +19,7 @@ use crate::{
     secret::beginning,
 };
 
-/// So many parts of one answer are kept, at most: blocks, items, calls. A model gives some dozens,
-/// and each is looked for among all.
+/// So many parts of one answer are kept, at most: blocks, items, calls. A model gives some dozens.
 const PARTS: usize = 4096;
 
 /// What one wire makes of the records of an answer.
@@ -298,7 +301,7 @@ pub(crate) struct Outlet {
     size: usize,
     parts: usize,
     /// Bytes of arguments so far, by block.
-    calls: Vec<(u32, usize)>,
+    calls: HashMap<u32, usize>,
     halves: Halves,
     done: bool,
 }
@@ -306,7 +309,7 @@ pub(crate) struct Outlet {
 impl Outlet {
     fn new(limits: Limits) -> Self {
         let events = VecDeque::new();
-        let (calls, halves) = (Vec::new(), Halves::default());
+        let (calls, halves) = (HashMap::new(), Halves::default());
         Self { events, limits, size: 0, parts: 0, calls, halves, done: false }
     }
 
@@ -352,7 +355,7 @@ impl Outlet {
 
     pub(super) fn call_start(&mut self, block: u32, id: &str, name: &str) -> Result<(), Error> {
         self.grow(id.len().saturating_add(name.len()))?;
-        self.calls.push((block, 0));
+        self.calls.insert(block, 0);
         let [id, name] = [id, name].map(|text| halves::joined(text).into_owned());
         self.events.push_back(StreamEvent::ToolCallStart { block, id, name });
         Ok(())
@@ -391,7 +394,7 @@ impl Outlet {
 
     fn count_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
         self.grow(json.len())?;
-        if let Some((_, size)) = self.calls.iter_mut().rev().find(|(of, _)| *of == block) {
+        if let Some(size) = self.calls.get_mut(&block) {
             *size = size.saturating_add(json.len());
             if *size > self.limits.arguments {
                 return Err(Error::new(

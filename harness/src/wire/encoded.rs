@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::json::Body;
 use crate::{
     error::{Error, ErrorKind},
-    message::Message,
+    message::{Message, Messages},
     provider::{Request, Written},
 };
 
@@ -47,7 +47,7 @@ pub(super) fn conversation(
     leading: &[u8],
     form: &str,
     request: &Request<'_>,
-    write: impl Fn(&mut Vec<u8>, &[Message], &Message),
+    write: impl Fn(&mut Vec<u8>, &Messages, &Message),
 ) -> Result<Encoded, Error> {
     let messages = request.messages();
     let known = request.sent().and_then(|sent| sent.take(form, messages));
@@ -67,7 +67,7 @@ pub(super) fn conversation(
         new.push(b',');
     }
     for (at, message) in messages.iter().enumerate().skip(count) {
-        write(&mut new, messages.get(..at).unwrap_or_default(), message);
+        write(&mut new, &messages.range(..at), message);
     }
     if new.len() > lead {
         pieces.push(Bytes::from(new));

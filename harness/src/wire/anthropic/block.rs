@@ -108,11 +108,6 @@ impl OpenBlock {
         matches!(self.kind, Kind::Call { .. })
     }
 
-    /// Whether it is a call that the stream names by this number.
-    pub(super) fn is_call_at(&self, index: u64) -> bool {
-        self.is_call() && index == self.index
-    }
-
     /// Whether this call has only begun, and `json` begins it once more: a start that comes twice is
     /// not a second call.
     pub(super) fn is_begun_by(&self, json: &str) -> bool {

@@ -1,7 +1,10 @@
 //! Makes events of the Messages stream. What each kind of block keeps for the way back is in
 //! `block`.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -29,6 +32,12 @@ pub struct Answer {
     id: Option<String>,
     started: bool,
     blocks: Vec<OpenBlock>,
+    /// Where the last block stands that the stream names by a number, and the last call.
+    places: HashMap<u64, usize>,
+    call_places: HashMap<u64, usize>,
+    /// The numbers of all blocks, and one more than the largest.
+    numbers: HashSet<u32>,
+    next: u32,
     usage: WireUsage,
     stop: Option<String>,
     calls: bool,
@@ -252,8 +261,7 @@ impl Dialect for Answer {
         text: Cow<'_, str>,
         out: &mut Outlet,
     ) -> Option<Result<(), Error>> {
-        let block = self.blocks.iter_mut().rev().find(|block| block.is(index))?;
-        block.more(what, text, out)
+        self.block(index)?.more(what, text, out)
     }
 
     fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {
@@ -301,16 +309,15 @@ impl Answer {
 
     fn open(&mut self, index: Count, json: &str, out: &mut Outlet) -> Result<(), Error> {
         // A server that gives every block the same number, or none, still gives them one by one.
-        let next = self.blocks.iter().map(|block| block.number.saturating_add(1)).max();
-        let next = next.unwrap_or(0);
-        let index = index.0.unwrap_or(u64::from(next));
+        let index = index.0.unwrap_or(u64::from(self.next));
         let mut number = match u32::try_from(index) {
-            Ok(number) if self.blocks.iter().all(|block| block.number != number) => number,
-            _ => next,
+            Ok(number) if !self.numbers.contains(&number) => number,
+            _ => self.next,
         };
         // Whether a call that begins where another one stands is that one, whoever collects the answer
         // says: without ids they need one number for it.
-        if let Some(call) = self.blocks.iter_mut().rfind(|block| block.is_call_at(index)) {
+        let call = self.call_places.get(&index).and_then(|at| self.blocks.get_mut(*at));
+        if let Some(call) = call {
             if call.is_begun_by(json) {
                 return Ok(());
             }
@@ -321,13 +328,19 @@ impl Answer {
         }
         out.part()?;
         let block = OpenBlock::open(index, number, json, out)?;
-        self.calls |= block.is_call();
+        if block.is_call() {
+            self.calls = true;
+            self.call_places.insert(index, self.blocks.len());
+        }
+        self.places.insert(index, self.blocks.len());
+        self.numbers.insert(number);
+        self.next = self.next.max(number.saturating_add(1));
         self.blocks.push(block);
         Ok(())
     }
 
     fn delta(&mut self, index: Count, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
-        if !self.blocks.iter().any(|block| block.is(index)) {
+        if self.block(index).is_none() {
             // Some servers begin without a start.
             let json = match &*delta.kind {
                 "text_delta" => r#"{"type":"text"}"#,
@@ -342,17 +355,29 @@ impl Answer {
             };
             self.open(index, json, out)?;
         }
-        match self.blocks.iter_mut().rev().find(|block| block.is(index)) {
+        match self.block(index) {
             Some(block) => block.delta(delta, out),
             None => Ok(()),
         }
     }
 
     fn close(&mut self, index: Count, out: &mut Outlet) -> Result<(), Error> {
-        match self.blocks.iter_mut().rev().find(|block| block.is(index)) {
+        match self.block(index) {
             Some(block) => block.close(out),
             None => Ok(()),
         }
+    }
+
+    /// The block that an event with this number is meant for; without one it is the last block.
+    fn block(&mut self, index: Count) -> Option<&mut OpenBlock> {
+        let last = self.blocks.len().checked_sub(1)?;
+        // Blocks come one after the other, so it is nearly always the last one.
+        let is_last = self.blocks.get(last).is_some_and(|block| block.is(index));
+        let at = match index.0 {
+            Some(index) if !is_last => *self.places.get(&index)?,
+            Some(_) | None => last,
+        };
+        self.blocks.get_mut(at)
     }
 
     fn complete(&mut self, out: &mut Outlet) -> Result<(), Error> {

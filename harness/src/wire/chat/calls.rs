@@ -2,6 +2,8 @@
 //! ids on the way or leave them out; what is told here is told by what they still have in common.
 //! Whether a call repeats another one is for whoever collects the answer to say.
 
+use std::collections::{BTreeSet, HashMap};
+
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
@@ -12,7 +14,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    provider::VendorPart,
+    provider::{Progress, VendorPart},
     wire::{decoder::Outlet, halves, tolerant::text_of},
 };
 
@@ -22,6 +24,18 @@ pub(super) struct Calls {
     calls: Vec<Call>,
     /// Where the answer comes from.
     origin: Origin,
+    /// Where the last call stands that has this id, by its index as well.
+    ids: HashMap<String, Places>,
+    /// Where the last call stands that has this index.
+    indices: HashMap<u64, usize>,
+    /// Calls whose arguments are not whole.
+    open: BTreeSet<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    last: usize,
+    by_index: HashMap<Option<u64>, usize>,
 }
 
 #[derive(Debug)]
@@ -31,6 +45,7 @@ struct Call {
     wire_id: String,
     name: String,
     arguments: String,
+    progress: Progress,
     /// The number by which the events name it.
     number: u32,
     /// Whether it was announced.
@@ -56,7 +71,7 @@ enum Place {
 impl Calls {
     /// The calls of an answer that comes from there.
     pub(super) fn of(origin: Origin) -> Self {
-        Self { calls: Vec::new(), origin }
+        Self { origin, ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -111,8 +126,9 @@ impl Calls {
             }
         };
         if let Some(call) = self.calls.get_mut(at) {
-            if call.wire_id.is_empty() {
+            if call.wire_id.is_empty() && !id.is_empty() {
                 id.clone_into(&mut call.wire_id);
+                self.ids.entry(id.to_owned()).or_default().add(call.index, at);
             }
             // It is set once: some servers repeat it, and it never comes in pieces.
             if call.name.is_empty() {
@@ -124,6 +140,7 @@ impl Calls {
                 call.extra = Some(extra.to_owned());
             }
         }
+        self.read(at);
         self.hand_on(at, false, out)?;
         match self.calls.get(at) {
             Some(call) if call.sent < call.arguments.len() => out.kept(&arguments),
@@ -139,6 +156,7 @@ impl Calls {
             wire_id: String::new(),
             name: String::new(),
             arguments: String::new(),
+            progress: Progress::default(),
             number: number.saturating_add(first),
             begun: false,
             sent: 0,
@@ -148,8 +166,27 @@ impl Calls {
     }
 
     fn push_call(&mut self, call: Call) -> usize {
+        let at = self.calls.len();
+        if !call.wire_id.is_empty() {
+            self.ids.entry(call.wire_id.clone()).or_default().add(call.index, at);
+        }
+        if let Some(index) = call.index {
+            self.indices.insert(index, at);
+        }
+        self.open.insert(at);
         self.calls.push(call);
-        self.calls.len().saturating_sub(1)
+        at
+    }
+
+    /// Reads what is new of a call's arguments.
+    fn read(&mut self, at: usize) {
+        let Some(call) = self.calls.get_mut(at) else { return };
+        call.progress.read(&call.arguments);
+        if call.is_whole() {
+            self.open.remove(&at);
+        } else {
+            self.open.insert(at);
+        }
     }
 
     /// Whether the arguments of a call are an empty object, which some servers send before the real
@@ -163,11 +200,16 @@ impl Calls {
     fn start_over(&mut self, at: usize, arguments: &str, out: &mut Outlet) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         arguments.clone_into(&mut call.arguments);
-        if !call.begun {
-            return out.kept(arguments);
+        call.progress = Progress::default();
+        let (begun, number) = (call.begun, call.number);
+        if begun {
+            call.sent = arguments.len();
         }
-        call.sent = arguments.len();
-        out.call_arguments(call.number, arguments)
+        self.read(at);
+        match begun {
+            true => out.call_arguments(number, arguments),
+            false => out.kept(arguments),
+        }
     }
 
     /// The answer is over. Of one that was cut off, only what is whole has an end.
@@ -199,6 +241,8 @@ impl Calls {
         if let Some(call) = self.calls.get_mut(at).filter(|call| !call.ended) {
             if call.sent == 0 {
                 call.arguments = unwrapped(&call.arguments);
+                call.progress = Progress::default();
+                self.read(at);
             }
             self.hand_on(at, true, out)?;
             self.hand_on_extra(at, out)?;
@@ -223,7 +267,7 @@ impl Calls {
         if !std::mem::replace(&mut call.begun, true) {
             out.call_start(call.number, &call.wire_id, &call.name)?;
         }
-        if over || call.arguments.trim_start().starts_with('{') {
+        if over || call.progress.is_object() {
             out.call_delta(call.number, call.arguments.get(call.sent..).unwrap_or_default())?;
             call.sent = call.arguments.len();
         }
@@ -231,14 +275,11 @@ impl Calls {
     }
 
     fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> Place {
-        let last = |is: &dyn Fn(&Call) -> bool| self.calls.iter().rposition(is);
         let is_structured = arguments.trim_start().starts_with(['{', '[']);
         let begins = is_structured || arguments.trim_start().starts_with('"');
         // Nothing of one value can begin like this where a list, an object or a string has ended.
         let is_again = |call: &Call| {
-            begins
-                && call.arguments.trim_end().ends_with(['}', ']', '"'])
-                && is_whole(&call.arguments)
+            begins && call.is_whole() && call.arguments.trim_end().ends_with(['}', ']', '"'])
         };
         // Another name, or a fresh value after a whole one, is another call.
         let or_new = |at: usize| match self.calls.get(at) {
@@ -249,19 +290,18 @@ impl Calls {
             Some(_) => Place::At(at),
             None => Place::New,
         };
-        if !id.is_empty()
-            && let Some(same_id) = last(&|call| call.wire_id == id)
-        {
-            let Some(index) = index else { return or_new(same_id) };
-            let both =
-                last(&|call| call.wire_id == id && call.index.is_none_or(|known| known == index));
-            return match both {
+        if let Some(same_id) = self.ids.get(id) {
+            if index.is_none() {
+                return or_new(same_id.last);
+            }
+            let with = |index: Option<u64>| same_id.by_index.get(&index).copied();
+            return match with(index).max(with(None)) {
                 Some(both) => or_new(both),
-                None if name.is_empty() => or_new(same_id),
+                None if name.is_empty() => or_new(same_id.last),
                 None => Place::New,
             };
         }
-        let same_index = index.and_then(|index| last(&|call| call.index == Some(index)));
+        let same_index = index.and_then(|index| self.indices.get(&index).copied());
         match (id.is_empty(), same_index) {
             // An id that is new at a known place: a call of its own if it looks like one, and
             // otherwise a server that makes a new id for each fragment.
@@ -269,7 +309,7 @@ impl Calls {
                 Some(call) if call.wire_id.is_empty() || name.is_empty() => or_new(at),
                 Some(call) => {
                     let other = !call.name.is_empty() && name != call.name;
-                    let new = other || is_structured || is_whole(&call.arguments);
+                    let new = other || is_structured || call.is_whole();
                     if new { Place::New } else { Place::At(at) }
                 }
                 None => Place::New,
@@ -282,18 +322,28 @@ impl Calls {
             (true, Some(at)) => or_new(at),
             (true, None) if index.is_some() || !name.is_empty() => Place::New,
             (true, None) => {
-                let mut open = self
-                    .calls
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, call)| !is_whole(&call.arguments))
-                    .map(|(at, _)| at);
+                let mut open = self.open.iter();
                 match (open.next(), open.next()) {
-                    (Some(at), None) => Place::At(at),
+                    (Some(at), None) => Place::At(*at),
                     _ => Place::Nowhere,
                 }
             }
         }
+    }
+}
+
+impl Places {
+    fn add(&mut self, index: Option<u64>, at: usize) {
+        self.last = self.last.max(at);
+        let place = self.by_index.entry(index).or_default();
+        *place = at.max(*place);
+    }
+}
+
+impl Call {
+    /// Whether its arguments are one JSON value.
+    fn is_whole(&self) -> bool {
+        self.progress.is_whole(&self.arguments)
     }
 }
 
@@ -315,10 +365,6 @@ fn unwrapped(arguments: &str) -> String {
     }
 }
 
-fn is_whole(json: &str) -> bool {
-    !json.is_empty() && serde_json::from_str::<IgnoredAny>(json).is_ok()
-}
-
 fn is_object(json: &str) -> bool {
-    json.trim_start().starts_with('{') && is_whole(json)
+    json.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(json).is_ok()
 }

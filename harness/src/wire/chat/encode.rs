@@ -7,7 +7,8 @@ use super::{Origin, WIRE, extra, thought::FIELDS, turns};
 use crate::{
     error::Error,
     message::{
-        Block, Image, Message, ReasoningBlock, Role, ToolCall, ToolContent, ToolResult, VendorData,
+        Block, Image, Message, Messages, ReasoningBlock, Role, ToolCall, ToolContent, ToolResult,
+        VendorData,
     },
     provider::{Effort, Request, Settings, ToolChoice},
     wire::{
@@ -191,7 +192,7 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
     }
 }
 
-fn encode_message(out: &mut Vec<u8>, before: &[Message], message: &Message, options: &Options) {
+fn encode_message(out: &mut Vec<u8>, before: &Messages, message: &Message, options: &Options) {
     let is_sent = match message.role() {
         Role::User => speaks(message),
         Role::Assistant => is_written(message),

@@ -6,7 +6,7 @@
 use super::encode::{is_written, shows, speaks};
 use crate::{
     error::Error,
-    message::{Message, Role},
+    message::{Message, Messages, Role},
     wire::json::{comma, raw},
 };
 
@@ -16,7 +16,7 @@ const OF_MODEL: &str = r#"{"role":"assistant","content":"OK."}"#;
 const OF_PERSON: &str = r#"{"role":"user","content":"Go on."}"#;
 
 /// Writes what must stand before a message of this role, which follows these.
-pub(super) fn bridge(out: &mut Vec<u8>, before: &[Message], role: Role) {
+pub(super) fn bridge(out: &mut Vec<u8>, before: &Messages, role: Role) {
     let between = match (last(before), role) {
         (Some(Role::User | Role::Tool), Role::User) => OF_MODEL,
         (Some(Role::Assistant) | None, Role::Assistant) => OF_PERSON,
@@ -33,10 +33,10 @@ pub(super) fn bridge_results(out: &mut Vec<u8>) {
 }
 
 /// Whether something is put between the messages of a conversation.
-pub(crate) fn needs_bridge(messages: &[Message]) -> bool {
+pub(crate) fn needs_bridge(messages: &Messages) -> bool {
     let mut out = Vec::new();
     for (at, message) in messages.iter().enumerate() {
-        let before = messages.get(..at).unwrap_or_default();
+        let before = &messages.range(..at);
         match message.role() {
             role @ (Role::User | Role::Assistant) if is_sent(message) => {
                 bridge(&mut out, before, role);
@@ -52,7 +52,7 @@ pub(crate) fn needs_bridge(messages: &[Message]) -> bool {
 }
 
 /// Who speaks last in what is sent of these messages.
-fn last(messages: &[Message]) -> Option<Role> {
+fn last(messages: &Messages) -> Option<Role> {
     let last = messages.iter().rev().find(|message| is_sent(message))?;
     Some(match last.role() {
         Role::Tool if shows(last) => Role::User,

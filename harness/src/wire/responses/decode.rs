@@ -1,6 +1,6 @@
 //! Makes events of the Responses stream. What becomes of one item is in `item`.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -27,6 +27,12 @@ pub fn decoder(limits: Limits) -> Decoder<Answer> {
 pub struct Answer {
     started: bool,
     items: Vec<Item>,
+    /// Where the last item stands that has this place in the output, and the last one with this id.
+    places: HashMap<u64, usize>,
+    ids: HashMap<String, usize>,
+    /// Items that are not done, by what they take; those that are done since are left out when they
+    /// come last.
+    open: HashMap<&'static str, Vec<usize>>,
 }
 
 /// The members of all events.
@@ -209,7 +215,8 @@ impl Dialect for Answer {
         text: Cow<'_, str>,
         out: &mut Outlet,
     ) -> Option<Result<(), Error>> {
-        let item = self.items.iter_mut().rfind(|item| item.index == Some(output))?;
+        let at = self.position(Count(Some(output)), "")?;
+        let item = self.items.get_mut(at)?;
         if !item.takes(what) {
             return None;
         }
@@ -273,9 +280,12 @@ impl Answer {
     /// in each event. Servers that leave the place out are held to the id.
     fn position(&self, index: Count, id: &str) -> Option<usize> {
         match index.0 {
-            Some(index) => self.items.iter().rposition(|item| item.index == Some(index)),
-            None if !id.is_empty() => self.items.iter().rposition(|item| item.id == id),
-            None => None,
+            // It is nearly always the last one.
+            Some(_) if self.items.last().is_some_and(|last| last.index == index.0) => {
+                self.items.len().checked_sub(1)
+            }
+            Some(index) => self.places.get(&index).copied(),
+            None => self.ids.get(id).copied(),
         }
     }
 
@@ -286,10 +296,10 @@ impl Answer {
         what: What,
         out: &mut Outlet,
     ) -> Result<&mut Item, Error> {
-        let at = self.position(index, id).or_else(|| {
-            let open = |item: &Item| item.is_open() && item.takes(what);
-            (index.0.is_none()).then(|| self.items.iter().rposition(open)).flatten()
-        });
+        let at = match self.position(index, id) {
+            None if index.0.is_none() => self.last_open(what),
+            known => known,
+        };
         let at = match at {
             Some(at) => at,
             None => {
@@ -303,10 +313,32 @@ impl Answer {
         Ok(&mut self.items[at])
     }
 
+    /// The last item that is not done and takes what is told.
+    fn last_open(&mut self, what: What) -> Option<usize> {
+        let open = self.open.get_mut(what.kind())?;
+        while let Some(at) = open.last().copied() {
+            if self.items.get(at).is_some_and(Item::is_open) {
+                return Some(at);
+            }
+            open.pop();
+        }
+        None
+    }
+
     fn push(&mut self, index: Count, id: &str, kind: &str) -> &mut Item {
-        let number = u32::try_from(self.items.len()).unwrap_or(u32::MAX);
-        self.items.push(Item::new(index.0, id, number, kind));
-        let last = self.items.len().saturating_sub(1);
+        let last = self.items.len();
+        let number = u32::try_from(last).unwrap_or(u32::MAX);
+        let item = Item::new(index.0, number, kind);
+        if let Some(index) = index.0 {
+            self.places.insert(index, last);
+        }
+        if !id.is_empty() {
+            self.ids.insert(id.to_owned(), last);
+        }
+        if let Some(taken) = item.taken() {
+            self.open.entry(taken).or_default().push(last);
+        }
+        self.items.push(item);
         #[expect(clippy::indexing_slicing, reason = "it was pushed on the line above")]
         &mut self.items[last]
     }

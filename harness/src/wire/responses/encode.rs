@@ -9,8 +9,8 @@ use super::WIRE;
 use crate::{
     error::{Error, ErrorKind},
     message::{
-        Block, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent, ToolResult,
-        VendorData,
+        Block, Image, Message, Messages, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
+        ToolResult, VendorData,
     },
     provider::{Effort, Request, Settings, ToolChoice},
     wire::{
@@ -135,13 +135,14 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
 
 /// Writes the items that a message is. Thinking and what follows it stay beside each other, in
 /// their order.
-fn encode_message(out: &mut Vec<u8>, before: &[Message], message: &Message) {
+fn encode_message(out: &mut Vec<u8>, before: &Messages, message: &Message) {
     match message.role() {
         Role::User => encode_user(out, message),
         Role::Tool => {
+            // Results stand in the order of the calls.
+            let mut calls = before.last().into_iter().flat_map(Message::calls).peekable();
             for result in message.results() {
-                let mut calls = before.last().into_iter().flat_map(Message::calls);
-                let call = calls.find(|call| call.id() == result.call_id());
+                let call = calls.next_if(|call| call.id() == result.call_id());
                 encode_result(out, result, call.is_some_and(is_custom));
             }
         }

@@ -66,7 +66,6 @@ pub(super) struct Told<'a> {
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) index: Option<u64>,
-    pub(super) id: String,
     /// The number by which the events name it.
     pub(super) number: u32,
     kind: Kind,
@@ -98,7 +97,7 @@ enum Kind {
 }
 
 impl Item {
-    pub(super) fn new(index: Option<u64>, id: &str, number: u32, kind: &str) -> Self {
+    pub(super) fn new(index: Option<u64>, number: u32, kind: &str) -> Self {
         let kind = match kind {
             "message" => Kind::Message { parts: Vec::new(), refused: false },
             "reasoning" => Kind::Reasoning { part: None },
@@ -108,7 +107,7 @@ impl Item {
             "custom_tool_call" => Kind::Custom { started: false },
             _ => Kind::Opaque,
         };
-        Self { index, id: id.to_owned(), number, kind, done: false }
+        Self { index, number, kind, done: false }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -132,11 +131,16 @@ impl Item {
     }
 
     pub(super) fn takes(&self, what: What) -> bool {
+        self.taken() == Some(what.kind())
+    }
+
+    /// The [kind](What::kind) of what is told of it.
+    pub(super) fn taken(&self) -> Option<&'static str> {
         match self.kind {
-            Kind::Message { .. } => what.kind() == "message",
-            Kind::Reasoning { .. } => what.kind() == "reasoning",
-            Kind::Call { .. } => what.kind() == "function_call",
-            Kind::Custom { .. } | Kind::Opaque => false,
+            Kind::Message { .. } => Some("message"),
+            Kind::Reasoning { .. } => Some("reasoning"),
+            Kind::Call { .. } => Some("function_call"),
+            Kind::Custom { .. } | Kind::Opaque => None,
         }
     }
 
@@ -164,7 +168,7 @@ impl Item {
             Kind::Message { parts, refused } => {
                 *refused |= matches!(what, What::Refusal | What::RefusalDone);
                 let part = event.content_index;
-                let at = parts.iter().position(|(of, _)| *of == part).unwrap_or(parts.len());
+                let at = parts.iter().rposition(|(of, _)| *of == part).unwrap_or(parts.len());
                 if at == parts.len() {
                     out.part()?;
                     parts.push((part, String::new()));

@@ -1,0 +1,306 @@
+//! The messages of a conversation in their order, as a view that shares its past with other views.
+
+use std::{
+    fmt,
+    iter::FusedIterator,
+    ops::{Bound, Index, Range, RangeBounds},
+    sync::Arc,
+};
+
+use super::Message;
+
+/// So many messages, or nodes, stand in one node of the tree.
+const WIDTH: usize = 1 << BITS;
+const BITS: usize = 5;
+
+/// Messages in their order, or a part of them.
+///
+/// It is a view: a clone and a [`range`](Self::range) copy no message and no list, and two
+/// conversations with the same beginning share it. A conversation that goes on copies nothing of what
+/// was said before, whoever else holds it.
+///
+/// ```
+/// use harness::{Message, message::Messages};
+///
+/// let said: Messages = ["One?", "Two?", "Three?"].map(Message::user).into_iter().collect();
+/// assert_eq!(said.len(), 3);
+/// assert_eq!(said[1].text(), "Two?");
+/// let later = said.range(1..);
+/// assert_eq!(later.iter().map(Message::text).collect::<Vec<_>>(), ["Two?", "Three?"]);
+/// ```
+#[derive(Clone, Default)]
+pub struct Messages {
+    /// A tree whose leaves hold the messages. Those of a node that is full go before those of the next.
+    root: Arc<Node>,
+    /// How many nodes stand above a leaf.
+    height: usize,
+    /// The part of the tree that this is a view of. Behind it another view may have gone on.
+    from: usize,
+    end: usize,
+}
+
+#[derive(Clone)]
+enum Node {
+    Leaf(Vec<Message>),
+    Inner(Vec<Arc<Node>>),
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Self::Leaf(Vec::new())
+    }
+}
+
+impl Messages {
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        self.end.saturating_sub(self.from)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The message at this place, from 0 on.
+    pub fn get(&self, at: usize) -> Option<&Message> {
+        let at = self.from.checked_add(at).filter(|at| *at < self.end)?;
+        let mut node = &*self.root;
+        let mut height = self.height;
+        loop {
+            match node {
+                Node::Leaf(messages) => return messages.get(at % WIDTH),
+                Node::Inner(nodes) => node = nodes.get(place(at, height))?,
+            }
+            height = height.saturating_sub(1);
+        }
+    }
+
+    /// The first message.
+    pub fn first(&self) -> Option<&Message> {
+        self.get(0)
+    }
+
+    /// The last message.
+    pub fn last(&self) -> Option<&Message> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { messages: self, places: 0..self.len() }
+    }
+
+    /// A part of them. What lies behind the last message is left out.
+    #[must_use]
+    pub fn range(&self, range: impl RangeBounds<usize>) -> Self {
+        let from = match range.start_bound() {
+            Bound::Included(from) => *from,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => last.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => usize::MAX,
+        };
+        let end = end.min(self.len());
+        let from = from.min(end);
+        let of = |place: usize| self.from.saturating_add(place);
+        Self { root: Arc::clone(&self.root), height: self.height, from: of(from), end: of(end) }
+    }
+
+    /// Adds a message. Only the way to it is copied, if somebody else holds the same past.
+    pub(crate) fn push(&mut self, message: Message) {
+        if self.end >> (BITS * (self.height + 1)) > 0 {
+            self.root = Arc::new(Node::Inner(vec![Arc::clone(&self.root)]));
+            self.height += 1;
+        }
+        put(&mut self.root, self.height, self.end, message);
+        self.end += 1;
+    }
+
+    /// Whether both are views of the same messages of the same tree.
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.root, &other.root) && (self.from, self.end) == (other.from, other.end)
+    }
+}
+
+/// Where a message stands in a node of this height, or the node that it stands in.
+fn place(at: usize, height: usize) -> usize {
+    (at >> (BITS * height)) % WIDTH
+}
+
+/// Puts a message to its place. What stands from there on belongs to others.
+fn put(node: &mut Arc<Node>, height: usize, at: usize, message: Message) {
+    let place = place(at, height);
+    match Arc::make_mut(node) {
+        Node::Leaf(messages) => {
+            messages.truncate(place);
+            messages.push(message);
+        }
+        Node::Inner(nodes) => {
+            let is_first = at % (1 << (BITS * height)) == 0;
+            nodes.truncate(if is_first { place } else { place + 1 });
+            if is_first {
+                let new = if height > 1 { Node::Inner(Vec::new()) } else { Node::default() };
+                nodes.push(Arc::new(new));
+            }
+            if let Some(last) = nodes.last_mut() {
+                put(last, height - 1, at, message);
+            }
+        }
+    }
+}
+
+impl Index<usize> for Messages {
+    type Output = Message;
+
+    /// The message at this place.
+    ///
+    /// # Panics
+    /// As a slice does: if there are not so many. [`get`](Messages::get) does not.
+    #[expect(clippy::panic, reason = "an index has no other way to say that there is nothing")]
+    fn index(&self, at: usize) -> &Message {
+        match self.get(at) {
+            Some(message) => message,
+            None => panic!("there is no message {at}: the conversation has {}", self.len()),
+        }
+    }
+}
+
+impl FromIterator<Message> for Messages {
+    fn from_iter<T: IntoIterator<Item = Message>>(messages: T) -> Self {
+        let mut all = Self::default();
+        messages.into_iter().for_each(|message| all.push(message));
+        all
+    }
+}
+
+impl From<&Messages> for Vec<Message> {
+    fn from(messages: &Messages) -> Self {
+        messages.iter().cloned().collect()
+    }
+}
+
+impl PartialEq for Messages {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other) || self.iter().eq(other)
+    }
+}
+
+impl fmt::Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self).finish()
+    }
+}
+
+impl<'a> IntoIterator for &'a Messages {
+    type Item = &'a Message;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// The messages of [`Messages::iter`].
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    messages: &'a Messages,
+    places: Range<usize>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = &'a Message;
+
+    fn next(&mut self) -> Option<&'a Message> {
+        self.messages.get(self.places.next()?)
+    }
+
+    fn nth(&mut self, skipped: usize) -> Option<&'a Message> {
+        self.messages.get(self.places.nth(skipped)?)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.places.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.messages.get(self.places.next_back()?)
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+impl FusedIterator for Iter<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Messages, WIDTH};
+    use crate::message::Message;
+
+    fn texts(messages: &Messages) -> Vec<String> {
+        messages.iter().map(Message::text).collect()
+    }
+
+    fn number(at: usize) -> Message {
+        Message::user(at.to_string())
+    }
+
+    #[test]
+    fn a_view_stays_as_it_is_whoever_goes_on() {
+        let sizes = [0, 1, 2, WIDTH - 1, WIDTH, WIDTH + 1, WIDTH * WIDTH, WIDTH * WIDTH + 1];
+        let mut all = Messages::default();
+        let mut kept = Vec::new();
+        for at in 0..=WIDTH * WIDTH + WIDTH {
+            if sizes.contains(&at) {
+                kept.push((at, all.clone()));
+            }
+            all.push(number(at));
+        }
+        assert_eq!(all.len(), WIDTH * WIDTH + WIDTH + 1);
+        assert!(texts(&all).iter().enumerate().all(|(at, text)| *text == at.to_string()));
+        for (size, view) in kept {
+            assert_eq!((view.len(), view.get(size).is_none()), (size, true));
+            // Two go on from the same place, each in its own way.
+            let (mut one, mut other) = (view.clone(), view.clone());
+            one.push(Message::user("one"));
+            for at in 0..WIDTH {
+                other.push(Message::user(format!("other {at}")));
+            }
+            assert_eq!(one[size].text(), "one");
+            assert_eq!(other[size].text(), "other 0");
+            assert_eq!(other.len(), size + WIDTH);
+            assert_eq!(view, all.range(..size));
+            assert_eq!(one.range(..size), view);
+            assert_eq!(other.range(..size), view);
+        }
+    }
+
+    #[test]
+    fn a_range_is_a_view_and_what_is_not_there_is_left_out() {
+        let all: Messages = (0..100).map(number).collect();
+        let part = all.range(90..);
+        assert_eq!((part.len(), part[0].text()), (10, "90".into()));
+        assert_eq!(texts(&part.range(8..20)), ["98", "99"]);
+        assert_eq!(texts(&all.range(1..=2)), ["1", "2"]);
+        assert!(all.range(100..).is_empty() && part.range(20..).last().is_none());
+        let mut from_there = all.range(40..42);
+        from_there.push(Message::user("next"));
+        assert_eq!(texts(&from_there), ["40", "41", "next"]);
+        assert_eq!(all[42].text(), "42");
+    }
+
+    #[test]
+    fn it_is_read_from_both_ends_and_skips() {
+        let all: Messages = (0..70).map(number).collect();
+        let mut iter = all.iter();
+        assert_eq!(iter.len(), 70);
+        assert_eq!(iter.nth(64).map(Message::text).as_deref(), Some("64"));
+        assert_eq!(iter.next_back().map(Message::text).as_deref(), Some("69"));
+        assert_eq!(iter.map(Message::text).collect::<Vec<_>>(), ["65", "66", "67", "68"]);
+    }
+}

@@ -1,0 +1,48 @@
+//! Finds any of many words to which more are added between two searches.
+
+use std::{ops::Range, sync::Arc};
+
+use super::{Search, united};
+
+/// Finds any of its words. Adding words builds no search for all of them anew: a word is moved to a
+/// larger search only a few times.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Searches {
+    /// Each has more than twice the words of those behind it, so that there are few.
+    parts: Vec<Arc<Part>>,
+}
+
+#[derive(Debug)]
+struct Part {
+    words: Vec<Arc<str>>,
+    search: Search,
+}
+
+impl Searches {
+    /// Adds words, which are looked for from now on.
+    pub(crate) fn add(&mut self, mut words: Vec<Arc<str>>) {
+        if words.is_empty() {
+            return;
+        }
+        while let Some(last) = self.parts.pop_if(|last| last.words.len() <= 2 * words.len()) {
+            words.extend(last.words.iter().cloned());
+        }
+        let search = Search::new(words.iter().map(|word| &**word));
+        self.parts.push(Arc::new(Part { words, search }));
+    }
+
+    /// Where they stand in this text, in order. Ranges that overlap or touch are one.
+    pub(crate) fn find(&self, text: &str) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        if let [part] = self.parts.as_slice() {
+            part.search.find(text, &mut found);
+            return found;
+        }
+        for part in &self.parts {
+            let mut of_part = Vec::new();
+            part.search.find(text, &mut of_part);
+            found.append(&mut of_part);
+        }
+        united(found)
+    }
+}
