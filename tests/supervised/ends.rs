@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use harness::{ToolContext, toolbox::Bash};
+use harness::{CallOutcome, ToolCall, ToolContext, ToolRegistry, toolbox::Bash};
 use serde_json::json;
 
 use crate::{
@@ -25,11 +25,14 @@ cases! {
     who_is_replaced_by_its_child_all_the_time_is_caught
     a_group_that_is_killed_does_not_take_its_supervisor_along
     who_kills_the_supervisor_dies_with_the_mark
+    who_kills_the_supervisor_at_once_has_run
     who_halts_the_supervisor_dies_with_it
     a_supervisor_that_is_asked_to_end_takes_all_along
     a_program_inside_of_a_command
 }
 
+/// What is said of a command whose supervisor was killed.
+const LOST: &str = "how the command ended is not known: another process has killed its supervisor";
 /// How often a program is killed for each way.
 const KILLS: usize = 10;
 /// What a command does that starts others and lets them work.
@@ -125,9 +128,26 @@ async fn who_kills_the_supervisor_dies_with_the_mark() {
     let list = home.path("list");
     let command = all_kinds(&list, "kill -9 $PPID; sleep 1000");
     let said = home.output(&mut home.program(WITH, &command));
-    assert!(said.starts_with("exit status: not known\n"), "{said}");
+    assert!(said.starts_with(LOST), "{said}");
     let left = left(&listed(&list), &MARKED);
     println!("a command that killed its supervisor left {left:?}");
+}
+
+/// The first thing that a command does can be the last one that its supervisor sees. It has run all
+/// the same, and the model is not told that it was not started.
+async fn who_kills_the_supervisor_at_once_has_run() {
+    let home = Home::new();
+    let registry = ToolRegistry::new(Bash::in_folder(home.path("")).unwrap().tools()).unwrap();
+    for round in 0..50 {
+        let command = format!("kill -9 $PPID; echo $$ > {round}; sleep 1000");
+        let arguments = json!({"command": command, "timeout_seconds": 300});
+        let call = ToolCall::new("call_1", "bash", arguments.to_string());
+        let result = registry.dispatch(&call, &ToolContext::new("call_1")).await;
+        let text = result.to_text();
+        assert_eq!(result.outcome(), CallOutcome::InDoubt, "{round}: {text}");
+        assert!(text.starts_with(LOST), "{round}: {text}");
+        assert!(text.contains("It may have partly run"), "{round}: {text}");
+    }
 }
 
 async fn who_halts_the_supervisor_dies_with_it() {
@@ -161,7 +181,7 @@ async fn a_supervisor_that_is_asked_to_end_takes_all_along() {
         let list = home.path(signal);
         let command = all_kinds(&list, &format!("kill -{signal} $PPID; sleep 1000"));
         let said = home.output(&mut home.program(WITH, &command));
-        assert!(said.starts_with("exit status: not known\n"), "{said}");
+        assert!(said.starts_with(LOST), "{said}");
         assert_none_left(&listed(&list));
     }
 }

@@ -53,9 +53,9 @@ impl Supervised {
         // in the environment of its parent is this alone.
         let libraries = std::env::var_os("LD_LIBRARY_PATH");
         program.envs(libraries.map(|libraries| ("LD_LIBRARY_PATH", libraries)));
-        Pipes::on(&mut program).stdin(Stdio::from(OwnedFd::from(theirs)));
-        let mut supervisor = program.spawn().map_err(failed)?;
-        let pipes = Pipes::of(&mut supervisor)?;
+        let pipes = Pipes::on(&mut program).map_err(failed)?;
+        program.stdin(Stdio::from(OwnedFd::from(theirs)));
+        let supervisor = program.spawn().map_err(failed)?;
         let id = Pid::from_child(&supervisor);
         traces.begin(id, &pipes);
         Ok((Self { supervisor, id, line, order, traces }, pipes))
@@ -76,14 +76,16 @@ impl Supervised {
         // Where it fails there is nobody to report either.
         let _ = line.write_all(&self.order).await;
         match Report::read(line).await {
-            Ok(Report::Started) => {}
-            Ok(Report::NotStarted(error)) => return Err(io::Error::from_raw_os_error(error)),
-            Ok(Report::Ended(_)) | Err(_) => return Err(self.did_not_begin()),
+            Ok(Report::Begins) => {}
+            Ok(Report::NotStarted(_) | Report::Ended(_)) | Err(_) => {
+                return Err(self.did_not_begin());
+            }
         }
         match Report::read(line).await {
+            Ok(Report::NotStarted(error)) => Err(io::Error::from_raw_os_error(error)),
             Ok(Report::Ended(status)) => Ok(Some(ExitStatus::from_raw(status))),
             // The command, or somebody else, has killed the supervisor.
-            Ok(Report::Started | Report::NotStarted(_)) | Err(_) => Ok(None),
+            Ok(Report::Begins) | Err(_) => Ok(None),
         }
     }
 
