@@ -44,7 +44,6 @@ cases! {
     what_cannot_be_started_is_explained
     dropping_the_future_outside_of_a_runtime_kills_every_child
     a_command_that_was_stopped_is_in_doubt
-    who_has_left_the_group_is_dead_when_the_answer_is_there
     in_a_runtime_that_cannot_run_commands_nothing_runs
 }
 
@@ -278,15 +277,6 @@ async fn a_command_that_was_stopped_is_in_doubt() {
         assert_eq!(output, "stdout so far:\npart\nstderr so far:\ntrouble", "{way}");
         assert_eq!(fs::read_to_string(folder.path().join("half")).unwrap(), "done\n");
         fs::remove_file(ready).unwrap();
-    }
-}
-
-/// It was killed, and is no child of the program: the answer waits until it has obeyed.
-async fn who_has_left_the_group_is_dead_when_the_answer_is_there() {
-    for _ in 0..20 {
-        let said = run("setsid sleep 1000 & echo $!").await.unwrap();
-        let pid = said.lines().nth(2).unwrap();
-        assert!(pid.parse::<u32>().is_ok() && is_dead(pid), "{said}");
     }
 }
 

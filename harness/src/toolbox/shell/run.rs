@@ -88,6 +88,7 @@ pub(super) async fn run(
         () = tokio::time::sleep(limit) => End::TimedOut,
         never = listen_to_both(&mut stdout, &mut stderr) => match never {},
     };
+    group.close().await;
     group.end();
     // The pipes are read to their end after this, when they are dropped.
     Ok(end)

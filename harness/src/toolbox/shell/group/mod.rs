@@ -101,6 +101,15 @@ impl Group {
         }
     }
 
+    /// Waits for who ends what is left, as far as somebody does.
+    pub(super) async fn close(&mut self) {
+        match &mut self.0 {
+            Way::Plain(_) => {}
+            #[cfg(target_os = "linux")]
+            Way::Supervised(supervised) => supervised.close().await,
+        }
+    }
+
     /// Kills what is left and reaps the child.
     pub(super) fn end(&mut self) {
         match &mut self.0 {

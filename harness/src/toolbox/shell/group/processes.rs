@@ -68,6 +68,12 @@ pub(super) fn started(pid: Pid) -> u64 {
     Process::look_at(pid).map_or(0, |process| process.started)
 }
 
+/// What a process does, by the system's letter; nothing if there is no such process.
+pub(super) fn state(pid: Pid) -> Option<u8> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    stat.get(memchr::memrchr(b')', &stat)? + 2).copied()
+}
+
 /// Whether `/proc` is there and shows at least this process.
 pub(super) fn can_be_seen() -> bool {
     Process::look_at(rustix::process::getpid()).is_some()
