@@ -109,6 +109,13 @@ async fn a_tool_can_say_that_it_does_not_know() {
     assert_eq!(outcome, CallOutcome::InDoubt);
     assert!(text.starts_with("the bank did not answer. It may have partly run"), "{text}");
     assert_eq!(told(doubtful(READ), allow).await.0, CallOutcome::Failed);
+    // Of a text of many lines the others are not touched.
+    let told_more = Tool::new("act", "Asks.", schema(), WRITE, |_, _| {
+        Box::pin(async { Err(ToolError::in_doubt("the bank hung up\nlog:\nsent 1")) })
+    });
+    let expected = "the bank hung up. It may have partly run: check what it did before you repeat \
+                    it.\nlog:\nsent 1";
+    assert_eq!(told(told_more, allow).await.1, expected);
 }
 
 /// A future that panics when it is dropped, and never ends.

@@ -83,8 +83,34 @@ fn what_runs_code_is_known_wherever_it_is_and_however_it_is_written() {
         ".github/workflows/ci.yml",
         ".github/actions/x/action.yml",
         ".gitlab-ci.yml",
+        ".semaphore/semaphore.yml",
+        ".builds/alpine.yml",
         "Jenkinsfile",
         "Vagrantfile",
+        "rust-analyzer.toml",
+        ".rust-analyzer.toml",
+        ".config/helix/languages.toml",
+        ".config/zed/settings.json",
+        ".emacs.el",
+        ".opencode/plugin/x.ts",
+        "opencode.json",
+        ".bashrc.d/x",
+        ".config/tmux/tmux.conf",
+        ".config/sway/config",
+        ".autoenv.zsh",
+        ".git-hooks/pre-commit",
+        "githooks/pre-commit",
+        ".ghci",
+        ".iex.exs",
+        ".Renviron",
+        ".docker/config.json",
+        ".kube/config",
+        ".gnupg/gpg-agent.conf",
+        ".m2/settings.xml",
+        ".bazelversion",
+        ".terraform/providers/x",
+        "ansible.cfg",
+        "pip.conf",
     ];
     for path in paths {
         assert!(reason(&list, path, &[]).is_some(), "{path}");
@@ -183,6 +209,57 @@ fn a_folder_cannot_become_a_repository_without_a_question() {
     assert!(reason(&list, "env/bin/python", &["env/pyvenv.cfg"]).is_some());
     let without = list.without("head").unwrap();
     assert_eq!(reason(&without, "docs/config", &["docs/HEAD"]), None);
+}
+
+/// The folder that a program gives may be one that the list names, or the way into one.
+#[tokio::test]
+async fn the_name_of_the_folder_counts_too() {
+    let home = TempDir::new().unwrap();
+    let tools = |folder: &str| {
+        let folder = home.path().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        Files::in_folder(folder).unwrap().tools()
+    };
+    let asked = [
+        (".github", "workflows/ci.yml"),
+        (".GITHUB/Workflows", "ci.yml"),
+        (".config", "fish/config.fish"),
+        (".config/fish", "conf.d/x.fish"),
+        (".ssh", "authorized_keys"),
+        (".vscode", "tasks.json"),
+        ("gradle", "wrapper/gradle-wrapper.properties"),
+        ("node_modules", "left-pad/index.js"),
+        // What is named by itself is named everywhere.
+        ("node_modules/mine", ".envrc"),
+        ("node_modules/mine", ".vscode/tasks.json"),
+        (".vscode/extension", "node_modules/a.js"),
+    ];
+    for (folder, path) in asked {
+        let asks = review(&tools(folder), &write(path, "x")).asks;
+        assert!(
+            asks.is_some_and(|asks| asks.starts_with(&format!("`{path}`: "))),
+            "{folder} {path}"
+        );
+    }
+    let ordinary = [
+        (".github", "CODEOWNERS"),
+        (".config", "other/settings.toml"),
+        ("node_modules/mine", "index.js"),
+        (".claude/worktrees/one", "src/main.rs"),
+        ("venv/project", "main.py"),
+        (".vscode/extension", "main.ts"),
+    ];
+    for (folder, path) in ordinary {
+        assert_eq!(review(&tools(folder), &write(path, "x")).asks, None, "{folder} {path}");
+    }
+    for (folder, path) in [(".git", "hooks/x"), ("a/.git/hooks", "x"), (".Git./info", "x")] {
+        let tools = tools(folder);
+        let refused = review(&tools, &write(path, "x")).refuses;
+        assert!(refused.is_some_and(|reason| reason.contains("inside `.git`")), "{folder}");
+        let err = call(&tools, "write_file", write(path, "x")).await.unwrap_err();
+        assert!(err.contains("nothing is written there"), "{err}");
+        assert!(!home.path().join(folder).join(path).exists());
+    }
 }
 
 #[test]
@@ -341,6 +418,19 @@ async fn what_has_changed_since_it_was_approved_is_not_written() {
     assert!(err.contains("it would now do something else"), "{err}");
     assert_eq!(fs::read_to_string(path(".vscode/a.txt")).unwrap(), "three\n");
 
+    // A file that is too large to be compared, of the same length and the same time.
+    let large = |letter: &str| letter.repeat(2 * 1024 * 1024);
+    fs::write(path("notes/large"), large("a")).unwrap();
+    let arguments_of_large = write("notes/large", "x");
+    let time = fs::metadata(path("notes/large")).unwrap().modified().unwrap();
+    let context = approved(review(&tools, &arguments_of_large));
+    fs::write(path("notes/large"), large("b")).unwrap();
+    let file = fs::File::options().write(true).open(path("notes/large")).unwrap();
+    file.set_modified(time).unwrap();
+    let err = call_in(&context, &tools, "write_file", arguments_of_large).await.unwrap_err();
+    assert!(err.contains("it would now do something else"), "{err}");
+    assert_eq!(fs::read_to_string(path("notes/large")).unwrap(), large("b"));
+
     // The folder has become a repository.
     let arguments = write("notes/config", "[core]");
     let context = approved(review(&tools, &arguments));
@@ -356,6 +446,30 @@ async fn what_has_changed_since_it_was_approved_is_not_written() {
     assert_eq!(fs::read_to_string(path(".vscode/a.txt")).unwrap(), "two\n");
     call(&tools, "write_file", write(".envrc", "x")).await.unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "nothing is left beside");
+}
+
+/// Whoever approves sees that something is lost, though nobody can see what.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_not_replaced_unseen() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let (folder, tools) = folder();
+    let path = folder.path().join("a.txt");
+    fs::write(&path, "one\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o200)).unwrap();
+    if fs::read(&path).is_ok() {
+        println!("skipped: this user may read everything");
+        return;
+    }
+    let arguments = write("a.txt", "two\n");
+    let approved = review(&tools, &arguments);
+    let shown = approved.preview.clone().unwrap();
+    assert!(shown.text().starts_with("replaces 4 bytes, which cannot be read, "), "{shown:?}");
+    let context = ToolContext::new("call_1").with_review(Some(approved));
+    fs::write(&path, "new\n").unwrap();
+    let err = call_in(&context, &tools, "write_file", arguments).await.unwrap_err();
+    assert!(err.contains("it would now do something else"), "{err}");
 }
 
 /// Somebody turns links and folders on the way to and fro while approved writes are done.

@@ -193,6 +193,46 @@ async fn writing_keeps_the_mode_and_the_link() {
     assert!(!folder.path().join("nothing").exists());
 }
 
+/// Who may not read the old text finds the new one nowhere, not even while it is being written.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_text_of_a_private_file_is_private_at_any_instant() {
+    use std::{
+        os::unix::fs::PermissionsExt as _,
+        sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    };
+
+    let (folder, tools) = folder();
+    let path = folder.path().join("secret.txt");
+    fs::write(&path, "old").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let (done, seen, open) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for entry in fs::read_dir(folder.path()).unwrap().flatten() {
+                    let Ok(found) = entry.metadata() else { continue };
+                    let is_beside = entry.file_name().to_string_lossy().ends_with(".tmp");
+                    seen.fetch_add(u32::from(is_beside), Ordering::Relaxed);
+                    open.fetch_or(found.permissions().mode() & 0o077, Ordering::Relaxed);
+                }
+            }
+        });
+        let _done = SetWhenDropped(&done);
+        tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(async {
+                while seen.load(Ordering::Relaxed) < 20 {
+                    let content = "k".repeat(1_000_000);
+                    let arguments = json!({"path": "secret.txt", "content": content});
+                    call(&tools, "write_file", arguments).await.unwrap();
+                }
+            });
+        });
+    });
+    assert_eq!(open.load(Ordering::Relaxed), 0, "somebody else could read it");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
 /// A program that runs as root does not take a file from its owner.
 #[cfg(unix)]
 #[tokio::test]

@@ -177,6 +177,32 @@ async fn any_lines_are_read_as_git_reads_them() {
     }
 }
 
+/// A search that passes over such a file shows what it hides, and says so.
+#[cfg(unix)]
+#[tokio::test]
+async fn ignore_files_that_cannot_be_read_are_named() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    let folder = TempDir::new().unwrap();
+    let tools = Files::in_folder(folder.path()).unwrap().tools();
+    let ignore = folder.path().join(".gitignore");
+    fs::write(&ignore, "secret.txt\n").unwrap();
+    fs::write(folder.path().join("secret.txt"), "needle").unwrap();
+    // What is no file is no ignore file, and nothing is said of it.
+    symlink("/etc/passwd", folder.path().join(".ignore")).unwrap();
+    let found = call(&tools, "list_files", json!({"glob": "*.txt"})).await.unwrap();
+    assert_eq!(found, "[0 files below `.` fit]");
+    fs::set_permissions(&ignore, fs::Permissions::from_mode(0)).unwrap();
+    if fs::read(&ignore).is_ok() {
+        println!("skipped: this user may read everything");
+        return;
+    }
+    let found = call(&tools, "list_files", json!({"glob": "*.txt"})).await.unwrap();
+    let expected = "secret.txt\n[1 files below `.` fit; 1 ignore files are too large or cannot be \
+                    read and were not obeyed: `.gitignore`]";
+    assert_eq!(found, expected);
+}
+
 /// What a compiled set of such patterns takes is hours and gigabytes.
 #[tokio::test]
 async fn hostile_ignore_files_cost_little_and_are_named() {
@@ -192,8 +218,8 @@ async fn hostile_ignore_files_cost_little_and_are_named() {
     }
     let listed = call(&tools, "list_files", json!({"glob": "*.txt"})).await.unwrap();
     assert!(listed.starts_with("00/a.txt\n01/a.txt\n"), "{listed}");
-    let expected = "[30 files below `.` fit; 30 ignore files are too large and were not obeyed: \
-                    `00/.gitignore`, `01/.gitignore`, `02/.gitignore`, `03/.gitignore`, \
+    let expected = "[30 files below `.` fit; 30 ignore files are too large or cannot be read and \
+                    were not obeyed: `00/.gitignore`, `01/.gitignore`, `02/.gitignore`, `03/.gitignore`, \
                     `04/.gitignore` and others]";
     assert!(listed.ends_with(expected), "{listed}");
 

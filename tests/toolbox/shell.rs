@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::calls::{call, call_in, cases};
+use crate::process;
 
 cases! {
     it_declares_everything
@@ -42,6 +43,8 @@ cases! {
     a_variable_that_cannot_be_one_is_a_mistake_of_the_program
     what_cannot_be_started_is_explained
     dropping_the_future_outside_of_a_runtime_kills_every_child
+    a_command_that_was_stopped_is_in_doubt
+    in_a_runtime_that_cannot_run_commands_nothing_runs
 }
 
 async fn run(command: &str) -> Result<String, String> {
@@ -201,8 +204,7 @@ async fn the_time_limit_kills_every_child_and_tells_what_was_said() {
     let said =
         run_for(1, &format!("echo $$; {STUBBORN} echo trouble >&2; wait")).await.unwrap_err();
     assert!(said.starts_with("the command was stopped after 1 s, its time limit"), "{said}");
-    assert!(said.contains("it may have partly run: check what it did"), "{said}");
-    assert!(said.contains("`timeout_seconds`, up to 300"), "{said}");
+    assert!(said.contains("`timeout_seconds`, up to 300\n"), "{said}");
     assert!(said.ends_with("stderr so far:\ntrouble"), "{said}");
     let (_, rest) = said.split_once("stdout so far:\n").unwrap();
     let (stdout, _) = rest.split_once("\nstderr").unwrap();
@@ -238,12 +240,57 @@ async fn cancelling_kills_every_child_and_tells_what_was_said() {
     let (said, pids) = tokio::join!(call_in(&context, &tools, "bash", arguments), stopped);
     let said = said.unwrap_err();
     assert!(said.starts_with("the command was stopped before its end"), "{said}");
-    assert!(said.contains("it may have partly run"), "{said}");
     assert_eq!(pids.len(), 7);
     assert_reaped(&pids[0]);
     for pid in &pids {
         assert_dies(pid).await;
     }
+}
+
+/// By its own time limit or by the program: what it did until then is done. The truth about it stands
+/// before the output, which stays as it was written.
+async fn a_command_that_was_stopped_is_in_doubt() {
+    let folder = TempDir::new().unwrap();
+    let registry = ToolRegistry::new(Bash::in_folder(folder.path()).unwrap().tools()).unwrap();
+    let command = "echo done > half; echo part; echo trouble >&2; touch ready; sleep 1000";
+    for (way, seconds) in [("time", 2), ("cancel", 300)] {
+        let arguments = json!({"command": command, "timeout_seconds": seconds});
+        let context = ToolContext::new("call_1");
+        let call = ToolCall::new("call_1", "bash", arguments.to_string());
+        let ready = folder.path().join("ready");
+        let stop = async {
+            while way == "cancel" && !ready.exists() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            if way == "cancel" {
+                context.cancellation().cancel();
+            }
+        };
+        let (result, ()) = tokio::join!(registry.dispatch(&call, &context), stop);
+        assert_eq!(result.outcome(), CallOutcome::InDoubt, "{way}: {result:?}");
+        let text = result.to_text();
+        let (first, output) = text.split_once('\n').unwrap();
+        assert!(first.starts_with("the command was stopped "), "{way}: {first}");
+        let truth = ". It may have partly run: check what it did before you repeat it.";
+        assert!(first.ends_with(truth), "{way}: {first}");
+        assert_eq!(text.matches("partly run").count(), 1, "{way}: {text}");
+        assert_eq!(output, "stdout so far:\npart\nstderr so far:\ntrouble", "{way}");
+        assert_eq!(fs::read_to_string(folder.path().join("half")).unwrap(), "done\n");
+        fs::remove_file(ready).unwrap();
+    }
+}
+
+/// Such a runtime is a mistake of the program, and it panics; a command that had been started by then
+/// would be nobody's.
+async fn in_a_runtime_that_cannot_run_commands_nothing_runs() {
+    let mark = process::mark();
+    let command = format!("sleep {mark}");
+    let ended = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(run(&command))
+    });
+    assert!(ended.join().is_err(), "it panics");
+    assert_eq!(process::with(&mark), Vec::<String>::new());
 }
 
 async fn dropping_the_future_kills_every_child() {

@@ -82,7 +82,7 @@ pub(crate) fn all_listed(list: &Path) -> BTreeMap<String, String> {
     listed(list)
 }
 
-fn lives(id: &str) -> bool {
+pub(crate) fn lives(id: &str) -> bool {
     fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| {
         !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
     })

@@ -218,7 +218,10 @@ fn in_doubt(tool: &Tool, what: String) -> (CallOutcome, Vec<ToolContent>) {
     if tool.side_effects().is_read_only() {
         return (CallOutcome::Failed, vec![what.into()]);
     }
-    let text = format!("{what}. It may have partly run: check what it did before you repeat it.");
+    // Behind the first line, so that what stands below it, such as an output, stays as it is.
+    let (first, rest) = what.split_at(what.find('\n').unwrap_or(what.len()));
+    let text =
+        format!("{first}. It may have partly run: check what it did before you repeat it.{rest}");
     (CallOutcome::InDoubt, vec![text.into()])
 }
 

@@ -26,7 +26,10 @@ use crate::error::{Error, ErrorKind};
 /// (`Cargo.toml`, `package.json`), `Makefile` and `justfile` are not on it: to build or to test a
 /// project is to run its code, so what was written there is reviewed as code is.
 ///
-/// What is inside of `.git` is not written at all, whatever is on the list.
+/// The folder of [`Files`](super::Files) counts with its own name: in a folder `.github` a person is
+/// asked before `workflows/ci.yml` is written. An entry that names the folder itself asks for nothing
+/// inside of it: a program that gives the folder `node_modules/mine` has chosen it. What is inside of
+/// `.git` is not written at all, whatever is on the list and whichever the folder is.
 ///
 /// ```
 /// use harness::toolbox::{CodeFiles, Files};
@@ -115,10 +118,29 @@ impl CodeFiles {
     pub fn reason(&self, path: &Path, is_there: impl Fn(&Path) -> bool) -> Option<&str> {
         let parts: Vec<String> = folded(path);
         let name = PathBuf::from(parts.join("/"));
-        let globs = || self.rules.iter().map(|rule| rule.compiled.clone());
-        let set = self.set.get_or_init(|| set_of(globs()));
-        let listed = set.matches(&name).into_iter().min().and_then(|first| self.rules.get(first));
+        let listed =
+            self.set().matches(&name).into_iter().min().and_then(|first| self.rules.get(first));
         listed.map(|rule| rule.reason.as_str()).or_else(|| self.beside(path, &parts, is_there))
+    }
+
+    /// The same for a path below a root whose own path is known, such as `workflows/ci.yml` below
+    /// `.github`. Entries that fit the root itself, such as `node_modules/mine`, do not count.
+    pub(super) fn reason_below(
+        &self,
+        root: &Path,
+        path: &Path,
+        is_there: impl Fn(&Path) -> bool,
+    ) -> Option<&str> {
+        self.reason(path, is_there).or_else(|| {
+            let fits = |path: &Path| self.set().matches(folded(path).join("/"));
+            let around = fits(root);
+            let first = fits(&root.join(path)).into_iter().filter(|rule| !around.contains(rule));
+            first.min().and_then(|first| self.rules.get(first)).map(|rule| rule.reason.as_str())
+        })
+    }
+
+    fn set(&self) -> &GlobSet {
+        self.set.get_or_init(|| set_of(self.rules.iter().map(|rule| rule.compiled.clone())))
     }
 
     fn beside(

@@ -20,10 +20,11 @@ const MAX_TEXT: usize = 64 * 1024;
 pub(super) enum Old {
     Nothing,
     Bytes(Vec<u8>),
-    /// Too large to be read; what tells it from others is its time.
-    Large {
+    /// Not read; what tells it from others is its time.
+    Unread {
         bytes: u64,
         changed: String,
+        why: &'static str,
     },
 }
 
@@ -33,8 +34,8 @@ pub(super) fn difference(path: &str, old: &Old, new: &str) -> Preview {
     let (was, text) = match old {
         Old::Nothing => ("a new file".to_owned(), Some("")),
         Old::Bytes(bytes) => (format!("replaces {}", what(bytes)), std::str::from_utf8(bytes).ok()),
-        Old::Large { bytes, changed } => {
-            (format!("replaces {bytes} bytes, last changed {changed}"), None)
+        Old::Unread { bytes, changed, why } => {
+            (format!("replaces {bytes} bytes, {why}, last changed {changed}"), None)
         }
     };
     let small = |text: &str| text.len() as u64 <= MAX_FILE;
@@ -43,12 +44,15 @@ pub(super) fn difference(path: &str, old: &Old, new: &str) -> Preview {
             let from = if matches!(old, Old::Nothing) { "/dev/null" } else { path };
             let lines = TextDiff::from_lines(text, new);
             let lines = lines.unified_diff().context_radius(3).header(from, path).to_string();
-            let lines =
-                if lines.is_empty() { "the text stays the same\n".to_owned() } else { lines };
+            let lines = match old {
+                Old::Nothing if lines.is_empty() => "it is empty\n".to_owned(),
+                _ if lines.is_empty() => "the text stays the same\n".to_owned(),
+                _ => lines,
+            };
             Preview::Diff(cut(format!("{was}\n{lines}")))
         }
         None => Preview::Text(format!(
-            "{was}, by {}; too much has changed to show it line by line",
+            "{was}, by {}; it cannot be shown line by line",
             what(new.as_bytes())
         )),
     }
@@ -101,6 +105,8 @@ mod tests {
             "--- a.txt\n+++ a.txt\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n"
         );
         let new = difference("a.txt", &Old::Nothing, "x");
+        let empty = difference("a.txt", &Old::Nothing, "");
+        assert_eq!(empty, Preview::Diff("a new file\nit is empty\n".to_owned()));
         let expected = "a new file\n--- /dev/null\n+++ a.txt\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n";
         assert_eq!(new, Preview::Diff(expected.to_owned()));
         let Preview::Diff(same) = difference("a.txt", &Old::Bytes(old.into()), old) else {
@@ -113,6 +119,8 @@ mod tests {
     fn what_cannot_be_shown_is_told_apart_all_the_same() {
         let many =
             |word: &str| -> String { (0..3_000).map(|it| format!("{word}{it}\n")).collect() };
+        let unread =
+            |changed: &str| Old::Unread { bytes: 7, changed: changed.into(), why: "which" };
         let texts = [
             difference("a", &Old::Bytes(b"\xff".to_vec()), "x"),
             difference("a", &Old::Bytes(b"\xfe".to_vec()), "x"),
@@ -120,12 +128,12 @@ mod tests {
             difference("a", &Old::Bytes(many("c").into()), &many("b")),
             difference("a", &Old::Bytes(many("c").into()), &many("d")),
             difference("a", &Old::Nothing, &"x".repeat(2 * 1024 * 1024)),
-            difference("a", &Old::Large { bytes: 7, changed: "1".into() }, "x"),
-            difference("a", &Old::Large { bytes: 7, changed: "2".into() }, "x"),
+            difference("a", &unread("1"), "x"),
+            difference("a", &unread("2"), "x"),
         ];
         for (at, text) in texts.iter().enumerate() {
             let Preview::Text(shown) = text else { panic!("words: {text:?}") };
-            assert!(shown.contains("too much has changed") && shown.len() < 300, "{shown}");
+            assert!(shown.contains("cannot be shown line by line") && shown.len() < 300, "{shown}");
             assert_eq!(texts.iter().position(|other| other == text), Some(at));
         }
         // A part of a long difference, and the hash for the rest.

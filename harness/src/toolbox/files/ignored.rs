@@ -23,7 +23,7 @@ pub(super) struct Ignored {
     folders: Vec<Rules>,
     read: usize,
     steps: u64,
-    /// Files that were too large to obey, and how many there were.
+    /// Files that were too large or could not be read, and how many there were.
     skipped: Vec<PathBuf>,
     all_skipped: usize,
     now: Vec<bool>,
@@ -67,10 +67,7 @@ impl Ignored {
         for (path, text) in files {
             self.read += text.len();
             if text.len() > MAX_FILE || self.read > MAX_FILES {
-                self.all_skipped += 1;
-                if self.skipped.len() < MAX_NAMED {
-                    self.skipped.push(path);
-                }
+                self.pass_over(path);
                 continue;
             }
             let text = String::from_utf8_lossy(&text);
@@ -78,6 +75,14 @@ impl Ignored {
         }
         if !rules.is_empty() {
             self.folders.push(Rules { depth: folder.components().count(), rules });
+        }
+    }
+
+    /// Takes note of an ignore file that is not obeyed.
+    pub(super) fn pass_over(&mut self, file: PathBuf) {
+        self.all_skipped += 1;
+        if self.skipped.len() < MAX_NAMED {
+            self.skipped.push(file);
         }
     }
 
@@ -110,7 +115,7 @@ impl Ignored {
                 self.skipped.iter().map(|path| format!("`{}`", super::list::shown(path))).collect();
             let more = if self.all_skipped > named.len() { " and others" } else { "" };
             gaps += &format!(
-                "; {} ignore files are too large and were not obeyed: {}{more}",
+                "; {} ignore files are too large or cannot be read and were not obeyed: {}{more}",
                 self.all_skipped,
                 named.join(", ")
             );

@@ -122,6 +122,10 @@ impl<'w> Walk<'w> {
         Ok(ControlFlow::Continue(()))
     }
 
+    fn is_file(&self, path: &Path) -> bool {
+        self.root.dir.symlink_metadata(path).is_ok_and(|found| found.is_file())
+    }
+
     /// Reads the ignore files of a folder.
     fn enter(&mut self, folder: &Path) {
         let mut files = Vec::new();
@@ -129,9 +133,12 @@ impl<'w> Walk<'w> {
         for name in [".gitignore", ".ignore"] {
             let path = folder.join(name);
             let mut text = Vec::new();
-            let Ok(file) = self.root.read(&path, name) else { continue };
-            if file.take(ignored::MAX_FILE as u64 + 1).read_to_end(&mut text).is_ok() {
-                files.push((path, text));
+            let most = ignored::MAX_FILE as u64 + 1;
+            match self.root.read(&path, name).map(|file| file.take(most).read_to_end(&mut text)) {
+                Ok(Ok(_)) => files.push((path, text)),
+                // A link out, a folder or a pipe of this name is no ignore file.
+                Err(_) if !self.is_file(&path) => {}
+                Ok(Err(_)) | Err(_) => self.ignored.pass_over(path),
             }
         }
         self.ignored.enter(folder, files);

@@ -41,7 +41,7 @@ impl Write<'_> {
         let Self { root, code, content, .. } = self;
         let path = shown(&target.path);
         let is_there = |path: &Path| root.dir.symlink_metadata(path).is_ok();
-        let review = match code.reason(&target.path, is_there) {
+        let review = match code.reason_below(&root.path, &target.path, is_there) {
             Some(reason) => Review::ask(format!("`{path}`: {reason}")),
             None => Review::pass().with_scope(Scope::new(
                 format!("file:{}", target.path.display()),
@@ -50,26 +50,31 @@ impl Write<'_> {
         };
         let review = review.in_folder(&root.path);
         match self.old_text(&target.path) {
-            Ok(old) => review.with_preview(difference(&path, &old, content)),
-            Err(_) => review,
+            Some(old) => review.with_preview(difference(&path, &old, content)),
+            None => review,
         }
     }
 
-    fn old_text(&self, path: &Path) -> io::Result<Old> {
-        let file = match self.root.read(path, self.given) {
-            Ok(file) => file,
-            Err(_) if self.root.dir.symlink_metadata(path).is_err() => return Ok(Old::Nothing),
-            Err(_) => return Err(io::ErrorKind::PermissionDenied.into()),
-        };
-        let found = file.metadata()?;
-        let mut bytes = Vec::new();
-        file.take(difference::MAX_FILE + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 <= difference::MAX_FILE {
-            return Ok(Old::Bytes(bytes));
+    /// Nothing if what is there is no file, so that no write replaces it.
+    fn old_text(&self, path: &Path) -> Option<Old> {
+        let dir = &self.root.dir;
+        let Ok(found) = dir.symlink_metadata(path) else { return Some(Old::Nothing) };
+        if !found.is_file() {
+            return None;
         }
-        let changed = found.modified()?.into_std().duration_since(std::time::UNIX_EPOCH);
-        let changed = changed.unwrap_or_default().as_nanos();
-        Ok(Old::Large { bytes: found.len(), changed: format!("{changed} ns after 1970") })
+        let mut bytes = Vec::new();
+        let read = self.root.read(path, self.given).map_err(io::Error::other).and_then(|file| {
+            let found = file.metadata()?;
+            file.take(difference::MAX_FILE + 1).read_to_end(&mut bytes)?;
+            Ok(found)
+        });
+        // Who may write a file may not always read it.
+        let (found, why) = match read {
+            Ok(_) if bytes.len() as u64 <= difference::MAX_FILE => return Some(Old::Bytes(bytes)),
+            Ok(found) => (found, "too many to be compared"),
+            Err(_) => (found, "which cannot be read"),
+        };
+        Some(Old::Unread { bytes: found.len(), changed: changed(&found), why })
     }
 
     /// Where the file is, through links inside the root, so that a link stays a link.
@@ -90,7 +95,7 @@ impl Write<'_> {
             }
             Err(err) => return Err(fault(given, err).into()),
         };
-        if is_in_git(&path) {
+        if is_in_git(&root.path.join(&path)) {
             return Err(Refused::InGit(format!(
                 "`{given}`: is inside `.git`, where a hook or a setting runs commands; nothing is \
                  written there: use git itself"
@@ -123,7 +128,7 @@ impl Write<'_> {
         root.dir.create_dir_all(folder).map_err(failed)?;
         let opened = root.dir.open_dir(folder).map_err(failed)?;
 
-        let (beside, mut file) = Beside::create(&opened).map_err(failed)?;
+        let (beside, mut file) = Beside::create(&opened, old.is_some()).map_err(failed)?;
         file.write_all(content.as_bytes()).map_err(failed)?;
         if let Some(old) = &old {
             keep_owner_and_mode(&file, old).map_err(failed)?;
@@ -198,6 +203,31 @@ fn is_same_folder(root: &Root, folder: &Path, _: &Dir) -> io::Result<bool> {
     Ok(real == folder || real.as_os_str().is_empty() && folder == Path::new("."))
 }
 
+/// What tells one state of a file from another without reading it. The system sets this time at each
+/// change, and nobody else can set it.
+#[cfg(unix)]
+fn changed(found: &Metadata) -> String {
+    use cap_std::fs::MetadataExt as _;
+
+    format!("{}.{:09} s after 1970", found.ctime(), found.ctime_nsec())
+}
+
+#[cfg(not(unix))]
+fn changed(found: &Metadata) -> String {
+    let changed = found.modified().ok().map(cap_std::time::SystemTime::into_std);
+    let since = changed.and_then(|changed| changed.duration_since(std::time::UNIX_EPOCH).ok());
+    format!("{} ns after 1970", since.unwrap_or_default().as_nanos())
+}
+
+#[cfg(unix)]
+fn for_owner_alone(options: &mut OpenOptions) {
+    use cap_std::fs::OpenOptionsExt as _;
+    options.mode(0o600);
+}
+
+#[cfg(not(unix))]
+fn for_owner_alone(_: &mut OpenOptions) {}
+
 /// Gives the file the mode of the old one, and its owner where the system allows it.
 #[cfg(unix)]
 fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
@@ -244,10 +274,15 @@ struct Beside<'d> {
 }
 
 impl<'d> Beside<'d> {
-    fn create(folder: &'d Dir) -> io::Result<(Self, File)> {
+    /// One that is to replace another file is its owner's alone until it has the mode of that: who
+    /// may not read the old text does not read the new one either.
+    fn create(folder: &'d Dir, replaces: bool) -> io::Result<(Self, File)> {
         let name = format!(".{:016x}.tmp", fastrand::u64(..));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
+        if replaces {
+            for_owner_alone(&mut options);
+        }
         let file = folder.open_with(&name, &options)?;
         Ok((Self { folder, name, renamed: false }, file))
     }

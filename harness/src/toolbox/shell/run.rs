@@ -55,8 +55,12 @@ fn lock(heard: &Mutex<Clipped>) -> MutexGuard<'_, Clipped> {
 /// Why a command ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// By itself; without a status if somebody else has taken it.
-    Exited(Option<ExitStatus>),
+    /// By itself.
+    Exited(ExitStatus),
+    /// Nobody knows how: somebody else has taken the status, or killed who would have told it.
+    Lost,
+    /// It was ended at once, since who watches over it was killed.
+    Unwatched,
     /// The time limit ran out.
     TimedOut,
     /// The token was cancelled.
@@ -71,17 +75,20 @@ pub(super) async fn run(
     said: &Said,
 ) -> io::Result<End> {
     let (mut group, Pipes { stdout, stderr }) = Group::start(spec)?;
+    let is_watched = group.watch().is_ok();
     let mut stdout = Listener { pipe: stdout, heard: &said.stdout };
     let mut stderr = Listener { pipe: stderr, heard: &said.stderr };
 
     let end = tokio::select! {
         // The end comes first: a command that has ended in time was not stopped.
         biased;
-        status = group.ended() => End::Exited(status?),
+        () = std::future::ready(()), if !is_watched => End::Unwatched,
+        status = group.ended() => status?.map_or(End::Lost, End::Exited),
         () = stop.cancelled() => End::Stopped,
         () = tokio::time::sleep(limit) => End::TimedOut,
         never = listen_to_both(&mut stdout, &mut stderr) => match never {},
     };
+    group.close().await;
     group.end();
     // The pipes are read to their end after this, when they are dropped.
     Ok(end)

@@ -46,7 +46,7 @@ use crate::error::{Error, ErrorKind};
 /// | the same as a daemon that has closed its outputs | ends | lives | ends | lives |
 /// | a daemon that rewrites its title | ends | lives | ends | lives |
 /// | one that is replaced by its child all the time | ends | lives if it leaves its group | ends | lives if it leaves its group |
-/// | what kills the supervisor (`kill -9 $PPID`) | as without | | at once, as by a stop without | |
+/// | what kills the supervisor (`kill -9 $PPID`), which leaves the call in doubt | as without | | at once, as by a stop without | |
 /// | what halts the supervisor (`kill -STOP $PPID`) | ends | | lives | |
 /// | what gets another user (`sudo`), if the program is no root | lives | lives | lives | lives |
 /// | what others start for it (`systemd-run`, `at`, `docker run -d`) | lives | lives | lives | lives |
@@ -62,6 +62,7 @@ use crate::error::{Error, ErrorKind};
 /// | that after [`make_undumpable`], if the program is no root | refused | refused |
 /// | that after [`make_undumpable`] as root | the program's environment | the same |
 /// | the terminal of the program, as `/dev/tty` | refused | open |
+/// | a file that the program was started with as number 3 or above (`3< key`) | open | open |
 ///
 /// Without the line, a stop looks for the process group, for a mark in the environment
 /// (`HARNESS_COMMAND`), for who writes to the outputs of the command, and for descendants of all

@@ -36,8 +36,9 @@ const MAX_SECONDS: u64 = 300;
 /// 12 KiB are kept. A command can do anything: read, change and delete files, use the network.
 ///
 /// # Errors
-/// Fails if the command cannot be started or was stopped before its end; then the text has the
-/// output so far. A command that ends with another status than 0 is no error.
+/// Fails if the command cannot be started. If it was stopped before its end, or if its end is not
+/// known, the call is in doubt, and the text has the output so far. A command that ends with another
+/// status than 0 is no error.
 ///
 /// # For the host
 /// Whether the command ends, its time does, the context's token is cancelled, the future is dropped
@@ -195,8 +196,9 @@ impl Bash {
     /// 12 KiB are kept. A command can do anything: read, change and delete files, use the network.
     ///
     /// # Errors
-    /// Fails if the command cannot be started or was stopped before its end; then the text has the
-    /// output so far. A command that ends with another status than 0 is no error.
+    /// Fails if the command cannot be started. If it was stopped before its end, or if its end is
+    /// not known, the call is in doubt, and the text has the output so far. A command that ends with
+    /// another status than 0 is no error.
     #[tool(
         side_effects = ["read", "write", "network", "mutate"],
         timeout = "310s",
@@ -251,24 +253,26 @@ async fn answer(
 
 /// What the model reads of a command that was started.
 fn report(end: &End, said: &Said, seconds: u64) -> Result<String, ToolError> {
-    const DOUBT: &str = "it may have partly run: check what it did before you repeat it";
-    match end {
-        End::Exited(Some(status)) => Ok(format!("{status}\n{}", said.to_text(""))),
-        End::Exited(None) => Ok(format!("exit status: not known\n{}", said.to_text(""))),
-        End::TimedOut => Err(ToolError::new(format!(
-            "the command was stopped after {seconds} s, its time limit; {DOUBT}; a longer one may \
-             be given as `timeout_seconds`, up to {MAX_SECONDS}\n{}",
-            said.to_text(" so far")
-        ))),
-        End::Stopped => Err(ToolError::new(format!(
-            "the command was stopped before its end; {DOUBT}\n{}",
-            said.to_text(" so far")
-        ))),
-    }
+    let how = match end {
+        End::Exited(status) => return Ok(format!("{status}\n{}", said.to_text(""))),
+        End::TimedOut => format!(
+            "the command was stopped after {seconds} s, its time limit; a longer one may be given \
+             as `timeout_seconds`, up to {MAX_SECONDS}"
+        ),
+        End::Stopped => "the command was stopped before its end".to_owned(),
+        End::Lost => "how the command ended is not known: another process has killed its \
+                      supervisor, or taken its exit status"
+            .to_owned(),
+        End::Unwatched => "the command was stopped right after its start, since another process \
+                           has killed its watchdog, a `/bin/sh`"
+            .to_owned(),
+    };
+    // What it did until then is done, so this is no plain failure.
+    Err(ToolError::in_doubt(format!("{how}\n{}", said.to_text(" so far"))))
 }
 
 fn not_started(spec: &Spec<'_>, said: &Said, err: io::Error) -> ToolError {
-    use io::ErrorKind::{ArgumentListTooLong, InvalidInput, NotFound, Other};
+    use io::ErrorKind::{ArgumentListTooLong, InvalidInput, NotFound, Other, PermissionDenied};
 
     let Spec { command, folder, .. } = *spec;
 
@@ -282,6 +286,9 @@ fn not_started(spec: &Spec<'_>, said: &Said, err: io::Error) -> ToolError {
              installed"
                 .to_owned()
         }
+        (PermissionDenied, _) => "the system does not let it enter its working folder or start \
+                                  `bash`; ask for that to be allowed"
+            .to_owned(),
         (ArgumentListTooLong, _) => format!(
             "{} bytes are too long for a command; write it to a file and run that",
             command.len()

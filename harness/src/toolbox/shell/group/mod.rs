@@ -16,6 +16,7 @@ mod watchdog;
 use std::{
     ffi::OsString,
     io,
+    os::fd::OwnedFd,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
@@ -72,7 +73,20 @@ impl Group {
         Ok((Self(Way::Plain(plain)), pipes))
     }
 
-    /// Waits until the command has ended.
+    /// What is left to do when the command runs already.
+    ///
+    /// # Errors
+    /// Fails if nobody watches over the command; it is to be ended then.
+    pub(super) fn watch(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Way::Plain(plain) => plain.watch(),
+            #[cfg(target_os = "linux")]
+            Way::Supervised(_) => Ok(()),
+        }
+    }
+
+    /// Waits until the command has ended. There is no status if somebody else has taken it, or has
+    /// killed who would have told it.
     ///
     /// # Errors
     /// Fails if it was not started.
@@ -84,6 +98,15 @@ impl Group {
             }
             #[cfg(target_os = "linux")]
             Way::Supervised(supervised) => supervised.ended().await,
+        }
+    }
+
+    /// Waits for who ends what is left, as far as somebody does.
+    pub(super) async fn close(&mut self) {
+        match &mut self.0 {
+            Way::Plain(_) => {}
+            #[cfg(target_os = "linux")]
+            Way::Supervised(supervised) => supervised.close().await,
         }
     }
 
@@ -111,16 +134,16 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    /// Sets a command up to have them, and nothing to read.
-    fn on(command: &mut Command) -> &mut Command {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped())
-    }
-
-    fn of(child: &mut Child) -> io::Result<Self> {
-        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-            return Err(io::Error::other("the process has no pipes"));
-        };
-        Ok(Self { stdout: ChildStdout::from_std(stdout)?, stderr: ChildStderr::from_std(stderr)? })
+    /// Sets a command up to have them, and nothing to read. All that can fail or panic, such as in a
+    /// runtime without input and output, does so here, before anything runs.
+    fn on(command: &mut Command) -> io::Result<Self> {
+        let (stdout, to_stdout) = io::pipe()?;
+        let (stderr, to_stderr) = io::pipe()?;
+        command.stdin(Stdio::null()).stdout(to_stdout).stderr(to_stderr);
+        Ok(Self {
+            stdout: ChildStdout::from_std(OwnedFd::from(stdout).into())?,
+            stderr: ChildStderr::from_std(OwnedFd::from(stderr).into())?,
+        })
     }
 
     /// What they are called in `/proc`.

@@ -73,8 +73,10 @@ impl Order {
 /// What became of an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Report {
-    Started,
-    /// The number of the system's error.
+    /// The order was understood: from now on the command may run. It is said before the command is
+    /// started, since the command can kill whoever would say it afterwards.
+    Begins,
+    /// It was not started after all; the number of the system's error.
     NotStarted(i32),
     /// The status as the system gives it. Nothing runs any more.
     Ended(i32),
@@ -83,7 +85,7 @@ pub(super) enum Report {
 impl Report {
     pub(super) fn to_bytes(self) -> [u8; 5] {
         let (kind, [a, b, c, d]) = match self {
-            Self::Started => (b'S', [0; 4]),
+            Self::Begins => (b'B', [0; 4]),
             Self::NotStarted(error) => (b'N', error.to_le_bytes()),
             Self::Ended(status) => (b'E', status.to_le_bytes()),
         };
@@ -96,7 +98,7 @@ impl Report {
         let kind = line.read_u8().await?;
         let number = line.read_i32_le().await?;
         match kind {
-            b'S' => Ok(Self::Started),
+            b'B' => Ok(Self::Begins),
             b'N' => Ok(Self::NotStarted(number)),
             b'E' => Ok(Self::Ended(number)),
             _ => Err(io::ErrorKind::InvalidData.into()),
@@ -126,7 +128,7 @@ mod tests {
             let bytes = order.to_bytes().unwrap();
             assert_eq!(Order::read(&mut bytes.as_slice()).await.unwrap(), order);
         }
-        for report in [Report::Started, Report::NotStarted(7), Report::Ended(-1)] {
+        for report in [Report::Begins, Report::NotStarted(7), Report::Ended(-1)] {
             let bytes = report.to_bytes();
             assert_eq!(Report::read(&mut bytes.as_slice()).await.unwrap(), report);
         }

@@ -39,23 +39,26 @@ impl Plain {
         let watchdog = Watchdog::start("")?;
         #[cfg(target_os = "linux")]
         bash.envs([traces.variable()]);
-        let mut leader = Pipes::on(&mut bash).process_group(0).spawn()?;
-        let pipes = Pipes::of(&mut leader)?;
+        let pipes = Pipes::on(&mut bash)?;
+        let leader = bash.process_group(0).spawn()?;
         let id = Pid::from_child(&leader);
         #[cfg(target_os = "linux")]
         traces.begin(id, &pipes);
-        let mut this = Self {
+        let this = Self {
             leader,
             id,
             #[cfg(target_os = "linux")]
             traces,
             watchdog: Some(watchdog),
         };
-        this.watch().inspect_err(|_| _ = this.end())?;
         Ok((this, pipes))
     }
 
-    fn watch(&mut self) -> io::Result<()> {
+    /// Tells the watchdog the group. The command runs by then.
+    ///
+    /// # Errors
+    /// Fails if somebody has killed the watchdog.
+    pub(super) fn watch(&mut self) -> io::Result<()> {
         match &mut self.watchdog {
             Some(watchdog) => watchdog.watch(self.id),
             None => Ok(()),

@@ -1,12 +1,14 @@
 //! The processes of this machine as `/proc` lists them, and how to end some of them together with
 //! whatever they start meanwhile.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
 };
+
+use super::LOOKS;
 
 /// How often is looked again for what was started while looking. A process that is replaced by its
 /// child faster than one can look is not caught by looking often.
@@ -64,6 +66,12 @@ pub(super) fn all(since: u64) -> Vec<Process> {
 /// When a process was started; if it is gone, the beginning of time.
 pub(super) fn started(pid: Pid) -> u64 {
     Process::look_at(pid).map_or(0, |process| process.started)
+}
+
+/// What a process does, by the system's letter; nothing if there is no such process.
+pub(super) fn state(pid: Pid) -> Option<u8> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    stat.get(memchr::memrchr(b')', &stat)? + 2).copied()
 }
 
 /// Whether `/proc` is there and shows at least this process.
@@ -149,26 +157,37 @@ pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
     Some(children)
 }
 
-/// Kills every process that `find` finds, until it finds no other one.
+/// Kills every process that `find` finds, until it finds no other one, and waits until they are dead.
 ///
 /// All are stopped before the first is killed: who is stopped starts nobody, and who has not lost
 /// its parent is found by it.
 pub(super) fn end_all(mut find: impl FnMut() -> Vec<Process>) {
     let mut known = HashSet::new();
     let mut stopped = Vec::new();
+    let mut killed = Vec::new();
     for _ in 0..ROUNDS {
         let mut new = find();
         new.retain(|process| known.insert((process.id(), process.started)));
         new.iter().for_each(|process| process.signal(Signal::STOP));
         if new.is_empty() && stopped.is_empty() {
-            return;
+            break;
         }
         if new.is_empty() {
-            stopped.drain(..).for_each(|process: Process| process.signal(Signal::KILL));
+            stopped.iter().for_each(|process: &Process| process.signal(Signal::KILL));
+            killed.append(&mut stopped);
         }
         stopped.append(&mut new);
     }
     stopped.iter().for_each(|process| process.signal(Signal::KILL));
+    killed.append(&mut stopped);
+    // A signal is sent before it is obeyed. Somebody else's process, such as `sudo`'s, does not obey.
+    for _ in 0..LOOKS {
+        killed.retain(|process| process.is_still_there());
+        if killed.is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[cfg(test)]

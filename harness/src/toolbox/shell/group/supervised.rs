@@ -7,9 +7,10 @@ use std::{
         unix::{net, process::CommandExt as _, process::ExitStatusExt as _},
     },
     process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
 };
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::{io::AsyncWriteExt as _, net::UnixStream};
 
 use super::{
@@ -23,6 +24,15 @@ use super::{
 /// The program itself, though its file is gone or another one by now.
 pub(super) const PROGRAM: &str = "/proc/self/exe";
 
+/// How long is waited before the next look.
+const BREATH: Duration = Duration::from_millis(1);
+/// For how many breaths a process is waited for that may be no supervisor, since it has not said so.
+const SHORT: u32 = 100;
+/// And a supervisor: longer than one works that has thousands to kill.
+const LONG: u32 = 20_000;
+/// How often a supervisor that was halted is told to go on.
+const HALTS: u32 = 100;
+
 /// A process of the program's own executable that runs the command. When the line to it closes, it
 /// kills all that it has started, and ends.
 #[derive(Debug)]
@@ -33,6 +43,10 @@ pub(super) struct Supervised {
     order: Vec<u8>,
     /// By them are found those that have killed their supervisor.
     traces: Traces,
+    /// For how many breaths it is waited for, and how often it may be found halted.
+    patience: u32,
+    halts: u32,
+    is_over: bool,
 }
 
 impl Supervised {
@@ -53,12 +67,13 @@ impl Supervised {
         // in the environment of its parent is this alone.
         let libraries = std::env::var_os("LD_LIBRARY_PATH");
         program.envs(libraries.map(|libraries| ("LD_LIBRARY_PATH", libraries)));
-        Pipes::on(&mut program).stdin(Stdio::from(OwnedFd::from(theirs)));
-        let mut supervisor = program.spawn().map_err(failed)?;
-        let pipes = Pipes::of(&mut supervisor)?;
+        let pipes = Pipes::on(&mut program).map_err(failed)?;
+        program.stdin(Stdio::from(OwnedFd::from(theirs)));
+        let supervisor = program.spawn().map_err(failed)?;
         let id = Pid::from_child(&supervisor);
         traces.begin(id, &pipes);
-        Ok((Self { supervisor, id, line, order, traces }, pipes))
+        let (patience, halts, is_over) = (SHORT, HALTS, false);
+        Ok((Self { supervisor, id, line, order, traces, patience, halts, is_over }, pipes))
     }
 
     /// Gives the order and waits until all is over.
@@ -76,14 +91,16 @@ impl Supervised {
         // Where it fails there is nobody to report either.
         let _ = line.write_all(&self.order).await;
         match Report::read(line).await {
-            Ok(Report::Started) => {}
-            Ok(Report::NotStarted(error)) => return Err(io::Error::from_raw_os_error(error)),
-            Ok(Report::Ended(_)) | Err(_) => return Err(self.did_not_begin()),
+            Ok(Report::Begins) => self.patience = LONG,
+            Ok(Report::NotStarted(_) | Report::Ended(_)) | Err(_) => {
+                return Err(self.did_not_begin());
+            }
         }
         match Report::read(line).await {
+            Ok(Report::NotStarted(error)) => Err(io::Error::from_raw_os_error(error)),
             Ok(Report::Ended(status)) => Ok(Some(ExitStatus::from_raw(status))),
             // The command, or somebody else, has killed the supervisor.
-            Ok(Report::Started | Report::NotStarted(_)) | Err(_) => Ok(None),
+            Ok(Report::Begins) | Err(_) => Ok(None),
         }
     }
 
@@ -98,18 +115,62 @@ impl Supervised {
         ))
     }
 
-    /// Lets the supervisor kill all that is left, and reaps it. If it does not do so soon, or
-    /// cannot any more, all is killed from here.
-    pub(super) fn end(&mut self) -> Option<ExitStatus> {
-        let had_line = self.line.take().is_some();
-        let status = reaped(&mut self.supervisor);
-        if !had_line || status.is_some_and(|status| status.success()) {
-            return status;
+    /// Lets the supervisor kill all that is left, and waits for it without blocking.
+    pub(super) async fn close(&mut self) {
+        self.line = None;
+        loop {
+            tokio::select! {
+                biased;
+                () = exited(self.id) => return,
+                () = tokio::time::sleep(BREATH) => {}
+            }
+            if !self.is_at_work() {
+                return;
+            }
         }
-        processes::end_all(|| {
-            // Until it is reaped, nobody else has this id.
-            self.traces.find(|process| status.is_none() && process.pid == self.id)
-        });
-        status.or_else(|| reaped(&mut self.supervisor))
+    }
+
+    /// Lets the supervisor kill all that is left, and reaps it. If it does not do so, or cannot any
+    /// more, all is killed from here.
+    pub(super) fn end(&mut self) -> Option<ExitStatus> {
+        self.line = None;
+        let mut looked = self.supervisor.try_wait();
+        if std::mem::replace(&mut self.is_over, true) {
+            return looked.ok().flatten();
+        }
+        while matches!(looked, Ok(None)) && self.is_at_work() {
+            std::thread::sleep(BREATH);
+            looked = self.supervisor.try_wait();
+        }
+        if let Ok(Some(status)) = looked
+            && status.success()
+        {
+            return Some(status);
+        }
+        // Until it is reaped, nobody else has this id.
+        let lives = matches!(looked, Ok(None));
+        processes::end_all(|| self.traces.find(|process| lives && process.pid == self.id));
+        looked.ok().flatten().or_else(|| reaped(&mut self.supervisor))
+    }
+
+    /// Whether the supervisor is to be waited for a breath longer. Who kills it in the middle of its
+    /// work lets those go that it was about to find. One that was halted is told to go on.
+    fn is_at_work(&mut self) -> bool {
+        let Some(left) = self.patience.checked_sub(1) else { return false };
+        self.patience = left;
+        match processes::state(self.id) {
+            Some(b'T') => match self.halts.checked_sub(1) {
+                Some(left) => {
+                    self.halts = left;
+                    // It fails only for one that is no more.
+                    let _ = kill_process(self.id, Signal::CONT);
+                    true
+                }
+                None => false,
+            },
+            // Somebody has it in a debugger.
+            Some(b't') => false,
+            _ => true,
+        }
     }
 }

@@ -69,6 +69,8 @@ async fn serve() -> io::Result<()> {
     let mut told = Told::listen()?;
     let order = Order::read(&mut line).await?;
 
+    // Who has hung up by now gets no command.
+    line.write_all(&Report::Begins.to_bytes()).await?;
     let command = match start(order) {
         Ok(command) => command,
         Err(err) => {
@@ -77,7 +79,6 @@ async fn serve() -> io::Result<()> {
             return line.write_all(&Report::NotStarted(error).to_bytes()).await;
         }
     };
-    let _ = line.write_all(&Report::Started.to_bytes()).await;
     let status = loop {
         tokio::select! {
             biased;
