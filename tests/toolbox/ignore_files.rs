@@ -192,7 +192,7 @@ async fn ignore_files_that_cannot_be_read_are_named() {
     symlink("/etc/passwd", folder.path().join(".ignore")).unwrap();
     let found = call(&tools, "list_files", json!({"glob": "*.txt"})).await.unwrap();
     assert_eq!(found, "[0 files below `.` fit]");
-    fs::set_permissions(&ignore, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&ignore, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read(&ignore).is_ok() {
         println!("skipped: this user may read everything");
         return;
