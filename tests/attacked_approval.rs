@@ -399,9 +399,9 @@ fn a_member_is_found_twice_however_it_is_spelled() {
     assert_ne!(print(r#"{"a":"1"}"#), print(r#"{"a":1}"#));
     assert_ne!(print(r#"{"a":["b","c"]}"#), print(r#"{"a":["b,c"]}"#));
     // Too deep is an error, and no overflow of the stack.
-    for depth in [100, 126, 127, 128, 100_000] {
+    for depth in [98, 99, 100, 128, 100_000] {
         let text = format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
-        assert_eq!(Arguments::decode(&text).is_ok(), depth < 127, "{depth}");
+        assert_eq!(Arguments::decode(&text).is_ok(), depth < 100, "{depth}");
         assert_eq!(print(&text), print(&text), "{depth}");
     }
 }

@@ -70,7 +70,7 @@ fn hostile() -> Vec<(&'static str, Question, Vec<String>)> {
         .map(|at| (format!("a{at}"), if at == 9_999 { json!("rm -rf ~") } else { json!(at) }))
         .collect();
     let mut deep = json!({"at last": "rm -rf ~"});
-    for _ in 0..100 {
+    for _ in 0..90 {
         deep = json!([deep]);
     }
     vec![
