@@ -88,7 +88,8 @@ fn check_given(
         );
         return None;
     }
-    if !known {
+    // An example is what the model may write: whether the type reads it is tried when an agent is built.
+    if !known && key == "default" {
         let (shown, ty) = (types::show(expr), types::show(ty));
         rules.push(Rule {
             place: Place::of(expr),

@@ -227,33 +227,34 @@ fn join<'a>(lines: impl Iterator<Item = &'a str>) -> String {
 /// The same words with no code that rustdoc would take for a test: an open fence says that it is
 /// text, and no line is indented as far as code is.
 fn as_prose(text: &str) -> String {
+    const TESTED: [&str; 6] =
+        ["rust", "should_panic", "no_run", "ignore", "compile_fail", "edition"];
     let mut open: Option<&str> = None;
-    let lines = text.lines().map(|line| {
-        let trimmed = line.trim_start();
-        let indent = " ".repeat((line.len() - trimmed.len()).min(3));
-        let mark = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark));
-        match (open, mark) {
-            (None, Some(mark)) => {
-                open = Some(mark);
-                let marks = trimmed.len() - trimmed.trim_start_matches(mark.chars().next()?).len();
-                let (marks, language) = trimmed.split_at(marks);
-                let tested =
-                    ["rust", "should_panic", "no_run", "ignore", "compile_fail", "edition"];
-                let is_tested = language.trim().is_empty()
-                    || language
-                        .split([',', ' ', '{'])
-                        .any(|word| tested.iter().any(|tested| word.trim().starts_with(tested)));
-                let language = if is_tested { "text" } else { language.trim() };
-                return Some(format!("{indent}{marks}{language}"));
-            }
-            (Some(of), Some(mark)) if of == mark => open = None,
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let words = line.trim_start();
+        let indent = " ".repeat((line.len() - words.len()).min(3));
+        let mark = if words.starts_with('~') { '~' } else { '`' };
+        let (marks, rest) = words.split_at(words.len() - words.trim_start_matches(mark).len());
+        match open {
             // Inside of a fence all stays as it is.
-            (Some(_), _) => return Some(line.to_owned()),
-            (None, None) => {}
+            Some(of) => {
+                if marks.starts_with(of) && rest.trim().is_empty() {
+                    open = None;
+                }
+                lines.push(line.to_owned());
+            }
+            None if marks.len() >= 3 => {
+                open = Some(marks);
+                let mut kinds = rest.split([',', ' ', '{']);
+                let is_tested = rest.trim().is_empty()
+                    || kinds.any(|kind| TESTED.iter().any(|tested| kind.starts_with(tested)));
+                let kind = if is_tested { "text" } else { rest.trim() };
+                lines.push(format!("{indent}{marks}{kind}"));
+            }
+            None => lines.push(format!("{indent}{words}")),
         }
-        Some(format!("{indent}{trimmed}"))
-    });
-    let mut lines: Vec<String> = lines.flatten().collect();
+    }
     // A fence that is never closed would take in the parameters after it.
     lines.extend(open.map(str::to_owned));
     lines.join("\n")
@@ -276,4 +277,27 @@ pub(crate) fn arguments_section<'a>(
         let text = format!("\n # Arguments\n\n{}", lines.join("\n"));
         quote!(#[doc = #text])
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_prose;
+
+    #[test]
+    fn no_line_about_a_parameter_is_a_test_for_rustdoc() {
+        let fence =
+            |kind: &str| as_prose(&format!("Such as\n\n```{kind}\n    let x = 1;\n```\nor so"));
+        for kind in
+            ["", "rust", " rust,no_run", "should_panic", "ignore", "compile_fail", "edition2021"]
+        {
+            assert_eq!(fence(kind), "Such as\n\n```text\n    let x = 1;\n```\nor so", "{kind}");
+        }
+        assert_eq!(fence("json"), "Such as\n\n```json\n    let x = 1;\n```\nor so");
+        assert_eq!(
+            as_prose("Such as\n\n    let x = 1;\n\tlet y;"),
+            "Such as\n\n   let x = 1;\n let y;"
+        );
+        assert_eq!(as_prose("Such as\n~~~~\n~~~\nopen"), "Such as\n~~~~text\n~~~\nopen\n~~~~");
+        assert_eq!(as_prose("- one\n  - two"), "- one\n  - two");
+    }
 }

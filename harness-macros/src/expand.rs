@@ -295,6 +295,24 @@ fn rule(
         Condition::Supplied(true) => quote!(#constant.def.is_injected()),
         Condition::Supplied(false) => quote!(!#constant.def.is_injected()),
         Condition::Holds(condition) => condition.clone(),
+        Condition::IsNotShared(part) => {
+            let asked = |held: TokenStream| {
+                quote!(#private::may_be_read(&|| {
+                    use #private::NotHeld as _;
+                    (#held.is_read(), #held.is_shared(), #held.is_sync(), #held.is_still())
+                }))
+            };
+            match part {
+                None => asked(quote!(#constant.held)),
+                Some(part) => {
+                    let asked = asked(quote!(__HELD));
+                    quote!({
+                        const __HELD: #private::Held<#part> = #private::Held::ASKED;
+                        #asked
+                    })
+                }
+            }
+        }
         Condition::TakesLiteral { kind, integers } => {
             let kind = qualified(kind, &private);
             match (integers.iter().min(), integers.iter().max()) {

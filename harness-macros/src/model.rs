@@ -90,6 +90,8 @@ pub(crate) enum Condition {
     Supplied(bool),
     /// The type takes literals of this kind, with these integers in them.
     TakesLiteral { kind: TokenStream, integers: Vec<i128> },
+    /// The type of the parameter, or this part of it, shares nothing that changes.
+    IsNotShared(Option<TokenStream>),
     /// An expression.
     Holds(TokenStream),
 }

@@ -167,7 +167,7 @@ fn check_param(
         supplied(Place::of(&rename.0), message);
     }
     for held in types::parts(ty) {
-        rules.push(rule_of_held(&own, held, krate));
+        rules.push(rule_of_held(&own, ty, held));
     }
     for key in map_keys::keys(ty) {
         rules.push(rule_of_key(&own, key, krate));
@@ -217,19 +217,16 @@ fn check_param(
 
 /// What must be true of a type that is not known: that it does not share what changes. Each call
 /// would read a new one.
-fn rule_of_held(name: &str, held: &Type, krate: &TokenStream) -> Rule {
-    let private = quote!(#krate::__private);
+fn rule_of_held(name: &str, ty: &Type, held: &Type) -> Rule {
     let shown = types::show(held);
-    let ty = owned_lifetimes(held);
-    let place = Place::of(held);
-    let held = quote!(#private::Held::<#ty>);
+    let whole = match types::ungroup(ty) {
+        Type::Reference(reference) => types::ungroup(&reference.elem),
+        other => other,
+    };
+    let part = (!std::ptr::eq(whole, held)).then(|| owned_lifetimes(held));
     Rule {
-        place,
-        condition: Condition::Holds(quote!({
-            use #private::NotHeld as _;
-            // No alias: an elided lifetime would be an error in one.
-            !#held::IS_READ || !#held::IS_SHARED && (#held::IS_SYNC || #held::IS_STILL)
-        })),
+        place: Place::of(held),
+        condition: Condition::IsNotShared(part),
         message: format!(
             "`{name}` cannot be `{shown}`, which is there to be shared and changed: it would be read \
              from the model's JSON, a new one for each call\nhelp: take `State<{shown}>` and give the \

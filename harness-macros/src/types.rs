@@ -105,12 +105,7 @@ pub(crate) fn parts(ty: &Type) -> Vec<&Type> {
         Type::Array(array) => parts(&array.elem),
         Type::Tuple(tuple) => tuple.elems.iter().flat_map(parts).collect(),
         Type::Path(_) if is_known(ty) => Vec::new(),
-        Type::Path(TypePath { path, .. }) => {
-            // What is behind a reference is read by itself.
-            let lent = arguments(path).find(|inside| matches!(ungroup(inside), Type::Reference(_)));
-            lent.map_or_else(|| vec![ty], parts)
-        }
-        Type::Macro(_) => vec![ty],
+        whole @ (Type::Path(_) | Type::Macro(_)) => vec![whole],
         _ => Vec::new(),
     }
 }

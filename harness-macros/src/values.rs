@@ -360,6 +360,19 @@ impl FromMeta for Pattern {
     }
 }
 
+/// A pattern is matched in a time that grows with the text alone, which no pattern of this kind can be.
+fn refers_back() -> String {
+    "the pattern refers back to what it has matched, which is not checked\nhelp: say it without `\\1`, \
+     and check the rest in the function"
+        .to_owned()
+}
+
+fn looks_around() -> String {
+    "the pattern looks around, which is not checked\nhelp: say it without `(?=` and `(?!`, and check \
+     the rest in the function"
+        .to_owned()
+}
+
 fn fault_of_pattern(pattern: &str) -> Option<String> {
     if pattern.is_empty() {
         let help = "help: write a regular expression, such as `pattern = \"^[a-z]+$\"`";
@@ -372,7 +385,11 @@ fn fault_of_pattern(pattern: &str) -> Option<String> {
         let in_class = open.last() == Some(&'[');
         match c {
             '\\' => {
-                if chars.next().is_none() {
+                let escaped = chars.next();
+                if !in_class && matches!(escaped, Some('1'..='9' | 'k')) {
+                    return Some(refers_back());
+                }
+                if escaped.is_none() {
                     let help = "help: write `\\\\` for a backslash itself";
                     return Some(format!(
                         "the pattern ends with a `\\` that escapes nothing\n{help}"
@@ -387,14 +404,22 @@ fn fault_of_pattern(pattern: &str) -> Option<String> {
             _ if in_class => {}
             '[' => {
                 open.push('[');
-                // A `]` that comes first is a character of the class.
                 chars.next_if(|c| *c == '^');
-                chars.next_if(|c| *c == ']');
+                if chars.peek() == Some(&']') {
+                    let help = "help: write `\\]` for the character itself";
+                    return Some(format!("the pattern has a class with nothing in it\n{help}"));
+                }
             }
             '(' => {
                 open.push('(');
                 repeatable = false;
-                chars.next_if(|c| *c == '?');
+                if chars.next_if(|c| *c == '?').is_some() {
+                    let behind = chars.next_if(|c| *c == '<').is_some();
+                    if matches!((behind, chars.peek()), (_, Some('=' | '!'))) {
+                        return Some(looks_around());
+                    }
+                    chars.next_if(|c| !behind && *c == ':');
+                }
             }
             ')' if open.pop().is_none() => {
                 return Some(

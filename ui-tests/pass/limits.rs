@@ -35,7 +35,7 @@ fn all(
     #[param(example = 1, example = 2.5, range(..=3.0))]
     number: f64,
     /// E
-    #[param(example = Order::Down)]
+    #[param(example = Order::Down, example = "up")]
     order: Order,
     /// F
     #[param(length(1..=2), default = "x", example = "yz")]
@@ -44,10 +44,10 @@ fn all(
     #[param(length(..=3))]
     set: HashSet<u8>,
     /// H
-    #[param(pattern = "[]a(*]|x{2}", length(1..))]
+    #[param(pattern = r"[a(*\]]|(?:x{2}|\$)+", length(1..))]
     cow: Cow<'_, str>,
     /// I
-    #[param(length(1..=3), example = &[1, 2])]
+    #[param(length(1..=3), example = [1, 2])]
     lent: &[u8],
 ) -> usize {
     let order = usize::from(matches!(order, Order::Up));
@@ -92,7 +92,7 @@ async fn main() {
     schema(&tool, "/properties/name/minLength", "2");
     schema(&tool, "/properties/name/maxLength", "absent");
     schema(&tool, "/properties/number/examples", "[1,2.5]");
-    schema(&tool, "/properties/order/examples", "[\"down\"]");
+    schema(&tool, "/properties/order/examples", "[\"down\",\"up\"]");
     schema(&tool, "/properties/path/maxLength", "2");
     schema(&tool, "/properties/path/default", "\"x\"");
     schema(&tool, "/properties/path/examples", "[\"yz\"]");

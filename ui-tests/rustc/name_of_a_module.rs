@@ -1,8 +1,8 @@
 //! A tool with the name of a module: the type beside it cannot have that name.
 //!
+//! - at `find`: found module `find`
+//! - at `find`: found module `find`
 //! - at `#[tool(side_effects = "none")]`: a_taken_name_needs_handle_equals
-//! - at `find`: found module `find`
-//! - at `find`: found module `find`
 
 use harness::{tool, tools};
 

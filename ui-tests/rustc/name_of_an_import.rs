@@ -1,7 +1,7 @@
 //! A tool with the name of a module that is imported.
 //!
-//! - at `#[tool(side_effects = "none")]`: a_taken_name_needs_handle_equals
 //! - at `time`: found module `time`
+//! - at `#[tool(side_effects = "none")]`: a_taken_name_needs_handle_equals
 
 use harness::tool;
 

@@ -107,7 +107,9 @@ impl Tool {
         Self { body, idempotent, time_limit, review: None, needs: Vec::new() }
     }
 
-    /// Declares that a call may be repeated with the same arguments without further effect.
+    /// Declares that a call may be repeated with the same arguments without further effect. What
+    /// cannot be taken back ([`SideEffect::Mutate`](super::SideEffect::Mutate)) is not repeated all the
+    /// same.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.idempotent = true;

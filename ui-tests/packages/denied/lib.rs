@@ -32,7 +32,13 @@ pub fn list(
     /// How many of `Files`, `FilesAndFolders` or `snake_case`
     #[param(default = 10, range(1..=100))]
     limit: u32,
-    /// What they begin with
+    /// What they begin with, such as
+    ///
+    /// ```
+    /// this is no Rust
+    /// ```
+    ///
+    ///     and neither is this
     prefix: Option<&str>,
     /// Share
     #[param(range(0.0..=1.0))]

@@ -5,6 +5,7 @@ use std::{fmt, sync::OnceLock};
 use serde_json::Value;
 
 use super::{
+    held::Held,
     literal::TakesLiteral,
     param::{Origin, ToolParam},
 };
@@ -139,6 +140,8 @@ impl ParamDef {
 pub struct Param<T> {
     /// What it declares.
     pub def: ParamDef,
+    /// Asks its type whether it shares what changes.
+    pub held: Held<T>,
     pub(in crate::tool) origin: Origin<T>,
     pub(in crate::tool) default: Option<fn() -> T>,
 }
@@ -171,6 +174,7 @@ pub const fn param<T: ToolParam<Source>, Source>(
                 Origin::Host { .. } => Ok(()),
             },
         },
+        held: Held::ASKED,
         origin: T::ORIGIN,
         default: None,
     }

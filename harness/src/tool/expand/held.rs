@@ -60,39 +60,101 @@ impl<T: SharesState + ?Sized> SharesState for Arc<T> {}
 
 /// Asks a type whether it shares what changes. A type that says so by [`SharesState`] is known by
 /// that; a `Cell` inside of a type of the program's own by the marks that the type has not.
+///
+/// The answers are types, so that a constant can be made of them: the methods of a trait cannot run in
+/// one, and it is the trait that answers for types of which nothing is known.
 #[derive(Debug)]
-pub struct Held<T: ?Sized>(PhantomData<T>);
+pub struct Held<T>(PhantomData<fn() -> T>);
+
+impl<T> Held<T> {
+    /// Asks this type.
+    pub const ASKED: Self = Self(PhantomData);
+}
+
+/// An answer.
+pub trait Answer {
+    /// Whether it is "yes".
+    const IS: bool;
+}
+
+/// The answer "yes".
+#[derive(Clone, Copy, Debug)]
+pub struct Yes;
+
+/// The answer "no".
+#[derive(Clone, Copy, Debug)]
+pub struct No;
+
+impl Answer for Yes {
+    const IS: bool = true;
+}
+
+impl Answer for No {
+    const IS: bool = false;
+}
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Held<T> {
     /// Whether the model could fill it in: of every other type more is said elsewhere.
-    pub const IS_READ: bool = true;
+    pub fn is_read(&self) -> Yes {
+        Yes
+    }
 }
 
-impl<T: SharesState + ?Sized> Held<T> {
+impl<T: SharesState> Held<T> {
     /// Whether it is there to be shared.
-    pub const IS_SHARED: bool = true;
+    pub fn is_shared(&self) -> Yes {
+        Yes
+    }
 }
 
-impl<T: Sync + ?Sized> Held<T> {
+impl<T: Sync> Held<T> {
     /// Whether several threads can look at it.
-    pub const IS_SYNC: bool = true;
+    pub fn is_sync(&self) -> Yes {
+        Yes
+    }
 }
 
-impl<T: RefUnwindSafe + ?Sized> Held<T> {
+impl<T: RefUnwindSafe> Held<T> {
     /// Whether nothing in it changes while it is looked at.
-    pub const IS_STILL: bool = true;
+    pub fn is_still(&self) -> Yes {
+        Yes
+    }
 }
 
 /// What [`Held`] says of every other type.
 pub trait NotHeld {
     /// The model could not fill it in.
-    const IS_READ: bool = false;
+    fn is_read(&self) -> No {
+        No
+    }
+
     /// It does not say so.
-    const IS_SHARED: bool = false;
+    fn is_shared(&self) -> No {
+        No
+    }
+
     /// One thread looks at it.
-    const IS_SYNC: bool = false;
+    fn is_sync(&self) -> No {
+        No
+    }
+
     /// Something in it changes, or it hides what it is.
-    const IS_STILL: bool = false;
+    fn is_still(&self) -> No {
+        No
+    }
 }
 
-impl<T: ?Sized> NotHeld for Held<T> {}
+impl<T> NotHeld for Held<T> {}
+
+/// Whether the answers let a parameter be: whether it is read, shared, looked at by several threads, and
+/// still. They are never asked for, only their types.
+pub const fn may_be_read<F, Read, Shared, Several, Still>(_: &F) -> bool
+where
+    F: Fn() -> (Read, Shared, Several, Still),
+    Read: Answer,
+    Shared: Answer,
+    Several: Answer,
+    Still: Answer,
+{
+    !Read::IS || !Shared::IS && (Several::IS || Still::IS)
+}
