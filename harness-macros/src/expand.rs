@@ -297,9 +297,9 @@ fn rule(
         Condition::Holds(condition) => condition.clone(),
         Condition::IsNotShared(part) => {
             let asked = |held: TokenStream| {
-                quote!(#private::may_be_read(&|| {
+                quote!(#private::is_no(&|| {
                     use #private::NotHeld as _;
-                    (#held.is_read(), #held.is_shared(), #held.is_sync(), #held.is_still())
+                    #held.is_shared()
                 }))
             };
             match part {

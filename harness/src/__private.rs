@@ -20,7 +20,7 @@ pub use crate::{
         expand::{
             call::{Call, Carried, NotSent, Shared, share},
             declared::{Declared, Param, ParamDef, SchemaCell, is_blank, param, rule},
-            held::{Held, NotHeld, may_be_read},
+            held::{Held, NotHeld, is_no},
             json::{ByName, JsonOf, list, value},
             literal::{Bool, Char, Empty, Float, Integer, List, Mixed, Text},
             param::{Key, Lent, OtherKey, Owned, ToolParam},

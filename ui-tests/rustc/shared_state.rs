@@ -6,8 +6,8 @@
 //! - at `Option<Arc<RwLock<String>>>`: `d` cannot be
 //! - at `Vec<Mutex<u8>>`: `e` cannot be
 //! - at `AtomicBool`: `f` cannot be
-//! - at `Cell<u8>`: `g` cannot be
-//! - at `RefCell<u8>`: `h` cannot be
+//! - at `Cell<u8>`: what calls share and change is taken as `State<T>`
+//! - at `&RefCell<u8>`: what calls share and change is taken as `State<T>`
 //! - at `Weak<String>`: `i` cannot be
 //! - at `Mutex<Vec<u8>>`: `j` cannot be
 

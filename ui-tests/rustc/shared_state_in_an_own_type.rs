@@ -1,6 +1,6 @@
 //! A type of one's own with a `Cell` deep inside of it.
 //!
-//! - at `Vec<Outer>`: `x` cannot be `Vec<Outer>`, which is there to be shared and changed
+//! - at `Vec<Outer>`: what calls share and change is taken as `State<T>`
 
 use std::cell::Cell;
 

@@ -1,11 +1,11 @@
 //! Refuses parameters that share what changes: a `Mutex` is read from JSON as well as what is in it,
-//! but a new one for each call, so that nobody shares it.
+//! but a new one for each call, so that nobody shares it. That a `Cell` is no parameter, nor a type with
+//! one in it, is said by `Sync`, which [`ToolParam`](super::param::ToolParam) asks for.
 
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, HashMap, VecDeque},
     marker::PhantomData,
-    panic::RefUnwindSafe,
     sync::{Arc, Mutex, RwLock, Weak, atomic},
 };
 
@@ -58,11 +58,10 @@ impl<T: SharesState, const N: usize> SharesState for [T; N] {}
 impl<T: SharesState + ?Sized> SharesState for Box<T> {}
 impl<T: SharesState + ?Sized> SharesState for Arc<T> {}
 
-/// Asks a type whether it shares what changes. A type that says so by [`SharesState`] is known by
-/// that; a `Cell` inside of a type of the program's own by the marks that the type has not.
+/// Asks a type whether it is there to be shared.
 ///
-/// The answers are types, so that a constant can be made of them: the methods of a trait cannot run in
-/// one, and it is the trait that answers for types of which nothing is known.
+/// The answer is a type, so that a constant can be made of it: the methods of a trait cannot run in one,
+/// and it is the trait that answers for types of which nothing is known.
 #[derive(Debug)]
 pub struct Held<T>(PhantomData<fn() -> T>);
 
@@ -70,6 +69,24 @@ impl<T> Held<T> {
     /// Asks this type.
     pub const ASKED: Self = Self(PhantomData);
 }
+
+// Of a type that is no parameter at all more is said elsewhere.
+impl<T: SharesState + DeserializeOwned + JsonSchema + Send + Sync + 'static> Held<T> {
+    /// It is.
+    pub fn is_shared(&self) -> Yes {
+        Yes
+    }
+}
+
+/// What [`Held`] says of every other type.
+pub trait NotHeld {
+    /// It is not.
+    fn is_shared(&self) -> No {
+        No
+    }
+}
+
+impl<T> NotHeld for Held<T> {}
 
 /// An answer.
 pub trait Answer {
@@ -93,68 +110,7 @@ impl Answer for No {
     const IS: bool = false;
 }
 
-impl<T: DeserializeOwned + JsonSchema + Send + 'static> Held<T> {
-    /// Whether the model could fill it in: of every other type more is said elsewhere.
-    pub fn is_read(&self) -> Yes {
-        Yes
-    }
-}
-
-impl<T: SharesState> Held<T> {
-    /// Whether it is there to be shared.
-    pub fn is_shared(&self) -> Yes {
-        Yes
-    }
-}
-
-impl<T: Sync> Held<T> {
-    /// Whether several threads can look at it.
-    pub fn is_sync(&self) -> Yes {
-        Yes
-    }
-}
-
-impl<T: RefUnwindSafe> Held<T> {
-    /// Whether nothing in it changes while it is looked at.
-    pub fn is_still(&self) -> Yes {
-        Yes
-    }
-}
-
-/// What [`Held`] says of every other type.
-pub trait NotHeld {
-    /// The model could not fill it in.
-    fn is_read(&self) -> No {
-        No
-    }
-
-    /// It does not say so.
-    fn is_shared(&self) -> No {
-        No
-    }
-
-    /// One thread looks at it.
-    fn is_sync(&self) -> No {
-        No
-    }
-
-    /// Something in it changes, or it hides what it is.
-    fn is_still(&self) -> No {
-        No
-    }
-}
-
-impl<T> NotHeld for Held<T> {}
-
-/// Whether the answers let a parameter be: whether it is read, shared, looked at by several threads, and
-/// still. They are never asked for, only their types.
-pub const fn may_be_read<F, Read, Shared, Several, Still>(_: &F) -> bool
-where
-    F: Fn() -> (Read, Shared, Several, Still),
-    Read: Answer,
-    Shared: Answer,
-    Several: Answer,
-    Still: Answer,
-{
-    !Read::IS || !Shared::IS && (Several::IS || Still::IS)
+/// Whether the answer is "no". It is never asked for, only its type.
+pub const fn is_no<A: Answer>(_: &impl Fn() -> A) -> bool {
+    !A::IS
 }

@@ -28,7 +28,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a tool parameter",
     label = "the model cannot fill this in",
-    note = "a parameter is read from JSON and described by a schema: put `#[derive(serde::Deserialize, schemars::JsonSchema)]` on the type (for `Vec<T>`, `Option<T>` or a map, on `T`); it must also be `Send` and own its data",
+    note = "a parameter is read from JSON and described by a schema: put `#[derive(serde::Deserialize, schemars::JsonSchema)]` on the type (for `Vec<T>`, `Option<T>` or a map, on `T`); it must also be `Send + Sync` and own its data: what calls share and change is taken as `State<T>`",
     note = "for a type of another package turn on its feature `serde`, and the feature of `schemars` that knows it, such as `chrono04`, `url2` or `uuid1`; if there is none, take a `String` and parse it",
     note = "what the host supplies is taken as `&ToolContext`, `State<T>`, `CancellationToken` or `Progress`; the `T` of a `State` is `Send + Sync` and has a size, such as `Arc<dyn Trait + Send + Sync>`"
 )]
@@ -67,7 +67,7 @@ pub enum Origin<T> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolParam<FromModel> for T {
+impl<T: DeserializeOwned + JsonSchema + Send + Sync + 'static> ToolParam<FromModel> for T {
     const ORIGIN: Origin<Self> = Origin::Model {
         schema: SchemaGenerator::subschema_for::<T>,
         optional: || T::deserialize(Missing).is_ok(),
