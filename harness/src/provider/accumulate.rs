@@ -38,7 +38,8 @@ pub async fn accumulate(
 ///
 /// A call that the server repeats is one call: the same id with equal decoded arguments, at any block,
 /// or without ids at the same block. The same id with other arguments is another call, which gets an
-/// id of its own; so are equal calls with different ids.
+/// id of its own; so are equal calls with different ids. A call without arguments stands for the next one
+/// of its id and name, since some servers send `{}` first and the arguments after it.
 ///
 /// ```
 /// use harness::provider::{Accumulator, StopReason, StreamEvent, Usage};
@@ -248,7 +249,9 @@ impl Accumulator {
     pub fn written_call(&self, block: u32) -> Option<ToolCall> {
         let part = self.parts.get(self.place(block, Kind::Call)?)?;
         let Call { arguments, progress, ended, is_again, .. } = part.as_call()?;
-        let is_written = *ended || progress.is_whole(arguments);
+        // Some servers send an empty object first, and the arguments after it.
+        let may_follow = arguments.trim() == "{}";
+        let is_written = *ended || (!may_follow && progress.is_whole(arguments));
         (is_written && !is_again).then(|| part.to_call()).flatten()
     }
 
@@ -389,7 +392,9 @@ impl Accumulator {
         let calls = alike.iter().filter_map(|at| {
             let call = self.parts.get(*at)?.as_call()?;
             let print = call.print.unwrap_or_default();
-            Some(Candidate { at: *at, name: &call.name, arguments: &call.arguments, print })
+            let (name, arguments) = (call.name.as_str(), call.arguments.as_str());
+            let stands = call.stands_for_another();
+            Some(Candidate { at: *at, name, arguments, print, stands, fills: call.fills() })
         });
         let found: Vec<(usize, Option<usize>)> =
             repeated(calls).into_iter().filter(|(at, _)| asked(*at)).collect();
@@ -397,8 +402,27 @@ impl Accumulator {
             if let Some(Part { said: Said::Call(call), .. }) = self.parts.get_mut(*at) {
                 call.repeats = earlier.is_some();
             }
+            if let Some(earlier) = earlier {
+                self.fill(*earlier, *at);
+            }
         }
         found.into_iter().filter_map(|(at, earlier)| Some((at, earlier?))).collect()
+    }
+
+    /// Gives a call that stands for the arguments of another one those arguments.
+    fn fill(&mut self, earlier: usize, at: usize) {
+        let by = self.parts.get(at).and_then(Part::as_call).filter(|by| by.fills());
+        let Some((arguments, progress, print)) =
+            by.map(|by| (by.arguments.clone(), by.progress, by.print))
+        else {
+            return;
+        };
+        if let Some(Part { said: Said::Call(call), .. }) = self.parts.get_mut(earlier)
+            && call.stands_for_another()
+        {
+            (call.arguments, call.progress, call.print) = (arguments, progress, print);
+            self.cleared = Cleared::default();
+        }
     }
 
     /// Leaves out the calls that repeat others. What only the repeat holds for the vendor is kept.
@@ -521,6 +545,21 @@ fn numbered(base: &str, after: usize, is_free: impl Fn(&str) -> bool) -> String 
         }
     }
     of(free)
+}
+
+impl Call {
+    /// Whether it is a call without arguments that have come: those of the next call of its id and name
+    /// may be its own.
+    fn stands_for_another(&self) -> bool {
+        self.ended && !self.given.is_empty() && matches!(self.arguments.trim(), "" | "{}")
+    }
+
+    /// Whether it has arguments that an earlier call of its id may have been waiting for.
+    fn fills(&self) -> bool {
+        let arguments = self.arguments.trim();
+        let is_object = self.print.flatten().is_some() && arguments.starts_with('{');
+        is_object && arguments != "{}" && !self.given.is_empty()
+    }
 }
 
 impl Part {

@@ -71,6 +71,11 @@ pub(super) struct CallDelta<'a> {
     pub(super) id: Text<'a>,
     #[serde(borrow, default)]
     pub(super) function: Obj<Function<'a>>,
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+    /// A call that is none of a function.
+    #[serde(borrow, default)]
+    pub(super) custom: Option<&'a RawValue>,
     /// What the server wants back with the call.
     #[serde(borrow, default)]
     pub(super) extra_content: Option<&'a RawValue>,

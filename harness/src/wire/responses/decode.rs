@@ -1,6 +1,9 @@
 //! Makes events of the Responses stream. What becomes of one item is in `item`.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,7 +11,7 @@ use serde_json::value::RawValue;
 use super::item::{Item, Told, What, call_id, is_call};
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Limits, StopReason, Usage},
+    provider::{Limits, StopReason, Usage, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, scan,
@@ -409,12 +412,23 @@ impl Answer {
         Ok(())
     }
 
+    /// What the program is asked to execute, if the vendor has not executed it.
+    fn wanted(&self) -> Option<WantedItem> {
+        let answered: HashSet<&str> = self.items.iter().filter_map(Item::answers).collect();
+        let mut wanted = self.items.iter().filter_map(Item::wants);
+        let (kind, _) = wanted.find(|(_, id)| id.is_empty() || !answered.contains(id.as_str()))?;
+        Some(WantedItem::new(kind))
+    }
+
     fn stop_reason(&self) -> StopReason {
         match () {
             () if self.items.iter().any(Item::is_cut) => StopReason::Truncated,
             () if self.items.iter().any(Item::is_refusal) => StopReason::Refused,
-            () if self.items.iter().any(Item::is_call) => StopReason::ToolCalls,
-            () => StopReason::Complete,
+            () => match self.wanted() {
+                Some(item) => StopReason::Unsupported(item),
+                None if self.items.iter().any(Item::is_call) => StopReason::ToolCalls,
+                None => StopReason::Complete,
+            },
         }
     }
 }

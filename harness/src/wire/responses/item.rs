@@ -92,8 +92,8 @@ enum Kind {
     },
     /// A call whose input is free text.
     Custom { started: bool },
-    /// Everything that only the vendor understands.
-    Opaque,
+    /// Everything that only the vendor understands, with what it waits for and what it answers.
+    Opaque { wants: Option<(String, String)>, answers: String },
 }
 
 impl Item {
@@ -105,7 +105,7 @@ impl Item {
                 Kind::Call { started: false, sent: String::new(), ended: false, cut: false }
             }
             "custom_tool_call" => Kind::Custom { started: false },
-            _ => Kind::Opaque,
+            _ => Kind::Opaque { wants: None, answers: String::new() },
         };
         Self { index, number, kind, done: false }
     }
@@ -116,6 +116,22 @@ impl Item {
 
     pub(super) fn is_call(&self) -> bool {
         matches!(self.kind, Kind::Call { .. } | Kind::Custom { .. })
+    }
+
+    /// The type and the id of an item that the program is asked to execute.
+    pub(super) fn wants(&self) -> Option<&(String, String)> {
+        match &self.kind {
+            Kind::Opaque { wants, .. } => wants.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The id of what the vendor has executed itself.
+    pub(super) fn answers(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Opaque { answers, .. } => Some(answers),
+            _ => None,
+        }
     }
 
     pub(super) fn is_done_call(&self) -> bool {
@@ -140,7 +156,7 @@ impl Item {
             Kind::Message { .. } => Some("message"),
             Kind::Reasoning { .. } => Some("reasoning"),
             Kind::Call { .. } => Some("function_call"),
-            Kind::Custom { .. } | Kind::Opaque => None,
+            Kind::Custom { .. } | Kind::Opaque { .. } => None,
         }
     }
 
@@ -215,7 +231,7 @@ impl Item {
                 }
                 _ => Ok(()),
             },
-            Kind::Custom { .. } | Kind::Opaque => Ok(()),
+            Kind::Custom { .. } | Kind::Opaque { .. } => Ok(()),
         }
     }
 
@@ -298,7 +314,13 @@ impl Item {
                 out.call_end(number);
                 Ok(())
             }
-            Kind::Opaque => out.vendor(number, VendorPart::Opaque, WIRE, json.trim().to_owned()),
+            Kind::Opaque { wants, answers } => {
+                *wants = wanted(members);
+                if wants.is_none() {
+                    *answers = text_of(members.get("call_id"));
+                }
+                out.vendor(number, VendorPart::Opaque, WIRE, json.trim().to_owned())
+            }
         }
     }
 
@@ -328,6 +350,20 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Resul
             out.call_arguments(number, all)
         }
     }
+}
+
+/// The type and the id of an item that wants an answer of whoever asked, as the vendor's reference has
+/// them: the calls that have an id for it (`shell_call`, `apply_patch_call`, `computer_call` and those
+/// that are new), unless the vendor says that it executes them, and what is to be allowed.
+pub(super) fn wanted(members: &Members<'_>) -> Option<(String, String)> {
+    let kind = text_of(members.get("type"));
+    if kind == "mcp_approval_request" {
+        return Some((kind, text_of(members.get("id"))));
+    }
+    let id = text_of(members.get("call_id"));
+    let is_theirs = text_of(members.get("execution")) == "server";
+    let wants = kind == "local_shell_call" || (kind.ends_with("_call") && !id.is_empty());
+    (wants && !is_theirs).then_some((kind, id))
 }
 
 /// Whether an item of this type is a call.
