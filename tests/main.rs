@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod agent;
+mod answer_media;
 mod attacked_approval;
 mod attacked_panics;
 mod attacked_threads;

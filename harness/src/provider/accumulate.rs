@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    message::{Block, Message, ReasoningBlock, TextBlock, ToolCall, VendorData},
+    message::{Block, Citation, Image, Message, ReasoningBlock, TextBlock, ToolCall, VendorData},
 };
 
 /// Reads a stream to its end and makes a whole answer of it.
@@ -103,6 +103,8 @@ struct Cleared {
 struct Part {
     block: u32,
     said: Said,
+    /// Where its words come from.
+    citations: Vec<Citation>,
     vendor: Option<VendorData>,
 }
 
@@ -111,6 +113,7 @@ enum Said {
     Text(String),
     Reasoning(String),
     Call(Call),
+    Image(Image),
     Opaque,
 }
 
@@ -119,6 +122,7 @@ enum Kind {
     Text,
     Reasoning,
     Call,
+    Image,
     Opaque,
 }
 
@@ -192,6 +196,12 @@ impl Accumulator {
                 if let Said::Reasoning(all) = &mut part.said {
                     all.push_str(text);
                 }
+            }
+            StreamEvent::Citation { block, citation } => {
+                self.part(*block, Kind::Text).citations.push(citation.clone());
+            }
+            StreamEvent::Image { block, image } => {
+                self.push_part(*block, Kind::Image, Said::Image(image.clone()));
             }
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
@@ -322,7 +332,7 @@ impl Accumulator {
             .parts
             .into_iter()
             .filter(|part| match &part.said {
-                Said::Text(_) => true,
+                Said::Text(_) | Said::Image(_) => true,
                 Said::Reasoning(_) => part.vendor.is_some(),
                 Said::Call(Call { arguments, ended, .. }) => *ended && is_whole(arguments),
                 Said::Opaque => false,
@@ -334,7 +344,9 @@ impl Accumulator {
         }
         if let Some(Block::Text(last)) = blocks.last_mut() {
             let marked = format!("{}{MARK}", last.text());
-            *last = TextBlock::new(marked).with_vendor(last.vendor().cloned());
+            *last = TextBlock::new(marked)
+                .with_citations(last.citations().iter().cloned())
+                .with_vendor(last.vendor().cloned());
         }
         message_of(blocks)
     }
@@ -411,16 +423,16 @@ impl Accumulator {
 
     /// Gives a call that stands for the arguments of another one those arguments.
     fn fill(&mut self, earlier: usize, at: usize) {
-        let by = self.parts.get(at).and_then(Part::as_call).filter(|by| by.fills());
-        let Some((arguments, progress, print)) =
-            by.map(|by| (by.arguments.clone(), by.progress, by.print))
-        else {
+        let call = |at| self.parts.get(at).and_then(Part::as_call);
+        if !call(earlier).is_some_and(Call::stands_for_another) {
             return;
-        };
-        if let Some(Part { said: Said::Call(call), .. }) = self.parts.get_mut(earlier)
-            && call.stands_for_another()
+        }
+        let by = call(at).filter(|by| by.fills());
+        let by = by.map(|by| (by.arguments.clone(), by.progress, by.print));
+        if let (Some(by), Some(Part { said: Said::Call(call), .. })) =
+            (by, self.parts.get_mut(earlier))
         {
-            (call.arguments, call.progress, call.print) = (arguments, progress, print);
+            (call.arguments, call.progress, call.print) = by;
             self.cleared = Cleared::default();
         }
     }
@@ -451,7 +463,7 @@ impl Accumulator {
     fn push_part(&mut self, block: u32, kind: Kind, said: Said) -> usize {
         let at = self.parts.len();
         self.places.insert((block, kind), at);
-        self.parts.push(Part { block, said, vendor: None });
+        self.parts.push(Part { block, said, citations: Vec::new(), vendor: None });
         at
     }
 
@@ -461,7 +473,7 @@ impl Accumulator {
             let said = match kind {
                 Kind::Text => Said::Text(String::new()),
                 Kind::Reasoning => Said::Reasoning(String::new()),
-                Kind::Call | Kind::Opaque => Said::Opaque,
+                Kind::Call | Kind::Image | Kind::Opaque => Said::Opaque,
             };
             self.push_part(block, kind, said)
         });
@@ -474,7 +486,7 @@ impl Accumulator {
         let at = self.place(block, Kind::Call)?;
         match &mut self.parts.get_mut(at)?.said {
             Said::Call(call) => Some((at, call)),
-            Said::Text(_) | Said::Reasoning(_) | Said::Opaque => None,
+            Said::Text(_) | Said::Reasoning(_) | Said::Image(_) | Said::Opaque => None,
         }
     }
 
@@ -566,7 +578,7 @@ impl Part {
     fn as_call(&self) -> Option<&Call> {
         match &self.said {
             Said::Call(call) => Some(call),
-            Said::Text(_) | Said::Reasoning(_) | Said::Opaque => None,
+            Said::Text(_) | Said::Reasoning(_) | Said::Image(_) | Said::Opaque => None,
         }
     }
 
@@ -575,6 +587,7 @@ impl Part {
             Said::Text(_) => Kind::Text,
             Said::Reasoning(_) => Kind::Reasoning,
             Said::Call(_) => Kind::Call,
+            Said::Image(_) => Kind::Image,
             Said::Opaque => Kind::Opaque,
         }
     }
@@ -591,19 +604,25 @@ impl Part {
     /// The block that is kept, if there is anything to keep: words that are only white space are
     /// refused by vendors, and thinking without words and proof says nothing.
     fn into_block(self) -> Option<Block> {
-        let Self { block: _, said, vendor } = self;
+        let Self { block: _, said, citations, vendor } = self;
         match said {
-            Said::Text(text) if text.trim().is_empty() && vendor.is_none() => None,
+            Said::Text(text)
+                if text.trim().is_empty() && vendor.is_none() && citations.is_empty() =>
+            {
+                None
+            }
             Said::Text(mut text) => {
                 // It is kept for as long as the conversation; the room to grow into is not needed.
                 text.shrink_to_fit();
-                Some(Block::Text(TextBlock::new(text).with_vendor(vendor)))
+                let text = TextBlock::new(text).with_citations(citations).with_vendor(vendor);
+                Some(Block::Text(text))
             }
             Said::Reasoning(text) if text.is_empty() && vendor.is_none() => None,
             Said::Reasoning(text) => Some(Block::Reasoning(ReasoningBlock::new(text, vendor))),
             Said::Call(Call { id, name, arguments, .. }) => {
                 Some(Block::ToolCall(ToolCall::new(id, name, arguments).with_vendor(vendor)))
             }
+            Said::Image(image) => Some(Block::Image(image)),
             Said::Opaque => vendor.map(Block::Vendor),
         }
     }

@@ -75,6 +75,9 @@ impl OpenBlock {
             "text" => {
                 out.text(number, text("text"))?;
                 let citations = elements(members.get("citations").unwrap_or_default());
+                for citation in &citations {
+                    out.citation(number, citation)?;
+                }
                 let citations = citations.into_iter().map(str::to_owned).collect();
                 Kind::Text { citations }
             }
@@ -173,6 +176,7 @@ impl OpenBlock {
             (Kind::Text { citations }, "citations_delta") => {
                 if let Some(citation) = delta.citation {
                     out.kept(citation.get())?;
+                    out.citation(self.number, citation.get())?;
                     citations.push(citation.get().to_owned());
                 }
             }

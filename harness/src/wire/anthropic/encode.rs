@@ -211,6 +211,8 @@ fn encode_message(out: &mut Vec<u8>, message: &Message, thinking: bool) {
         match block {
             Block::ToolCall(_) => {}
             Block::Reasoning(_) if !thinking => {}
+            // Only a person shows pictures.
+            Block::Image(_) if message.role() == Role::Assistant => {}
             Block::Vendor(data) if is_unanswered(data, message) => {}
             block => encode_block(out, block),
         }

@@ -9,6 +9,7 @@ use super::{
     Origin, ThinkTags, WIRE,
     calls::Calls,
     chunk::{CallDelta, Choice, Chunk, Delta},
+    media::Media,
     thought::{Splitter, Thought},
 };
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
         decoder::{Decoder, Dialect, Outlet, Words, not_understood},
         fault, halves, scan,
         shape::Places,
-        tolerant::{Count, Members, Obj, text_of},
+        tolerant::{Count, Members, Obj, join, text_of},
     },
 };
 
@@ -59,6 +60,7 @@ pub struct Answer {
     done_is_enough: bool,
     thought: Thought,
     calls: Calls,
+    media: Media,
     /// Bytes of words seen, for servers that send all of them each time.
     said: usize,
     refused: bool,
@@ -106,6 +108,7 @@ impl Dialect for Answer {
             self.started = true;
             out.started(chunk.id.owned(), chunk.model.owned());
         }
+        self.media.sources(&chunk, out)?;
         let usage = chunk.usage.0.or_else(|| chunk.x_groq.0.and_then(|groq| groq.usage.0));
         if let Some(usage) = usage {
             self.usage = usage.known();
@@ -201,6 +204,7 @@ impl Answer {
             self.refused = true;
             out.text(TEXT, refusal)?;
         }
+        self.media.push(delta, TEXT, out)?;
         for call in &delta.tool_calls.0 {
             match other_than_function(call) {
                 Some(kind) => self.other_call(kind, call, out)?,
@@ -285,8 +289,11 @@ impl Answer {
             })?;
         }
         self.thought.finish(out)?;
-        if self.refused {
-            out.vendor(TEXT, VendorPart::Text, WIRE, r#"{"refusal":true}"#.to_owned())?;
+        let annotations = self.media.finish(TEXT, out)?;
+        let refused = self.refused.then_some(("refusal", "true"));
+        let annotations = annotations.as_deref().map(|list| ("annotations", list));
+        if let Some(kept) = join(refused.into_iter().chain(annotations)) {
+            out.vendor(TEXT, VendorPart::Text, WIRE, kept)?;
         }
         let stop = match reason.as_str() {
             "length" | "max_tokens" | "model_length" | "abort" => StopReason::Truncated,

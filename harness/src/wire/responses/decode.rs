@@ -60,6 +60,8 @@ struct Event<'a> {
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    annotation: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     item: Option<&'a RawValue>,
     #[serde(borrow, default)]
     response: Option<&'a RawValue>,
@@ -163,6 +165,12 @@ impl Dialect for Answer {
             "response.output_item.added" => {
                 if let Some(item) = parsed.item {
                     self.add(parsed.output_index, &Members::of(item.get()), out)?;
+                }
+            }
+            "response.output_text.annotation.added" => {
+                if let Some(annotation) = parsed.annotation {
+                    let item = self.find(parsed.output_index, &parsed.item_id, What::Text, out)?;
+                    item.cited(annotation.get(), out)?;
                 }
             }
             "response.output_item.done" => {

@@ -5,7 +5,10 @@
 
 use std::borrow::Cow;
 
-use super::{WIRE, item::wanted};
+use super::{
+    WIRE,
+    item::{PICTURE, wanted},
+};
 use crate::{
     error::{Error, ErrorKind},
     message::{
@@ -18,7 +21,7 @@ use crate::{
         Encoded,
         encoded::{conversation, thinking_from},
         halves,
-        json::{Body, comma, image_url, key, member, object, put, raw, sendable},
+        json::{Body, comma, image_url, key, member, members, object, put, raw, sendable},
         names,
         tolerant::{Members, text_of},
     },
@@ -181,8 +184,17 @@ fn encode_items(out: &mut Vec<u8>, message: &Message, thinking: bool) {
         let data = ours(Some(data))?;
         wanted(&Members::of(&data)).filter(|(_, id)| !answered.contains(id))
     };
+    let mut picture = None;
     let mut blocks = message.blocks().iter().peekable();
     while let Some(block) = blocks.next() {
+        match block {
+            Block::Image(image) => picture = Some(image),
+            Block::Vendor(data) if is_picture(data) => {
+                encode_picture(out, data, picture.take());
+                continue;
+            }
+            _ => {}
+        }
         let next = blocks.peek().and_then(|next| is_open(next));
         match (block, is_open(block)) {
             (Block::Reasoning(_), _) if !thinking => {}
@@ -198,6 +210,24 @@ fn encode_items(out: &mut Vec<u8>, message: &Message, thinking: bool) {
             (_, None) => encode_block(out, block, thinking),
         }
     }
+}
+
+/// Whether this is what was left of an item when the picture in it became a block.
+fn is_picture(data: &VendorData) -> bool {
+    let members = Members::of(data.json());
+    data.wire() == WIRE
+        && text_of(members.get("type")) == PICTURE
+        && members.get("result").is_none_or(|result| result == "null")
+}
+
+/// Writes the item that a picture was.
+fn encode_picture(out: &mut Vec<u8>, data: &VendorData, picture: Option<&Image>) {
+    let (Some(kept), Some(Image::Data { data, .. })) = (ours(Some(data)), picture) else { return };
+    comma(out);
+    out.push(b'{');
+    members(out, &kept, &["result"]);
+    member(out, "result", data);
+    out.push(b'}');
 }
 
 /// The vendor's items in a message that nobody but the vendor understands.
@@ -308,7 +338,9 @@ fn encode_text(out: &mut Vec<u8>, text: &TextBlock, with_id: bool) {
             raw(out, r#","content":[{"type":"refusal""#);
             member(out, "refusal", text.text());
         } else {
-            raw(out, r#","content":[{"type":"output_text","annotations":[]"#);
+            raw(out, r#","content":[{"type":"output_text""#);
+            key(out, "annotations");
+            raw(out, members.get("annotations").unwrap_or("[]"));
             member(out, "text", text.text());
         }
         raw(out, "}]");
