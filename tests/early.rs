@@ -49,7 +49,7 @@ async fn a_read_runs_while_the_model_speaks_and_its_result_is_used() {
 async fn it_starts_as_soon_as_its_arguments_are_whole_without_an_end_mark() {
     let hold = Gate::new();
     let said =
-        reply().begin_call("a", "look").arguments("{").arguments("}").wait_for(&hold).end_call();
+        reply().begin_call("a", "look").arguments("{").arguments(" }").wait_for(&hold).end_call();
     let (held, all, _) = run(said, &hold, |agent| agent).await;
     assert_eq!(held, ["begin look", "end look"]);
     assert_eq!(all, held);
@@ -107,10 +107,10 @@ async fn arguments_that_do_not_fit_start_nothing() {
 #[tokio::test]
 async fn arguments_that_go_on_after_a_whole_value_are_run_as_sealed() {
     let hold = Gate::new();
-    // `{}` looks whole, and then more comes: the first start is thrown away.
+    // It looks whole, and then more comes: the first start is thrown away.
     let said = reply()
         .begin_call("a", "look")
-        .arguments("{}")
+        .arguments("{ }")
         .wait_for(&hold)
         .arguments("garbage")
         .end_call();

@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod agent;
+mod answer_media;
 mod attacked_approval;
 mod attacked_panics;
 mod attacked_threads;
@@ -19,7 +20,9 @@ mod clocks;
 mod context_full;
 mod corpus;
 mod decoded;
+mod earlier_thinking;
 mod early;
+mod empty_first;
 mod examples;
 mod fallback;
 mod guard;
@@ -66,6 +69,7 @@ mod trace;
 mod trace_hostile;
 mod trace_sink;
 mod transcript;
+mod unsupported_items;
 mod verdicts;
 mod wire_alike;
 mod wire_anthropic;

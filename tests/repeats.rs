@@ -425,12 +425,14 @@ fn answers(wire: &str, below: &mut impl FnMut(usize) -> usize) -> (Vec<Sent>, Ve
     for number in 0..=below(5) {
         let arguments = ARGUMENTS[below(ARGUMENTS.len())];
         let name = ["look", "add"][below(2)];
-        // An id may come again with other arguments: it is another call then.
+        // An id may come again with other arguments: it is another call then, unless the first one had
+        // none.
         let earlier = plain.get(below(plain.len() + 2)).filter(|earlier| {
-            earlier.name == name
-                && !plain
-                    .iter()
-                    .any(|call| call.id == earlier.id && call.pieces.concat() == arguments)
+            let is_known = |call: &&Sent| {
+                let text = call.pieces.concat();
+                call.id == earlier.id && (text == arguments || text == "{}")
+            };
+            earlier.name == name && !plain.iter().any(|call| is_known(&call))
         });
         let id = earlier.map_or_else(
             || ["a", "b", "c", "d", "e"][number].to_owned(),

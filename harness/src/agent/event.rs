@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Outcome;
 use crate::{
     journal::{Limit, LimitScope},
-    message::{ToolCall, ToolResult},
+    message::{Citation, Image, ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
 
@@ -46,6 +46,10 @@ pub enum Event<'a> {
     },
     /// The model says more.
     Text(&'a str),
+    /// Where words of the model come from, told after them.
+    Citation(&'a Citation),
+    /// The model has made a picture.
+    Image(&'a Image),
     /// The model thinks aloud.
     Reasoning(&'a str),
     /// A call was denied: it does not run, and the model is told why.

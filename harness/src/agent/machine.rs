@@ -214,7 +214,16 @@ impl Machine {
             )),
             // The vendor goes on with its own words only if they come last and unchanged.
             Role::Assistant if last.is_paused() => Ok(Entry::Resumed { message: None }),
-            Role::Assistant => Ok(Entry::Resumed { message: Some(Message::user(GO_ON)) }),
+            Role::Assistant => {
+                let words = match self.phase {
+                    Phase::Ended(Some(Outcome::Unsupported(item))) => format!(
+                        "The program could not execute the `{item}` of your reply, and nothing of it \
+                         has happened. Go on without it."
+                    ),
+                    _ => GO_ON.to_owned(),
+                };
+                Ok(Entry::Resumed { message: Some(Message::user(words)) })
+            }
         }
     }
 
@@ -281,6 +290,7 @@ impl Machine {
                     StopReason::Complete | StopReason::ToolCalls => Then::End(Outcome::Answered),
                     StopReason::Truncated => Then::End(Outcome::Truncated),
                     StopReason::Refused => Then::End(Outcome::Refused),
+                    StopReason::Unsupported(item) => Then::End(Outcome::Unsupported(*item)),
                     StopReason::Paused => Then::Ask,
                 };
                 let called = if stop.lets_calls_run() { Then::Ask } else { ended };
@@ -288,7 +298,10 @@ impl Machine {
                 let marked = match stop {
                     StopReason::Paused => message.as_ref().map(Message::paused),
                     StopReason::Refused => message.as_ref().map(Message::refused),
-                    StopReason::Complete | StopReason::ToolCalls | StopReason::Truncated => None,
+                    StopReason::Complete
+                    | StopReason::ToolCalls
+                    | StopReason::Truncated
+                    | StopReason::Unsupported(_) => None,
                 };
                 self.said(marked.as_ref().or(message.as_ref()), called, ended)?;
                 self.turns = self.turns.saturating_add(1);
@@ -579,6 +592,9 @@ fn why(then: Then) -> String {
     }
     if let Then::End(Outcome::Limit(limit)) = then {
         return format!("the run has reached its limit of {limit}");
+    }
+    if let Then::End(Outcome::Unsupported(item)) = then {
+        return format!("the reply asked for `{item}`, too, which the program cannot execute");
     }
     let why = match then {
         Then::End(Outcome::Truncated) => "the reply that asked for it was cut off",

@@ -7,7 +7,7 @@ use crate::{
     journal::{Limit, LimitScope},
     message::{Message, Role, Transcript},
     policy::{LimitReached, Spent},
-    provider::{ContextTokens, Usage},
+    provider::{ContextTokens, Usage, WantedItem},
     secret::beginning,
     trace::RunTrace,
 };
@@ -24,6 +24,8 @@ pub enum Outcome {
     Truncated,
     /// The model or a filter refused.
     Refused,
+    /// The model waits until the program has executed an item of this type, which the library cannot.
+    Unsupported(WantedItem),
     /// The program stopped it.
     Interrupted,
     /// A call was denied, and a denial ends the run.
@@ -47,6 +49,12 @@ impl fmt::Display for Outcome {
             }
             Self::Truncated => "the answer was cut off by a limit of length",
             Self::Refused => "the model refused",
+            Self::Unsupported(item) => {
+                return write!(
+                    f,
+                    "the model asked the program to execute an item `{item}`, which it cannot"
+                );
+            }
             Self::Interrupted => "the run was stopped",
             Self::Denied => "a call was denied, which ends the run",
             Self::Failed => "the run failed",

@@ -365,6 +365,7 @@ impl<'a> Run<'a> {
             Outcome::Limit(_)
             | Outcome::Truncated
             | Outcome::Refused
+            | Outcome::Unsupported(_)
             | Outcome::Interrupted
             | Outcome::Denied
             | Outcome::Failed => {

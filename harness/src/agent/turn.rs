@@ -167,6 +167,14 @@ impl Run<'_> {
                     watch.tell(Event::Text(text));
                     None
                 }
+                StreamEvent::Citation { citation, .. } => {
+                    watch.tell(Event::Citation(citation));
+                    None
+                }
+                StreamEvent::Image { image, .. } => {
+                    watch.tell(Event::Image(image));
+                    None
+                }
                 StreamEvent::ReasoningDelta { text, .. } => {
                     watch.tell(Event::Reasoning(text));
                     None

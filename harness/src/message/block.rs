@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Image, ToolResult, VendorData};
+use super::{Citation, Image, ToolResult, VendorData};
 
 /// One part of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,10 +30,12 @@ impl Block {
     }
 }
 
-/// Words, and what the vendor wants back with them (citations, a phase, an item's id).
+/// Words, their sources, and what the vendor wants back with them (a phase, an item's id).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextBlock {
     text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    citations: Vec<Citation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     vendor: Option<VendorData>,
 }
@@ -41,7 +43,14 @@ pub struct TextBlock {
 impl TextBlock {
     /// Words without vendor data.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), vendor: None }
+        Self { text: text.into(), citations: Vec::new(), vendor: None }
+    }
+
+    /// Adds the sources of the words.
+    #[must_use]
+    pub fn with_citations(mut self, citations: impl IntoIterator<Item = Citation>) -> Self {
+        self.citations.extend(citations);
+        self
     }
 
     /// Adds what the vendor wants back.
@@ -54,6 +63,11 @@ impl TextBlock {
     /// The words.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The sources of the words, in the order in which the vendor names them.
+    pub fn citations(&self) -> &[Citation] {
+        &self.citations
     }
 
     /// What the vendor wants back.

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod block;
+mod citation;
 mod image;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod message;
@@ -16,6 +17,7 @@ pub(crate) use self::{arguments::same, strict::is_strict};
 pub use self::{
     arguments::{Arguments, Fingerprint},
     block::{Block, ReasoningBlock, TextBlock, ToolCall},
+    citation::Citation,
     image::Image,
     message::{Message, Role},
     messages::{Iter, Messages},

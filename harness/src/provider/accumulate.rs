@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    message::{Block, Message, ReasoningBlock, TextBlock, ToolCall, VendorData},
+    message::{Block, Citation, Image, Message, ReasoningBlock, TextBlock, ToolCall, VendorData},
 };
 
 /// Reads a stream to its end and makes a whole answer of it.
@@ -38,7 +38,8 @@ pub async fn accumulate(
 ///
 /// A call that the server repeats is one call: the same id with equal decoded arguments, at any block,
 /// or without ids at the same block. The same id with other arguments is another call, which gets an
-/// id of its own; so are equal calls with different ids.
+/// id of its own; so are equal calls with different ids. A call without arguments stands for the next one
+/// of its id and name, since some servers send `{}` first and the arguments after it.
 ///
 /// ```
 /// use harness::provider::{Accumulator, StopReason, StreamEvent, Usage};
@@ -102,6 +103,8 @@ struct Cleared {
 struct Part {
     block: u32,
     said: Said,
+    /// Where its words come from.
+    citations: Vec<Citation>,
     vendor: Option<VendorData>,
 }
 
@@ -110,6 +113,7 @@ enum Said {
     Text(String),
     Reasoning(String),
     Call(Call),
+    Image(Image),
     Opaque,
 }
 
@@ -118,6 +122,7 @@ enum Kind {
     Text,
     Reasoning,
     Call,
+    Image,
     Opaque,
 }
 
@@ -192,6 +197,12 @@ impl Accumulator {
                     all.push_str(text);
                 }
             }
+            StreamEvent::Citation { block, citation } => {
+                self.part(*block, Kind::Text).citations.push(citation.clone());
+            }
+            StreamEvent::Image { block, image } => {
+                self.push_part(*block, Kind::Image, Said::Image(image.clone()));
+            }
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
                 let call = self.changing(*block)?;
@@ -248,7 +259,9 @@ impl Accumulator {
     pub fn written_call(&self, block: u32) -> Option<ToolCall> {
         let part = self.parts.get(self.place(block, Kind::Call)?)?;
         let Call { arguments, progress, ended, is_again, .. } = part.as_call()?;
-        let is_written = *ended || progress.is_whole(arguments);
+        // Some servers send an empty object first, and the arguments after it.
+        let may_follow = arguments.trim() == "{}";
+        let is_written = *ended || (!may_follow && progress.is_whole(arguments));
         (is_written && !is_again).then(|| part.to_call()).flatten()
     }
 
@@ -319,7 +332,7 @@ impl Accumulator {
             .parts
             .into_iter()
             .filter(|part| match &part.said {
-                Said::Text(_) => true,
+                Said::Text(_) | Said::Image(_) => true,
                 Said::Reasoning(_) => part.vendor.is_some(),
                 Said::Call(Call { arguments, ended, .. }) => *ended && is_whole(arguments),
                 Said::Opaque => false,
@@ -331,7 +344,9 @@ impl Accumulator {
         }
         if let Some(Block::Text(last)) = blocks.last_mut() {
             let marked = format!("{}{MARK}", last.text());
-            *last = TextBlock::new(marked).with_vendor(last.vendor().cloned());
+            *last = TextBlock::new(marked)
+                .with_citations(last.citations().iter().cloned())
+                .with_vendor(last.vendor().cloned());
         }
         message_of(blocks)
     }
@@ -389,7 +404,9 @@ impl Accumulator {
         let calls = alike.iter().filter_map(|at| {
             let call = self.parts.get(*at)?.as_call()?;
             let print = call.print.unwrap_or_default();
-            Some(Candidate { at: *at, name: &call.name, arguments: &call.arguments, print })
+            let (name, arguments) = (call.name.as_str(), call.arguments.as_str());
+            let stands = call.stands_for_another();
+            Some(Candidate { at: *at, name, arguments, print, stands, fills: call.fills() })
         });
         let found: Vec<(usize, Option<usize>)> =
             repeated(calls).into_iter().filter(|(at, _)| asked(*at)).collect();
@@ -397,8 +414,27 @@ impl Accumulator {
             if let Some(Part { said: Said::Call(call), .. }) = self.parts.get_mut(*at) {
                 call.repeats = earlier.is_some();
             }
+            if let Some(earlier) = earlier {
+                self.fill(*earlier, *at);
+            }
         }
         found.into_iter().filter_map(|(at, earlier)| Some((at, earlier?))).collect()
+    }
+
+    /// Gives a call that stands for the arguments of another one those arguments.
+    fn fill(&mut self, earlier: usize, at: usize) {
+        let call = |at| self.parts.get(at).and_then(Part::as_call);
+        if !call(earlier).is_some_and(Call::stands_for_another) {
+            return;
+        }
+        let by = call(at).filter(|by| by.fills());
+        let by = by.map(|by| (by.arguments.clone(), by.progress, by.print));
+        if let (Some(by), Some(Part { said: Said::Call(call), .. })) =
+            (by, self.parts.get_mut(earlier))
+        {
+            (call.arguments, call.progress, call.print) = by;
+            self.cleared = Cleared::default();
+        }
     }
 
     /// Leaves out the calls that repeat others. What only the repeat holds for the vendor is kept.
@@ -427,7 +463,7 @@ impl Accumulator {
     fn push_part(&mut self, block: u32, kind: Kind, said: Said) -> usize {
         let at = self.parts.len();
         self.places.insert((block, kind), at);
-        self.parts.push(Part { block, said, vendor: None });
+        self.parts.push(Part { block, said, citations: Vec::new(), vendor: None });
         at
     }
 
@@ -437,7 +473,7 @@ impl Accumulator {
             let said = match kind {
                 Kind::Text => Said::Text(String::new()),
                 Kind::Reasoning => Said::Reasoning(String::new()),
-                Kind::Call | Kind::Opaque => Said::Opaque,
+                Kind::Call | Kind::Image | Kind::Opaque => Said::Opaque,
             };
             self.push_part(block, kind, said)
         });
@@ -450,7 +486,7 @@ impl Accumulator {
         let at = self.place(block, Kind::Call)?;
         match &mut self.parts.get_mut(at)?.said {
             Said::Call(call) => Some((at, call)),
-            Said::Text(_) | Said::Reasoning(_) | Said::Opaque => None,
+            Said::Text(_) | Said::Reasoning(_) | Said::Image(_) | Said::Opaque => None,
         }
     }
 
@@ -523,11 +559,26 @@ fn numbered(base: &str, after: usize, is_free: impl Fn(&str) -> bool) -> String 
     of(free)
 }
 
+impl Call {
+    /// Whether it is a call without arguments that have come: those of the next call of its id and name
+    /// may be its own.
+    fn stands_for_another(&self) -> bool {
+        self.ended && !self.given.is_empty() && matches!(self.arguments.trim(), "" | "{}")
+    }
+
+    /// Whether it has arguments that an earlier call of its id may have been waiting for.
+    fn fills(&self) -> bool {
+        let arguments = self.arguments.trim();
+        let is_object = self.print.flatten().is_some() && arguments.starts_with('{');
+        is_object && arguments != "{}" && !self.given.is_empty()
+    }
+}
+
 impl Part {
     fn as_call(&self) -> Option<&Call> {
         match &self.said {
             Said::Call(call) => Some(call),
-            Said::Text(_) | Said::Reasoning(_) | Said::Opaque => None,
+            Said::Text(_) | Said::Reasoning(_) | Said::Image(_) | Said::Opaque => None,
         }
     }
 
@@ -536,6 +587,7 @@ impl Part {
             Said::Text(_) => Kind::Text,
             Said::Reasoning(_) => Kind::Reasoning,
             Said::Call(_) => Kind::Call,
+            Said::Image(_) => Kind::Image,
             Said::Opaque => Kind::Opaque,
         }
     }
@@ -552,19 +604,25 @@ impl Part {
     /// The block that is kept, if there is anything to keep: words that are only white space are
     /// refused by vendors, and thinking without words and proof says nothing.
     fn into_block(self) -> Option<Block> {
-        let Self { block: _, said, vendor } = self;
+        let Self { block: _, said, citations, vendor } = self;
         match said {
-            Said::Text(text) if text.trim().is_empty() && vendor.is_none() => None,
+            Said::Text(text)
+                if text.trim().is_empty() && vendor.is_none() && citations.is_empty() =>
+            {
+                None
+            }
             Said::Text(mut text) => {
                 // It is kept for as long as the conversation; the room to grow into is not needed.
                 text.shrink_to_fit();
-                Some(Block::Text(TextBlock::new(text).with_vendor(vendor)))
+                let text = TextBlock::new(text).with_citations(citations).with_vendor(vendor);
+                Some(Block::Text(text))
             }
             Said::Reasoning(text) if text.is_empty() && vendor.is_none() => None,
             Said::Reasoning(text) => Some(Block::Reasoning(ReasoningBlock::new(text, vendor))),
             Said::Call(Call { id, name, arguments, .. }) => {
                 Some(Block::ToolCall(ToolCall::new(id, name, arguments).with_vendor(vendor)))
             }
+            Said::Image(image) => Some(Block::Image(image)),
             Said::Opaque => vendor.map(Block::Vendor),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::message::VendorData;
+use crate::message::{Citation, Image, VendorData};
 
 use super::{StopReason, Usage};
 
@@ -26,6 +26,20 @@ pub enum StreamEvent {
         block: u32,
         /// The words, never empty.
         text: String,
+    },
+    /// Where words of this block come from. It stands after them.
+    Citation {
+        /// The block of the words.
+        block: u32,
+        /// The source.
+        citation: Citation,
+    },
+    /// A picture that the model has made.
+    Image {
+        /// The block, which is one of its own.
+        block: u32,
+        /// The picture.
+        image: Image,
     },
     /// More thinking.
     ReasoningDelta {
@@ -150,6 +164,8 @@ impl StreamEvent {
             | Self::AnsweredBy { .. }
             | Self::Discarded { .. } => false,
             Self::TextDelta { .. }
+            | Self::Citation { .. }
+            | Self::Image { .. }
             | Self::ReasoningDelta { .. }
             | Self::ToolCallStart { .. }
             | Self::ToolCallDelta { .. }

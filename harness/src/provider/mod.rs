@@ -13,6 +13,7 @@ mod response;
 mod sent;
 mod settings;
 mod speak;
+mod wanted;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ pub use self::{
     response::{ProviderResponse, StopReason, Usage},
     sent::Sent,
     settings::{Effort, Settings, ToolChoice},
+    wanted::WantedItem,
 };
 pub(crate) use self::{
     accumulate::{breaks_off, cut_off},

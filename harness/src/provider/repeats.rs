@@ -40,6 +40,9 @@ pub(super) struct Candidate<'a> {
     pub(super) name: &'a str,
     pub(super) arguments: &'a str,
     pub(super) print: Option<Print>,
+    /// Whether it may stand for arguments that follow, and whether it may be those.
+    pub(super) stands: bool,
+    pub(super) fills: bool,
 }
 
 /// A call that broke off is compared with so many others, at most.
@@ -53,8 +56,9 @@ pub(super) fn repeated<'a>(
     // Each call stands in both once under its name and once under none.
     let mut named: HashMap<Option<&str>, Vec<(usize, &str)>> = HashMap::new();
     let mut printed: HashMap<(Option<&str>, Print), usize> = HashMap::new();
+    let mut empty: HashMap<&str, usize> = HashMap::new();
     let mut found = Vec::new();
-    for Candidate { at, name, arguments, print } in calls {
+    for Candidate { at, name, arguments, print, stands, fills } in calls {
         let key = Some(name).filter(|name| !name.is_empty());
         let others = named.get(&key).map_or(&[][..], Vec::as_slice);
         // No arguments at all, in a call that began once more, are a part of any others.
@@ -68,6 +72,12 @@ pub(super) fn repeated<'a>(
             let others = others.iter().rev().take(COMPARED);
             others.clone().find(|(_, other)| is_part(arguments, other)).map(|(at, _)| *at)
         };
+        // An empty object stood for arguments that had not come yet.
+        let stood = if earlier.is_none() && fills { empty.remove(name) } else { None };
+        let earlier = earlier.or(stood);
+        if stands && earlier.is_none() {
+            empty.insert(name, at);
+        }
         found.push((at, earlier));
         for key in [Some(name), None] {
             named.entry(key).or_default().push((at, arguments));

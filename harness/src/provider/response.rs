@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::WantedItem;
 use crate::message::Message;
 
 /// Why the model stopped speaking.
@@ -18,6 +19,11 @@ pub enum StopReason {
     Paused,
     /// The model or a filter refused. No call in it is run.
     Refused,
+    /// It waits until the program has executed an item of this type, which the library cannot: it runs
+    /// functions. No call in it is run. The item stays in the transcript, and the conversation can go on:
+    /// the vendor is told that it was not executed, or the item is left out of what is sent where the
+    /// vendor has no words for that.
+    Unsupported(WantedItem),
 }
 
 impl StopReason {

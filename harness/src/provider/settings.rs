@@ -60,6 +60,14 @@ pub struct Settings {
     pub stop: Vec<String>,
     /// How hard the model thinks.
     pub effort: Option<Effort>,
+    /// Whether the thinking of earlier turns goes back to the model, as it does unless this is `false`.
+    /// Of the turn that goes on, since the person's last words, it goes back all the same: vendors
+    /// refuse the results of calls without the thinking that led to them. A server that wants all
+    /// thinking back ([`ThoughtReplay::Field`](crate::wire::chat::ThoughtReplay::Field)) gets it.
+    ///
+    /// It makes requests shorter, and the vendor's prompt cache is lost from the first message that is
+    /// sent without its thinking.
+    pub earlier_thinking: Option<bool>,
     /// Whether it may, must or must not call a tool. Newer models refuse to be forced.
     pub tool_choice: Option<ToolChoice>,
     /// Whether it may call several tools at once.
@@ -90,6 +98,7 @@ impl Settings {
             top_p,
             stop,
             effort,
+            earlier_thinking,
             tool_choice,
             parallel_calls,
             strict_tools,
@@ -109,6 +118,7 @@ impl Settings {
             top_p: top_p.or(base.top_p),
             stop: if stop.is_empty() { base.stop.clone() } else { stop.clone() },
             effort: effort.or(base.effort),
+            earlier_thinking: earlier_thinking.or(base.earlier_thinking),
             tool_choice: tool_choice.clone().or_else(|| base.tool_choice.clone()),
             parallel_calls: parallel_calls.or(base.parallel_calls),
             strict_tools: strict_tools.or(base.strict_tools),
@@ -149,6 +159,7 @@ impl fmt::Debug for Settings {
             top_p,
             stop,
             effort,
+            earlier_thinking,
             tool_choice,
             parallel_calls,
             strict_tools,
@@ -161,6 +172,7 @@ impl fmt::Debug for Settings {
             .field("top_p", top_p)
             .field("stop", stop)
             .field("effort", effort)
+            .field("earlier_thinking", earlier_thinking)
             .field("tool_choice", tool_choice)
             .field("parallel_calls", parallel_calls)
             .field("strict_tools", strict_tools)

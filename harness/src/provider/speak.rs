@@ -169,6 +169,8 @@ fn is_of_the_answer(event: &StreamEvent) -> bool {
         StreamEvent::Started { .. }
         | StreamEvent::UsageSoFar(_)
         | StreamEvent::TextDelta { .. }
+        | StreamEvent::Citation { .. }
+        | StreamEvent::Image { .. }
         | StreamEvent::ReasoningDelta { .. }
         | StreamEvent::ToolCallStart { .. }
         | StreamEvent::ToolCallDelta { .. }

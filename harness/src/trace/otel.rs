@@ -497,6 +497,7 @@ fn finish_reason(stop: StopReason) -> &'static str {
         StopReason::Truncated => "length",
         StopReason::Paused => "pause",
         StopReason::Refused => "content_filter",
+        StopReason::Unsupported(_) => "unsupported",
     }
 }
 

@@ -8,13 +8,14 @@ use std::{
 };
 
 use super::{
+    cited,
     halves::{self, Halves, Of},
     shape::{Places, Shape},
     sse::{Record, SseParser},
 };
 use crate::{
     error::{Error, ErrorKind},
-    message::VendorData,
+    message::{Citation, Image, VendorData},
     provider::{Limits, StopReason, StreamEvent, Usage, VendorPart},
     secret::beginning,
 };
@@ -350,6 +351,26 @@ impl Outlet {
         }
         self.grow(text.as_ref().len())?;
         self.events.push_back(StreamEvent::ReasoningDelta { block, text: text.into() });
+        Ok(())
+    }
+
+    pub(super) fn citation(&mut self, block: u32, json: &str) -> Result<(), Error> {
+        let Some(citation) = cited::citation(json) else { return Ok(()) };
+        self.cited(block, citation)
+    }
+
+    pub(super) fn cited(&mut self, block: u32, citation: Citation) -> Result<(), Error> {
+        self.grow(citation.size())?;
+        self.events.push_back(StreamEvent::Citation { block, citation });
+        Ok(())
+    }
+
+    pub(super) fn image(&mut self, block: u32, image: Image) -> Result<(), Error> {
+        self.grow(match &image {
+            Image::Data { mime, data } => mime.len().saturating_add(data.len()),
+            Image::Url { url } => url.len(),
+        })?;
+        self.events.push_back(StreamEvent::Image { block, image });
         Ok(())
     }
 

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use super::json::Body;
 use crate::{
     error::{Error, ErrorKind},
-    message::{Message, Messages},
-    provider::{Request, Written},
+    message::{Block, Message, Messages, Role},
+    provider::{Request, Settings, Written},
 };
 
 /// Pieces below this size grow; above it a new one begins.
@@ -32,6 +32,26 @@ impl Encoded {
     /// Its bytes in one piece.
     pub fn into_bytes(self) -> Vec<u8> {
         self.pieces.concat()
+    }
+}
+
+/// From which message on thinking is sent: the person's last words, if that of earlier turns is left
+/// out, and else from the first one on.
+pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings) -> usize {
+    let speaks = |message: &Message| {
+        let mut blocks = message.blocks().iter();
+        message.role() == Role::User
+            && blocks.any(|block| match block {
+                Block::Text(text) => !text.text().trim().is_empty(),
+                _ => true,
+            })
+    };
+    match settings.earlier_thinking {
+        Some(false) => {
+            let messages = request.messages();
+            (0..messages.len()).rev().find(|at| messages.get(*at).is_some_and(speaks)).unwrap_or(0)
+        }
+        Some(true) | None => 0,
     }
 }
 

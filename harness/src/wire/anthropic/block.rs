@@ -51,6 +51,10 @@ enum Kind {
     /// Everything that only the vendor understands, kept whole: calls that its servers run,
     /// their results, hidden thinking, and kinds that are not known yet.
     Opaque {
+        kind: String,
+        id: String,
+        /// The id of what it is the result of.
+        answers: String,
         json: String,
         input: String,
         changed: Vec<(&'static str, String)>,
@@ -71,6 +75,9 @@ impl OpenBlock {
             "text" => {
                 out.text(number, text("text"))?;
                 let citations = elements(members.get("citations").unwrap_or_default());
+                for citation in &citations {
+                    out.citation(number, citation)?;
+                }
                 let citations = citations.into_iter().map(str::to_owned).collect();
                 Kind::Text { citations }
             }
@@ -98,7 +105,9 @@ impl OpenBlock {
                 };
                 out.kept(json)?;
                 let json = json.trim().to_owned();
-                Kind::Opaque { json, input: String::new(), changed: Vec::new(), part }
+                let (kind, id, answers) = (kind.to_owned(), text("id"), text("tool_use_id"));
+                let (input, changed) = (String::new(), Vec::new());
+                Kind::Opaque { kind, id, answers, json, input, changed, part }
             }
         };
         Ok(Self { index, number, closed: false, kind })
@@ -106,6 +115,20 @@ impl OpenBlock {
 
     pub(super) fn is_call(&self) -> bool {
         matches!(self.kind, Kind::Call { .. })
+    }
+
+    /// Its type and id, if it is a block of the vendor's that wants a result.
+    pub(super) fn wants(&self) -> Option<(String, String)> {
+        let Kind::Opaque { kind, id, .. } = &self.kind else { return None };
+        kind.ends_with("_use").then(|| (kind.clone(), id.clone()))
+    }
+
+    /// The id of what it is the result of.
+    pub(super) fn answers(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Opaque { answers, .. } if !answers.is_empty() => Some(answers.clone()),
+            _ => None,
+        }
     }
 
     /// Whether this call has only begun, and `json` begins it once more: a start that comes twice is
@@ -153,6 +176,7 @@ impl OpenBlock {
             (Kind::Text { citations }, "citations_delta") => {
                 if let Some(citation) = delta.citation {
                     out.kept(citation.get())?;
+                    out.citation(self.number, citation.get())?;
                     citations.push(citation.get().to_owned());
                 }
             }
@@ -214,7 +238,7 @@ impl OpenBlock {
                 }
                 out.call_end(number);
             }
-            Kind::Opaque { json, input, changed, part } => {
+            Kind::Opaque { json, input, changed, part, .. } => {
                 let json = whole(std::mem::take(json), input, changed);
                 out.vendor(number, *part, WIRE, json)?;
             }

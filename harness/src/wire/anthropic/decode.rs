@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::block::{OpenBlock, What};
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Limits, StopReason, Usage},
+    provider::{Limits, StopReason, Usage, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, scan,
@@ -393,7 +393,24 @@ impl Answer {
         Ok(())
     }
 
+    /// What the answer waits for beside calls: a block that wants a result and has none. Those of the
+    /// vendor's own get it in a later answer, if calls go first.
+    fn wanted(&self) -> Option<WantedItem> {
+        let answered: HashSet<String> = self.blocks.iter().filter_map(OpenBlock::answers).collect();
+        let mut wanted = self.blocks.iter().filter_map(OpenBlock::wants);
+        let (kind, _) = wanted.find(|(kind, id)| {
+            let is_own = matches!(kind.as_str(), "server_tool_use" | "mcp_tool_use");
+            !answered.contains(id) && !(is_own && self.calls)
+        })?;
+        Some(WantedItem::new(&kind))
+    }
+
     fn stop_reason(&self) -> StopReason {
+        if self.stop.as_deref() == Some("tool_use")
+            && let Some(item) = self.wanted()
+        {
+            return StopReason::Unsupported(item);
+        }
         match self.stop.as_deref() {
             Some("max_tokens" | "model_context_window_exceeded") => StopReason::Truncated,
             Some("pause_turn" | "compaction") => StopReason::Paused,

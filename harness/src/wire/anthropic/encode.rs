@@ -16,7 +16,7 @@ use crate::{
     provider::{Request, Settings, ToolChoice},
     wire::{
         Encoded,
-        encoded::conversation,
+        encoded::{conversation, thinking_from},
         json::{Body, comma, key, member, members, object, put, raw, sendable},
         names,
         tolerant::{Members, text_of},
@@ -68,6 +68,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         top_p,
         stop,
         effort,
+        earlier_thinking: _,
         tool_choice,
         parallel_calls,
         strict_tools,
@@ -116,8 +117,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     {
         body.value("tool_choice", &choice);
     }
-    conversation(body, "messages", b"", WIRE, request, |out, _, message| {
-        encode_message(out, message)
+    let thinking_from = thinking_from(request, settings);
+    let form = format!("{WIRE} {thinking_from}");
+    conversation(body, "messages", b"", &form, request, |out, before, message| {
+        encode_message(out, message, before.len() >= thinking_from);
     })
 }
 
@@ -186,7 +189,7 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
 }
 
 /// Writes one message, unless nothing of it can be sent.
-fn encode_message(out: &mut Vec<u8>, message: &Message) {
+fn encode_message(out: &mut Vec<u8>, message: &Message, thinking: bool) {
     // The vendor refuses to go on from what was refused.
     if message.is_refused() {
         return;
@@ -204,8 +207,15 @@ fn encode_message(out: &mut Vec<u8>, message: &Message) {
     raw(out, r#","content":["#);
     let first = out.len();
     // Anything after a call makes the vendor look for its result there, so calls come last.
-    for block in message.blocks().iter().filter(|block| !matches!(block, Block::ToolCall(_))) {
-        encode_block(out, block);
+    for block in message.blocks() {
+        match block {
+            Block::ToolCall(_) => {}
+            Block::Reasoning(_) if !thinking => {}
+            // Only a person shows pictures.
+            Block::Image(_) if message.role() == Role::Assistant => {}
+            Block::Vendor(data) if is_unanswered(data, message) => {}
+            block => encode_block(out, block),
+        }
     }
     for call in message.calls() {
         encode_call(out, call);
@@ -215,6 +225,22 @@ fn encode_message(out: &mut Vec<u8>, message: &Message) {
         return;
     }
     raw(out, "]}");
+}
+
+/// Whether the vendor waits for a result of this block that nobody gives: of its own blocks it gives the
+/// results itself.
+fn is_unanswered(data: &VendorData, message: &Message) -> bool {
+    let members = Members::of(data.json());
+    let kind = text_of(members.get("type"));
+    let is_own = matches!(kind.as_str(), "server_tool_use" | "mcp_tool_use");
+    if is_own || !kind.ends_with("_use") {
+        return false;
+    }
+    let id = text_of(members.get("id"));
+    !message.blocks().iter().any(|block| match block {
+        Block::Vendor(data) => text_of(Members::of(data.json()).get("tool_use_id")) == id,
+        _ => false,
+    })
 }
 
 fn encode_block(out: &mut Vec<u8>, block: &Block) {

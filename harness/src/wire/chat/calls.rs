@@ -101,7 +101,7 @@ impl Calls {
         let at = match place {
             Place::At(at) => at,
             Place::Nowhere => return Ok(()),
-            Place::Again(at) if name.is_empty() && self.is_to_follow(at, &arguments) => {
+            Place::Again(at) if self.is_to_follow(at, id, name, &arguments) => {
                 return self.start_over(at, &arguments, out);
             }
             Place::Again(at) => {
@@ -191,9 +191,13 @@ impl Calls {
 
     /// Whether the arguments of a call are an empty object, which some servers send before the real
     /// ones.
-    fn is_to_follow(&self, at: usize, arguments: &str) -> bool {
-        let is_empty = |call: &Call| !call.ended && call.arguments.trim() == "{}";
-        arguments.trim_start().starts_with('{') && self.calls.get(at).is_some_and(is_empty)
+    fn is_to_follow(&self, at: usize, id: &str, name: &str, arguments: &str) -> bool {
+        let is_it = |call: &Call| {
+            let same_name = name.is_empty() || name == call.name;
+            let same_id = id.is_empty() || id == call.wire_id;
+            same_name && same_id && !call.ended && call.arguments.trim() == "{}"
+        };
+        arguments.trim_start().starts_with('{') && self.calls.get(at).is_some_and(is_it)
     }
 
     /// The arguments of a call begin once more, and what came of them before does not count.

@@ -26,6 +26,12 @@ pub(super) struct Chunk<'a> {
     pub(super) error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) detail: Option<&'a RawValue>,
+    /// Addresses of what the answer was made of, in each chunk.
+    #[serde(borrow, default)]
+    pub(super) citations: List<Text<'a>>,
+    /// The same with titles.
+    #[serde(borrow, default)]
+    pub(super) search_results: List<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +67,27 @@ pub(super) struct Delta<'a> {
     pub(super) tool_calls: List<CallDelta<'a>>,
     #[serde(borrow, default)]
     pub(super) function_call: Obj<Function<'a>>,
+    /// Sources of the words.
+    #[serde(borrow, default)]
+    pub(super) annotations: List<&'a RawValue>,
+    /// Pictures that the model has made.
+    #[serde(borrow, default)]
+    pub(super) images: List<&'a RawValue>,
+    /// What the model says aloud.
+    #[serde(borrow, default)]
+    pub(super) audio: Obj<Audio<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Audio<'a> {
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) data: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) transcript: Text<'a>,
+    #[serde(default)]
+    pub(super) expires_at: Count,
 }
 
 #[derive(Default, Deserialize)]
@@ -71,6 +98,11 @@ pub(super) struct CallDelta<'a> {
     pub(super) id: Text<'a>,
     #[serde(borrow, default)]
     pub(super) function: Obj<Function<'a>>,
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+    /// A call that is none of a function.
+    #[serde(borrow, default)]
+    pub(super) custom: Option<&'a RawValue>,
     /// What the server wants back with the call.
     #[serde(borrow, default)]
     pub(super) extra_content: Option<&'a RawValue>,

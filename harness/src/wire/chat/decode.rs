@@ -9,16 +9,17 @@ use super::{
     Origin, ThinkTags, WIRE,
     calls::Calls,
     chunk::{CallDelta, Choice, Chunk, Delta},
+    media::Media,
     thought::{Splitter, Thought},
 };
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Limits, StopReason, Usage, VendorPart},
+    provider::{Limits, StopReason, Usage, VendorPart, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, Words, not_understood},
         fault, halves, scan,
         shape::Places,
-        tolerant::{Count, Members, Obj, text_of},
+        tolerant::{Count, Members, Obj, join, text_of},
     },
 };
 
@@ -46,6 +47,7 @@ pub fn decoder(limits: Limits, reading: Reading) -> Decoder<Answer> {
 /// The number of the block that the words are; thinking comes before it, calls after it.
 const TEXT: u32 = 1;
 const FIRST_CALL: u32 = 2;
+const OTHER_CALLS: u32 = u32::MAX;
 
 /// What a chunk says that it is.
 const CHUNK: &str = r#""chat.completion.chunk""#;
@@ -58,9 +60,13 @@ pub struct Answer {
     done_is_enough: bool,
     thought: Thought,
     calls: Calls,
+    media: Media,
     /// Bytes of words seen, for servers that send all of them each time.
     said: usize,
     refused: bool,
+    /// The type of a call that is none of a function, and the pieces of such calls as they came.
+    wanted: Option<WantedItem>,
+    others: Vec<String>,
     finish: Option<String>,
     usage: Usage,
 }
@@ -102,6 +108,7 @@ impl Dialect for Answer {
             self.started = true;
             out.started(chunk.id.owned(), chunk.model.owned());
         }
+        self.media.sources(&chunk, out)?;
         let usage = chunk.usage.0.or_else(|| chunk.x_groq.0.and_then(|groq| groq.usage.0));
         if let Some(usage) = usage {
             self.usage = usage.known();
@@ -197,8 +204,12 @@ impl Answer {
             self.refused = true;
             out.text(TEXT, refusal)?;
         }
+        self.media.push(delta, TEXT, out)?;
         for call in &delta.tool_calls.0 {
-            self.calls.push(call, FIRST_CALL, out)?;
+            match other_than_function(call) {
+                Some(kind) => self.other_call(kind, call, out)?,
+                None => self.calls.push(call, FIRST_CALL, out)?,
+            }
         }
         if let Some(function) = &delta.function_call.0 {
             // What calls were before they had ids.
@@ -208,6 +219,22 @@ impl Answer {
             let call = CallDelta { index: Count(Some(0)), function, ..CallDelta::default() };
             self.calls.push(&call, FIRST_CALL, out)?;
         }
+        Ok(())
+    }
+
+    /// Keeps a piece of a call that is none of a function.
+    fn other_call(
+        &mut self,
+        kind: &str,
+        call: &CallDelta<'_>,
+        out: &mut Outlet,
+    ) -> Result<(), Error> {
+        self.wanted.get_or_insert(WantedItem::new(kind));
+        let input = call.custom.map_or("null", RawValue::get);
+        let (id, kind) = (serde_json::json!(call.id.0), serde_json::json!(kind));
+        let json = format!(r#"{{"id":{id},"type":{kind},"custom":{input}}}"#);
+        out.kept(&json)?;
+        self.others.push(json);
         Ok(())
     }
 
@@ -262,8 +289,11 @@ impl Answer {
             })?;
         }
         self.thought.finish(out)?;
-        if self.refused {
-            out.vendor(TEXT, VendorPart::Text, WIRE, r#"{"refusal":true}"#.to_owned())?;
+        let annotations = self.media.finish(TEXT, out)?;
+        let refused = self.refused.then_some(("refusal", "true"));
+        let annotations = annotations.as_deref().map(|list| ("annotations", list));
+        if let Some(kept) = join(refused.into_iter().chain(annotations)) {
+            out.vendor(TEXT, VendorPart::Text, WIRE, kept)?;
         }
         let stop = match reason.as_str() {
             "length" | "max_tokens" | "model_length" | "abort" => StopReason::Truncated,
@@ -271,12 +301,28 @@ impl Answer {
             _ if self.refused => StopReason::Refused,
             // Many servers say `stop` although calls wait, and some say otherwise although none
             // does: the calls are there or they are not.
+            _ if self.wanted.is_some() => {
+                self.wanted.map_or(StopReason::Complete, StopReason::Unsupported)
+            }
             _ if self.calls.is_empty() => StopReason::Complete,
             _ => StopReason::ToolCalls,
         };
+        if !self.others.is_empty() {
+            let json = format!(r#"{{"tool_calls":[{}]}}"#, self.others.join(","));
+            out.vendor(OTHER_CALLS, VendorPart::Opaque, WIRE, json)?;
+        }
         self.calls.finish(stop == StopReason::Truncated, out)?;
         out.completed(stop, self.usage);
         Ok(())
+    }
+}
+
+/// The type of a call that is none of a function.
+fn other_than_function<'a>(call: &'a CallDelta<'_>) -> Option<&'a str> {
+    match (call.function.0.is_some(), call.custom, call.kind.trim()) {
+        (true, ..) | (false, None, "" | "function") => None,
+        (false, Some(_), "") => Some("custom"),
+        (false, _, kind) => Some(kind),
     }
 }
 

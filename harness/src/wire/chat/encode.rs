@@ -10,10 +10,11 @@ use crate::{
         Block, Image, Message, Messages, ReasoningBlock, Role, ToolCall, ToolContent, ToolResult,
         VendorData,
     },
+    models::{Models, Thinking},
     provider::{Effort, Request, Settings, ToolChoice},
     wire::{
         Encoded,
-        encoded::conversation,
+        encoded::{conversation, thinking_from},
         json::{Body, comma, image_url, key, member, object, put, raw, sendable},
         names,
         tolerant::{Members, text_of},
@@ -111,6 +112,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         top_p,
         stop,
         effort,
+        earlier_thinking: _,
         tool_choice,
         parallel_calls,
         strict_tools,
@@ -130,7 +132,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     if !stop.is_empty() {
         body.value("stop", stop);
     }
-    body.maybe("reasoning_effort", effort.map(level));
+    let thinks = || Models::default().find("", model).thinking != Some(Thinking::Never);
+    body.maybe("reasoning_effort", effort.filter(|_| thinks()).map(level));
     body.maybe("user", user.as_ref());
     let strict = strict_tools.unwrap_or(false);
     body.tools(|out| tools(out, request, strict));
@@ -145,12 +148,16 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         leading.push(b'}');
     }
     let Options { thought, call_ids, strict_turns, origin, signed_calls, .. } = options;
+    let thinking_from = thinking_from(request, settings);
     let form = format!(
-        "{WIRE} {} {thought:?} {call_ids:?} {strict_turns} {origin:?} {signed_calls:?}",
+        "{WIRE} {thinking_from} {} {thought:?} {call_ids:?} {strict_turns} {origin:?} {signed_calls:?}",
         leading.is_empty()
     );
     conversation(body, "messages", &leading, &form, request, |out, before, message| {
-        encode_message(out, before, message, options);
+        // A server that wants all thinking back refuses a turn without it.
+        let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
+        let thought = if thinks { thought } else { &ThoughtReplay::Off };
+        encode_message(out, before, message, thought, options);
     })
 }
 
@@ -192,7 +199,13 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
     }
 }
 
-fn encode_message(out: &mut Vec<u8>, before: &Messages, message: &Message, options: &Options) {
+fn encode_message(
+    out: &mut Vec<u8>,
+    before: &Messages,
+    message: &Message,
+    thought: &ThoughtReplay,
+    options: &Options,
+) {
     let is_sent = match message.role() {
         Role::User => speaks(message),
         Role::Assistant => is_written(message),
@@ -206,7 +219,7 @@ fn encode_message(out: &mut Vec<u8>, before: &Messages, message: &Message, optio
     }
     match message.role() {
         Role::User => encode_user(out, message),
-        Role::Assistant => encode_assistant(out, message, options),
+        Role::Assistant => encode_assistant(out, message, thought, options),
         Role::Tool => {
             for result in message.results() {
                 encode_result(out, result, options.call_ids);
@@ -261,7 +274,12 @@ fn encode_user(out: &mut Vec<u8>, message: &Message) {
 }
 
 /// One message: thinking in its field, words, then calls.
-fn encode_assistant(out: &mut Vec<u8>, message: &Message, options: &Options) {
+fn encode_assistant(
+    out: &mut Vec<u8>,
+    message: &Message,
+    thought: &ThoughtReplay,
+    options: &Options,
+) {
     let text = message.text();
     let speaks = !text.trim().is_empty();
     let calls = message.calls().next().is_some();
@@ -271,7 +289,7 @@ fn encode_assistant(out: &mut Vec<u8>, message: &Message, options: &Options) {
     if speaks {
         member(out, "content", &text);
     }
-    encode_thought(out, message, &options.thought, calls);
+    encode_thought(out, message, thought, calls);
     if calls {
         raw(out, r#","tool_calls":["#);
         let extras: Vec<Option<String>> =

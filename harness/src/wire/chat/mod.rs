@@ -8,6 +8,7 @@ mod chunk;
 mod decode;
 mod encode;
 mod extra;
+mod media;
 mod thought;
 mod turns;
 

@@ -1,6 +1,9 @@
 //! Makes events of the Responses stream. What becomes of one item is in `item`.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,7 +11,7 @@ use serde_json::value::RawValue;
 use super::item::{Item, Told, What, call_id, is_call};
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Limits, StopReason, Usage},
+    provider::{Limits, StopReason, Usage, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, scan,
@@ -56,6 +59,8 @@ struct Event<'a> {
     refusal: Text<'a>,
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    annotation: Option<&'a RawValue>,
     #[serde(borrow, default)]
     item: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -160,6 +165,12 @@ impl Dialect for Answer {
             "response.output_item.added" => {
                 if let Some(item) = parsed.item {
                     self.add(parsed.output_index, &Members::of(item.get()), out)?;
+                }
+            }
+            "response.output_text.annotation.added" => {
+                if let Some(annotation) = parsed.annotation {
+                    let item = self.find(parsed.output_index, &parsed.item_id, What::Text, out)?;
+                    item.cited(annotation.get(), out)?;
                 }
             }
             "response.output_item.done" => {
@@ -409,12 +420,23 @@ impl Answer {
         Ok(())
     }
 
+    /// What the program is asked to execute, if the vendor has not executed it.
+    fn wanted(&self) -> Option<WantedItem> {
+        let answered: HashSet<&str> = self.items.iter().filter_map(Item::answers).collect();
+        let mut wanted = self.items.iter().filter_map(Item::wants);
+        let (kind, _) = wanted.find(|(_, id)| id.is_empty() || !answered.contains(id.as_str()))?;
+        Some(WantedItem::new(kind))
+    }
+
     fn stop_reason(&self) -> StopReason {
         match () {
             () if self.items.iter().any(Item::is_cut) => StopReason::Truncated,
             () if self.items.iter().any(Item::is_refusal) => StopReason::Refused,
-            () if self.items.iter().any(Item::is_call) => StopReason::ToolCalls,
-            () => StopReason::Complete,
+            () => match self.wanted() {
+                Some(item) => StopReason::Unsupported(item),
+                None if self.items.iter().any(Item::is_call) => StopReason::ToolCalls,
+                None => StopReason::Complete,
+            },
         }
     }
 }

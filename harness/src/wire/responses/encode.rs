@@ -5,19 +5,23 @@
 
 use std::borrow::Cow;
 
-use super::WIRE;
+use super::{
+    WIRE,
+    item::{PICTURE, wanted},
+};
 use crate::{
     error::{Error, ErrorKind},
     message::{
         Block, Image, Message, Messages, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
         ToolResult, VendorData,
     },
+    models::{Models, Thinking},
     provider::{Effort, Request, Settings, ToolChoice},
     wire::{
         Encoded,
-        encoded::conversation,
+        encoded::{conversation, thinking_from},
         halves,
-        json::{Body, comma, image_url, key, member, object, put, raw, sendable},
+        json::{Body, comma, image_url, key, member, members, object, put, raw, sendable},
         names,
         tolerant::{Members, text_of},
     },
@@ -55,6 +59,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         top_p,
         stop,
         effort,
+        earlier_thinking: _,
         tool_choice,
         parallel_calls,
         strict_tools,
@@ -77,11 +82,12 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.maybe("max_output_tokens", max_tokens.as_ref());
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
-    if let Some(effort) = effort {
+    let thinks = || Models::default().find("openai", model).thinking != Some(Thinking::Never);
+    if let Some(effort) = effort.filter(|_| thinks()) {
         // Without being asked for, no summary of the thinking is shown.
         let config = match effort {
             Effort::Off => serde_json::json!({ "effort": "none" }),
-            effort => serde_json::json!({ "effort": level(*effort), "summary": "auto" }),
+            effort => serde_json::json!({ "effort": level(effort), "summary": "auto" }),
         };
         body.value("reasoning", &config);
     }
@@ -93,7 +99,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
     }
-    conversation(body, "input", b"", WIRE, request, encode_message)
+    let thinking_from = thinking_from(request, settings);
+    let form = format!("{WIRE} {thinking_from}");
+    conversation(body, "input", b"", &form, request, |out, before, message| {
+        encode_message(out, before, message, before.len() >= thinking_from);
+    })
 }
 
 fn level(effort: Effort) -> &'static str {
@@ -135,7 +145,7 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
 
 /// Writes the items that a message is. Thinking and what follows it stay beside each other, in
 /// their order.
-fn encode_message(out: &mut Vec<u8>, before: &Messages, message: &Message) {
+fn encode_message(out: &mut Vec<u8>, before: &Messages, message: &Message, thinking: bool) {
     match message.role() {
         Role::User => encode_user(out, message),
         Role::Tool => {
@@ -153,11 +163,99 @@ fn encode_message(out: &mut Vec<u8>, before: &Messages, message: &Message) {
             let is_call = |block: &&Block| matches!(block, Block::ToolCall(_));
             let blocks = message.blocks().iter();
             let others = blocks.clone().filter(|block| !is_call(block));
-            others.chain(blocks.filter(is_call)).for_each(|block| encode_block(out, block));
+            let blocks = others.chain(blocks.filter(is_call));
+            blocks.for_each(|block| encode_block(out, block, true));
         }
         // The vendor's own items go back in the order in which they came.
-        Role::Assistant => message.blocks().iter().for_each(|block| encode_block(out, block)),
+        Role::Assistant => encode_items(out, message, thinking),
     }
+}
+
+/// Writes the vendor's own items. What the program was asked to execute goes back with the answer that it
+/// was not, if the vendor has words for that; otherwise it is left out, and the thinking before it, which
+/// the vendor does not take without it.
+fn encode_items(out: &mut Vec<u8>, message: &Message, thinking: bool) {
+    let answered: Vec<String> = items(message)
+        .filter(|members| wanted(members).is_none())
+        .map(|members| text_of(members.get("call_id")))
+        .collect();
+    let is_open = |block: &Block| {
+        let Block::Vendor(data) = block else { return None };
+        let data = ours(Some(data))?;
+        wanted(&Members::of(&data)).filter(|(_, id)| !answered.contains(id))
+    };
+    let mut picture = None;
+    let mut blocks = message.blocks().iter().peekable();
+    while let Some(block) = blocks.next() {
+        match block {
+            Block::Image(image) => picture = Some(image),
+            Block::Vendor(data) if is_picture(data) => {
+                encode_picture(out, data, picture.take());
+                continue;
+            }
+            _ => {}
+        }
+        let next = blocks.peek().and_then(|next| is_open(next));
+        match (block, is_open(block)) {
+            (Block::Reasoning(_), _) if !thinking => {}
+            (Block::Reasoning(_), _)
+                if next.is_some_and(|(kind, id)| answer(&kind, &id).is_none()) => {}
+            (_, Some((kind, id))) => {
+                if let Some(answer) = answer(&kind, &id) {
+                    encode_block(out, block, thinking);
+                    comma(out);
+                    put(out, &answer);
+                }
+            }
+            (_, None) => encode_block(out, block, thinking),
+        }
+    }
+}
+
+/// Whether this is what was left of an item when the picture in it became a block.
+fn is_picture(data: &VendorData) -> bool {
+    let members = Members::of(data.json());
+    data.wire() == WIRE
+        && text_of(members.get("type")) == PICTURE
+        && members.get("result").is_none_or(|result| result == "null")
+}
+
+/// Writes the item that a picture was.
+fn encode_picture(out: &mut Vec<u8>, data: &VendorData, picture: Option<&Image>) {
+    let (Some(kept), Some(Image::Data { data, .. })) = (ours(Some(data)), picture) else { return };
+    comma(out);
+    out.push(b'{');
+    members(out, &kept, &["result"]);
+    member(out, "result", data);
+    out.push(b'}');
+}
+
+/// The vendor's items in a message that nobody but the vendor understands.
+fn items(message: &Message) -> impl Iterator<Item = Members<'_>> {
+    message.blocks().iter().filter_map(|block| match block {
+        Block::Vendor(data) if data.wire() == WIRE => Some(Members::of(data.json())),
+        _ => None,
+    })
+}
+
+/// What is said of an item that the program was asked to execute and did not.
+fn answer(kind: &str, id: &str) -> Option<serde_json::Value> {
+    const WHY: &str = "This was not executed: the program cannot do it.";
+    Some(match kind {
+        "shell_call" => {
+            let outcome = serde_json::json!({ "type": "exit", "exit_code": 1 });
+            let output = serde_json::json!({ "stdout": "", "stderr": WHY, "outcome": outcome });
+            serde_json::json!({ "type": "shell_call_output", "call_id": id, "output": [output] })
+        }
+        "apply_patch_call" => serde_json::json!({
+            "type": "apply_patch_call_output", "call_id": id, "status": "failed", "output": WHY,
+        }),
+        "mcp_approval_request" => serde_json::json!({
+            "type": "mcp_approval_response", "approval_request_id": id, "approve": false,
+            "reason": WHY,
+        }),
+        _ => return None,
+    })
 }
 
 /// Whether nothing in the message came from this vendor.
@@ -185,10 +283,12 @@ fn is_refusal(kept: &str) -> bool {
     Members::of(kept).get("refusal").is_some()
 }
 
-fn encode_block(out: &mut Vec<u8>, block: &Block) {
+/// Writes a block. Without the thinking that led to it, it goes without its id: the vendor knows by the id
+/// that something is missing.
+fn encode_block(out: &mut Vec<u8>, block: &Block, thinking: bool) {
     match block {
-        Block::Text(text) => encode_text(out, text),
-        Block::ToolCall(call) => encode_call(out, call),
+        Block::Text(text) => encode_text(out, text, thinking),
+        Block::ToolCall(call) => encode_call(out, call, thinking),
         Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
         Block::Vendor(data) => {
             let json = ours(Some(data)).unwrap_or_default();
@@ -222,7 +322,7 @@ fn encode_user(out: &mut Vec<u8>, message: &Message) {
 }
 
 /// The model's words. With the id and the phase that came with them if the vendor gave any.
-fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
+fn encode_text(out: &mut Vec<u8>, text: &TextBlock, with_id: bool) {
     if text.text().trim().is_empty() {
         return;
     }
@@ -231,14 +331,16 @@ fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
     let phase = members.get("phase").filter(|phase| *phase != "null");
     let id = text_of(members.get("id"));
     comma(out);
-    if id.starts_with("msg") && id.len() <= ID_LIMIT {
+    if with_id && id.starts_with("msg") && id.len() <= ID_LIMIT {
         raw(out, r#"{"type":"message","role":"assistant","status":"completed""#);
         member(out, "id", &id);
         if is_refusal(&kept) {
             raw(out, r#","content":[{"type":"refusal""#);
             member(out, "refusal", text.text());
         } else {
-            raw(out, r#","content":[{"type":"output_text","annotations":[]"#);
+            raw(out, r#","content":[{"type":"output_text""#);
+            key(out, "annotations");
+            raw(out, members.get("annotations").unwrap_or("[]"));
             member(out, "text", text.text());
         }
         raw(out, "}]");
@@ -276,7 +378,7 @@ fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
     out.push(b'}');
 }
 
-fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
+fn encode_call(out: &mut Vec<u8>, call: &ToolCall, with_id: bool) {
     let kept = ours(call.vendor()).unwrap_or_default();
     let members = Members::of(&kept);
     let custom = is_custom(call);
@@ -294,7 +396,8 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
         let id = text_of(Some(value.get()));
         let known = matches!(&**name, "type" | "call_id" | "name" | "arguments" | "input");
         // The vendor refuses ids that are not made like its own.
-        let foreign = name == "id" && !(id.starts_with("fc") || custom && id.starts_with("ctc"));
+        let own = with_id && (id.starts_with("fc") || custom && id.starts_with("ctc"));
+        let foreign = name == "id" && !own;
         if !known && !foreign && value.get() != "null" {
             key(out, name);
             raw(out, value.get());

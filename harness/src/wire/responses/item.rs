@@ -3,6 +3,7 @@
 use super::WIRE;
 use crate::{
     error::Error,
+    message::Image,
     provider::VendorPart,
     wire::{
         decoder::Outlet,
@@ -78,6 +79,8 @@ enum Kind {
         /// What was handed on of each part, by its number.
         parts: Vec<(u64, String)>,
         refused: bool,
+        /// How many citations were handed on.
+        cited: usize,
     },
     Reasoning {
         /// Which of the two kinds of thinking is handed on, and its part.
@@ -92,20 +95,20 @@ enum Kind {
     },
     /// A call whose input is free text.
     Custom { started: bool },
-    /// Everything that only the vendor understands.
-    Opaque,
+    /// Everything that only the vendor understands, with what it waits for and what it answers.
+    Opaque { wants: Option<(String, String)>, answers: String },
 }
 
 impl Item {
     pub(super) fn new(index: Option<u64>, number: u32, kind: &str) -> Self {
         let kind = match kind {
-            "message" => Kind::Message { parts: Vec::new(), refused: false },
+            "message" => Kind::Message { parts: Vec::new(), refused: false, cited: 0 },
             "reasoning" => Kind::Reasoning { part: None },
             "function_call" => {
                 Kind::Call { started: false, sent: String::new(), ended: false, cut: false }
             }
             "custom_tool_call" => Kind::Custom { started: false },
-            _ => Kind::Opaque,
+            _ => Kind::Opaque { wants: None, answers: String::new() },
         };
         Self { index, number, kind, done: false }
     }
@@ -116,6 +119,22 @@ impl Item {
 
     pub(super) fn is_call(&self) -> bool {
         matches!(self.kind, Kind::Call { .. } | Kind::Custom { .. })
+    }
+
+    /// The type and the id of an item that the program is asked to execute.
+    pub(super) fn wants(&self) -> Option<&(String, String)> {
+        match &self.kind {
+            Kind::Opaque { wants, .. } => wants.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The id of what the vendor has executed itself.
+    pub(super) fn answers(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Opaque { answers, .. } => Some(answers),
+            _ => None,
+        }
     }
 
     pub(super) fn is_done_call(&self) -> bool {
@@ -140,7 +159,7 @@ impl Item {
             Kind::Message { .. } => Some("message"),
             Kind::Reasoning { .. } => Some("reasoning"),
             Kind::Call { .. } => Some("function_call"),
-            Kind::Custom { .. } | Kind::Opaque => None,
+            Kind::Custom { .. } | Kind::Opaque { .. } => None,
         }
     }
 
@@ -165,7 +184,7 @@ impl Item {
     ) -> Result<(), Error> {
         let number = self.number;
         match &mut self.kind {
-            Kind::Message { parts, refused } => {
+            Kind::Message { parts, refused, .. } => {
                 *refused |= matches!(what, What::Refusal | What::RefusalDone);
                 let part = event.content_index;
                 let at = parts.iter().rposition(|(of, _)| *of == part).unwrap_or(parts.len());
@@ -215,8 +234,18 @@ impl Item {
                 }
                 _ => Ok(()),
             },
-            Kind::Custom { .. } | Kind::Opaque => Ok(()),
+            Kind::Custom { .. } | Kind::Opaque { .. } => Ok(()),
         }
+    }
+
+    /// A source of the item's words came.
+    pub(super) fn cited(&mut self, json: &str, out: &mut Outlet) -> Result<(), Error> {
+        if let Kind::Message { cited, .. } = &mut self.kind {
+            *cited = cited.saturating_add(1);
+            out.part()?;
+            out.citation(self.number, json)?;
+        }
+        Ok(())
     }
 
     /// The item is whole: this is what it is, and what goes back to the vendor.
@@ -231,7 +260,9 @@ impl Item {
         }
         let number = self.number;
         match &mut self.kind {
-            Kind::Message { parts, refused } => {
+            Kind::Message { parts, refused, cited } => {
+                let mut texts = 0_usize;
+                let mut annotations = Vec::new();
                 for part in elements(members.get("content").unwrap_or_default()) {
                     let part = Members::of(part);
                     *refused |= text_of(part.get("type")) == "refusal";
@@ -239,10 +270,19 @@ impl Item {
                         out.text(number, text_of(part.get("text")))?;
                         out.text(number, text_of(part.get("refusal")))?;
                     }
+                    texts = texts.saturating_add(usize::from(part.get("text").is_some()));
+                    annotations.extend(elements(part.get("annotations").unwrap_or_default()));
                 }
+                for annotation in annotations.iter().skip(*cited) {
+                    out.citation(number, annotation)?;
+                }
+                // They name places in their part, and all parts go back as one.
+                let annotations = format!("[{}]", annotations.join(","));
+                let annotations = Some(("annotations", annotations.as_str()))
+                    .filter(|(_, list)| texts == 1 && *list != "[]");
                 let kept = members.0.iter().map(|(name, value)| (&**name, value.get()));
                 let kept = kept.filter(|(name, _)| matches!(*name, "id" | "phase"));
-                match join(kept.chain(refused.then_some(("refusal", "true")))) {
+                match join(kept.chain(refused.then_some(("refusal", "true"))).chain(annotations)) {
                     Some(kept) => out.vendor(number, VendorPart::Text, WIRE, kept),
                     None => Ok(()),
                 }
@@ -298,7 +338,17 @@ impl Item {
                 out.call_end(number);
                 Ok(())
             }
-            Kind::Opaque => out.vendor(number, VendorPart::Opaque, WIRE, json.trim().to_owned()),
+            Kind::Opaque { wants, answers } => {
+                *wants = wanted(members);
+                if wants.is_none() {
+                    *answers = text_of(members.get("call_id"));
+                }
+                if let Some((image, item)) = picture(members) {
+                    out.image(number, image)?;
+                    return out.vendor(number, VendorPart::Opaque, WIRE, item);
+                }
+                out.vendor(number, VendorPart::Opaque, WIRE, json.trim().to_owned())
+            }
         }
     }
 
@@ -329,6 +379,37 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Resul
         }
     }
 }
+
+/// The type and the id of an item that wants an answer of whoever asked, as the vendor's reference has
+/// them: the calls that have an id for it (`shell_call`, `apply_patch_call`, `computer_call` and those
+/// that are new), unless the vendor says that it executes them, and what is to be allowed.
+pub(super) fn wanted(members: &Members<'_>) -> Option<(String, String)> {
+    let kind = text_of(members.get("type"));
+    if kind == "mcp_approval_request" {
+        return Some((kind, text_of(members.get("id"))));
+    }
+    let id = text_of(members.get("call_id"));
+    let is_theirs = text_of(members.get("execution")) == "server";
+    let wants = kind == "local_shell_call" || (kind.ends_with("_call") && !id.is_empty());
+    (wants && !is_theirs).then_some((kind, id))
+}
+
+/// The picture that an item is, and the rest of the item.
+fn picture(members: &Members<'_>) -> Option<(Image, String)> {
+    if text_of(members.get("type")) != PICTURE {
+        return None;
+    }
+    let data = text_of(members.get("result"));
+    let format = text_of(members.get("output_format"));
+    let format = if format.is_empty() { "png" } else { &format };
+    let image = Image::Data { mime: format!("image/{format}"), data };
+    let is_one = !matches!(&image, Image::Data { data, .. } if data.is_empty());
+    let rest = keep(members, |name| name != "result")?;
+    (is_one && image.bytes().is_ok()).then_some((image, rest))
+}
+
+/// The type of an item that is a picture.
+pub(super) const PICTURE: &str = "image_generation_call";
 
 /// Whether an item of this type is a call.
 pub(super) fn is_call(kind: &str) -> bool {

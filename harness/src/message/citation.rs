@@ -1,0 +1,68 @@
+//! Where words of the model come from.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+/// A source that the vendor names for words of the model. What a vendor does not say is `None`.
+///
+/// Sources: [citations](https://docs.claude.com/en/docs/build-with-claude/citations) of Messages,
+/// annotations of [Responses](https://platform.openai.com/docs/api-reference/responses/object) and of
+/// [Chat Completions](https://platform.openai.com/docs/api-reference/chat/object).
+///
+/// ```
+/// use harness::{Block, Message};
+///
+/// fn sources(message: &Message) -> Vec<String> {
+///     let texts = message.blocks().iter().filter_map(|block| match block {
+///         Block::Text(text) => Some(text),
+///         _ => None,
+///     });
+///     let cited = texts.flat_map(|text| text.citations());
+///     cited.filter_map(|citation| citation.url.clone()).collect()
+/// }
+/// assert!(sources(&Message::user("Hello")).is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Citation {
+    /// What kind of citation it is, in the vendor's words, such as `url_citation` or `char_location`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Where the source is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What the source is called: the title of a page or a document, the name of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The id of the source, if it is a file at the vendor's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Words of the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quote: Option<String>,
+    /// Which part of the model's words it is about, in characters as the vendor counts them. Without
+    /// it, it is about all words of its block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_answer: Option<Range<u64>>,
+    /// Which part of the source is meant, in the unit of its [`kind`](Self::kind): characters, pages or
+    /// blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_source: Option<Range<u64>>,
+}
+
+impl Citation {
+    /// Whether it says anything of a source.
+    pub(crate) fn names_source(&self) -> bool {
+        let Self { kind: _, url, title, file, quote, in_answer: _, in_source: _ } = self;
+        [url, title, file, quote].into_iter().any(Option::is_some)
+    }
+
+    /// How many bytes it holds.
+    pub(crate) fn size(&self) -> usize {
+        let Self { kind, url, title, file, quote, in_answer: _, in_source: _ } = self;
+        let texts = [kind, url, title, file, quote].into_iter().flatten();
+        texts.map(String::len).fold(64, usize::saturating_add)
+    }
+}

@@ -1,0 +1,137 @@
+//! What else an answer holds beside words and calls: the sources of the words, pictures, and what was
+//! said aloud.
+
+use std::collections::HashSet;
+
+use super::{
+    WIRE,
+    chunk::{Audio, Chunk, Delta},
+};
+use crate::{
+    error::Error,
+    message::Citation,
+    provider::VendorPart,
+    wire::{
+        cited,
+        decoder::Outlet,
+        names,
+        tolerant::{Members, text_of},
+    },
+};
+
+/// The number of the block that the sound is. Pictures have those below.
+const AUDIO: u32 = u32::MAX - 1;
+
+/// Sources, pictures and sound of one answer.
+#[derive(Debug, Default)]
+pub(super) struct Media {
+    /// Annotations as they came.
+    annotations: Vec<String>,
+    /// Sources that are named beside the choices, of which each chunk has all so far.
+    sources: Vec<Citation>,
+    pictures: u32,
+    /// What was handed on: some servers send a picture or an annotation again at the end.
+    seen: HashSet<u64>,
+    audio: Option<Sound>,
+}
+
+/// What was said aloud.
+#[derive(Debug, Default)]
+struct Sound {
+    id: String,
+    data: String,
+    transcript: String,
+    expires_at: Option<u64>,
+}
+
+impl Media {
+    /// Takes the sources that a chunk names beside its choices.
+    pub(super) fn sources(&mut self, chunk: &Chunk<'_>, out: &mut Outlet) -> Result<(), Error> {
+        for json in &chunk.search_results.0 {
+            if let Some(source) = cited::citation(json.get()) {
+                self.source(source, out)?;
+            }
+        }
+        for url in &chunk.citations.0 {
+            let mut source = Citation::default();
+            source.url = url.owned();
+            self.source(source, out)?;
+        }
+        Ok(())
+    }
+
+    fn source(&mut self, source: Citation, out: &mut Outlet) -> Result<(), Error> {
+        let Some(url) = &source.url else { return Ok(()) };
+        if self.seen.insert(names::hash(&format!("source {url}"))) {
+            out.part()?;
+            out.kept(url)?;
+            self.sources.push(source);
+        }
+        Ok(())
+    }
+
+    /// Takes what a delta holds; `text` is the block of the words.
+    pub(super) fn push(
+        &mut self,
+        delta: &Delta<'_>,
+        text: u32,
+        out: &mut Outlet,
+    ) -> Result<(), Error> {
+        for json in &delta.annotations.0 {
+            if self.seen.insert(names::hash(json.get())) {
+                out.part()?;
+                out.kept(json.get())?;
+                self.annotations.push(json.get().to_owned());
+                out.citation(text, json.get())?;
+            }
+        }
+        for json in &delta.images.0 {
+            let members = Members::of(json.get());
+            let url = match members.get("image_url") {
+                Some(inner) if inner.starts_with('{') => text_of(Members::of(inner).get("url")),
+                inner => text_of(inner.or_else(|| members.get("url"))),
+            };
+            let Some(image) = cited::image(&url) else { continue };
+            if self.seen.insert(names::hash(&url)) {
+                out.part()?;
+                self.pictures = self.pictures.saturating_add(1);
+                out.image(AUDIO.saturating_sub(self.pictures), image)?;
+            }
+        }
+        match &delta.audio.0 {
+            Some(audio) => self.sound(audio, text, out),
+            None => Ok(()),
+        }
+    }
+
+    fn sound(&mut self, audio: &Audio<'_>, text: u32, out: &mut Outlet) -> Result<(), Error> {
+        let sound = self.audio.get_or_insert_default();
+        if sound.id.is_empty() {
+            sound.id = audio.id.owned().unwrap_or_default();
+        }
+        out.kept(&audio.data)?;
+        sound.data.push_str(&audio.data);
+        sound.transcript.push_str(&audio.transcript);
+        sound.expires_at = audio.expires_at.0.or(sound.expires_at);
+        // What is said aloud are the words of the answer.
+        out.text(text, &*audio.transcript)
+    }
+
+    /// The answer is over. Gives the annotations, to be kept with the words.
+    pub(super) fn finish(&mut self, text: u32, out: &mut Outlet) -> Result<Option<String>, Error> {
+        // The same sources, without saying which words they are about.
+        let sources = std::mem::take(&mut self.sources).into_iter();
+        for source in sources.filter(|_| self.annotations.is_empty()) {
+            out.cited(text, source)?;
+        }
+        if let Some(Sound { id, data, transcript, expires_at }) = self.audio.take() {
+            let audio = serde_json::json!({
+                "id": id, "data": data, "transcript": transcript, "expires_at": expires_at,
+            });
+            let json = serde_json::json!({ "audio": audio }).to_string();
+            out.vendor(AUDIO, VendorPart::Opaque, WIRE, json)?;
+        }
+        let annotations = std::mem::take(&mut self.annotations);
+        Ok((!annotations.is_empty()).then(|| format!("[{}]", annotations.join(","))))
+    }
+}

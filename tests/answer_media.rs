@@ -1,0 +1,325 @@
+//! Sources of the words, pictures and sound of an answer are kept, can be read, and go back where the
+//! vendor takes them.
+
+use harness::{
+    Agent, Block, Image, Message, StreamEvent, TextBlock, Transcript,
+    agent::Event,
+    message::Citation,
+    provider::{Request, Settings},
+    testing::{ScriptedProvider, reply},
+    wire::{anthropic, chat, responses},
+};
+use serde_json::{Value, json};
+
+use crate::decoded::{Decoded, both_ways, named, unnamed};
+
+fn messages(citations: &[Value]) -> String {
+    let mut events = vec![
+        json!({"type": "message_start", "message": {"id": "m"}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0,
+            "delta": {"type": "text_delta", "text": "It is cold."}}),
+    ];
+    events.extend(citations.iter().map(|citation| {
+        json!({"type": "content_block_delta", "index": 0,
+            "delta": {"type": "citations_delta", "citation": citation}})
+    }));
+    events.extend([
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+        json!({"type": "message_stop"}),
+    ]);
+    named(&events)
+}
+
+/// An answer with these annotations, of which so many are told on the way.
+fn response(annotations: &[Value], told: usize) -> String {
+    let mut events = vec![
+        json!({"type": "response.output_item.added", "output_index": 0,
+            "item": {"type": "message", "id": "msg_1"}}),
+        json!({"type": "response.output_text.delta", "output_index": 0, "delta": "It is cold."}),
+    ];
+    events.extend(annotations.iter().take(told).map(|annotation| {
+        json!({"type": "response.output_text.annotation.added", "output_index": 0,
+            "content_index": 0, "annotation": annotation})
+    }));
+    events.push(json!({"type": "response.output_item.done", "output_index": 0, "item": {
+        "type": "message", "id": "msg_1", "content": [
+            {"type": "output_text", "text": "It is cold.", "annotations": annotations}]}}));
+    events.push(json!({"type": "response.completed", "response": {"status": "completed"}}));
+    named(&events)
+}
+
+fn chunks(deltas: &[Value], more: &Value) -> String {
+    let chunk = |delta: &Value, finish: Option<&str>| {
+        let mut chunk = json!({"id": "c", "choices": [{"index": 0, "delta": delta,
+            "finish_reason": finish}]});
+        chunk.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+        chunk
+    };
+    let mut events: Vec<Value> = deltas.iter().map(|delta| chunk(delta, None)).collect();
+    events.push(chunk(&json!({}), Some("stop")));
+    unnamed(&events) + "data: [DONE]\n\n"
+}
+
+fn read(wire: &str, body: &str) -> Decoded {
+    both_ways(wire, body, Default::default())
+}
+
+fn words(decoded: &Decoded) -> TextBlock {
+    let message = decoded.answer().message.unwrap();
+    let text = message.blocks().iter().find_map(|block| match block {
+        Block::Text(text) => Some(text.clone()),
+        _ => None,
+    });
+    text.unwrap()
+}
+
+fn citation(json: Value) -> Citation {
+    serde_json::from_value(json).unwrap()
+}
+
+#[test]
+fn a_program_reads_where_words_come_from() {
+    let page = json!({"type": "web_search_result_location", "url": "https://a.test", "title": "A",
+        "cited_text": "cold", "encrypted_index": "x"});
+    let document = json!({"type": "char_location", "cited_text": "cold", "document_index": 0,
+        "document_title": "D", "start_char_index": 3, "end_char_index": 7});
+    let pages = json!({"type": "page_location", "document_title": "D", "start_page_number": 1,
+        "end_page_number": 2});
+    let url = json!({"type": "url_citation", "url": "https://a.test", "title": "A",
+        "start_index": 0, "end_index": 11});
+    let file =
+        json!({"type": "file_citation", "file_id": "file_1", "filename": "a.pdf", "index": 4});
+    let wrapped = json!({"type": "url_citation", "url_citation": {"url": "https://a.test",
+        "title": "A", "content": "cold", "start_index": 0, "end_index": 2}});
+    let range = |start: u64, end: u64| json!({"start": start, "end": end});
+    let table = [
+        (
+            "anthropic",
+            messages(&[page.clone()]),
+            vec![json!({"kind": "web_search_result_location",
+            "url": "https://a.test", "title": "A", "quote": "cold"})],
+        ),
+        (
+            "anthropic",
+            messages(&[document, pages]),
+            vec![
+                json!({"kind": "char_location", "title": "D", "quote": "cold", "in_source": range(3, 7)}),
+                json!({"kind": "page_location", "title": "D", "in_source": range(1, 2)}),
+            ],
+        ),
+        (
+            "responses",
+            response(&[url.clone(), file.clone()], 2),
+            vec![
+                json!({"kind": "url_citation", "url": "https://a.test", "title": "A",
+                "in_answer": range(0, 11)}),
+                json!({"kind": "file_citation", "title": "a.pdf", "file": "file_1"}),
+            ],
+        ),
+        // Those that were not told on the way stand at the end.
+        (
+            "responses",
+            response(&[url, file], 1),
+            vec![
+                json!({"kind": "url_citation", "url": "https://a.test", "title": "A",
+                "in_answer": range(0, 11)}),
+                json!({"kind": "file_citation", "title": "a.pdf", "file": "file_1"}),
+            ],
+        ),
+        (
+            "chat",
+            chunks(
+                &[
+                    json!({"content": "It is cold."}),
+                    json!({"annotations": [wrapped.clone()]}),
+                    json!({"annotations": [wrapped]}),
+                ],
+                &json!({}),
+            ),
+            vec![json!({"kind": "url_citation", "url": "https://a.test", "title": "A",
+                "quote": "cold", "in_answer": range(0, 2)})],
+        ),
+        (
+            "chat",
+            chunks(
+                &[json!({"content": "It is "}), json!({"content": "cold."})],
+                &json!({
+            "citations": ["https://a.test", "https://b.test"],
+            "search_results": [{"title": "A", "url": "https://a.test", "snippet": "cold"}]}),
+            ),
+            vec![
+                json!({"url": "https://a.test", "title": "A", "quote": "cold"}),
+                json!({"url": "https://b.test"}),
+            ],
+        ),
+    ];
+    for (wire, body, expected) in table {
+        let decoded = read(wire, &body);
+        let expected: Vec<Citation> = expected.into_iter().map(citation).collect();
+        let told: Vec<Citation> = decoded
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                StreamEvent::Citation { citation, .. } => Some(citation.clone()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(told, expected, "{wire}: while it streams");
+        let words = words(&decoded);
+        assert_eq!((words.text(), words.citations()), ("It is cold.", &*expected), "{wire}");
+        let saved = serde_json::to_string(&words).unwrap();
+        assert_eq!(serde_json::from_str::<TextBlock>(&saved).unwrap(), words);
+    }
+    // What names no source is none, and what is no object is passed over.
+    for odd in [json!(5), json!("x"), json!({"type": "url_citation", "url": 0.5}), json!({})] {
+        let body = chunks(&[json!({"content": "So", "annotations": [odd]})], &json!({}));
+        assert!(words(&read("chat", &body)).citations().len() <= 1);
+    }
+}
+
+fn transcript(message: Message) -> Transcript {
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("Draw.")).unwrap();
+    transcript.push(message).unwrap();
+    transcript.push(Message::user("And now?")).unwrap();
+    let saved = serde_json::to_string(&transcript).unwrap();
+    serde_json::from_str(&saved).unwrap()
+}
+
+/// What is sent between the two messages of the person.
+fn sent(wire: &str, message: Message) -> Vec<Value> {
+    let transcript = transcript(message);
+    let request = Request::new(&transcript).unwrap();
+    let (model, settings) = ("m".to_owned(), Settings::default());
+    let body = match wire {
+        "anthropic" => {
+            anthropic::encode(&request, &anthropic::Options { model, settings, cache: false })
+        }
+        "responses" => responses::encode(&request, &responses::Options { model, settings }),
+        _ => chat::encode(&request, &chat::Options::new("m")),
+    };
+    let body: Value = serde_json::from_slice(&body.unwrap()).unwrap();
+    let list = body[if wire == "responses" { "input" } else { "messages" }].as_array().unwrap();
+    list[1..list.len() - 1].to_vec()
+}
+
+#[test]
+fn sources_go_back_to_the_vendor_that_named_them() {
+    let page = json!({"type": "web_search_result_location", "url": "https://a.test",
+        "encrypted_index": "x"});
+    let message = read("anthropic", &messages(&[page.clone()])).answer().message.unwrap();
+    assert_eq!(sent("anthropic", message.clone())[0]["content"][0]["citations"], json!([page]));
+    assert_eq!(sent("responses", message)[0]["content"], "It is cold.");
+
+    let url = json!({"type": "url_citation", "url": "https://a.test", "start_index": 0,
+        "end_index": 2, "title": "A"});
+    let message = read("responses", &response(&[url.clone()], 0)).answer().message.unwrap();
+    let back = sent("responses", message.clone());
+    assert_eq!(back[0]["content"][0]["annotations"], json!([url]));
+    assert_eq!(back[0]["content"][0]["text"], "It is cold.");
+    assert_eq!(sent("chat", message), [json!({"role": "assistant", "content": "It is cold."})]);
+}
+
+fn pictures(message: &Message) -> Vec<Image> {
+    let blocks = message.blocks().iter();
+    let pictures = blocks.filter_map(|block| match block {
+        Block::Image(image) => Some(image.clone()),
+        _ => None,
+    });
+    pictures.collect()
+}
+
+#[test]
+fn pictures_of_an_answer_are_pictures() {
+    let png = Image::from_bytes("image/png", [1, 2, 3]);
+    let item = json!({"type": "image_generation_call", "id": "ig_1", "status": "completed",
+        "output_format": "png", "revised_prompt": "a bear", "result": "AQID"});
+    let body = named(&[
+        json!({"type": "response.output_item.done", "output_index": 0, "item": item}),
+        json!({"type": "response.completed", "response": {"status": "completed"}}),
+    ]);
+    let message = read("responses", &body).answer().message.unwrap();
+    assert_eq!(pictures(&message), [png.clone()]);
+    // It is kept once, and goes back as the item that it was.
+    assert_eq!(serde_json::to_string(&message).unwrap().matches("AQID").count(), 1);
+    assert_eq!(sent("responses", message.clone()), [item]);
+    for wire in ["anthropic", "chat"] {
+        assert_eq!(sent(wire, message.clone()), [Value::Null; 0], "{wire} takes none of the model");
+    }
+
+    let image = |url: &str| json!({"images": [{"type": "image_url", "image_url": {"url": url}}]});
+    let body = chunks(
+        &[
+            json!({"content": "Here."}),
+            image("data:image/png;base64,AQID"),
+            image("https://a.test/b.png"),
+            // Some servers send them again at the end, and some send what is none.
+            image("data:image/png;base64,AQID"),
+            image("data:image/png;base64,!"),
+            image(""),
+        ],
+        &json!({}),
+    );
+    let message = read("chat", &body).answer().message.unwrap();
+    assert_eq!(pictures(&message), [png, Image::from_url("https://a.test/b.png")]);
+    assert_eq!(sent("chat", message), [json!({"role": "assistant", "content": "Here."})]);
+}
+
+#[test]
+fn what_was_said_aloud_is_kept_and_its_words_are_the_answer() {
+    let audio = |audio: Value| json!({"audio": audio});
+    let body = chunks(
+        &[
+            audio(json!({"id": "audio_1", "transcript": "It is "})),
+            audio(json!({"data": "AQ"})),
+            audio(json!({"transcript": "cold.", "data": "ID"})),
+            audio(json!({"expires_at": 17})),
+        ],
+        &json!({}),
+    );
+    let message = read("chat", &body).answer().message.unwrap();
+    assert_eq!(message.text(), "It is cold.");
+    let Some(Block::Vendor(kept)) = message.blocks().last() else { panic!("{message:?}") };
+    let kept: Value = serde_json::from_str(kept.json()).unwrap();
+    let expected = json!({"audio": {"id": "audio_1", "data": "AQID", "transcript": "It is cold.",
+        "expires_at": 17}});
+    assert_eq!(kept, expected);
+    assert_eq!(sent("chat", message), [json!({"role": "assistant", "content": "It is cold."})]);
+}
+
+#[tokio::test]
+async fn a_watcher_hears_of_sources_and_pictures_as_they_come() {
+    let source = citation(json!({"url": "https://a.test"}));
+    let image = Image::from_url("https://a.test/b.png");
+    let said = reply()
+        .text("Cold.")
+        .event(StreamEvent::Citation { block: 0, citation: source.clone() })
+        .event(StreamEvent::Image { block: 7, image: image.clone() });
+    let agent = Agent::builder(ScriptedProvider::new([said])).build().unwrap();
+    let mut heard = Vec::new();
+    let watch = |event: Event<'_>| match event {
+        Event::Citation(citation) => heard.push(format!("{citation:?}")),
+        Event::Image(image) => heard.push(format!("{image:?}")),
+        _ => {}
+    };
+    let reply = agent.run("Oslo?").on_event(watch).await.unwrap();
+    assert_eq!(heard, [format!("{source:?}"), format!("{image:?}")]);
+    let last = reply.transcript().messages().last().unwrap();
+    assert_eq!(last.blocks().len(), 2);
+}
+
+#[test]
+fn an_answer_that_broke_off_keeps_its_sources() {
+    let body = messages(&[json!({"type": "char_location", "cited_text": "cold"})]);
+    let decoded = read("anthropic", &body[..body.find("message_delta").unwrap() - 20]);
+    let mut answer = harness::provider::Accumulator::default();
+    for event in &decoded.events {
+        answer.push(event).unwrap();
+    }
+    let message = answer.into_partial().unwrap();
+    let Some(Block::Text(text)) = message.blocks().last() else { panic!("{message:?}") };
+    assert_eq!(text.citations().len(), 1);
+    assert!(text.text().ends_with("[interrupted]"));
+}

@@ -1,0 +1,109 @@
+//! Some servers send `{}` as the arguments of a call first, and the real ones after it. No call runs with
+//! the `{}`.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use harness::{
+    Agent, State, StreamEvent,
+    testing::{ScriptedProvider, reply},
+    tool, tools,
+};
+use serde_json::{Value, json};
+
+use crate::decoded::{both_ways, named, unnamed};
+
+fn chat(pieces: &[Value]) -> String {
+    let chunk = |delta: Value, finish: Value| json!({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    let calls = pieces.iter().map(|call| chunk(json!({"tool_calls": [call]}), Value::Null));
+    let end = chunk(json!({}), json!("tool_calls"));
+    unnamed(&calls.chain([end]).collect::<Vec<_>>()) + "data: [DONE]\n\n"
+}
+
+fn arguments(wire: &str, body: &str) -> Vec<String> {
+    let message = both_ways(wire, body, Default::default()).answer().message.unwrap();
+    message.calls().map(|call| call.arguments().to_owned()).collect()
+}
+
+const REAL: &str = r#"{"city":"Oslo"}"#;
+
+#[test]
+fn an_empty_object_stands_for_what_follows() {
+    let piece = |id: Option<&str>, name: Option<&str>, text: &str| json!({"index": 0, "id": id, "function": {"name": name, "arguments": text}});
+    let (id, name) = (Some("a"), Some("look"));
+    let cut = |from: usize, to: usize| &REAL[from..to];
+    for follow in [(None, None), (id, None), (id, name), (None, name)] {
+        let next = |text: &str| piece(follow.0, follow.1, text);
+        let whole = chat(&[piece(id, name, "{}"), next(REAL)]);
+        assert_eq!(arguments("chat", &whole), [REAL], "{follow:?}");
+        let parts = chat(&[piece(id, name, "{}"), next(cut(0, 5)), next(cut(5, REAL.len()))]);
+        assert_eq!(arguments("chat", &parts), [REAL], "{follow:?}");
+    }
+    // Another id, or another name, is another call.
+    let two = chat(&[piece(id, name, "{}"), piece(Some("b"), name, REAL)]);
+    assert_eq!(arguments("chat", &two), ["{}", REAL]);
+    let two = chat(&[piece(id, name, "{}"), piece(id, Some("say"), REAL)]);
+    assert_eq!(arguments("chat", &two), ["{}", REAL]);
+}
+
+#[test]
+fn a_call_that_is_said_again_with_its_arguments_is_one_call() {
+    let item = |at: u8, text: &str| {
+        json!({"type": "response.output_item.done", "output_index": at, "item": {
+            "type": "function_call", "call_id": "a", "name": "look", "arguments": text}})
+    };
+    let end = json!({"type": "response.completed", "response": {"status": "completed"}});
+    let body = named(&[item(0, "{}"), item(1, REAL), end.clone()]);
+    assert_eq!(arguments("responses", &body), [REAL]);
+    // The other way round the second one says nothing new, or something else.
+    let body = named(&[item(0, REAL), item(1, ""), end]);
+    assert_eq!(arguments("responses", &body), [REAL]);
+
+    let block = |at: u8, input: Value| {
+        json!({"type": "content_block_start", "index": at, "content_block": {
+            "type": "tool_use", "id": "a", "name": "look", "input": input}})
+    };
+    let stop = |at: u8| json!({"type": "content_block_stop", "index": at});
+    let body = named(&[
+        block(0, json!({})),
+        stop(0),
+        block(1, json!({"city": "Oslo"})),
+        stop(1),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+        json!({"type": "message_stop"}),
+    ]);
+    assert_eq!(arguments("anthropic", &body), [REAL]);
+}
+
+/// Looks at a city, or at all of them.
+#[tool(side_effects = "read")]
+async fn look(
+    seen: State<Seen>,
+    /// Which city.
+    city: Option<String>,
+) -> String {
+    seen.0.lock().unwrap().push(city.clone());
+    seen.1.fetch_add(1, Ordering::SeqCst);
+    city.unwrap_or_default()
+}
+
+/// With what it was called, and how often.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<Option<String>>>>, Arc<AtomicUsize>);
+
+#[tokio::test(start_paused = true)]
+async fn a_call_does_not_start_early_with_an_empty_object() {
+    let seen = Seen::default();
+    let first = reply()
+        .begin_call("a", "look")
+        .arguments("{}")
+        .pause(std::time::Duration::from_secs(5))
+        .event(StreamEvent::ToolCallArguments { block: 0, json: REAL.to_owned() })
+        .end_call();
+    let model = ScriptedProvider::new([first, reply().text("Done.")]);
+    let agent = Agent::builder(model).tools(tools![look]).state(seen.clone()).build().unwrap();
+    agent.run("Look.").await.unwrap();
+    assert_eq!(*seen.0.lock().unwrap(), [Some("Oslo".to_owned())]);
+}
