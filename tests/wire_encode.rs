@@ -1,8 +1,14 @@
 //! A long conversation is not written anew for each question.
 
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream};
 use harness::{
-    Message, Transcript,
-    provider::{Request, Sent, Settings},
+    Agent, Message, Provider, StopReason, StreamEvent, Transcript,
+    provider::{EventStream, Request, Sent, Settings, Usage},
     wire::{anthropic, chat, responses},
 };
 
@@ -66,4 +72,52 @@ fn what_does_not_fit_is_written_anew() {
     }
     sent.forget();
     assert_eq!(sent.size(), 0);
+}
+
+/// Writes each request, and notes how much of it was kept from the one before.
+struct Writes(Arc<Mutex<Vec<usize>>>);
+
+impl Provider for Writes {
+    fn name(&self) -> &str {
+        "writes"
+    }
+
+    fn model(&self) -> &str {
+        "m"
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        self.0.lock().unwrap().push(request.sent().map_or(0, Sent::size));
+        anthropic::encode_pieces(&request, &options()).unwrap();
+        let text = StreamEvent::TextDelta { block: 0, text: "Yes.".into() };
+        let end = StreamEvent::Completed { stop: StopReason::Complete, usage: Usage::default() };
+        stream::iter([Ok(text), Ok(end)]).boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chat_that_is_idle_gives_its_bytes_back_and_one_that_goes_on_does_not() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let agent = Agent::builder(Writes(Arc::clone(&kept))).build().unwrap();
+    let mut chat = agent.chat_from(conversation(100));
+    for wait in [0, 4, 4, 6, 0] {
+        chat.send("And?").await.unwrap();
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+    }
+    chat.send("And?").await.unwrap();
+    let kept: Vec<bool> = kept.lock().unwrap().iter().map(|bytes| *bytes > 100_000).collect();
+    assert_eq!(kept, [false, true, true, true, false, true]);
+}
+
+#[test]
+fn a_conversation_that_no_vendor_takes_is_not_kept_in_bytes() {
+    let sent = Sent::new();
+    let mut transcript = Transcript::default();
+    for (bytes, kept) in [(30, true), (4, false)] {
+        transcript.push(Message::user("x".repeat(bytes * 1024 * 1024))).unwrap();
+        let request = Request::new(&transcript).unwrap().with_sent(Some(&sent));
+        let body = anthropic::encode_pieces(&request, &options()).unwrap();
+        assert!(body.size() > bytes * 1024 * 1024);
+        assert_eq!(sent.size() > 0, kept);
+    }
 }

@@ -8,6 +8,9 @@
 //! one has grown by more than a twentieth. `-- --write` writes them anew; a part of a name after
 //! `--` measures only the cases that have it. Without valgrind, or with another toolchain,
 //! nothing is compared, and it says so.
+//!
+//! After them comes what must grow in line (`growth`): with any toolchain, twice the size costs at
+//! most a bit more than twice as much.
 
 use std::{
     collections::BTreeMap,
@@ -17,6 +20,7 @@ use std::{
     pin::Pin,
     process::{Command, ExitCode},
     task::{Context, Poll, Waker},
+    thread,
 };
 
 use futures_util::{StreamExt as _, stream};
@@ -33,6 +37,8 @@ use harness::{
 };
 use serde_json::json;
 
+#[path = "growth/mod.rs"]
+mod growth;
 #[path = "rendered/mod.rs"]
 mod rendered;
 
@@ -113,12 +119,84 @@ fn main() -> ExitCode {
         fs::write(&path, text).expect("the figures can be written");
         return ExitCode::SUCCESS;
     }
-    if grown.is_empty() {
-        return ExitCode::SUCCESS;
+    let wanted = wanted.map(String::as_str);
+    let faster = [in_line(wanted), in_place(wanted)].concat();
+    if !grown.is_empty() {
+        println!("grown by more than 5 %: {}", grown.join(", "));
+        println!("if that is meant to be, write the figures anew with `-- --write` and say why");
     }
-    println!("grown by more than 5 %: {}", grown.join(", "));
-    println!("if that is meant to be, write the figures anew with `-- --write` and say why");
-    ExitCode::FAILURE
+    if !faster.is_empty() {
+        println!("costs or holds more than it may for its size: {}", faster.join(", "));
+    }
+    if grown.is_empty() && faster.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Measures what grows, and gives the cases that grow faster than they may.
+fn in_line(wanted: Option<&str>) -> Vec<String> {
+    println!("{:<24} {:>14} {:>14} {:>9}", "grows", "instructions", "of twice", "ratio");
+    let mut faster = Vec::new();
+    for growing in growth::cases() {
+        let growth::Growing { name, size, most } = growing;
+        if wanted.is_some_and(|wanted| !name.contains(wanted)) {
+            continue;
+        }
+        let [one, two] = at_once(&name, size, |case| measure(case).instructions);
+        let ratio = share(two, one);
+        println!("{name:<24} {one:>14} {two:>14} {ratio:>9.2}");
+        if ratio > most {
+            faster.push(name);
+        }
+    }
+    faster
+}
+
+/// Measures a case at a size and at twice that size, both at once: each is a process of its own.
+fn at_once<T: Send>(name: &str, size: usize, measure: fn(&str) -> T) -> [T; 2] {
+    thread::scope(|scope| {
+        let both = [size, 2 * size].map(|size| {
+            let case = format!("{name}/{size}");
+            scope.spawn(move || measure(&case))
+        });
+        both.map(|measured| measured.join().expect("a measurement"))
+    })
+}
+
+/// Measures what is held, and gives the cases that hold more than they may.
+fn in_place(wanted: Option<&str>) -> Vec<String> {
+    println!("{:<24} {:>14} {:>14} {:>9}", "bytes for one of text", "", "at the peak", "held");
+    let mut more = Vec::new();
+    for holding in growth::holdings() {
+        let growth::Holding { name, size, held, peak } = holding;
+        if wanted.is_some_and(|wanted| !name.contains(wanted)) {
+            continue;
+        }
+        let [one, two] = at_once(&name, size, memory);
+        let of = |one: u64, two: u64| share(two.saturating_sub(one), size as u64);
+        let (now_peak, now) = (of(one.0, two.0), of(one.1, two.1));
+        println!("{name:<24} {:>14} {now_peak:>14.2} {now:>9.2}", "");
+        if now > held || now_peak > peak {
+            more.push(name);
+        }
+    }
+    more
+}
+
+/// How many bytes a case holds at the worst moment and when it ends.
+fn memory(case: &str) -> (u64, u64) {
+    let run = Command::new("valgrind")
+        .args(["--tool=dhat", "--dhat-out-file=/dev/null"])
+        .arg(env::current_exe().expect("the path of this program"))
+        .args(["--run", case])
+        .output()
+        .expect("valgrind runs");
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "`{case}` failed under valgrind: {told}");
+    let bytes = |at: &str| {
+        let line = told.lines().find_map(|line| line.split_once(at)).expect("a figure").1;
+        let digits = line.trim().split(' ').next().unwrap_or_default().replace(',', "");
+        digits.parse().expect("a number")
+    };
+    (bytes("At t-gmax:"), bytes("At t-end:"))
 }
 
 /// What one case costs.
@@ -311,6 +389,7 @@ fn run_case(case: &str) {
             });
         }
         ["schema"] => twice(|| drop(black_box(tool()))),
+        ["grow", case @ .., size] => growth::run(case, size.parse().expect("a size")),
         _ => panic!("no case is called `{case}`"),
     }
 }
@@ -356,16 +435,20 @@ fn decode(wire: &str, body: &[u8], mut each: impl FnMut(StreamEvent)) {
 }
 
 fn encode(wire: &str, request: &Request<'_>) -> Vec<u8> {
+    encode_pieces(wire, request).into_bytes()
+}
+
+fn encode_pieces(wire: &str, request: &Request<'_>) -> wire::Encoded {
     let (model, settings) = ("model".to_owned(), Default::default());
     let body = match wire {
-        "anthropic" => wire::anthropic::encode(
+        "anthropic" => wire::anthropic::encode_pieces(
             request,
             &wire::anthropic::Options { model, settings, cache: true },
         ),
         "responses" => {
-            wire::responses::encode(request, &wire::responses::Options { model, settings })
+            wire::responses::encode_pieces(request, &wire::responses::Options { model, settings })
         }
-        _ => wire::chat::encode(request, &wire::chat::Options::new(model)),
+        _ => wire::chat::encode_pieces(request, &wire::chat::Options::new(model)),
     };
     body.expect("a body")
 }

@@ -2,13 +2,13 @@
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
-use super::{Agent, Grant, Machine, Sending, permit::Asking};
+use super::{Agent, Grant, Machine, Sending, idle::Idle, permit::Asking};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Entry, Journal, MemoryJournal},
+    journal::{Entry, Journal},
     message::{Message, Transcript},
     policy::{Budget, Exposed, Guard, Limits},
-    provider::{ContextMeter, ContextTokens, Sent, Usage},
+    provider::{ContextMeter, ContextTokens, Usage},
     tool::{StillRunning, still_running_in},
     trace::Tracer,
     unwind::caught,
@@ -41,10 +41,11 @@ pub struct Chat {
     /// What all runs of the conversation have spent and may spend.
     budget: Budget,
     pub(super) tracer: Tracer,
-    journal: Box<dyn Journal>,
+    /// Where facts are written down, if the program wants that.
+    journal: Option<Box<dyn Journal>>,
     pub(super) usage: Usage,
     /// What the provider has written of the conversation already.
-    pub(super) sent: Sent,
+    pub(super) idle: Idle,
     /// What the messages amount to, each counted once.
     pub(super) meter: ContextMeter,
     /// What a person has allowed for the rest of the conversation.
@@ -69,9 +70,9 @@ impl Chat {
             guard,
             budget,
             tracer,
-            journal: Box::new(MemoryJournal::default()),
+            journal: None,
             usage: Usage::default(),
-            sent: Sent::new(),
+            idle: Idle::default(),
             meter,
             grants: Vec::new(),
             heard_ends: HashSet::new(),
@@ -87,7 +88,7 @@ impl Chat {
         chat
     }
 
-    /// Writes the facts from here on into this journal, instead of only keeping them in memory.
+    /// Writes the facts from here on into this journal, beside keeping the conversation in memory.
     /// Facts that are there already are written first.
     ///
     /// # Errors
@@ -96,7 +97,7 @@ impl Chat {
         if !self.transcript().messages().is_empty() {
             journal.append(&Entry::Given { transcript: self.transcript().clone() })?;
         }
-        self.journal = Box::new(journal);
+        self.journal = Some(Box::new(journal));
         Ok(self)
     }
 
@@ -188,6 +189,7 @@ impl Chat {
 
     /// A run begins, with this budget.
     pub(super) fn begins(&mut self, budget: Budget) {
+        self.idle.ends();
         self.guard = guard(&self.agent, budget);
     }
 
@@ -259,7 +261,8 @@ impl Chat {
             | Entry::CallFinished { .. }
             | Entry::CallEnded { .. } => {}
         }
-        let append = caught(|| self.journal.append(entry));
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        let append = caught(|| journal.append(entry));
         append.unwrap_or_else(|panicked| {
             Err(Error::new(ErrorKind::Journal, format!("the journal {panicked}")))
         })

@@ -449,7 +449,7 @@ impl Machine {
         let news = ended_call(&ended.tool, &ended.call);
         let tells = |block: &Block| match block {
             Block::Text(text) => text.text().contains(&news),
-            Block::ToolResult(result) => result.to_text().contains(&news),
+            Block::ToolResult(result) => result.as_text().contains(&news),
             _ => false,
         };
         messages.iter().flat_map(Message::calls).any(is_it)
@@ -579,7 +579,7 @@ fn late_end(tool: &str, result: &ToolResult) -> String {
         CallOutcome::InDoubt => "It may have partly run: check what it did. What is known:",
         _ => "It failed:",
     };
-    format!("[{}. {how}\n{}]", ended_call(tool, id), result.to_text())
+    format!("[{}. {how}\n{}]", ended_call(tool, id), result.as_text())
 }
 
 fn ended_call(tool: &str, call: &str) -> String {

@@ -9,6 +9,7 @@ mod chat;
 mod early;
 mod event;
 mod halt;
+mod idle;
 mod machine;
 mod outcome;
 mod permit;

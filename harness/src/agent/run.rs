@@ -392,5 +392,6 @@ impl Drop for Run<'_> {
         if !self.ended {
             self.trace_end(Outcome::Interrupted);
         }
+        self.chat.idle.begins();
     }
 }

@@ -77,7 +77,7 @@ impl Run<'_> {
             .with_system(agent.system())
             .with_tools(agent.tools().schemas())
             .with_ledger(Some(ledger))
-            .with_sent(Some(&chat.sent));
+            .with_sent(Some(chat.idle.sent()));
         let answer = answer.insert(Accumulator::avoiding(Arc::clone(chat.machine.call_ids())));
         let mut answering = Answering::of(agent.provider(), request);
         let mut began = false;

@@ -16,6 +16,7 @@ use std::{
 use hyper::http::Extensions;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpInfo};
 use reqwest::{Client, ClientBuilder, Response};
+use rustls::ClientConfig;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -44,19 +45,18 @@ impl Made {
 }
 
 /// A client that keeps connections.
-pub(super) fn keeping(connect: Duration) -> reqwest::Result<Client> {
-    builder(connect).pool_idle_timeout(KEPT).connector_layer(Watch).build()
+pub(super) fn keeping(connect: Duration, tls: ClientConfig) -> reqwest::Result<Client> {
+    builder(connect, tls).pool_idle_timeout(KEPT).connector_layer(Watch).build()
 }
 
-/// A client that makes a new connection for each request. It is seldom needed, building it takes
-/// milliseconds, and it holds nothing that belongs to one provider: all of them share it.
-pub(super) fn fresh(connect: Duration) -> reqwest::Result<Client> {
+/// A client that makes a new connection for each request. It is seldom needed, and it holds nothing that belongs to one provider: all of them share it.
+pub(super) fn fresh(connect: Duration, tls: ClientConfig) -> reqwest::Result<Client> {
     static CLIENTS: Mutex<Vec<(Duration, Client)>> = Mutex::new(Vec::new());
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, client)) = clients.iter().find(|(setting, _)| *setting == connect) {
         return Ok(client.clone());
     }
-    let client = builder(connect).pool_max_idle_per_host(0).build()?;
+    let client = builder(connect, tls).pool_max_idle_per_host(0).build()?;
     if clients.len() == SETTINGS {
         clients.remove(0);
     }
@@ -64,8 +64,9 @@ pub(super) fn fresh(connect: Duration) -> reqwest::Result<Client> {
     Ok(client)
 }
 
-fn builder(connect: Duration) -> ClientBuilder {
+fn builder(connect: Duration, tls: ClientConfig) -> ClientBuilder {
     Client::builder()
+        .tls_backend_preconfigured(tls)
         // The policy above sees every try.
         .retry(reqwest::retry::never())
         // A key is not carried to another address.

@@ -15,6 +15,7 @@ mod openai;
 mod setup;
 #[cfg(feature = "async-openai")]
 mod template;
+mod tls;
 mod transport;
 mod vendors;
 

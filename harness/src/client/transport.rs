@@ -5,7 +5,7 @@ use std::{
     fmt, mem,
     pin::Pin,
     sync::{
-        Arc, Once,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll},
@@ -30,7 +30,7 @@ use super::{
     answer::{Answer, Body, broken, root},
     arrival::{self, Form},
     clocks::after,
-    connection, credentials, failure,
+    connection, credentials, failure, tls,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -106,10 +106,9 @@ impl Transport {
     /// # Errors
     /// Fails if that is no address of a server.
     pub(super) fn build(url: &str, clocks: Clocks, secrets: Secrets) -> Result<Self, Error> {
-        install_tls();
         address::check(url)
             .map_err(|why| Error::new(ErrorKind::Configuration, why).cleaned(&secrets))?;
-        let client = connection::keeping(clocks.connect).map_err(|err| {
+        let client = connection::keeping(clocks.connect, tls::shared()?).map_err(|err| {
             Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up")
                 .because(err)
                 .cleaned(&secrets)
@@ -177,8 +176,10 @@ impl Transport {
         let mut response = match sent {
             Ok(response) => response,
             Err(lost) if lost.on_kept && reconnects => {
-                let client = connection::fresh(self.clocks.connect);
-                let client = client.map_err(|_| self.not_sent(lost.error))?;
+                let client = tls::shared()
+                    .ok()
+                    .and_then(|tls| connection::fresh(self.clocks.connect, tls).ok());
+                let Some(client) = client else { return Err(self.not_sent(lost.error)) };
                 let sending = question(&request)?.of(&client);
                 let sent = timeout_at(until, sending).await.map_err(ran_out)?;
                 sent.map_err(|err| self.not_sent(err))?
@@ -336,15 +337,6 @@ impl http_body::Body for Pieces {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         Poll::Ready(self.0.next().map(|piece| Ok(Frame::data(piece))))
     }
-}
-
-/// The TLS provider must be there before the first client is made.
-fn install_tls() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // Failing means that the program has chosen one already, which is its right.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }
 
 /// What every request says of its body, and of the answer's: without a word about compression, any

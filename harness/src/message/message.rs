@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Block, ToolCall, ToolResult};
+use super::{Block, Image, ToolCall, ToolContent, ToolResult};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -166,6 +166,22 @@ impl Message {
             }
         }
         all
+    }
+
+    /// How many bytes of text it holds, more or less: the room that it takes where it is written down.
+    pub(crate) fn size(&self) -> usize {
+        let of = |block: &Block| match block {
+            Block::Text(text) => text.text().len(),
+            Block::Image(Image::Data { data, .. }) => data.len(),
+            Block::Image(Image::Url { url }) => url.len(),
+            Block::ToolCall(call) => call.arguments().len(),
+            Block::Reasoning(thought) => {
+                thought.text().len() + thought.vendor().map_or(0, |data| data.json().len())
+            }
+            Block::Vendor(data) => data.json().len(),
+            Block::ToolResult(result) => result.content().iter().map(ToolContent::size).sum(),
+        };
+        self.blocks().iter().map(of).sum()
     }
 
     /// The calls it makes, in order.

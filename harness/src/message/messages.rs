@@ -140,7 +140,7 @@ fn put(node: &mut Arc<Node>, height: usize, at: usize, message: Message) {
             messages.push(message);
         }
         Node::Inner(nodes) => {
-            let is_first = at % (1 << (BITS * height)) == 0;
+            let is_first = at.is_multiple_of(1 << (BITS * height));
             nodes.truncate(if is_first { place } else { place + 1 });
             if is_first {
                 let new = if height > 1 { Node::Inner(Vec::new()) } else { Node::default() };

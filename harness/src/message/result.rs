@@ -1,5 +1,7 @@
 //! What became of a call, and what a tool hands over.
 
+use std::{borrow::Cow, sync::Arc};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -91,6 +93,15 @@ impl ToolContent {
             Self::Image { .. } => None,
         }
     }
+
+    /// The room that it takes where it is written down; of a value that is not known.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Json(_) => 0,
+            Self::Image { data, .. } => data.len().div_ceil(3) * 4,
+        }
+    }
 }
 
 impl From<&str> for ToolContent {
@@ -105,13 +116,13 @@ impl From<String> for ToolContent {
     }
 }
 
-/// The answer to one call.
+/// The answer to one call. A clone shares the content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
     call_id: String,
     outcome: CallOutcome,
     #[serde(with = "saved")]
-    content: Vec<ToolContent>,
+    content: Arc<[ToolContent]>,
 }
 
 impl ToolResult {
@@ -146,13 +157,23 @@ impl ToolResult {
 
     /// All that the model can read of it, its parts on lines of their own.
     pub fn to_text(&self) -> String {
+        self.as_text().into_owned()
+    }
+
+    /// The same, and no copy where it is one text.
+    pub(crate) fn as_text(&self) -> Cow<'_, str> {
+        if let [ToolContent::Text(text)] = &*self.content {
+            return Cow::Borrowed(text);
+        }
         let parts: Vec<String> = self.content.iter().filter_map(ToolContent::to_text).collect();
-        parts.join("\n")
+        Cow::Owned(parts.join("\n"))
     }
 }
 
 /// Content as it is written down: pictures in base64.
 mod saved {
+    use std::sync::Arc;
+
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
     use serde_json::Value;
 
@@ -168,7 +189,7 @@ mod saved {
     }
 
     pub(super) fn serialize<S: Serializer>(
-        content: &[ToolContent],
+        content: &Arc<[ToolContent]>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         to.collect_seq(content.iter().map(|part| match part {
@@ -180,7 +201,7 @@ mod saved {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
-    ) -> Result<Vec<ToolContent>, D::Error> {
+    ) -> Result<Arc<[ToolContent]>, D::Error> {
         let saved = Vec::<Saved>::deserialize(from)?;
         let content = saved.into_iter().map(|part| match part {
             Saved::Text(text) => Ok(ToolContent::Text(text)),

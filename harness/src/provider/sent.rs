@@ -9,8 +9,14 @@ use bytes::Bytes;
 
 use crate::message::Messages;
 
+/// So many bytes are kept, at most. Vendors refuse requests of this size.
+const MOST: usize = 32 * 1024 * 1024;
+
 /// The messages of one conversation as they were last sent, in the bytes of the wire that sent
 /// them. A conversation only grows, so the next request writes only what is new.
+///
+/// Of a conversation of more than 32 MiB nothing is kept, and a conversation to which nothing was sent
+/// for five seconds forgets what it has.
 ///
 /// It belongs to one conversation, and a provider finds it in the
 /// [`Request`](super::Request::with_sent). What does not fit any more (another wire, another
@@ -57,7 +63,8 @@ impl Sent {
     }
 
     pub(crate) fn keep(&self, written: Written) {
-        self.replace(Some(written));
+        let size: usize = written.pieces.iter().map(Bytes::len).sum();
+        self.replace(Some(written).filter(|_| size <= MOST));
     }
 
     fn replace(&self, by: Option<Written>) -> Option<Written> {

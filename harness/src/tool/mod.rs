@@ -28,7 +28,7 @@ pub use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "collect")]
 pub use self::collect::collected_tools;
-pub(crate) use self::review::Reviewed;
+pub(crate) use self::{cap::cut, review::Reviewed};
 pub use self::{
     context::{Progress, ToolContext},
     def::ToolDef,

@@ -15,6 +15,7 @@ use crate::{
     message::{Block, Message, ToolCall, ToolContent, ToolResult},
     policy::Warning,
     provider::ContextTokens,
+    tool::cut,
     unwind::{caught, dropped},
 };
 
@@ -232,7 +233,7 @@ impl Tracer {
             Entry::CallEnded { result, .. } => Happened::CallEnded {
                 call: self.secrets.name(result.call_id()),
                 outcome: result.outcome(),
-                text: self.secrets.hide(&result.to_text(), None),
+                text: shortened(self.secrets.hide(&result.as_text(), None)),
             },
             // The run's beginning is told with who is asked, the call's where it really begins.
             Entry::Given { .. }
@@ -254,7 +255,7 @@ impl Tracer {
         Happened::CallFinished {
             call: self.secrets.name(result.call_id()),
             outcome: result.outcome(),
-            text: self.secrets.hide(&result.to_text(), tool),
+            text: shortened(self.secrets.hide(&result.as_text(), tool)),
             images: result.content().iter().filter(is_image).count(),
             ran_us: self.ran.remove(result.call_id()).map(micros),
         }
@@ -311,4 +312,13 @@ impl Tracer {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// So much of one result is in a trace. What a tool says is cut long before, unless the program has
+/// raised that limit; the conversation has all of it.
+const RESULT: usize = 128 * 1024;
+
+/// The text, or its beginning and its end. What is secret was hidden before.
+fn shortened(text: String) -> String {
+    if text.len() > RESULT { cut(&text, RESULT, "") } else { text }
 }

@@ -83,6 +83,9 @@ pub(super) fn conversation(
     // What is written separates itself from what stands before it.
     let first = leading.is_empty() && pieces.is_empty() && new.is_empty();
     let lead = if first || !new.is_empty() { 0 } else { 1 };
+    let size: usize = messages.iter().skip(count).map(Message::size).sum();
+    // One letter in sixteen is escaped, as a rule.
+    new.reserve(size.saturating_add(size / 16));
     if lead == 1 {
         new.push(b',');
     }
@@ -90,6 +93,8 @@ pub(super) fn conversation(
         write(&mut new, &messages.range(..at), message);
     }
     if new.len() > lead {
+        // It may be kept for as long as the conversation; the room to grow into is not needed.
+        new.shrink_to_fit();
         pieces.push(Bytes::from(new));
     }
     if pieces.is_empty() {

@@ -392,7 +392,7 @@ fn encode_result(out: &mut Vec<u8>, result: &ToolResult, ids: CallIds) {
     comma(out);
     raw(out, r#"{"role":"tool""#);
     member(out, "tool_call_id", &call_id(result.call_id(), ids));
-    let text = result.to_text();
+    let text = result.as_text();
     member(out, "content", if text.trim().is_empty() { "(no output)" } else { &text });
     out.push(b'}');
 }

@@ -422,7 +422,7 @@ fn encode_result(out: &mut Vec<u8>, result: &ToolResult, custom: bool) {
     key(out, "output");
     let shows = result.content().iter().any(|part| matches!(part, ToolContent::Image { .. }));
     if !shows {
-        put(out, &result.to_text());
+        put(out, &*result.as_text());
         out.push(b'}');
         return;
     }

@@ -1,0 +1,546 @@
+//! What costs twice as much when there is twice as much of it. Each case is measured at a size and at
+//! twice that size; a ratio over its bound fails.
+
+use std::{fmt::Write as _, hint::black_box};
+
+use futures_util::{StreamExt as _, stream};
+use harness::{
+    Agent, Limits, LocalProvider, Message, Provider, SideEffect, SideEffects, StreamEvent, Tool,
+    Transcript,
+    message::{Block, CallOutcome, ToolCall, ToolContent, ToolResult},
+    policy::{Guardrails, Permissions},
+    provider::{Accumulator, EventStream, Request, StopReason, Usage},
+    secret::Secrets,
+    tool::ToolLimits,
+};
+use serde_json::json;
+
+use crate::{decode, encode, measured, runtime};
+
+/// Twice as much may cost so many times as much.
+const LINEAR: f64 = 2.3;
+
+/// What does not depend on the size.
+const LEVEL: f64 = 1.25;
+
+const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
+
+/// A case, the smaller size, and how many times as much twice that may cost.
+pub(crate) struct Growing {
+    pub(crate) name: String,
+    pub(crate) size: usize,
+    pub(crate) most: f64,
+}
+
+pub(crate) fn cases() -> Vec<Growing> {
+    let mut cases = Vec::new();
+    let mut case = |name: &str, size: usize, most: f64| {
+        cases.push(Growing { name: format!("grow/{name}"), size, most });
+    };
+    case("secrets/many", 2048, LINEAR);
+    case("secrets/text", 2048, LINEAR);
+    case("secrets/between", 1024, LINEAR);
+    for wire in WIRES {
+        case(&format!("calls/{wire}"), 2048, LINEAR);
+        case(&format!("woven/{wire}"), 2048, LINEAR);
+        case(&format!("braces/{wire}"), 4096, LINEAR);
+        case(&format!("objects/{wire}"), 4096, LINEAR);
+        case(&format!("encode/{wire}"), 1024, LINEAR);
+    }
+    case("repeats/given", 2048, LINEAR);
+    case("repeats/same", 2048, LINEAR);
+    case("repeats/broken", 1024, LINEAR);
+    case("settle", 2048, LINEAR);
+    case("run/read", 512, LINEAR);
+    case("run/write", 512, LINEAR);
+    case("run/write-first", 512, LINEAR);
+    case("run/denied", 512, LINEAR);
+    case("run/surplus", 512, LINEAR);
+    case("run/braces", 2048, LINEAR);
+    case("kept/last", 1024, LEVEL);
+    case("kept/all", 1024, LEVEL);
+    case("ids", 256, LINEAR);
+    // The second one costs hardly anything: they share the certificates.
+    case("providers", 1, 1.1);
+    cases
+}
+
+/// What is held after a turn: the case, so many bytes of text, how many bytes may be held for each of
+/// them, and how many at the worst moment.
+pub(crate) struct Holding {
+    pub(crate) name: String,
+    pub(crate) size: usize,
+    pub(crate) held: f64,
+    pub(crate) peak: f64,
+}
+
+pub(crate) fn holdings() -> Vec<Holding> {
+    let mut cases = Vec::new();
+    for wire in WIRES {
+        // A program that goes on at once finds what was sent before in the bytes of the wire.
+        for (what, held, peak) in
+            [("result", 1.5, 3.5), ("chat", 1.2, 2.3), ("chat-busy", 2.2, 2.3)]
+        {
+            let name = format!("grow/hold/{what}/{wire}");
+            cases.push(Holding { name, size: 2 * 1024 * 1024, held, peak });
+        }
+    }
+    cases
+}
+
+/// Runs the case of this name, without its `grow`, at this size.
+pub(crate) fn run(case: &[&str], size: usize) {
+    match case {
+        // One after the other.
+        ["secrets", "many"] => {
+            let values: Vec<String> = (0..size).map(secret).collect();
+            count(|| {
+                let secrets = values.iter().fold(Secrets::default(), Secrets::with);
+                assert_eq!(secrets.hide(&values[size / 2]), "[secret]");
+            });
+        }
+        // Many of them, in a text that has all of them.
+        ["secrets", "text"] => {
+            let text: String =
+                (0..size).map(|at| format!("{}{}, ", secret(at), "x".repeat(80))).collect();
+            count(|| {
+                let secrets = (0..size).map(secret).fold(Secrets::default(), Secrets::with);
+                assert_eq!(secrets.hide(&text).matches("[secret]").count(), size);
+            });
+        }
+        // A text between each two of them.
+        ["secrets", "between"] => count(|| {
+            let mut secrets = Secrets::default();
+            for at in 0..size {
+                secrets = secrets.with(secret(at));
+                assert_eq!(secrets.hide(&secret(at)), "[secret]");
+            }
+        }),
+        ["calls", wire] => {
+            let body = calls(wire, size, &[r#"{"path""#, r#":"a/b"}"#], false);
+            read(wire, &body, size);
+        }
+        // All of them at once.
+        ["woven", wire] => {
+            let body = calls(wire, size, &[r#"{"path""#, r#":"a/b"}"#], true);
+            read(wire, &body, size);
+        }
+        // One call whose deltas end with a brace each.
+        ["braces", wire] => {
+            let mut deltas = vec!["{\"a\":[{}"];
+            deltas.resize(size, ",{\"b\":{}}");
+            deltas.push("]}");
+            read(wire, &calls(wire, 1, &deltas, false), 1);
+        }
+        // Objects, one behind the other: the first is whole.
+        ["objects", wire] => {
+            let body = calls(wire, 1, &vec!["{}"; size], false);
+            count(|| {
+                let mut answer = Accumulator::default();
+                decode(wire, body.as_bytes(), |event| answer.push(&event).expect("it fits"));
+                black_box(answer.finish().expect("an answer"));
+            });
+        }
+        ["encode", wire] => {
+            let transcript = answered(size);
+            let request = Request::new(&transcript).expect("a transcript that can be sent");
+            count(|| drop(black_box(encode(wire, &request))));
+        }
+        ["repeats", how] => {
+            let events = repeated(how, size);
+            count(|| {
+                let mut answer = Accumulator::default();
+                for event in &events {
+                    answer.push(event).expect("an event that fits");
+                    if let StreamEvent::ToolCallEnd { block } = event {
+                        black_box(answer.written_call(*block));
+                    }
+                }
+                black_box(answer.finish().expect("an answer"));
+            });
+        }
+        ["settle"] => {
+            let mut transcript = Transcript::default();
+            transcript.push(Message::user("Go.")).expect("a message that fits");
+            let asked = (0..size).map(|at| Block::ToolCall(call(at)));
+            transcript.push(Message::assistant(asked)).expect("a message that fits");
+            count(|| transcript.settle());
+        }
+        ["run", how] => run_calls(how, size),
+        ["kept", how] => keep(how, size),
+        // Servers count their calls anew in each answer.
+        ["ids"] => {
+            let mut called = call_events(0, "call_0", "look", &["{}".to_owned()]);
+            called.push(completed(StopReason::ToolCalls));
+            let provider = Asks(Box::new(move |request| {
+                if request.messages().len() < 2 * size { called.clone() } else { done() }
+            }));
+            let agent = Agent::builder(provider)
+                .tools([tool("look", SideEffect::Read)])
+                .guardrails(Guardrails::none())
+                .run_limits(Limits::unlimited())
+                .build()
+                .expect("an agent");
+            let runtime = runtime();
+            count(|| {
+                runtime.block_on(agent.run("Go.").into_future()).expect("an answer");
+            });
+        }
+        ["providers"] => {
+            let build =
+                || LocalProvider::builder().base_url("http://127.0.0.1:1").model("m").build();
+            count(|| {
+                let built: Vec<_> = (0..size).map(|_| build().expect("a provider")).collect();
+                black_box(built);
+            });
+        }
+        ["hold", what, wire] => hold(what, wire, size),
+        _ => panic!("no case is called `{case:?}`"),
+    }
+}
+
+fn count(mut run: impl FnMut()) {
+    measured(&mut run);
+    std::process::exit(0);
+}
+
+fn secret(at: usize) -> String {
+    // Not in order, and many begin alike.
+    format!("tok/{:08x}\"{at}", (at as u64).wrapping_mul(0x9e37_79b9) % 0xffff_fffb)
+}
+
+fn call(at: usize) -> ToolCall {
+    ToolCall::new(format!("call_{at}"), "look", format!(r#"{{"path":"file-{at}"}}"#))
+}
+
+/// A conversation with so many calls in one answer, and their results.
+fn answered(calls: usize) -> Transcript {
+    let mut transcript = Transcript::default();
+    let results = (0..calls).map(|at| {
+        let text = ToolContent::Text(format!("line {at}\n"));
+        Block::ToolResult(ToolResult::new(format!("call_{at}"), CallOutcome::Succeeded, [text]))
+    });
+    let said = [
+        Message::user("Go."),
+        Message::assistant((0..calls).map(|at| Block::ToolCall(call(at)))),
+        Message::new(harness::message::Role::Tool, results),
+    ];
+    for message in said {
+        transcript.push(message).expect("a message that fits");
+    }
+    transcript
+}
+
+/// Decodes an answer and collects it.
+fn read(wire: &str, body: &str, calls: usize) {
+    count(|| {
+        let mut answer = Accumulator::default();
+        decode(wire, body.as_bytes(), |event| {
+            answer.push(&event).expect("an event that fits");
+            if let StreamEvent::ToolCallDelta { block, json } = &event
+                && json.ends_with('}')
+            {
+                black_box(answer.written_call(*block));
+            }
+        });
+        let message = answer.finish().expect("an answer").message.expect("a message");
+        assert_eq!(message.calls().count(), calls);
+    });
+}
+
+fn call_events(block: u32, id: &str, name: &str, deltas: &[String]) -> Vec<StreamEvent> {
+    let (id, name) = (id.to_owned(), name.to_owned());
+    let mut events = vec![StreamEvent::ToolCallStart { block, id, name }];
+    let deltas = deltas.iter().cloned();
+    events.extend(deltas.map(|json| StreamEvent::ToolCallDelta { block, json }));
+    events.push(StreamEvent::ToolCallEnd { block });
+    events
+}
+
+fn completed(stop: StopReason) -> StreamEvent {
+    StreamEvent::Completed { stop, usage: Usage::default() }
+}
+
+/// The last answer of a run.
+fn done() -> Vec<StreamEvent> {
+    let text = StreamEvent::TextDelta { block: 0, text: "Done.".into() };
+    vec![text, completed(StopReason::Complete)]
+}
+
+/// Calls as gateways repeat them.
+fn repeated(how: &str, size: usize) -> Vec<StreamEvent> {
+    let mut events = Vec::new();
+    for (at, block) in (0..size).zip(0_u32..) {
+        let json = format!(r#"{{"path":"file-{at}"}}"#);
+        match how {
+            // Each call twice, with its id.
+            "given" => {
+                let id = format!("call_{at}");
+                for block in [2 * block, 2 * block + 1] {
+                    events.extend(call_events(block, &id, "look", std::slice::from_ref(&json)));
+                }
+            }
+            // Different calls with one id.
+            "same" => events.extend(call_events(block, "call", "look", &[json])),
+            // Different calls with one id that broke off.
+            _ => {
+                let json = format!(r#"{{"path":"file-{at}"#);
+                events.extend(call_events(block, "call", "look", &[json]));
+            }
+        }
+    }
+    events.push(completed(StopReason::ToolCalls));
+    events
+}
+
+fn tool(name: &'static str, effect: SideEffect) -> Tool {
+    let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
+    Tool::new(name, "Looks.", schema, SideEffects::of(&[effect]), |_, _| {
+        Box::pin(async { Ok("seen".into()) })
+    })
+}
+
+/// Answers with these events, and remembers nothing.
+struct Asks(Box<Answers>);
+
+type Answers = dyn Fn(&Request<'_>) -> Vec<StreamEvent> + Send + Sync;
+
+impl Provider for Asks {
+    fn name(&self) -> &str {
+        "asks"
+    }
+
+    fn model(&self) -> &str {
+        "asks"
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        stream::iter((self.0)(&request).into_iter().map(Ok)).boxed()
+    }
+}
+
+/// A whole run with so many calls in one answer.
+fn run_calls(how: &str, size: usize) {
+    let mut called = Vec::new();
+    if how == "braces" {
+        let mut deltas = vec![r#"{"path":"x","a":[{}"#.to_owned()];
+        deltas.resize(size, r#",{"b":{}}"#.to_owned());
+        deltas.push("]}".into());
+        called = call_events(0, "call_0", "look", &deltas);
+    } else {
+        for (at, block) in (0..size).zip(0_u32..) {
+            let name = match how {
+                "write" => "write",
+                "write-first" if at == 0 => "write",
+                _ => "look",
+            };
+            let json = format!(r#"{{"path":"file-{at}"}}"#);
+            called.extend(call_events(block, &format!("call_{at}"), name, &[json]));
+        }
+    }
+    called.push(completed(StopReason::ToolCalls));
+    let permissions = match how {
+        "denied" => Permissions::default().deny("look", "It is not wanted."),
+        _ => Permissions::default().allow("look").allow("write"),
+    };
+    let guardrails = match how {
+        "surplus" => Guardrails::none().calls_per_turn(8),
+        _ => Guardrails::none(),
+    };
+    let provider = Asks(Box::new(move |request| match request.messages().len() {
+        1 => called.clone(),
+        _ => done(),
+    }));
+    let agent = Agent::builder(provider)
+        .tools([tool("look", SideEffect::Read), tool("write", SideEffect::Write)])
+        .permissions(permissions)
+        .guardrails(guardrails)
+        .run_limits(Limits::unlimited())
+        .build()
+        .expect("an agent");
+    let runtime = runtime();
+    count(|| {
+        runtime.block_on(agent.run("Go.").into_future()).expect("an answer");
+    });
+}
+
+/// So many messages, and then some turns whose replies are kept.
+fn keep(how: &str, size: usize) {
+    let agent = Agent::builder(Asks(Box::new(|_| done()))).build().expect("an agent");
+    let mut chat = agent.chat_from(crate::transcript(size));
+    let runtime = runtime();
+    let mut kept = vec![runtime.block_on(chat.send("And?").into_future()).expect("an answer")];
+    count(|| {
+        for _ in 0..20 {
+            let reply = runtime.block_on(chat.send("And?").into_future()).expect("an answer");
+            if how == "last" {
+                kept.clear();
+            }
+            kept.push(reply);
+        }
+    });
+}
+
+/// A conversation with so many bytes of text has had an answer, and ends the program with all that is
+/// held.
+fn hold(what: &str, wire: &str, size: usize) {
+    let line = "It says \"the quick brown fox\" and jumps over the lazy dog, again and again.\n";
+    let named = wire.to_owned();
+    let called = [
+        call_events(0, "call_0", "look", &["{}".to_owned()]),
+        vec![completed(StopReason::ToolCalls)],
+    ]
+    .concat();
+    let calls = what == "result";
+    let provider = Asks(Box::new(move |request| {
+        black_box(crate::encode_pieces(&named, request));
+        if calls && request.messages().len() == 1 { called.clone() } else { done() }
+    }));
+    let schema = json!({"type": "object"});
+    let reads = SideEffects::of(&[SideEffect::Read]);
+    let look = Tool::new("look", "Looks.", schema, reads, move |_, _| {
+        Box::pin(async move { Ok(line.repeat(size / line.len()).into()) })
+    });
+    let limits = ToolLimits::default().output(usize::MAX);
+    let agent = Agent::builder(provider).tools([look]).tool_limits(limits);
+    let agent = agent.build().expect("an agent");
+    let mut said = Transcript::default();
+    if !calls {
+        for at in 0..2 * (size / 20_480) {
+            let words = line.repeat(10_240 / line.len());
+            let message = match at % 2 {
+                0 => Message::user(words),
+                _ => Message::assistant([Block::text(words)]),
+            };
+            said.push(message).expect("a message that fits");
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let mut chat = agent.chat_from(said);
+    let reply = runtime.block_on(async {
+        let reply = chat.send("Go.").await.expect("an answer");
+        if what != "chat-busy" {
+            tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        }
+        reply
+    });
+    black_box((&chat, &reply));
+    std::process::exit(0);
+}
+
+/// The stream of an answer with so many calls whose arguments come in these pieces: one call after
+/// the other, or piece by piece of all of them.
+fn calls(wire: &str, calls: usize, pieces: &[&str], woven: bool) -> String {
+    let mut out = String::new();
+    begin(&mut out, wire);
+    let places: Vec<usize> = (0..calls).collect();
+    let rounds: Vec<&[usize]> = match woven {
+        true => vec![&places],
+        false => places.chunks(1).collect(),
+    };
+    for round in rounds {
+        for at in round {
+            start(&mut out, wire, *at);
+        }
+        for piece in pieces {
+            for at in round {
+                delta(&mut out, wire, *at, piece);
+            }
+        }
+        for at in round {
+            end(&mut out, wire, *at, &pieces.concat());
+        }
+    }
+    complete(&mut out, wire);
+    out
+}
+
+fn say(out: &mut String, data: &serde_json::Value) {
+    let _ = write!(out, "data: {data}\n\n");
+}
+
+fn begin(out: &mut String, wire: &str) {
+    match wire {
+        "anthropic" => say(out, &json!({"type": "message_start", "message": {"id": "m"}})),
+        "responses" => say(out, &json!({"type": "response.created", "response": {"id": "r"}})),
+        _ => {}
+    }
+}
+
+fn start(out: &mut String, wire: &str, at: usize) {
+    let (id, name) = (format!("call_{at}"), "look");
+    match wire {
+        "anthropic" => {
+            let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+            let start = json!({"type": "content_block_start", "index": at, "content_block": block});
+            say(out, &start);
+        }
+        "responses" => {
+            let item = json!({"type": "function_call", "id": format!("fc_{at}"), "call_id": id,
+                "name": name, "arguments": ""});
+            let added =
+                json!({"type": "response.output_item.added", "output_index": at, "item": item});
+            say(out, &added);
+        }
+        _ => {
+            let function = json!({"name": name, "arguments": ""});
+            let call = json!({"index": at, "id": id, "type": "function", "function": function});
+            say(out, &json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}));
+        }
+    }
+}
+
+fn delta(out: &mut String, wire: &str, at: usize, piece: &str) {
+    match wire {
+        "anthropic" => {
+            let delta = json!({"type": "input_json_delta", "partial_json": piece});
+            say(out, &json!({"type": "content_block_delta", "index": at, "delta": delta}));
+        }
+        "responses" => {
+            let kind = "response.function_call_arguments.delta";
+            say(out, &json!({"type": kind, "output_index": at, "delta": piece}));
+        }
+        _ => {
+            let call = json!({"index": at, "function": {"arguments": piece}});
+            say(out, &json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}));
+        }
+    }
+}
+
+fn end(out: &mut String, wire: &str, at: usize, arguments: &str) {
+    match wire {
+        "anthropic" => say(out, &json!({"type": "content_block_stop", "index": at})),
+        "responses" => {
+            let item = json!({"type": "function_call", "id": format!("fc_{at}"),
+                "call_id": format!("call_{at}"), "name": "look", "arguments": arguments});
+            let done =
+                json!({"type": "response.output_item.done", "output_index": at, "item": item});
+            say(out, &done);
+        }
+        _ => {}
+    }
+}
+
+fn complete(out: &mut String, wire: &str) {
+    match wire {
+        "anthropic" => {
+            say(out, &json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}));
+            say(out, &json!({"type": "message_stop"}));
+        }
+        "responses" => {
+            let response = json!({"id": "r", "status": "completed", "output": []});
+            say(out, &json!({"type": "response.completed", "response": response}));
+        }
+        _ => {
+            say(
+                out,
+                &json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
+            );
+            out.push_str("data: [DONE]\n\n");
+        }
+    }
+}
