@@ -240,6 +240,7 @@ fn stop_of(stop: Option<StopReason>, end: &Result<(), Error>) -> &'static str {
         (Some(StopReason::Truncated), Ok(())) => "truncated",
         (Some(StopReason::Paused), Ok(())) => "paused",
         (Some(StopReason::Refused), Ok(())) => "refused",
+        (Some(StopReason::Unsupported(_)), Ok(())) => "unsupported",
         (None, Ok(())) => "interrupted",
     }
 }
