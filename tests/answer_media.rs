@@ -97,7 +97,7 @@ fn a_program_reads_where_words_come_from() {
     let table = [
         (
             "anthropic",
-            messages(&[page.clone()]),
+            messages(std::slice::from_ref(&page)),
             vec![json!({"kind": "web_search_result_location",
             "url": "https://a.test", "title": "A", "quote": "cold"})],
         ),
@@ -209,13 +209,15 @@ fn sent(wire: &str, message: Message) -> Vec<Value> {
 fn sources_go_back_to_the_vendor_that_named_them() {
     let page = json!({"type": "web_search_result_location", "url": "https://a.test",
         "encrypted_index": "x"});
-    let message = read("anthropic", &messages(&[page.clone()])).answer().message.unwrap();
+    let message =
+        read("anthropic", &messages(std::slice::from_ref(&page))).answer().message.unwrap();
     assert_eq!(sent("anthropic", message.clone())[0]["content"][0]["citations"], json!([page]));
     assert_eq!(sent("responses", message)[0]["content"], "It is cold.");
 
     let url = json!({"type": "url_citation", "url": "https://a.test", "start_index": 0,
         "end_index": 2, "title": "A"});
-    let message = read("responses", &response(&[url.clone()], 0)).answer().message.unwrap();
+    let message =
+        read("responses", &response(std::slice::from_ref(&url), 0)).answer().message.unwrap();
     let back = sent("responses", message.clone());
     assert_eq!(back[0]["content"][0]["annotations"], json!([url]));
     assert_eq!(back[0]["content"][0]["text"], "It is cold.");
@@ -241,7 +243,7 @@ fn pictures_of_an_answer_are_pictures() {
         json!({"type": "response.completed", "response": {"status": "completed"}}),
     ]);
     let message = read("responses", &body).answer().message.unwrap();
-    assert_eq!(pictures(&message), [png.clone()]);
+    assert_eq!(pictures(&message), std::slice::from_ref(&png));
     // It is kept once, and goes back as the item that it was.
     assert_eq!(serde_json::to_string(&message).unwrap().matches("AQID").count(), 1);
     assert_eq!(sent("responses", message.clone()), [item]);

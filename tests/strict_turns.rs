@@ -169,6 +169,27 @@ async fn calls_that_meet_the_refusal_at_the_same_time_all_go_on() {
     }
 }
 
+/// A real server whose model's template wants turns, where one runs: `HARNESS_LIVE_TURNS` is its address.
+#[tokio::test]
+async fn a_real_server_is_learnt() {
+    let Some(url) = std::env::var("HARNESS_LIVE_TURNS").ok().filter(|url| !url.is_empty()) else {
+        eprintln!("skipped: `HARNESS_LIVE_TURNS` names no server");
+        return;
+    };
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("Oslo?")).unwrap();
+    transcript.push(asked("a")).unwrap();
+    transcript.push(result("a", ToolContent::from("cold"))).unwrap();
+    transcript.push(Message::user("Stop. And Rome?")).unwrap();
+    let local = || LocalProvider::builder().base_url(&url).model("m").max_tokens(20);
+    let never = local().strict_turns(false).build().unwrap().with_retry(RetryPolicy::none());
+    let err = ask(&never, &transcript).await.unwrap_err();
+    assert!(err.message().contains("alternate"), "{err}");
+    let learns = local().build().unwrap().with_retry(RetryPolicy::none());
+    let answer = accumulate(harness::Provider::stream(&learns, Request::new(&transcript).unwrap()));
+    answer.await.unwrap();
+}
+
 #[derive(Clone, Debug)]
 enum Said {
     Words,

@@ -400,7 +400,8 @@ impl Answer {
         let mut wanted = self.blocks.iter().filter_map(OpenBlock::wants);
         let (kind, _) = wanted.find(|(kind, id)| {
             let is_own = matches!(kind.as_str(), "server_tool_use" | "mcp_tool_use");
-            !answered.contains(id) && !(is_own && self.calls)
+            let is_later = is_own && self.calls;
+            !is_later && !answered.contains(id)
         })?;
         Some(WantedItem::new(&kind))
     }

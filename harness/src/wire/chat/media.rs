@@ -53,9 +53,7 @@ impl Media {
             }
         }
         for url in &chunk.citations.0 {
-            let mut source = Citation::default();
-            source.url = url.owned();
-            self.source(source, out)?;
+            self.source(Citation { url: url.owned(), ..Citation::default() }, out)?;
         }
         Ok(())
     }
