@@ -136,7 +136,7 @@ const VENDORS: [Vendor; 11] = [
         ..UNKNOWN
     },
     Vendor {
-        name: "gemini",
+        name: "google",
         host: "generativelanguage.googleapis.com",
         key: Some("GEMINI_API_KEY"),
         version: "/v1beta/openai",

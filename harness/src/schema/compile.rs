@@ -273,10 +273,13 @@ impl<'a> Compiler<'a> {
             self.anchor(&pointer).ok_or_else(missing)?
         };
         if let Some(id) = self.targets.get(&pointer) {
+            if let Some(node) = self.nodes.get_mut(*id) {
+                node.shared = true;
+            }
             return Ok(*id);
         }
         let schema = self.schema.pointer(&pointer).ok_or_else(missing)?;
-        let id = self.add(Node { shared: true, ..Node::default() });
+        let id = self.add(Node::default());
         self.targets.insert(pointer.clone(), id);
         self.waiting.push((id, pointer, schema));
         Ok(id)
