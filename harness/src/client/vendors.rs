@@ -99,6 +99,7 @@ const VENDORS: [Vendor; 11] = [
         version: "/v1beta/openai",
         thought: ThoughtReplay::Off,
         signed_calls: Some("google"),
+        strict_form: StrictForm::Gemini,
         ..UNKNOWN
     },
     Vendor {
@@ -106,6 +107,7 @@ const VENDORS: [Vendor; 11] = [
         host: "aiplatform.googleapis.com",
         thought: ThoughtReplay::Off,
         signed_calls: Some("vertex"),
+        strict_form: StrictForm::Gemini,
         ..UNKNOWN
     },
     Vendor {
@@ -133,14 +135,6 @@ const VENDORS: [Vendor; 11] = [
         thought: ThoughtReplay::Off,
         max_completion_tokens: true,
         strict_form: StrictForm::OpenAI,
-        ..UNKNOWN
-    },
-    Vendor {
-        name: "google",
-        host: "generativelanguage.googleapis.com",
-        key: Some("GEMINI_API_KEY"),
-        version: "/v1beta/openai",
-        strict_form: StrictForm::Gemini,
         ..UNKNOWN
     },
     Vendor { name: "vercel", host: "vercel.sh", thought: ThoughtReplay::Details, ..UNKNOWN },

@@ -98,8 +98,6 @@ pub(crate) fn schema_of<'a>(members: impl Iterator<Item = Property<'a>>) -> Deri
 fn limit(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let limits = match map.get("format").and_then(Value::as_str) {
-        Some("int32") => Some((json!(i32::MIN), json!(i32::MAX))),
-        Some("uint32") => Some((json!(0), json!(u32::MAX))),
         Some("int64" | "int") => Some((json!(i64::MIN), json!(i64::MAX))),
         Some("uint64" | "uint") => Some((json!(0), json!(u64::MAX))),
         // What is above becomes infinite.
@@ -255,7 +253,8 @@ fn written_as(schema: &Value) -> Option<&'static str> {
 /// its function.
 fn say_format(schema: &mut Map<String, Value>) {
     let Some(written) = written_as(&Value::Object(schema.clone())) else { return };
-    if schema.contains_key("examples") {
+    let says = |about: &Value| about.as_str().is_some_and(|about| about.contains(written));
+    if schema.contains_key("examples") || schema.get("description").is_some_and(says) {
         return;
     }
     let description = match schema.get("description").and_then(Value::as_str) {

@@ -258,11 +258,6 @@ impl fmt::Debug for ToolDef {
     }
 }
 
-/// What the schema of an object says of one of its members.
-fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
-    schema.get("properties")?.get(name)
-}
-
 const fn same(one: &[u8], other: &[u8]) -> bool {
     let (mut one, mut other) = (one, other);
     loop {
