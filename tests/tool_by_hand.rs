@@ -181,7 +181,7 @@ fn of_several_choices_the_one_that_is_meant_is_told_by_its_tag_or_its_names() {
     let neither = format!("`x` at `/kind`: expected {expected}, found \"line\"");
     assert_eq!(wrong(json!({"kind": "line"})), [neither]);
     assert_eq!(wrong(json!({})), [format!("`x` at `/kind` is required: {expected}")]);
-    assert_eq!(wrong(json!(3)), ["`x`: expected an object or an object, found 3"]);
+    assert_eq!(wrong(json!(3)), ["`x`: expected an object, found 3"]);
 
     let of = |name: &str| {
         json!({"type": "object", "required": [name], "properties":

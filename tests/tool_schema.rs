@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use harness::{SideEffects, Tool, ToolContext, ToolError, ToolRegistry, tool};
+use harness::{SideEffects, Tool, ToolContext, ToolError, ToolRegistry, tool, tool::StrictForm};
 use serde_json::{Value, json};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -176,7 +176,7 @@ fn assert_strict(schema: &Value) {
 
 #[test]
 fn the_strict_form_is_closed_and_complete() {
-    let strict = find::TOOL.schema().strict().unwrap();
+    let strict = find::TOOL.schema().strict(StrictForm::OpenAI).unwrap();
     assert_strict(&strict);
     assert_eq!(strict["properties"]["limit"]["type"], json!(["integer", "null"]));
     let query = &strict["properties"]["query"]["properties"];
@@ -187,7 +187,7 @@ fn the_strict_form_is_closed_and_complete() {
 
 #[test]
 fn what_has_no_strict_form_says_so_and_where() {
-    let reason = |tool: Tool| tool.schema().strict().unwrap_err().to_string();
+    let reason = |tool: Tool| tool.schema().strict(StrictForm::Anthropic).unwrap_err().to_string();
     assert_eq!(reason(search::tool()), "`/properties/extra` takes any value");
     assert_eq!(reason(open::tool()), "`/properties/by_name` takes any key");
     assert_eq!(reason(pair::tool()), "`/properties/pairs/items` is a tuple");
@@ -237,13 +237,15 @@ async fn the_arguments_of_a_tool_by_hand_are_checked_before_it_runs() {
 }
 
 #[test]
-fn a_schema_that_refers_to_itself_ends() {
+fn a_schema_that_refers_to_itself_without_end_is_refused() {
     let tool = by_hand(
         "loop",
         json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}},
             "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),
     );
-    assert_eq!(tool.check(json!({"a": 1}).as_object().unwrap()), Ok(()));
+    assert!(tool.check(json!({"a": 1}).as_object().unwrap()).is_err());
+    let refused = ToolRegistry::new([tool]).unwrap_err().to_string();
+    assert!(refused.contains("`loop`") && refused.contains("a check would not end"), "{refused}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use harness::{
     Message, Transcript,
     provider::{Request, Settings},
-    tool::ToolSchema,
+    tool::{StrictForm, ToolSchema},
     wire::{anthropic, chat, responses},
 };
 use serde_json::{Value, json};
@@ -77,11 +77,17 @@ fn unless_asked_for_no_tool_is_strict_and_its_schema_goes_as_it_is() {
 
 #[test]
 fn asked_for_a_tool_is_strict_if_its_schema_can_be() {
-    for wire in sent(&[list(1), open_map()], Some(true)) {
+    let forms = [
+        (json!([]), json!("integer")),
+        (json!(["limit"]), json!(["integer", "null"])),
+        (json!(["limit"]), json!(["integer", "null"])),
+    ];
+    for (wire, (required, kind)) in sent(&[list(1), open_map()], Some(true)).iter().zip(forms) {
         let (strict, schema) = &wire[0];
         assert_eq!(strict, true);
-        assert_eq!(schema["required"], json!(["limit"]));
-        assert_eq!(schema["properties"]["limit"]["type"], json!(["integer", "null"]));
+        assert_eq!(schema["required"], required);
+        assert_eq!(schema["properties"]["limit"]["type"], kind);
+        assert_eq!(schema["properties"]["limit"]["description"], "Default: 10.");
         assert_eq!(wire[1], (json!(false), open_map().input_schema));
     }
 }
@@ -92,7 +98,30 @@ fn no_more_tools_are_strict_than_the_vendor_takes() {
     let strict =
         |wire: &[(Value, Value)]| wire.iter().filter(|(strict, _)| *strict == true).count();
     let [anthropic, responses, chat] = sent(&tools, Some(true));
-    // Each has one parameter of two types, and sixteen of these are taken.
-    assert_eq!((strict(&anthropic), strict(&responses), strict(&chat)), (16, 30, 30));
-    assert!(anthropic.iter().take(16).all(|(strict, _)| *strict == true));
+    assert_eq!((strict(&anthropic), strict(&responses), strict(&chat)), (20, 30, 30));
+    assert!(anthropic.iter().take(20).all(|(strict, _)| *strict == true));
+}
+
+/// Google's endpoint refuses a request with a word that it does not know, strict or not.
+#[test]
+fn gemini_is_sent_what_it_takes_and_is_never_asked_to_be_strict() {
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("?")).expect("lawful");
+    let tools = [list(1), open_map()];
+    let request = Request::new(&transcript).expect("it can be sent").with_tools(&tools);
+    for strict_tools in [None, Some(true)] {
+        let mut options = chat::Options::new("gemini-3-flash");
+        options.strict_form = StrictForm::Gemini;
+        options.settings.strict_tools = strict_tools;
+        let body: Value =
+            serde_json::from_slice(&chat::encode(&request, &options).expect("a body"))
+                .expect("JSON");
+        let function = &body["tools"][0]["function"];
+        assert_eq!(function["strict"], false);
+        let limit = json!({"type": "integer", "description": "Default: 10."});
+        let expected = json!({"type": "object", "properties": {"limit": limit}, "required": []});
+        assert_eq!(function["parameters"], expected);
+        // What has no such form goes as it is.
+        assert_eq!(body["tools"][1]["function"]["parameters"], open_map().input_schema);
+    }
 }

@@ -21,6 +21,7 @@ use crate::{
     error::Error,
     models,
     provider::{EventStream, Limits, Provider, Request},
+    schema::StrictForm,
     secret::Secrets,
     wire::chat,
 };
@@ -156,6 +157,7 @@ pub struct LocalBuilder {
     ask_for_usage: Option<bool>,
     max_completion_tokens: Option<bool>,
     strict_turns: Option<bool>,
+    strict_form: Option<StrictForm>,
 }
 
 impl LocalBuilder {
@@ -220,6 +222,15 @@ impl LocalBuilder {
         self
     }
 
+    /// In which form the server holds the model to the schemas of tools, if it is asked to
+    /// ([`Settings::strict_tools`](crate::provider::Settings::strict_tools)). Default: as the vendor at
+    /// this address takes it, and elsewhere what most servers take.
+    #[must_use]
+    pub fn strict_form(mut self, form: StrictForm) -> Self {
+        self.strict_form = Some(form);
+        self
+    }
+
     /// Takes a typed request of `async-openai` as the template of each request: what it sets is
     /// sent, unless a setting of this builder says otherwise. Its messages are left out, and its
     /// tools are added to those of the agent.
@@ -249,6 +260,7 @@ impl LocalBuilder {
             ask_for_usage,
             max_completion_tokens,
             strict_turns,
+            strict_form,
         } = self;
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
@@ -295,6 +307,7 @@ impl LocalBuilder {
                 strict_turns: strict_turns.unwrap_or(vendor.strict_turns),
                 origin,
                 signed_calls,
+                strict_form: strict_form.unwrap_or(vendor.strict_form),
                 ..chat::Options::new(model)
             },
             turns: (strict_turns.is_none() && !vendor.strict_turns).then(Arc::default),

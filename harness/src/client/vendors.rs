@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::credentials;
 use crate::{
     error::{Error, ErrorKind},
+    schema::StrictForm,
     wire::chat::{CallIds, ThoughtReplay},
 };
 
@@ -30,6 +31,7 @@ pub(super) struct Vendor {
     pub(super) strict_turns: bool,
     /// Where the proof of a call stands that Gemini's models want.
     pub(super) signed_calls: Option<&'static str>,
+    pub(super) strict_form: StrictForm,
     /// The key goes in `api-key` too.
     pub(super) api_key_header: bool,
 }
@@ -48,6 +50,7 @@ const UNKNOWN: Vendor = Vendor {
     done_is_enough: false,
     strict_turns: false,
     signed_calls: None,
+    strict_form: StrictForm::Common,
     api_key_header: false,
 };
 
@@ -96,6 +99,7 @@ const VENDORS: [Vendor; 11] = [
         version: "/v1beta/openai",
         thought: ThoughtReplay::Off,
         signed_calls: Some("google"),
+        strict_form: StrictForm::Gemini,
         ..UNKNOWN
     },
     Vendor {
@@ -103,6 +107,7 @@ const VENDORS: [Vendor; 11] = [
         host: "aiplatform.googleapis.com",
         thought: ThoughtReplay::Off,
         signed_calls: Some("vertex"),
+        strict_form: StrictForm::Gemini,
         ..UNKNOWN
     },
     Vendor {
@@ -119,6 +124,7 @@ const VENDORS: [Vendor; 11] = [
         version: "/openai/v1",
         thought: ThoughtReplay::Off,
         max_completion_tokens: true,
+        strict_form: StrictForm::OpenAI,
         api_key_header: true,
         ..UNKNOWN
     },
@@ -128,6 +134,7 @@ const VENDORS: [Vendor; 11] = [
         key: Some("OPENAI_API_KEY"),
         thought: ThoughtReplay::Off,
         max_completion_tokens: true,
+        strict_form: StrictForm::OpenAI,
         ..UNKNOWN
     },
     Vendor { name: "vercel", host: "vercel.sh", thought: ThoughtReplay::Details, ..UNKNOWN },
@@ -208,6 +215,10 @@ mod tests {
         assert_eq!(Vendor::at("us-east1-aiplatform.googleapis.com").name, "vertex");
         assert_eq!(Vendor::at("generativelanguage.googleapis.com").signed_calls, Some("google"));
         assert_eq!(Vendor::at("not-mistral.ai").name, "local");
+        assert_eq!(Vendor::at("api.groq.com").strict_form, StrictForm::Common);
+        assert_eq!(Vendor::at("me.openai.azure.com").strict_form, StrictForm::OpenAI);
+        let gemini = Vendor::at("generativelanguage.googleapis.com");
+        assert_eq!(gemini.strict_form, StrictForm::Gemini);
     }
 
     #[test]

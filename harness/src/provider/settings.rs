@@ -74,7 +74,7 @@ pub struct Settings {
     pub parallel_calls: Option<bool>,
     /// Whether the vendor holds the model to the schemas of the tools. A tool whose schema has no
     /// [strict form](crate::tool::ToolSchema::strict) is sent without; unless this is set, all
-    /// are, and the arguments are checked when the call comes.
+    /// are. The arguments are checked when the call comes, whichever it is.
     pub strict_tools: Option<bool>,
     /// A name for the end user that says nothing about them, for the vendor's abuse checks.
     pub user: Option<String>,

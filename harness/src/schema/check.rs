@@ -1,192 +1,49 @@
-//! Checks arguments against a schema, as far as every vendor's schemas go: all of those of a tool
-//! made by hand, and those of a function that its types have refused, to tell the rest of what is
-//! wrong. What it does not know it lets pass: a schema may say more than is checked here.
+//! Checks a value against a schema that was [read](Checker), and says all that is wrong with it.
+//!
+//! One walk answers both questions. As long as nothing is wrong it writes no words and stops at the first
+//! fault; only then it walks again and tells each fault with its place.
 
-use serde_json::{Map, Value};
+use std::{
+    cmp::Ordering,
+    collections::{HashMap, HashSet},
+};
+
+use serde_json::{Map, Number, Value};
 
 use super::{
+    compile::Checker,
     fault::{Fault, step},
-    nearest::nearest,
+    node::{ArrayRules, Choice, Id, MANY, Node, NumberRules, ObjectRules, StringRules, Values},
+    number::{canonical, compare, equal, is_multiple},
+    pattern::Pattern,
+    words,
 };
 
 /// So many faults of one argument are told; a model that is so wrong begins anew.
 const MOST: usize = 16;
 
-/// All that is wrong with these arguments, one line each.
-pub(crate) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<String> {
-    let mut lines = Vec::new();
-    let rules = Rules::of(schema);
-    let described = |name: &str| rules.properties.and_then(|properties| properties.get(name));
-    for name in names(rules.required) {
-        let is_missing = match arguments.get(name) {
-            None => true,
-            // It is there if null is one of its values.
-            Some(Value::Null) => {
-                described(name).is_some_and(|property| !fits(property, &Value::Null, schema))
-            }
-            Some(_) => false,
-        };
-        if is_missing {
-            lines.push(Fault::of_all(required(described(name))).line(name));
-        }
-    }
-    for (name, value) in arguments {
-        match described(name) {
-            // Absence is for the tool to deal with, and `null` is absence.
-            Some(_) if value.is_null() => {}
-            Some(property) => {
-                let faults = faults(property, value, schema);
-                lines.extend(faults.iter().map(|fault| fault.line(name)));
-            }
-            None if rules.is_closed() => {
-                lines.push(format!(
-                    "`{name}`: {}",
-                    unknown(name, rules.properties, ["argument", "this tool"])
-                ));
-            }
-            None if rules.patterns.is_some() => {}
-            None => {
-                let faults = rules.others.map(|others| faults(others, value, schema));
-                lines.extend(faults.into_iter().flatten().map(|fault| fault.line(name)));
-            }
-        }
-    }
-    lines
-}
+/// So many faults are told in all.
+const MOST_IN_ALL: usize = 100;
 
-/// Takes the arguments that are `null` and may be left out away, for a tool that asks whether they
-/// are there.
-pub(crate) fn without_nulls(schema: &Value, arguments: Map<String, Value>) -> Map<String, Value> {
-    if !arguments.values().any(Value::is_null) {
-        return arguments;
-    }
-    let rules = Rules::of(schema);
-    let keep = |name: &str, value: &Value| {
-        let property = rules.properties.and_then(|properties| properties.get(name));
-        !value.is_null()
-            || names(rules.required).any(|required| required == name)
-            || property.is_none_or(|property| fits(property, value, schema))
-    };
-    arguments.into_iter().filter(|(name, value)| keep(name, value)).collect()
-}
+/// So deep is a value followed through its schema: enough for every value that is read from JSON, with
+/// several schemas at each of its levels, and few enough for the smallest stack.
+const DEEPEST: usize = 400;
 
-/// What a schema says, as far as it is checked. It is read in one pass: a schema says few things,
-/// and to ask for each of them that it might say costs more than all the rest of a check.
-#[derive(Default)]
-struct Rules<'a> {
-    reference: Option<&'a str>,
-    /// The name of a type, or a list of them.
-    kind: Option<&'a Value>,
-    allowed: Option<&'a Vec<Value>>,
-    only: Option<&'a Value>,
-    any_of: Option<&'a Vec<Value>>,
-    one_of: Option<&'a Vec<Value>>,
-    minimum: Option<f64>,
-    maximum: Option<f64>,
-    above: Option<f64>,
-    below: Option<f64>,
-    first_items: Option<&'a Vec<Value>>,
-    items: Option<&'a Value>,
-    properties: Option<&'a Map<String, Value>>,
-    required: Option<&'a Value>,
-    others: Option<&'a Value>,
-    patterns: Option<&'a Value>,
-}
+/// So many steps may a check take. A schema and a value of ordinary size need some hundreds; this many
+/// take a second.
+const STEPS: usize = 20_000_000;
 
-impl<'a> Rules<'a> {
-    fn of(schema: &'a Value) -> Self {
-        let mut rules = Self::default();
-        for (word, value) in schema.as_object().into_iter().flatten() {
-            match word.as_str() {
-                "$ref" => rules.reference = value.as_str(),
-                "type" => rules.kind = Some(value),
-                "enum" => rules.allowed = value.as_array(),
-                "const" => rules.only = Some(value),
-                "anyOf" => rules.any_of = value.as_array(),
-                "oneOf" => rules.one_of = value.as_array(),
-                "minimum" => rules.minimum = value.as_f64(),
-                "maximum" => rules.maximum = value.as_f64(),
-                "exclusiveMinimum" => rules.above = value.as_f64(),
-                "exclusiveMaximum" => rules.below = value.as_f64(),
-                "prefixItems" => rules.first_items = value.as_array(),
-                "items" => rules.items = Some(value),
-                "properties" => rules.properties = value.as_object(),
-                "required" => rules.required = Some(value),
-                "additionalProperties" => rules.others = Some(value),
-                "patternProperties" => rules.patterns = Some(value),
-                _ => {}
-            }
-        }
-        rules
-    }
+/// So much text is searched, in bytes times the size of the pattern in KiB: some seconds for the worst of
+/// patterns, and 16 MiB for an ordinary one.
+const SEARCHED: usize = 16 * 1024 * 1024;
 
-    /// Whether an argument that is not listed is a mistake: where the schema says so, and where it
-    /// lists some and says nothing of others.
-    fn is_closed(&self) -> bool {
-        match self.others {
-            Some(Value::Bool(open)) => !open,
-            Some(_) => false,
-            None => self.patterns.is_none() && self.properties.is_some(),
-        }
-    }
+/// So many answers are kept; beyond, a check that asks again and again comes to its last step.
+const KEPT: usize = 500_000;
 
-    fn takes(&self, value: &Value) -> bool {
-        match self.kind {
-            Some(Value::String(one)) => is_of(value, one),
-            list => {
-                let mut kinds = names(list).peekable();
-                kinds.peek().is_none() || kinds.any(|kind| is_of(value, kind))
-            }
-        }
-    }
-}
+const TOO_LARGE: &str = "too large to be checked against the schema; write less at once";
 
-/// What is said of something that has to be there.
-fn required(property: Option<&Value>) -> String {
-    let expected = property.and_then(known_expectation);
-    let about = property.and_then(|property| property.get("description")?.as_str());
-    let words = expected.into_iter().chain(about.map(|about| format!("{about:?}")));
-    match words.collect::<Vec<_>>().join(", ").as_str() {
-        "" => "is required".to_owned(),
-        words => format!("is required: {words}"),
-    }
-}
-
-/// What is said of a name that there is not, among what the tool or an object takes.
-fn unknown(
-    name: &str,
-    properties: Option<&Map<String, Value>>,
-    [what, whose]: [&str; 2],
-) -> String {
-    let known: Vec<&str> =
-        properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-    match nearest(name, known.iter().copied()) {
-        Some(near) => format!("there is no such {what}; did you mean `{near}`?"),
-        None if known.is_empty() => format!("there is no such {what}; {whose} takes none"),
-        None => format!("there is no such {what}; the {what}s are `{}`", known.join("`, `")),
-    }
-}
-
-fn names(list: Option<&Value>) -> impl Iterator<Item = &str> {
-    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
-}
-
-fn fits(schema: &Value, value: &Value, root: &Value) -> bool {
-    Check { root, faults: Vec::new(), most: 1 }.fits(schema, value, 0)
-}
-
-/// All that is wrong with a value whose schema is a part of `root`.
-pub(crate) fn faults(schema: &Value, value: &Value, root: &Value) -> Vec<Fault> {
-    let mut check = Check { root, faults: Vec::new(), most: MOST };
-    check.value(schema, value, &Place::Root, 0);
-    check.faults
-}
-
-/// How deep a value or a chain of references is followed; what is below passes.
-const DEEPEST: usize = 64;
-
-/// Where a value is inside an argument.
-enum Place<'a> {
+/// Where a value is.
+pub(super) enum Place<'a> {
     Root,
     Name(&'a Place<'a>, &'a str),
     Index(&'a Place<'a>, usize),
@@ -202,218 +59,651 @@ impl Place<'_> {
     }
 }
 
-/// Finds what is wrong with a value.
+impl Checker {
+    /// Whether the value is what the schema says.
+    pub(crate) fn fits(&self, value: &Value) -> bool {
+        let mut check = Check::new(self, true);
+        check.node(self.root, value, &Place::Root, 0) && !check.overrun
+    }
+
+    /// All that is wrong with the value, up to a number.
+    pub(crate) fn faults(&self, value: &Value) -> Vec<Fault> {
+        let mut check = Check::new(self, false);
+        check.node(self.root, value, &Place::Root, 0);
+        if check.overrun {
+            check.faults.push(Fault::new(TOO_LARGE));
+        } else if check.faults.is_empty() && !self.fits(value) {
+            check.faults.push(Fault::new("is not what the schema says"));
+        }
+        check.faults
+    }
+
+    /// All that is wrong with a member of the object that the schema describes.
+    pub(crate) fn faults_of(&self, name: &str, value: &Value) -> Vec<Fault> {
+        let rules = self.node(self.root).object.as_deref();
+        let Some(property) = rules.and_then(|rules| rules.property(name)) else {
+            return Vec::new();
+        };
+        let mut check = Check::new(self, false);
+        check.node(property.id, value, &Place::Root, 0);
+        check.faults
+    }
+
+    /// Whether the value fits this part of the schema if a member that may be left out may be `null`.
+    pub(super) fn nearly_fits(&self, id: Id, value: &Value) -> bool {
+        Check { lenient: true, ..Check::new(self, true) }.node(id, value, &Place::Root, 0)
+    }
+}
+
+/// One walk through a value.
 struct Check<'a> {
-    /// To what references refer.
-    root: &'a Value,
+    checker: &'a Checker,
+    /// Nobody reads the faults: the first one ends the walk.
+    quiet: bool,
+    /// A member that may be left out may be `null`.
+    lenient: bool,
     faults: Vec<Fault>,
-    /// So many faults are enough. Where it is one, nobody reads it.
+    /// So many faults are enough.
     most: usize,
+    steps: usize,
+    /// How much text was searched for patterns, in bytes times the size of the pattern.
+    searched: usize,
+    /// Whether a pattern was passed over because of that.
+    overrun: bool,
+    /// What nodes that several places refer to have answered about a value, by its address: it
+    /// is borrowed as long as this walk, so that no two have one.
+    known: HashMap<(Id, usize), bool>,
+    /// The same of which all faults are told already.
+    told: HashSet<(Id, usize)>,
+}
+
+fn address(value: &Value) -> usize {
+    std::ptr::from_ref(value).addr()
 }
 
 impl<'a> Check<'a> {
-    fn fault(&mut self, place: &Place<'_>, reason: String) {
-        if self.faults.len() < self.most {
-            self.faults.push(Fault { at: place.pointer(), reason });
+    fn new(checker: &'a Checker, quiet: bool) -> Self {
+        Self {
+            checker,
+            quiet,
+            lenient: false,
+            faults: Vec::new(),
+            most: MOST,
+            steps: 0,
+            searched: 0,
+            overrun: false,
+            known: HashMap::new(),
+            told: HashSet::new(),
         }
     }
 
-    fn fits(mut self, schema: &'a Value, value: &Value, depth: usize) -> bool {
-        self.value(schema, value, &Place::Root, depth);
-        self.faults.is_empty()
+    /// Notes what is wrong. Says `false`, which is the answer about the value.
+    fn fault(&mut self, place: &Place<'_>, reason: impl FnOnce() -> String) -> bool {
+        if !self.quiet && self.faults.len() < self.most.min(MOST_IN_ALL) {
+            let fault = Fault { at: place.pointer(), reason: reason() };
+            if !self.faults.contains(&fault) {
+                self.faults.push(fault);
+            }
+        }
+        false
     }
 
-    fn value(&mut self, schema: &'a Value, value: &Value, place: &Place<'_>, depth: usize) {
-        if depth > DEEPEST || self.faults.len() >= self.most {
-            return;
+    /// Whether a text has the pattern in it.
+    fn matches(&mut self, pattern: &Pattern, text: &str) -> bool {
+        self.searched = self.searched.saturating_add(text.len().saturating_mul(pattern.size));
+        if self.searched > SEARCHED {
+            self.overrun = true;
+            return true;
         }
-        let depth = depth + 1;
-        if *schema == Value::Bool(false) {
-            return self.fault(place, "nothing is allowed here".to_owned());
-        }
-        let rules = Rules::of(schema);
-        if let Some(path) = rules.reference {
-            if let Some(target) = self.target(path) {
-                self.value(target, value, place, depth);
-            }
-            return;
-        }
-        if !rules.takes(value) {
-            let reason = format!("expected {}, found {}", expectation(schema), found(value));
-            return self.fault(place, reason);
-        }
-        if rules.allowed.is_some_and(|allowed| !allowed.contains(value)) {
-            let reason = format!("expected {}, found {value}", expectation(schema));
-            return self.fault(place, reason);
-        }
-        if let Some(only) = rules.only.filter(|only| *only != value) {
-            return self.fault(place, format!("expected {only}, found {value}"));
-        }
-        for choices in [rules.any_of, rules.one_of].into_iter().flatten() {
-            let check = || Check { root: self.root, faults: Vec::new(), most: 1 };
-            if choices.iter().any(|choice| check().fits(choice, value, depth)) {
-                continue;
-            }
-            // Where only the answer counts, nothing is looked at twice: the next choice deeper down
-            // would double the work again, and so on.
-            if self.most > 1
-                && let Some(meant) = self.meant(choices, value)
-            {
-                return self.value(meant, value, place, depth);
-            }
-            if let Some((tag, tags)) = self.tag(choices).filter(|_| value.is_object()) {
-                let expected = format!("one of {}", tags.join(", "));
-                let reason = match value.get(tag) {
-                    Some(other) => format!("expected {expected}, found {other}"),
-                    None => format!("is required: {expected}"),
-                };
-                return self.fault(&Place::Name(place, tag), reason);
-            }
-            let all: Vec<String> = choices.iter().map(expectation).collect();
-            let reason = format!("expected {}, found {}", all.join(" or "), found(value));
-            return self.fault(place, reason);
-        }
+        pattern.is_match(text)
+    }
+
+    /// Whether a value is one of those that are allowed.
+    fn is_among(&mut self, values: &Values, value: &Value) -> bool {
         match value {
-            Value::Number(_) => self.number(&rules, value, place),
-            Value::Array(values) => {
-                for (index, value) in values.iter().enumerate() {
-                    let own = rules.first_items.and_then(|items| items.get(index));
-                    if let Some(item) = own.or(rules.items) {
-                        self.value(item, value, &Place::Index(place, index), depth);
-                    }
+            Value::String(text) if values.list.len() >= MANY => values.texts.contains(text),
+            value => {
+                self.steps += values.list.len() / 8;
+                values.list.iter().any(|allowed| equal(allowed, value))
+            }
+        }
+    }
+
+    /// Whether the value fits, without a word about it.
+    fn fits(&mut self, id: Id, value: &Value, depth: usize) -> bool {
+        let told = std::mem::replace(&mut self.quiet, true);
+        let fits = self.node(id, value, &Place::Root, depth);
+        self.quiet = told;
+        fits
+    }
+
+    /// Whether the value fits this part of the schema.
+    fn node(&mut self, id: Id, value: &Value, place: &Place<'_>, depth: usize) -> bool {
+        let checker = self.checker;
+        let node = checker.node(id);
+        self.steps += 1;
+        if depth > DEEPEST || self.steps > STEPS {
+            return self.too_much(place, depth);
+        }
+        if !self.quiet && self.faults.len() >= self.most.min(MOST_IN_ALL) {
+            return false;
+        }
+        if !node.shared {
+            return self.rules(node, value, place, depth);
+        }
+        let key = (id, address(value));
+        if self.quiet {
+            if let Some(known) = self.known.get(&key) {
+                return *known;
+            }
+        } else if self.told.len() >= KEPT || !self.told.insert(key) {
+            // Its faults are told, if it has some.
+            return true;
+        }
+        let fits = self.rules(node, value, place, depth);
+        if self.quiet && self.known.len() < KEPT {
+            self.known.insert(key, fits);
+        }
+        fits
+    }
+
+    #[cold]
+    fn too_much(&mut self, place: &Place<'_>, depth: usize) -> bool {
+        self.fault(place, || {
+            if depth > DEEPEST {
+                format!("nested too deeply: more than {DEEPEST} steps of the schema lead here")
+            } else {
+                TOO_LARGE.to_owned()
+            }
+        })
+    }
+
+    fn rules(&mut self, node: &'a Node, value: &Value, place: &Place<'_>, depth: usize) -> bool {
+        if node.never {
+            return self.fault(place, || "nothing is allowed here".to_owned());
+        }
+        // Of a value of another type the rest says nothing that helps.
+        if node.kinds.is_some_and(|kinds| !kinds.takes(value)) {
+            return self.fault(place, || words::expected(words::of_node(node), value));
+        }
+        if node.values.as_deref().is_some_and(|values| !self.is_among(values, value)) {
+            return self.fault(place, || words::expected(words::of_node(node), value));
+        }
+        let mut fits = match value {
+            Value::Number(number) => {
+                node.number.as_deref().is_none_or(|rules| self.number(rules, number, place))
+            }
+            Value::String(text) => {
+                node.string.as_deref().is_none_or(|rules| self.string(rules, text, place))
+            }
+            Value::Array(items) => match node.array.as_deref() {
+                Some(rules) => self.array(node, rules, value, items, place, depth),
+                None => true,
+            },
+            Value::Object(members) => match node.object.as_deref() {
+                Some(rules) => self.object(node, rules, value, members, place, depth),
+                None => true,
+            },
+            Value::Null | Value::Bool(_) => true,
+        };
+        if self.quiet && !fits {
+            return false;
+        }
+        for id in &node.all {
+            if !self.node(*id, value, place, depth + 1) {
+                fits = false;
+                if self.quiet {
+                    return false;
                 }
             }
-            Value::Object(values) => self.object(&rules, values, place, depth),
-            Value::Null | Value::Bool(_) | Value::String(_) => {}
+        }
+        if !node.choices.is_empty() || node.not.is_some() || node.condition.is_some() {
+            fits &= self.applied(node, value, place, depth + 1);
+        }
+        fits
+    }
+
+    /// `anyOf`, `oneOf`, `not`, `if`.
+    fn applied(&mut self, node: &'a Node, value: &Value, place: &Place<'_>, depth: usize) -> bool {
+        let mut fits = true;
+        for choice in &node.choices {
+            if !self.choice(choice, value, place, depth) {
+                fits = false;
+                if self.quiet {
+                    return false;
+                }
+            }
+        }
+        if let Some(not) = node.not
+            && self.fits(not, value, depth)
+        {
+            let checker = self.checker;
+            fits = self.fault(place, || words::excluded(checker, not, value));
+        }
+        if let Some(condition) = node.condition.as_deref() {
+            let branch = match self.fits(condition.test, value, depth) {
+                true => condition.then,
+                false => condition.otherwise,
+            };
+            fits &= branch.is_none_or(|branch| self.node(branch, value, place, depth));
+        }
+        fits
+    }
+
+    fn choice(&mut self, choice: &Choice, value: &Value, place: &Place<'_>, depth: usize) -> bool {
+        let mut fitting = 0;
+        for id in &choice.ids {
+            if self.fits(*id, value, depth) {
+                fitting += 1;
+                if !choice.one || fitting > 1 {
+                    break;
+                }
+            }
+        }
+        match (fitting, choice.one) {
+            (1, _) | (2.., false) => true,
+            (2.., true) => self.fault(place, || {
+                format!(
+                    "fits more than one of the choices, and exactly one is meant: {}",
+                    words::found(value)
+                )
+            }),
+            _ if self.quiet => false,
+            _ => self.none_fits(choice, value, place, depth),
         }
     }
 
-    fn target(&self, reference: &str) -> Option<&'a Value> {
-        self.root.pointer(reference.strip_prefix('#')?)
-    }
-
-    /// What a schema says, or the one that it refers to.
-    fn rules(&self, schema: &'a Value) -> Rules<'a> {
-        let rules = Rules::of(schema);
-        let target = rules.reference.and_then(|path| self.target(path));
-        target.map_or(rules, Rules::of)
-    }
-
-    /// The field that tells the choices apart, and its values as JSON.
-    fn tag(&self, choices: &'a [Value]) -> Option<(&'a str, Vec<String>)> {
-        let constant = |property: &'a Value| property.get("const").map(Value::to_string);
-        let first = self.rules(choices.first()?).properties?;
-        let (tag, _) = first.iter().find(|(_, property)| constant(property).is_some())?;
-        let tags = choices.iter().map(|choice| constant(self.rules(choice).properties?.get(tag)?));
-        Some((tag, tags.collect::<Option<_>>()?))
-    }
-
-    /// The one choice that a value is meant to be, which its kind, its tag or its names tell.
-    fn meant(&self, choices: &'a [Value], value: &Value) -> Option<&'a Value> {
-        let only = |wanted: &dyn Fn(&Rules<'a>) -> bool| {
-            let mut found = choices.iter().filter(|choice| {
-                let rules = self.rules(choice);
-                rules.kind.is_some() && rules.takes(value) && wanted(&rules)
+    /// Tells of a value that fits none of the choices what is wrong with it as the one that is meant.
+    #[cold]
+    fn none_fits(
+        &mut self,
+        choice: &Choice,
+        value: &Value,
+        place: &Place<'_>,
+        depth: usize,
+    ) -> bool {
+        let checker = self.checker;
+        if let Some(meant) = words::meant(checker, &choice.ids, value) {
+            let before = self.faults.len();
+            self.node(meant, value, place, depth);
+            if self.faults.len() > before {
+                return false;
+            }
+        }
+        if let Some((tag, tags)) = words::tag(checker, &choice.ids).filter(|_| value.is_object()) {
+            let expected = words::one_of(&tags);
+            return self.fault(&Place::Name(place, tag), || match value.get(tag) {
+                Some(other) => format!("expected {expected}, found {}", words::found(other)),
+                None => format!("is required: {expected}"),
             });
-            found.next().filter(|_| found.next().is_none())
-        };
-        let is_tagged = |rules: &Rules<'a>| {
-            rules.properties.into_iter().flatten().all(|(name, property)| {
-                property.get("const").is_none_or(|tag| value.get(name) == Some(tag))
-            })
-        };
-        let is_named = |rules: &Rules<'a>| {
-            names(rules.required).all(|name| value.get(name).is_some()) && is_tagged(rules)
-        };
-        only(&is_tagged).or_else(|| only(&is_named))
+        }
+        self.fault(place, || {
+            let mut all: Vec<String> = Vec::new();
+            for id in &choice.ids {
+                let expected = words::expectation(checker, *id);
+                let expected = expected.unwrap_or_else(|| "another value".to_owned());
+                if !all.contains(&expected) {
+                    all.push(expected);
+                }
+            }
+            words::expected(Some(all.join(" or ")), value)
+        })
     }
 
-    fn number(&mut self, rules: &Rules<'_>, value: &Value, place: &Place<'_>) {
-        let Some(number) = value.as_f64() else { return };
-        let faults = [
-            rules.minimum.filter(|limit| number < *limit).map(|limit| ("at least", limit)),
-            rules.maximum.filter(|limit| number > *limit).map(|limit| ("at most", limit)),
-            rules.above.filter(|limit| number <= *limit).map(|limit| ("more than", limit)),
-            rules.below.filter(|limit| number >= *limit).map(|limit| ("less than", limit)),
-        ];
-        if let Some((words, limit)) = faults.into_iter().flatten().next() {
-            self.fault(place, format!("must be {words} {limit}, not {value}"));
+    fn number(&mut self, rules: &NumberRules, number: &Number, place: &Place<'_>) -> bool {
+        let NumberRules { least, most, above, below, multiple } = rules;
+        let is = |limit: &Option<Number>, wrong: &[Ordering]| {
+            limit.as_ref().is_some_and(|limit| wrong.contains(&compare(number, limit)))
+        };
+        let fits = !is(least, &[Ordering::Less])
+            && !is(most, &[Ordering::Greater])
+            && !is(above, &[Ordering::Less, Ordering::Equal])
+            && !is(below, &[Ordering::Greater, Ordering::Equal]);
+        if !fits {
+            return self.fault(place, || words::range(rules, number));
         }
+        match multiple.as_ref().filter(|of| !is_multiple(number, of)) {
+            Some(of) => self.fault(place, || format!("must be a multiple of {of}, not {number}")),
+            None => true,
+        }
+    }
+
+    fn string(&mut self, rules: &StringRules, text: &str, place: &Place<'_>) -> bool {
+        let StringRules { shortest, longest, pattern } = rules;
+        let mut fits = true;
+        if shortest.is_some() || longest.is_some() {
+            // Bytes are counted first: there are at least as many, and four times as many at most.
+            let bytes = text.len() as u64;
+            let is_sure = shortest.is_none_or(|shortest| bytes / 4 >= shortest)
+                && longest.is_none_or(|longest| bytes <= longest);
+            let length = if is_sure { bytes } else { text.chars().count() as u64 };
+            let is_right = is_sure
+                || shortest.is_none_or(|shortest| length >= shortest)
+                    && longest.is_none_or(|longest| length <= longest);
+            if !is_right {
+                fits = self.fault(place, || {
+                    words::count([*shortest, *longest], length, ["character", "characters"])
+                });
+            }
+        }
+        match pattern.as_ref().filter(|(_, pattern)| !self.matches(pattern, text)) {
+            Some((pattern, _)) => self.fault(place, || {
+                format!("must match the pattern `{pattern}`, not {}", words::text(text))
+            }),
+            None => fits,
+        }
+    }
+
+    fn array(
+        &mut self,
+        node: &'a Node,
+        rules: &'a ArrayRules,
+        whole: &Value,
+        items: &[Value],
+        place: &Place<'_>,
+        depth: usize,
+    ) -> bool {
+        let mut fits = true;
+        let count = items.len() as u64;
+        if rules.least.is_some_and(|least| count < least)
+            || rules.most.is_some_and(|most| count > most)
+        {
+            fits = self
+                .fault(place, || words::count([rules.least, rules.most], count, ["item", "items"]));
+        }
+        if rules.unique
+            && let Some((first, second)) = self.twice(items)
+        {
+            fits = self.fault(place, || {
+                format!("the items must differ, and those at {first} and {second} are equal")
+            });
+        }
+        if self.quiet && !fits {
+            return false;
+        }
+        for (index, item) in items.iter().enumerate() {
+            if let Some(id) = rules.first.get(index).copied().or(rules.items)
+                && !self.node(id, item, &Place::Index(place, index), depth + 1)
+            {
+                fits = false;
+                if self.quiet {
+                    return false;
+                }
+            }
+        }
+        if let Some((id, least, most)) = rules.contains {
+            let mut found = 0;
+            for item in items {
+                found += u64::from(self.fits(id, item, depth + 1));
+            }
+            if found < least || most.is_some_and(|most| found > most) {
+                let checker = self.checker;
+                fits =
+                    self.fault(place, || words::contains(checker, id, [Some(least), most], found));
+            }
+        }
+        if let Some(others) = rules.unevaluated {
+            for (index, item) in items.iter().enumerate() {
+                let place = Place::Index(place, index);
+                if !self.covers_item(node, whole, index, depth + 1)
+                    && !self.node(others, item, &place, depth + 1)
+                {
+                    fits = false;
+                }
+            }
+        }
+        fits
+    }
+
+    /// The places of two items that are equal.
+    fn twice(&mut self, items: &[Value]) -> Option<(usize, usize)> {
+        let mut seen = HashMap::with_capacity(items.len());
+        items.iter().enumerate().find_map(|(index, item)| {
+            let mut text = String::new();
+            canonical(item, &mut text);
+            self.steps += 1 + text.len() / 8;
+            seen.insert(text, index).map(|first| (first, index))
+        })
     }
 
     fn object(
         &mut self,
-        rules: &Rules<'a>,
-        values: &Map<String, Value>,
+        node: &'a Node,
+        rules: &'a ObjectRules,
+        whole: &Value,
+        members: &Map<String, Value>,
         place: &Place<'_>,
         depth: usize,
-    ) {
-        let described = |name: &str| rules.properties.and_then(|properties| properties.get(name));
-        for name in names(rules.required).filter(|name| !values.contains_key(*name)) {
-            self.fault(&Place::Name(place, name), required(described(name)));
-        }
-        for (name, value) in values {
-            let place = Place::Name(place, name);
-            match described(name) {
-                Some(property) => self.value(property, value, &place, depth),
-                // Deeper down, only what the schema says.
-                None if rules.patterns.is_some() => {}
-                None if rules.others == Some(&Value::Bool(false)) => {
-                    let whose = ["field", "this object"];
-                    self.fault(&place, unknown(name, rules.properties, whose));
-                }
-                None => {
-                    if let Some(others) = rules.others {
-                        self.value(others, value, &place, depth);
-                    }
+    ) -> bool {
+        let is_root = matches!(place, Place::Root) && !self.quiet;
+        let mut fits = true;
+        for property in rules.properties.iter().filter(|it| it.required) {
+            if !members.contains_key(&property.name) {
+                fits = self.missing(property.id, &property.name, place);
+                if self.quiet {
+                    return false;
                 }
             }
         }
-    }
-}
-
-fn is_of(value: &Value, kind: &str) -> bool {
-    match (value, kind) {
-        (Value::Number(number), "integer") => {
-            !number.is_f64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
+        let mut absent = 0;
+        for (name, value) in members {
+            if is_root {
+                self.most = self.faults.len() + MOST;
+            }
+            if !self.member(rules, (name, value), place, depth, &mut absent) {
+                fits = false;
+                if self.quiet {
+                    return false;
+                }
+            }
         }
-        (Value::Null, "null")
-        | (Value::Bool(_), "boolean")
-        | (Value::Number(_), "number")
-        | (Value::String(_), "string")
-        | (Value::Array(_), "array")
-        | (Value::Object(_), "object") => true,
-        (_, "null" | "boolean" | "number" | "integer" | "string" | "array" | "object") => false,
-        // A type that is not of the standard is not for us to judge.
-        _ => true,
+        if is_root {
+            self.most = self.faults.len() + MOST;
+        }
+        fits & self.whole_object(node, rules, whole, members, place, (depth, absent))
     }
-}
 
-/// What a schema wants, in a few words.
-fn expectation(schema: &Value) -> String {
-    known_expectation(schema).unwrap_or_else(|| "another value".to_owned())
-}
-
-fn known_expectation(schema: &Value) -> Option<String> {
-    if let Some(allowed) = schema.get("enum").and_then(Value::as_array) {
-        let all: Vec<String> = allowed.iter().map(Value::to_string).collect();
-        return Some(format!("one of {}", all.join(", ")));
+    #[cold]
+    fn missing(&mut self, id: Id, name: &str, place: &Place<'_>) -> bool {
+        let checker = self.checker;
+        self.fault(&Place::Name(place, name), || words::required(checker, Some(id)))
     }
-    let word = |kind: &str| match kind {
-        "null" => "null".to_owned(),
-        "integer" | "array" | "object" => format!("an {kind}"),
-        kind => format!("a {kind}"),
-    };
-    Some(match schema.get("type")? {
-        Value::String(kind) => word(kind),
-        kinds => names(Some(kinds)).map(word).collect::<Vec<_>>().join(" or "),
-    })
-}
 
-fn found(value: &Value) -> String {
-    match value {
-        Value::Array(_) => "an array".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+    /// One member of an object. Counts it if it is to be taken as absent.
+    fn member(
+        &mut self,
+        rules: &'a ObjectRules,
+        (name, value): (&str, &Value),
+        place: &Place<'_>,
+        depth: usize,
+        absent: &mut u64,
+    ) -> bool {
+        let below = Place::Name(place, name);
+        let mut fits = true;
+        let listed = rules.property(name);
+        if let Some(property) = listed {
+            if value.is_null() && (self.lenient && !property.required || !self.quiet) {
+                if self.fits(property.id, value, depth + 1) {
+                    return true;
+                }
+                if self.lenient && !property.required {
+                    *absent += 1;
+                    return true;
+                }
+                if property.required {
+                    return self.missing(property.id, name, place);
+                }
+            }
+            fits = self.node(property.id, value, &below, depth + 1);
+            if rules.patterns.is_empty() {
+                return fits;
+            }
+        }
+        let mut is_matched = false;
+        for (regex, id) in &rules.patterns {
+            if self.matches(regex, name) {
+                is_matched = true;
+                fits &= self.node(*id, value, &below, depth + 1);
+            }
+        }
+        if listed.is_some() || is_matched || rules.unread_patterns {
+            return fits;
+        }
+        let Some(others) = rules.others else { return fits };
+        if self.checker.node(others).never {
+            return self
+                .fault(&below, || words::unknown(name, rules, matches!(place, Place::Root)));
+        }
+        self.node(others, value, &below, depth + 1) && fits
+    }
+
+    /// What a schema says of an object beside its members.
+    fn whole_object(
+        &mut self,
+        node: &'a Node,
+        rules: &'a ObjectRules,
+        whole: &Value,
+        members: &Map<String, Value>,
+        place: &Place<'_>,
+        (depth, absent): (usize, u64),
+    ) -> bool {
+        let mut fits = true;
+        let checker = self.checker;
+        for name in rules.required.iter().filter(|name| !members.contains_key(*name)) {
+            fits = self.fault(&Place::Name(place, name), || words::required(checker, None));
+        }
+        let count = (members.len() as u64).saturating_sub(absent);
+        if rules.least.is_some_and(|least| count < least)
+            || rules.most.is_some_and(|most| count > most)
+        {
+            let what = ["member", "members"];
+            fits = self.fault(place, || words::count([rules.least, rules.most], count, what));
+        }
+        if let Some(names) = rules.names {
+            for name in members.keys() {
+                fits &= self.name(names, name, place, depth);
+            }
+        }
+        let is_there =
+            |name: &str| members.get(name).is_some_and(|value| !(absent > 0 && value.is_null()));
+        for (name, needed) in rules.with.iter().filter(|(name, _)| is_there(name)) {
+            for needed in needed.iter().filter(|needed| !members.contains_key(*needed)) {
+                fits = self.fault(&Place::Name(place, needed), || {
+                    format!("is required, because `{name}` is there")
+                });
+            }
+        }
+        for (name, id) in &rules.with_schema {
+            if is_there(name) {
+                fits &= self.node(*id, whole, place, depth + 1);
+            }
+        }
+        if self.quiet && !fits {
+            return false;
+        }
+        if let Some(others) = rules.unevaluated {
+            for (name, value) in members {
+                if self.covers_member(node, whole, name, depth + 1) {
+                    continue;
+                }
+                let below = Place::Name(place, name);
+                fits &= if self.checker.node(others).never {
+                    self.fault(&below, || words::unknown_among(checker, node, name))
+                } else {
+                    self.node(others, value, &below, depth + 1)
+                };
+            }
+        }
+        fits
+    }
+
+    /// Whether a member's name fits.
+    fn name(&mut self, names: Id, name: &str, place: &Place<'_>, depth: usize) -> bool {
+        let text = Value::from(name);
+        // What is known belongs to values that stay; this one goes.
+        let mut check = Check {
+            lenient: self.lenient,
+            steps: self.steps,
+            searched: self.searched,
+            ..Check::new(self.checker, self.quiet)
+        };
+        let fits = check.node(names, &text, &Place::Root, depth + 1);
+        (self.steps, self.searched) = (check.steps, check.searched);
+        self.overrun |= check.overrun;
+        if fits {
+            return true;
+        }
+        self.fault(&Place::Name(place, name), || match check.faults.first() {
+            Some(fault) => format!("this name is not allowed: {}", fault.reason),
+            None => "this name is not allowed".to_owned(),
+        })
+    }
+
+    /// Whether a member is spoken of by this part of the schema, or by those that look at the same
+    /// object and fit it.
+    fn covers_member(&mut self, node: &'a Node, whole: &Value, name: &str, depth: usize) -> bool {
+        self.steps += 1;
+        if depth > DEEPEST || self.steps > STEPS {
+            return false;
+        }
+        if let Some(rules) = node.object.as_deref() {
+            let is_named = rules.property(name).is_some()
+                || rules.patterns.iter().any(|(pattern, _)| self.matches(pattern, name))
+                || rules.others.is_some()
+                || rules.unread_patterns;
+            if is_named {
+                return true;
+            }
+        }
+        self.applied_somewhere(node, whole, depth, &mut |check, id| {
+            let node = check.checker.node(id);
+            let says = node.object.as_deref().is_some_and(|rules| rules.unevaluated.is_some());
+            says || check.covers_member(node, whole, name, depth + 1)
+        })
+    }
+
+    fn covers_item(&mut self, node: &'a Node, whole: &Value, index: usize, depth: usize) -> bool {
+        self.steps += 1;
+        if depth > DEEPEST || self.steps > STEPS {
+            return false;
+        }
+        if let Some(rules) = node.array.as_deref() {
+            let contained = rules.contains.and_then(|(id, ..)| {
+                let item = whole.get(index)?;
+                self.fits(id, item, depth + 1).then_some(())
+            });
+            if index < rules.first.len() || rules.items.is_some() || contained.is_some() {
+                return true;
+            }
+        }
+        self.applied_somewhere(node, whole, depth, &mut |check, id| {
+            let node = check.checker.node(id);
+            let says = node.array.as_deref().is_some_and(|rules| rules.unevaluated.is_some());
+            says || check.covers_item(node, whole, index, depth + 1)
+        })
+    }
+
+    /// Whether this holds for one of the parts of the schema that look at the same value and fit it.
+    fn applied_somewhere(
+        &mut self,
+        node: &'a Node,
+        whole: &Value,
+        depth: usize,
+        holds: &mut dyn FnMut(&mut Self, Id) -> bool,
+    ) -> bool {
+        let choices = node.choices.iter().flat_map(|choice| &choice.ids);
+        let dependent = node.object.as_deref().into_iter().flat_map(|rules| &rules.with_schema);
+        let dependent = dependent.filter(|(name, _)| whole.get(name).is_some()).map(|(_, id)| id);
+        for id in node.all.iter().chain(choices).chain(dependent) {
+            if self.fits(*id, whole, depth + 1) && holds(self, *id) {
+                return true;
+            }
+        }
+        let Some(condition) = node.condition.as_deref() else { return false };
+        if self.fits(condition.test, whole, depth + 1) {
+            holds(self, condition.test) || condition.then.is_some_and(|then| holds(self, then))
+        } else {
+            condition.otherwise.is_some_and(|otherwise| holds(self, otherwise))
+        }
     }
 }

@@ -3,9 +3,10 @@
 use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::{length::Length, range::Range};
+use super::{close::close, length::Length, range::Range};
 
-/// What the model is told of a tool.
+/// What the model is told of a tool, and what each call of it is checked against.
+#[doc = include_str!("../../guide/schema.md")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSchema {
     /// The name by which the model calls it.
@@ -54,8 +55,16 @@ pub(crate) struct Property<'a> {
     pub(crate) optional: bool,
 }
 
+/// The schema of an object that is made of types.
+pub(crate) struct Derived {
+    /// What the model is told.
+    pub(crate) told: Value,
+    /// What is checked: the same, and the limits of the types that nobody has to be told.
+    pub(crate) checked: Value,
+}
+
 /// The schema of an object with these members, in their order.
-pub(crate) fn schema_of<'a>(members: impl Iterator<Item = Property<'a>>) -> Value {
+pub(crate) fn schema_of<'a>(members: impl Iterator<Item = Property<'a>>) -> Derived {
     let mut generator = generator();
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -67,18 +76,58 @@ pub(crate) fn schema_of<'a>(members: impl Iterator<Item = Property<'a>>) -> Valu
             required.push(name);
         }
     }
-    let mut schema = json!({
+    let mut definitions = generator.take_definitions(true);
+    close(properties.values_mut(), &mut definitions);
+    let mut checked = json!({
         "type": "object",
         "properties": properties,
         "required": required,
         "additionalProperties": false,
     });
-    let mut definitions = generator.take_definitions(true);
-    if let (Some(schema), false) = (schema.as_object_mut(), definitions.is_empty()) {
-        definitions.values_mut().for_each(tidy);
+    if let (Some(schema), false) = (checked.as_object_mut(), definitions.is_empty()) {
         schema.insert("$defs".to_owned(), Value::Object(definitions));
     }
-    schema
+    let mut told = checked.clone();
+    tidy(&mut told);
+    limit(&mut checked);
+    tidy(&mut checked);
+    Derived { told, checked }
+}
+
+/// Says the limits of the number types of Rust, which `schemars` tells by a format.
+fn limit(schema: &mut Value) {
+    let Value::Object(map) = schema else { return };
+    let limits = match map.get("format").and_then(Value::as_str) {
+        Some("int64" | "int") => Some((json!(i64::MIN), json!(i64::MAX))),
+        Some("uint64" | "uint") => Some((json!(0), json!(u64::MAX))),
+        // What is above becomes infinite.
+        Some("float") => Some((json!(f64::from(f32::MIN)), json!(f64::from(f32::MAX)))),
+        _ => None,
+    };
+    if let Some((least, most)) = limits {
+        let says = |words: [&str; 2]| words.iter().any(|word| map.contains_key(*word));
+        let (low, high) =
+            (says(["minimum", "exclusiveMinimum"]), says(["maximum", "exclusiveMaximum"]));
+        if !low {
+            map.insert("minimum".to_owned(), least);
+        }
+        if !high {
+            map.insert("maximum".to_owned(), most);
+        }
+    }
+    for key in ["properties", "patternProperties", "$defs"] {
+        if let Some(Value::Object(children)) = map.get_mut(key) {
+            children.values_mut().for_each(limit);
+        }
+    }
+    for key in ["items", "additionalProperties"] {
+        map.get_mut(key).into_iter().for_each(limit);
+    }
+    for key in ["oneOf", "anyOf", "allOf", "prefixItems"] {
+        if let Some(Value::Array(children)) = map.get_mut(key) {
+            children.iter_mut().for_each(limit);
+        }
+    }
 }
 
 /// The schema of one member.
@@ -86,8 +135,12 @@ fn property(member: Property<'_>, generator: &mut SchemaGenerator) -> Option<Map
     let mut value = (member.schema)(generator).to_value();
     // The program's own examples are better than any.
     let written = if member.examples.is_empty() { written_as(&value) } else { None };
-    tidy(&mut value);
+    // `true` takes anything, and a description cannot be put into it.
+    if value == Value::Bool(true) {
+        value = Value::Object(Map::new());
+    }
     let Value::Object(mut schema) = value else { return None };
+    names_as_enum(&mut schema);
     let description = member.description.trim();
     let with_example = written.map(|written| format!("{description} ({written})"));
     let description = with_example.as_deref().unwrap_or(description);
@@ -128,27 +181,6 @@ pub(crate) fn schema_of_type<T: schemars::JsonSchema>() -> Value {
 
 /// How the list of an enum's names begins.
 const NAMES: &str = "- `";
-
-/// What the model is to write for a value of a type, such as `an integer`.
-pub(crate) fn kind_of(schema: fn(&mut SchemaGenerator) -> Schema) -> Option<String> {
-    let mut value = schema(&mut generator()).to_value();
-    tidy(&mut value);
-    if let Some(names) = value.get("enum").and_then(Value::as_array) {
-        let names: Vec<String> = names.iter().map(Value::to_string).collect();
-        return Some(format!("one of {}", names.join(", ")));
-    }
-    let kind = match value.get("type")?.as_str()? {
-        "string" => "a string",
-        "integer" => "an integer",
-        "number" => "a number",
-        "boolean" => "a boolean",
-        "array" => "an array",
-        "object" => "an object",
-        _ => return None,
-    };
-    let format = value.get("format").and_then(Value::as_str);
-    Some(format.map_or_else(|| kind.to_owned(), |format| format!("{kind} ({format})")))
-}
 
 /// Makes a schema what models and vendors can use: no `true`, no titles, names of an enum as
 /// `enum`, no formats that only Rust knows.
@@ -221,7 +253,8 @@ fn written_as(schema: &Value) -> Option<&'static str> {
 /// its function.
 fn say_format(schema: &mut Map<String, Value>) {
     let Some(written) = written_as(&Value::Object(schema.clone())) else { return };
-    if schema.contains_key("examples") {
+    let says = |about: &Value| about.as_str().is_some_and(|about| about.contains(written));
+    if schema.contains_key("examples") || schema.get("description").is_some_and(says) {
         return;
     }
     let description = match schema.get("description").and_then(Value::as_str) {

@@ -103,7 +103,7 @@ impl<'a> Search<'a> {
     fn fault(&self, key: &str, argument: Value) -> Option<String> {
         let misfit = (self.check)(argument).err()?;
         let (_, expected) =
-            misfit.fault.reason.split_once(&format!("invalid type: string {key:?}, expected "))?;
+            misfit.0.reason.split_once(&format!("invalid type: string {key:?}, expected "))?;
         Some(expected.to_owned())
     }
 

@@ -2,24 +2,33 @@
 //! a schema, and all that is wrong with it. It knows nothing of tools, calls or providers.
 
 mod check;
+mod close;
+mod compile;
 mod derive;
 mod fault;
 mod keys;
 mod length;
+mod limits;
 mod nearest;
+mod node;
+mod number;
+mod pattern;
 mod range;
+mod shape;
 mod strict;
+mod words;
 
-pub(crate) use self::{
-    check::{faults, problems, without_nulls},
-    derive::{Property, kind_of, schema_of, schema_of_type},
-    fault::{Fault, Misfit, step},
-    keys::problem_of_keys,
-    nearest::nearest,
-};
 pub use self::{
+    compile::Unchecked,
     derive::ToolSchema,
     length::{Length, Lengthy, Textual, pattern},
     range::{Range, Ranged},
-    strict::NotStrict,
+    strict::{NotStrict, StrictForm},
+};
+pub(crate) use self::{
+    compile::{Checker, Unusable},
+    derive::{Derived, Property, schema_of, schema_of_type},
+    fault::{Fault, Misfit, step},
+    keys::problem_of_keys,
+    nearest::nearest,
 };

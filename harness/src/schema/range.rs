@@ -1,7 +1,5 @@
 //! The numbers that a parameter takes: `#[param(range(1..=100))]`.
 
-use std::cmp::Ordering;
-
 use serde_json::{Map, Number, Value};
 
 /// A type of which `#[param(range(..))]` can speak: a number, or an `Option` of one.
@@ -119,37 +117,6 @@ impl Range {
         }
     }
 
-    /// Whether the number is in it.
-    ///
-    /// # Errors
-    /// Says which numbers are in it, if it is not.
-    pub(crate) fn check(&self, number: &Number) -> Result<(), String> {
-        let above = self.low.is_none_or(|low| compare(number, low).is_ge());
-        let below = self.high.is_none_or(|high| {
-            let order = compare(number, high);
-            if self.inclusive { order.is_le() } else { order.is_lt() }
-        });
-        if above && below {
-            return Ok(());
-        }
-        let show = |edge: Edge| edge.to_value().map_or_else(String::new, |end| end.to_string());
-        Err(match (self.low, self.high) {
-            (Some(low), Some(high)) if self.inclusive => {
-                format!("must be between {} and {}, not {number}", show(low), show(high))
-            }
-            (Some(low), Some(high)) => {
-                format!("must be at least {} and less than {}, not {number}", show(low), show(high))
-            }
-            (Some(low), None) => format!("must be at least {}, not {number}", show(low)),
-            (None, Some(high)) if self.inclusive => {
-                format!("must be at most {}, not {number}", show(high))
-            }
-            (None, high) => {
-                format!("must be less than {}, not {number}", high.map_or_else(String::new, show))
-            }
-        })
-    }
-
     /// Writes it into the schema of a number.
     pub(crate) fn describe(&self, schema: &mut Map<String, Value>) {
         if let Some(low) = self.low.and_then(Edge::to_value) {
@@ -159,19 +126,5 @@ impl Range {
             let key = if self.inclusive { "maximum" } else { "exclusiveMaximum" };
             schema.insert(key.to_owned(), Value::Number(high));
         }
-    }
-}
-
-fn compare(number: &Number, edge: Edge) -> Ordering {
-    let float = |edge: f64| {
-        let number = number.as_f64().unwrap_or(f64::NAN);
-        // JSON has no NaN, so the order is total; `total_cmp` would put -0.0 below 0.0.
-        number.partial_cmp(&edge).unwrap_or(Ordering::Equal)
-    };
-    match (number.as_i128(), edge) {
-        (Some(number), Edge::Integer(edge)) => number.cmp(&edge),
-        (_, Edge::Float(edge)) => float(edge),
-        #[expect(clippy::cast_precision_loss, reason = "a float against an integer is a float")]
-        (None, Edge::Integer(edge)) => float(edge as f64),
     }
 }

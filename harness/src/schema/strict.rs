@@ -1,16 +1,36 @@
-//! The strict form of a schema: vendors that hold the model to it want every object closed and
-//! every property required. Not every schema has one.
+//! The strict form of a schema: what a vendor asks for that holds the model to it while it writes. Each
+//! vendor takes other words. What one does not take is told in the description, and a call is always
+//! checked against the schema itself.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use serde_json::{Map, Value, json};
 
-use super::derive::ToolSchema;
+use super::{
+    derive::ToolSchema,
+    fault::step,
+    limits::{in_words, said_of},
+};
+
+/// Whose strict form is meant.
+#[doc = include_str!("../../guide/strict.md")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StrictForm {
+    /// Anthropic's strict tools.
+    Anthropic,
+    /// OpenAI's strict functions, on both of its protocols.
+    OpenAI,
+    /// What Gemini takes of a schema. It is not held to it.
+    Gemini,
+    /// What servers have in common that take OpenAI's form without saying how much of it.
+    Common,
+}
 
 /// Why a schema has no strict form.
 ///
 /// ```
-/// use harness::tool;
+/// use harness::{tool, tool::StrictForm};
 ///
 /// use std::collections::BTreeMap;
 ///
@@ -18,145 +38,608 @@ use super::derive::ToolSchema;
 /// #[tool(side_effects = "none")]
 /// fn set(/** by name */ headers: BTreeMap<String, String>) {}
 ///
-/// let reason = set::TOOL.schema().strict().unwrap_err();
+/// let reason = set::TOOL.schema().strict(StrictForm::OpenAI).unwrap_err();
 /// assert_eq!(reason.to_string(), "`/properties/headers` takes any key");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotStrict {
-    /// JSON pointer to the part that has no strict form.
+    /// JSON pointer to the part that has no strict form; empty for all of it.
     pointer: String,
-    reason: &'static str,
+    reason: String,
+}
+
+impl NotStrict {
+    fn new(pointer: &str, reason: impl Into<String>) -> Self {
+        Self { pointer: pointer.to_owned(), reason: reason.into() }
+    }
 }
 
 impl fmt::Display for NotStrict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` {}", self.pointer, self.reason)
+        let Self { pointer, reason } = self;
+        if pointer.is_empty() { f.write_str(reason) } else { write!(f, "`{pointer}` {reason}") }
     }
 }
 
 impl std::error::Error for NotStrict {}
 
 impl ToolSchema {
-    /// The schema in the form that vendors ask for in strict mode: each object is closed and all
-    /// its properties are required; what may be left out may be `null` instead; no defaults, which
-    /// such vendors refuse. A call that follows it fits the tool.
+    /// The schema in the form in which a vendor holds the model to it: each object is closed, and what
+    /// the vendor does not take is told in the descriptions. A call that follows it fits the tool.
     ///
     /// # Errors
-    /// Fails, and says at which place, if there is no such form: for a map with any key, a tuple,
-    /// a value of any type, a type that contains itself.
+    /// Fails, and says at which place, if there is no such form: for a map with any key, a tuple, a value
+    /// of any type, a schema that joins several, and where a vendor does not take it, a type that
+    /// contains itself.
     ///
     /// ```
-    /// use harness::tool;
+    /// use harness::{tool, tool::StrictForm};
     /// use serde_json::json;
     ///
     /// /// Lists.
     /// #[tool(side_effects = "read")]
-    /// fn list(/** how many */ #[param(default = 10)] limit: u32) {}
+    /// fn list(/** How many. */ #[param(default = 10, range(1..=99))] limit: u32) {}
     ///
-    /// let strict = list::TOOL.schema().strict()?;
+    /// let strict = list::TOOL.schema().strict(StrictForm::OpenAI)?;
     /// assert_eq!(strict["required"], json!(["limit"]));
     /// assert_eq!(strict["properties"]["limit"]["type"], json!(["integer", "null"]));
+    /// assert_eq!(strict["properties"]["limit"]["maximum"], 99);
+    ///
+    /// let strict = list::TOOL.schema().strict(StrictForm::Anthropic)?;
+    /// let limit = &strict["properties"]["limit"];
+    /// assert_eq!(limit["description"], "How many. At least 1, at most 99. Default: 10.");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn strict(&self) -> Result<Value, NotStrict> {
+    pub fn strict(&self, form: StrictForm) -> Result<Value, NotStrict> {
+        let mut writer = Writer::new(form, &self.input_schema);
         let mut schema = self.input_schema.clone();
-        close(&mut schema, "")?;
+        writer.root(&mut schema)?;
+        form.holds(&schema)?;
         Ok(schema)
     }
 }
 
-/// Keywords that vendors refuse in strict mode, or that have no meaning there.
-const DROPPED: [&str; 9] = [
-    "default",
-    "uniqueItems",
-    "examples",
-    "minLength",
-    "maxLength",
+impl StrictForm {
+    /// The strict forms of the tools of one request, in their order. A vendor limits what a request may
+    /// hold of them: a tool that is over has none.
+    pub fn of_all(self, tools: &[ToolSchema]) -> Vec<Result<Value, NotStrict>> {
+        let mut left = self.budget();
+        let forms = tools.iter().map(|tool| {
+            let form = tool.strict(self)?;
+            if let Some(left) = &mut left {
+                left.take(&form)?;
+            }
+            Ok(form)
+        });
+        forms.collect()
+    }
+
+    /// What a request may hold of strict tools, at most. Source: Anthropic's documentation of strict tool
+    /// use and the texts of its errors.
+    const fn budget(self) -> Option<Budget> {
+        match self {
+            Self::Anthropic => Some(Budget { tools: 20, optional: 24, unions: 16 }),
+            Self::OpenAI | Self::Gemini | Self::Common => None,
+        }
+    }
+
+    /// Whether the vendor holds the model to the form.
+    pub(crate) const fn is_held(self) -> bool {
+        !matches!(self, Self::Gemini)
+    }
+
+    /// Checks the limits of one schema. Source: OpenAI's documentation of structured outputs.
+    fn holds(self, schema: &Value) -> Result<(), NotStrict> {
+        if self != Self::OpenAI {
+            return Ok(());
+        }
+        let size = Size::of(schema, 1);
+        let limits = [
+            (size.properties, 5_000, "properties"),
+            (size.levels, 10, "levels of objects"),
+            (size.values, 1_000, "values of `enum`"),
+            (size.characters, 120_000, "characters of names and values"),
+        ];
+        match limits.into_iter().find(|(found, most, _)| found > most) {
+            Some((found, most, what)) => {
+                Err(NotStrict::new("", format!("has {found} {what}, and the vendor takes {most}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The words that the vendor takes of those that limit a value.
+    const fn kept(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenAI => &[
+                "minimum",
+                "maximum",
+                "exclusiveMinimum",
+                "exclusiveMaximum",
+                "multipleOf",
+                "pattern",
+                "minItems",
+                "maxItems",
+            ],
+            Self::Gemini => {
+                &["minimum", "maximum", "minLength", "maxLength", "pattern", "minItems", "maxItems"]
+            }
+            Self::Anthropic | Self::Common => &[],
+        }
+    }
+
+    const fn formats(self) -> &'static [&'static str] {
+        match self {
+            Self::Anthropic => &[
+                "date-time",
+                "time",
+                "date",
+                "duration",
+                "email",
+                "hostname",
+                "ipv4",
+                "ipv6",
+                "uuid",
+                "uri",
+            ],
+            Self::OpenAI => &[
+                "date-time",
+                "time",
+                "date",
+                "duration",
+                "email",
+                "hostname",
+                "ipv4",
+                "ipv6",
+                "uuid",
+            ],
+            Self::Gemini | Self::Common => &[],
+        }
+    }
+
+    /// Whether a member may be left out; if not, it may be `null`.
+    const fn leaves_out(self) -> bool {
+        matches!(self, Self::Anthropic | Self::Gemini)
+    }
+}
+
+/// What is left of a request's limits.
+struct Budget {
+    tools: usize,
+    optional: usize,
+    unions: usize,
+}
+
+impl Budget {
+    fn take(&mut self, form: &Value) -> Result<(), NotStrict> {
+        let size = Size::of(form, 1);
+        let wanted = [
+            (1, &mut self.tools, "strict tools"),
+            (size.optional, &mut self.optional, "members that may be left out"),
+            (size.unions, &mut self.unions, "members of several types"),
+        ];
+        for (found, left, what) in &wanted {
+            if found > &**left {
+                let reason = format!("the request has more {what} than the vendor takes");
+                return Err(NotStrict::new("", reason));
+            }
+        }
+        for (found, left, _) in wanted {
+            *left -= found;
+        }
+        Ok(())
+    }
+}
+
+/// What a schema holds of that which vendors count.
+#[derive(Default)]
+struct Size {
+    properties: usize,
+    levels: usize,
+    values: usize,
+    characters: usize,
+    optional: usize,
+    unions: usize,
+}
+
+impl Size {
+    fn of(schema: &Value, level: usize) -> Self {
+        let mut size = Self::default();
+        size.add(schema, level);
+        size
+    }
+
+    fn add(&mut self, schema: &Value, level: usize) {
+        let Value::Object(map) = schema else { return };
+        let several = map.get("type").is_some_and(Value::is_array) || map.contains_key("anyOf");
+        self.unions += usize::from(several);
+        if let Some(Value::Array(values)) = map.get("enum") {
+            self.values += values.len();
+            self.characters += values.iter().filter_map(Value::as_str).map(str::len).sum::<usize>();
+        }
+        if let Some(Value::Object(properties)) = map.get("properties") {
+            let required = map.get("required").and_then(Value::as_array).map_or(0, Vec::len);
+            self.levels = self.levels.max(level);
+            self.properties += properties.len();
+            self.optional += properties.len().saturating_sub(required);
+            for (name, property) in properties {
+                self.characters += name.len();
+                self.add(property, level + 1);
+            }
+        }
+        if let Some(Value::Object(definitions)) = map.get("$defs") {
+            definitions.iter().for_each(|(name, it)| {
+                self.characters += name.len();
+                self.add(it, level + 1);
+            });
+        }
+        map.get("items").into_iter().for_each(|items| self.add(items, level));
+        for choice in map.get("anyOf").and_then(Value::as_array).into_iter().flatten() {
+            self.add(choice, level);
+        }
+    }
+}
+
+/// Words that say nothing of a value.
+const SILENT: [&str; 9] = [
+    "title",
+    "$schema",
+    "$id",
+    "$anchor",
     "$comment",
     "deprecated",
     "readOnly",
     "writeOnly",
+    "definitions",
 ];
 
-/// Keywords without which the schema would mean something else.
-const REFUSED: [(&str, &str); 10] = [
-    ("$ref", "contains itself"),
+/// Words without which the schema would mean something else.
+const REFUSED: [(&str, &str); 7] = [
     ("patternProperties", "takes any key of a pattern"),
     ("prefixItems", "is a tuple"),
-    ("not", "says what it is not"),
-    ("if", "depends on a condition"),
-    ("allOf", "joins several schemas"),
-    ("dependentSchemas", "depends on a condition"),
-    ("dependentRequired", "depends on a condition"),
-    ("unevaluatedProperties", "depends on other schemas"),
-    ("contains", "says only what it contains"),
+    ("additionalItems", "is a tuple"),
+    ("dependencies", "depends on a condition"),
+    ("unevaluatedItems", "depends on other schemas"),
+    ("$dynamicRef", "depends on who refers to it"),
+    ("$recursiveRef", "depends on who refers to it"),
 ];
 
-fn close(schema: &mut Value, pointer: &str) -> Result<(), NotStrict> {
-    let refuse = |reason| Err(NotStrict { pointer: pointer.to_owned(), reason });
-    let Value::Object(map) = schema else { return refuse("takes any value") };
-    if let Some((_, reason)) = REFUSED.iter().find(|(key, _)| map.contains_key(*key)) {
-        return refuse(reason);
-    }
-    for key in DROPPED {
-        map.shift_remove(key);
-    }
-    if let Some(Value::String(format)) = map.get("format")
-        && ["uri", "regex"].contains(&format.as_str())
-    {
-        map.shift_remove("format");
-    }
-    if let Some(choices) = map.shift_remove("oneOf") {
-        map.insert("anyOf".to_owned(), choices);
-    }
-    if let Some(value) = map.shift_remove("const") {
-        map.insert("enum".to_owned(), json!([value]));
-    }
-    if let Some(Value::Array(choices)) = map.get_mut("anyOf") {
-        for (index, choice) in choices.iter_mut().enumerate() {
-            close(choice, &format!("{pointer}/anyOf/{index}"))?;
-        }
-    } else if !map.contains_key("enum") && !map.contains_key("type") {
-        return refuse("takes any value");
-    }
-    if is(map, "object") {
-        close_object(map, pointer)?;
-    }
-    if is(map, "array") {
-        match map.get_mut("items") {
-            Some(items) => close(items, &format!("{pointer}/items"))?,
-            None => return refuse("is a list of anything"),
-        }
-    }
-    Ok(())
+/// So many parts may a schema become when each reference is replaced by what it names.
+const MOST_PARTS: usize = 5_000;
+
+/// Writes one strict form.
+struct Writer<'a> {
+    form: StrictForm,
+    /// The schema itself, to which references refer.
+    source: &'a Value,
+    /// The references that are being replaced.
+    inside: Vec<String>,
+    /// The places that are referred to.
+    referred: HashSet<String>,
+    parts: usize,
 }
 
-fn close_object(map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
-    let open = map.get("additionalProperties").is_some_and(|open| *open != Value::Bool(false));
-    if open || !map.contains_key("properties") && !pointer.is_empty() {
-        return Err(NotStrict { pointer: pointer.to_owned(), reason: "takes any key" });
+impl<'a> Writer<'a> {
+    fn new(form: StrictForm, source: &'a Value) -> Self {
+        Self { form, source, inside: Vec::new(), referred: HashSet::new(), parts: 0 }
     }
-    let required = match map.get("required") {
-        Some(Value::Array(names)) => names.clone(),
-        _ => Vec::new(),
-    };
-    let mut names = Vec::new();
-    if let Some(Value::Object(properties)) = map.get_mut("properties") {
-        for (name, property) in properties.iter_mut() {
-            let step = name.replace('~', "~0").replace('/', "~1");
-            close(property, &format!("{pointer}/properties/{step}"))?;
-            if !required.iter().any(|required| required == name) {
-                or_null(property);
+
+    fn root(&mut self, schema: &mut Value) -> Result<(), NotStrict> {
+        let refuse = |reason: &str| Err(NotStrict::new("/", reason));
+        let Value::Object(map) = schema else { return refuse("is not the schema of an object") };
+        if !is(map, "object") || map.contains_key("$ref") || map.contains_key("anyOf") {
+            return refuse("is not the schema of one object");
+        }
+        let definitions = map.shift_remove("$defs");
+        let old = map.shift_remove("definitions");
+        self.close(schema, "")?;
+        let has_recursion = self.referred.iter().any(|name| !name.starts_with("#/$defs/"));
+        if has_recursion && old.is_some() {
+            return refuse("keeps its definitions in `definitions`; call them `$defs`");
+        }
+        let mut kept = Map::new();
+        let Some(Value::Object(mut definitions)) = definitions else { return Ok(()) };
+        // One definition may refer to others.
+        loop {
+            let next = self.referred.iter().find_map(|name| {
+                let name = name.strip_prefix("#/$defs/")?.replace("~1", "/").replace("~0", "~");
+                (!kept.contains_key(&name)).then_some(name)
+            });
+            let Some(name) = next else { break };
+            let mut definition = definitions.shift_remove(&name).unwrap_or_default();
+            self.close(&mut definition, &format!("/$defs{}", step(&name)))?;
+            kept.insert(name, definition);
+        }
+        if let (Value::Object(map), false) = (schema, kept.is_empty()) {
+            map.insert("$defs".to_owned(), Value::Object(kept));
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, schema: &mut Value, pointer: &str) -> Result<(), NotStrict> {
+        let refuse = |reason: &str| Err(NotStrict::new(pointer, reason));
+        self.parts += 1;
+        if self.parts > MOST_PARTS {
+            return refuse("is a part of a schema that is too large");
+        }
+        let Value::Object(map) = schema else { return refuse("takes any value") };
+        for word in SILENT {
+            map.shift_remove(word);
+        }
+        if map.contains_key("$ref") {
+            return self.refer(schema, pointer);
+        }
+        self.unwrap(map, pointer)?;
+        if let Some((_, reason)) = REFUSED.iter().find(|(word, _)| map.contains_key(*word)) {
+            return refuse(reason);
+        }
+        self.values(map, pointer)?;
+        self.words(map, pointer)?;
+        if let Some(choices) = map.shift_remove("oneOf") {
+            map.insert("anyOf".to_owned(), choices);
+        }
+        if map.contains_key("anyOf")
+            && (map.contains_key("properties") || map.contains_key("items"))
+        {
+            return refuse("joins several schemas");
+        }
+        if let Some(Value::Array(choices)) = map.get_mut("anyOf") {
+            for (index, choice) in choices.iter_mut().enumerate() {
+                self.close(choice, &format!("{pointer}/anyOf/{index}"))?;
             }
-            names.push(Value::String(name.clone()));
+            // What each choice says is said by none of them a second time.
+            map.shift_remove("type");
+        } else if !map.contains_key("enum") && !map.contains_key("type") {
+            return refuse("takes any value");
+        }
+        if is(map, "object") {
+            self.object(map, pointer)?;
+        }
+        if is(map, "array") {
+            match map.get_mut("items") {
+                Some(items @ Value::Object(_)) => self.close(items, &format!("{pointer}/items"))?,
+                _ => return refuse("is a list of anything"),
+            }
+        }
+        self.kinds(map);
+        Ok(())
+    }
+
+    /// A reference stays where the vendor takes it, and is replaced by what it names elsewhere.
+    fn refer(&mut self, schema: &mut Value, pointer: &str) -> Result<(), NotStrict> {
+        let refuse = |reason: &str| Err(NotStrict::new(pointer, reason));
+        let Value::Object(map) = schema else { return refuse("takes any value") };
+        let name = map.get("$ref").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let only =
+            |word: &String| ["$ref", "description", "default", "examples"].contains(&word.as_str());
+        if !map.keys().all(only) {
+            return refuse("joins several schemas");
+        }
+        let target = name.strip_prefix('#').and_then(|place| self.source.pointer(place));
+        let Some(target) = target else { return refuse("refers to what is not there") };
+        let recursive = is_recursive(self.source, &name);
+        let stays = self.form == StrictForm::OpenAI && recursive;
+        if recursive && !stays {
+            return refuse("contains itself");
+        }
+        self.words(map, pointer)?;
+        if stays {
+            if !name.starts_with("#/$defs/") {
+                return refuse("contains itself, outside of `$defs`");
+            }
+            self.referred.insert(name.clone());
+            if map.len() > 1 {
+                map.shift_remove("$ref");
+                map.insert("anyOf".to_owned(), json!([{ "$ref": name }]));
+            }
+            return Ok(());
+        }
+        if self.inside.len() > 64 {
+            return refuse("is nested too deeply");
+        }
+        self.inside.push(name);
+        let mut copy = target.clone();
+        if let (Value::Object(copy), Some(about)) = (&mut copy, map.shift_remove("description")) {
+            copy.insert("description".to_owned(), about);
+        }
+        self.close(&mut copy, pointer)?;
+        self.inside.pop();
+        *schema = copy;
+        Ok(())
+    }
+
+    /// `allOf` of one schema is that schema.
+    fn unwrap(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
+        let joins = || NotStrict::new(pointer, "joins several schemas");
+        let Some(all) = map.shift_remove("allOf") else { return Ok(()) };
+        let Value::Array(mut all) = all else { return Err(joins()) };
+        let Some(Value::Object(only)) = all.pop().filter(|_| all.is_empty()) else {
+            return Err(joins());
+        };
+        for (word, value) in only {
+            if word == "description" && map.contains_key("description") {
+                continue;
+            }
+            if word == "$ref" || map.insert(word, value).is_some() {
+                return Err(joins());
+            }
+        }
+        Ok(())
+    }
+
+    /// `const` is an `enum` of one; of the values only plain ones are taken.
+    fn values(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
+        if let Some(value) = map.shift_remove("const") {
+            map.insert("enum".to_owned(), json!([value]));
+        }
+        let Some(Value::Array(values)) = map.get("enum") else { return Ok(()) };
+        if values.iter().any(|value| value.is_array() || value.is_object()) {
+            return Err(NotStrict::new(pointer, "is one of several lists or objects"));
+        }
+        let kind = |value: &Value| match value {
+            Value::String(_) => "string",
+            Value::Bool(_) => "boolean",
+            Value::Null => "null",
+            Value::Number(number) if number.is_f64() => "number",
+            _ => "integer",
+        };
+        let mut kinds: Vec<&str> = values.iter().map(kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let are_texts = kinds == ["string"];
+        if !map.contains_key("type") {
+            let kinds = match kinds.as_slice() {
+                [one] => json!(one),
+                several => json!(several),
+            };
+            map.insert("type".to_owned(), kinds);
+        }
+        // Gemini takes texts alone.
+        if self.form == StrictForm::Gemini
+            && !are_texts
+            && let Some(Value::Array(values)) = map.shift_remove("enum")
+        {
+            let listed: Vec<String> = values.iter().map(Value::to_string).collect();
+            said_of(map, &format!("One of {}", listed.join(", ")));
+        }
+        Ok(())
+    }
+
+    /// Tells in the description what the vendor does not take.
+    fn words(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
+        let kept = |word: &str, value: &Value| match word {
+            "format" => value.as_str().is_some_and(|format| self.form.formats().contains(&format)),
+            "pattern" => {
+                // An engine that makes a grammar of it does not look around.
+                let looks = value.as_str().is_some_and(|it| {
+                    it.contains("(?=") || it.contains("(?!") || it.contains("(?<")
+                });
+                self.form.kept().contains(&word) && !looks
+            }
+            "minItems" if self.form == StrictForm::Anthropic => {
+                value.as_u64().is_some_and(|least| least <= 1)
+            }
+            word => self.form.kept().contains(&word),
+        };
+        let said = in_words(map, &kept).map_err(|word| {
+            NotStrict::new(pointer, format!("has a `{word}` that is too long to be told in words"))
+        })?;
+        if !said.is_empty() {
+            said_of(map, &said);
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
+        let says_others = ["additionalProperties", "unevaluatedProperties"];
+        let open = says_others
+            .iter()
+            .any(|word| map.get(*word).is_some_and(|it| *it != Value::Bool(false)));
+        if open || !map.contains_key("properties") && !pointer.is_empty() {
+            return Err(NotStrict::new(pointer, "takes any key"));
+        }
+        map.shift_remove("unevaluatedProperties");
+        let required: Vec<String> = match map.get("required") {
+            Some(Value::Array(names)) => {
+                names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let mut names = Vec::new();
+        if !map.contains_key("properties") {
+            map.insert("properties".to_owned(), json!({}));
+        }
+        if let Some(Value::Object(properties)) = map.get_mut("properties") {
+            if let Some(missing) = required.iter().find(|name| !properties.contains_key(*name)) {
+                let reason = format!("requires `{missing}`, which it does not describe");
+                return Err(NotStrict::new(pointer, reason));
+            }
+            for (name, property) in properties.iter_mut() {
+                let optional = !required.contains(name);
+                if optional && self.form.leaves_out() {
+                    without_null(property);
+                }
+                self.close(property, &format!("{pointer}/properties{}", step(name)))?;
+                if optional && !self.form.leaves_out() {
+                    or_null(property);
+                }
+                if !optional || !self.form.leaves_out() {
+                    names.push(Value::String(name.clone()));
+                }
+            }
+        }
+        map.insert("required".to_owned(), Value::Array(names));
+        if self.form == StrictForm::Gemini {
+            map.shift_remove("additionalProperties");
+        } else {
+            map.insert("additionalProperties".to_owned(), Value::Bool(false));
+        }
+        Ok(())
+    }
+
+    /// Gemini has no lists of types: `null` is a word of its own, and several types are choices.
+    fn kinds(&self, map: &mut Map<String, Value>) {
+        if self.form != StrictForm::Gemini {
+            return;
+        }
+        if let Some(Value::Array(kinds)) = map.get("type") {
+            let mut kinds = kinds.clone();
+            let before = kinds.len();
+            kinds.retain(|kind| kind != "null");
+            if kinds.len() < before {
+                map.insert("nullable".to_owned(), Value::Bool(true));
+            }
+            match kinds.as_slice() {
+                [one] => map.insert("type".to_owned(), one.clone()),
+                several => {
+                    let choices = several.iter().map(|kind| json!({ "type": kind })).collect();
+                    map.shift_remove("type");
+                    map.insert("anyOf".to_owned(), Value::Array(choices))
+                }
+            };
+        }
+        if let Some(Value::Array(choices)) = map.get_mut("anyOf") {
+            let before = choices.len();
+            choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
+            if choices.len() < before {
+                map.insert("nullable".to_owned(), Value::Bool(true));
+            }
         }
     }
-    map.insert("required".to_owned(), Value::Array(names));
-    map.insert("additionalProperties".to_owned(), Value::Bool(false));
-    Ok(())
 }
 
-/// Whether the type is this one, alone or beside `null`.
+/// Whether the place that a reference names leads back to itself.
+fn is_recursive(source: &Value, reference: &str) -> bool {
+    let mut seen = HashSet::new();
+    let mut open = vec![reference.to_owned()];
+    while let Some(name) = open.pop() {
+        let Some(target) = name.strip_prefix('#').and_then(|place| source.pointer(place)) else {
+            continue;
+        };
+        let mut parts = vec![target];
+        while let Some(part) = parts.pop() {
+            match part {
+                Value::Object(map) => {
+                    if let Some(Value::String(next)) = map.get("$ref") {
+                        // What refers to a place around this one holds itself, too.
+                        if reference == next || reference.starts_with(&format!("{next}/")) {
+                            return true;
+                        }
+                        if seen.insert(next.clone()) {
+                            open.push(next.clone());
+                        }
+                    }
+                    parts.extend(map.values());
+                }
+                Value::Array(items) => parts.extend(items),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+    }
+    false
+}
+
+/// Whether the type is this one, alone or beside others.
 fn is(map: &Map<String, Value>, kind: &str) -> bool {
     match map.get("type") {
         Some(Value::String(one)) => one == kind,
@@ -168,10 +651,14 @@ fn is(map: &Map<String, Value>, kind: &str) -> bool {
 /// Lets `null` stand for what is left out.
 fn or_null(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
-    let null = Value::String("null".to_owned());
+    let null = || Value::String("null".to_owned());
+    if let Some(reference) = map.shift_remove("$ref") {
+        map.insert("anyOf".to_owned(), json!([{ "$ref": reference }]));
+    }
     match map.get_mut("type") {
-        Some(Value::Array(kinds)) if kinds.contains(&null) => {}
-        Some(Value::Array(kinds)) => kinds.push(null),
+        Some(Value::Array(kinds)) if kinds.contains(&null()) => {}
+        Some(Value::Array(kinds)) => kinds.push(null()),
+        Some(kind) if *kind == null() => {}
         Some(kind) => *kind = json!([kind, "null"]),
         None => {}
     }
@@ -181,9 +668,46 @@ fn or_null(schema: &mut Value) {
         names.push(Value::Null);
     }
     if let Some(Value::Array(choices)) = map.get_mut("anyOf") {
-        let has_null = choices.iter().any(|choice| choice["type"] == "null");
-        if !has_null {
+        let takes_null = |choice: &Value| match choice {
+            Value::Object(map) => is(map, "null"),
+            _ => false,
+        };
+        if !choices.iter().any(takes_null) {
             choices.push(json!({"type": "null"}));
+        }
+    }
+}
+
+/// Takes `null` out of what may be left out: a vendor counts members of several types.
+fn without_null(schema: &mut Value) {
+    let Value::Object(map) = schema else { return };
+    if let Some(Value::Array(kinds)) = map.get_mut("type")
+        && kinds.len() > 1
+    {
+        kinds.retain(|kind| kind != "null");
+        if let [one] = kinds.as_slice() {
+            let one = one.clone();
+            map.insert("type".to_owned(), one);
+        }
+    }
+    if let Some(Value::Array(names)) = map.get_mut("enum")
+        && names.len() > 1
+    {
+        names.retain(|name| !name.is_null());
+    }
+    if let Some(Value::Array(choices)) = map.get_mut("anyOf")
+        && choices.len() > 1
+    {
+        choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
+        if let [only] = choices.as_mut_slice()
+            && let Value::Object(only) = only.take()
+        {
+            map.shift_remove("anyOf");
+            for (word, value) in only {
+                if word != "description" || !map.contains_key("description") {
+                    map.insert(word, value);
+                }
+            }
         }
     }
 }

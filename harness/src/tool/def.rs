@@ -6,16 +6,17 @@ use std::{fmt, time::Duration};
 use serde_json::{Map, Value};
 
 use super::{
-    SideEffects, Tool, ToolFuture,
+    SideEffects, Tool, ToolError, ToolFuture,
     expand::{
-        call::{self, Call, Shared},
-        declared::{ParamDef, SchemaCell},
+        call::{Call, Shared},
+        declared::{MadeSchema, ParamDef, SchemaCell},
     },
     review::Review,
+    tool::unusable,
 };
 use crate::{
     message::Arguments,
-    schema::{Misfit, Range, ToolSchema, faults, problem_of_keys, schema_of},
+    schema::{Checker, Derived, Fault, Range, ToolSchema, problem_of_keys, schema_of},
 };
 
 /// What `#[tool]` makes of a function; `calc::TOOL` is the one of `calc`.
@@ -102,11 +103,25 @@ impl ToolDef {
 
     /// What the model is told, made at the first call and kept.
     pub fn schema(&'static self) -> &'static ToolSchema {
-        (self.schema)().schema.get_or_init(|| ToolSchema {
-            name: self.name.to_owned(),
-            description: self.description.trim().to_owned(),
-            input_schema: schema_of(self.params.iter().filter_map(ParamDef::property)),
+        &self.made().schema
+    }
+
+    fn made(&'static self) -> &'static MadeSchema {
+        (self.schema)().made.get_or_init(|| {
+            let Derived { told, checked } =
+                schema_of(self.params.iter().filter_map(ParamDef::property));
+            let schema = ToolSchema {
+                name: self.name.to_owned(),
+                description: self.description.trim().to_owned(),
+                input_schema: told,
+            };
+            MadeSchema { schema, checker: Checker::of_arguments(&checked) }
         })
+    }
+
+    /// What each call is checked against.
+    pub(super) fn checker(&'static self) -> Result<&'static Checker, ToolError> {
+        self.made().checker.as_ref().map_err(|err| ToolError::new(unusable(self.name, err)))
     }
 
     /// The tool of a method, with its value.
@@ -140,8 +155,13 @@ impl ToolDef {
 
     fn find_problem(&'static self) -> Option<String> {
         let schema = &self.schema().input_schema;
+        let checker = match &self.made().checker {
+            Ok(checker) => checker,
+            Err(err) => return Some(unusable(self.name, err)),
+        };
         self.params.iter().find_map(|param| {
-            if let Some(problem) = problem_of_keys(param.name, schema, &|value| param.check(Some(value))) {
+            let check = |value| param.check(Some(value), None);
+            if let Some(problem) = problem_of_keys(param.name, schema, &check) {
                 return Some(format!(
                     "the parameter `{}` of the tool `{}` {problem}; JSON object keys are strings: take a \
                      list of entries, or a key with `#[serde(try_from = \"String\")]`",
@@ -162,9 +182,9 @@ impl ToolDef {
                          written as JSON: put `#[derive(serde::Serialize)]` on its type"
                     ));
                 };
-                let wrong = match param.check(Some(value.clone())) {
-                    Err(misfit) => misfit.fault.to_string(),
-                    Ok(()) => faults(property(schema, param.name)?, &value, schema).first()?.to_string(),
+                let wrong = match checker.faults_of(param.name, &value).into_iter().next() {
+                    Some(fault) => fault,
+                    None => param.check(Some(value), Some(checker)).err()?.0,
                 };
                 Some(format!(
                     "the {whose} of the parameter `{param_name}` of the tool `{tool}` does not fit: \
@@ -177,28 +197,53 @@ impl ToolDef {
         })
     }
 
-    /// All that is wrong with an argument which was not read, one line each.
-    pub(super) fn lines(&'static self, name: &str, misfit: &Misfit) -> Vec<String> {
-        let schema = &self.schema().input_schema;
-        misfit.lines(name, |value| match property(schema, name) {
-            Some(property) => faults(property, value, schema),
-            None => Vec::new(),
-        })
+    /// The arguments as the schema says them, or all that is wrong with them, one line each: what the
+    /// schema says, and what only the types know of the arguments that fit it.
+    pub(super) fn read(
+        &'static self,
+        mut arguments: Map<String, Value>,
+    ) -> Result<Map<String, Value>, ToolError> {
+        let checker = self.checker()?;
+        let mut faults = match checker.read(Value::Object(arguments)) {
+            Ok(Value::Object(arguments)) => return Ok(arguments),
+            Ok(_) => return Ok(Map::new()),
+            Err((Value::Object(rest), faults)) => {
+                arguments = rest;
+                faults
+            }
+            Err((_, faults)) => {
+                arguments = Map::new();
+                faults
+            }
+        };
+        let named: Vec<&str> = self.params.iter().map(|param| param.name).collect();
+        for param in self.params.iter().filter(|param| !param.injected) {
+            let Some(value) = arguments.get(param.name) else { continue };
+            if faults.iter().any(|fault| fault.is_of(param.name)) {
+                continue;
+            }
+            if let Err(misfit) = param.check(Some(value.clone()), Some(checker)) {
+                faults.push(misfit.0.below(param.name));
+            }
+        }
+        // In the order of the parameters; what is not one of them comes last.
+        let place =
+            |fault: &Fault| named.iter().position(|name| fault.is_of(name)).unwrap_or(named.len());
+        faults.sort_by_key(place);
+        Err(ToolError::BadArguments(faults.iter().map(Fault::line).collect()))
     }
 
     /// All that is wrong with these arguments; nothing is run.
-    pub(super) fn check(&'static self, arguments: &Map<String, Value>) -> Vec<String> {
+    pub(super) fn check(&'static self, arguments: Map<String, Value>) -> Result<(), ToolError> {
+        let arguments = self.read(arguments)?;
+        let checker = self.checker().ok();
         let mut lines = Vec::new();
         for param in self.params.iter().filter(|param| !param.injected) {
-            if let Err(misfit) = param.check(arguments.get(param.name).cloned()) {
-                lines.extend(self.lines(param.name, &misfit));
+            if let Err(misfit) = param.check(arguments.get(param.name).cloned(), checker) {
+                lines.push(misfit.0.below(param.name).line());
             }
         }
-        let unknown = arguments.keys().filter(|name| {
-            !self.params.iter().any(|param| !param.injected && param.name == name.as_str())
-        });
-        lines.extend(unknown.map(|name| call::unknown(name, self.params)));
-        lines
+        if lines.is_empty() { Ok(()) } else { Err(ToolError::BadArguments(lines)) }
     }
 }
 
@@ -211,11 +256,6 @@ impl fmt::Debug for ToolDef {
             .field("time_limit", &self.time_limit)
             .finish_non_exhaustive()
     }
-}
-
-/// What the schema of an object says of one of its members.
-fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
-    schema.get("properties")?.get(name)
 }
 
 const fn same(one: &[u8], other: &[u8]) -> bool {

@@ -42,4 +42,4 @@ pub use self::{
     threads::{StillRunning, still_running},
     tool::{Tool, ToolFuture},
 };
-pub use crate::schema::{NotStrict, ToolSchema};
+pub use crate::schema::{NotStrict, StrictForm, ToolSchema, Unchecked};

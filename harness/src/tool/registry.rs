@@ -76,7 +76,8 @@ impl ToolRegistry {
     ///
     /// # Errors
     /// Fails, and changes nothing, if there is a tool of this name already, or if a tool made by hand
-    /// has a name that vendors do not take, or a schema that is no object's.
+    /// has a name that vendors do not take, or a schema that is no object's or that cannot be checked: it
+    /// refers to another document, or to itself without end.
     pub fn add(&mut self, tool: Tool) -> Result<(), Error> {
         if let Some(other) = self.get(tool.name()) {
             return Err(Error::new(

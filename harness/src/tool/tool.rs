@@ -1,6 +1,12 @@
 //! One tool: what the model is told of it, what it declares, and the code that runs.
 
-use std::{borrow::Cow, fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    fmt,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
@@ -16,7 +22,7 @@ use super::{
 };
 use crate::{
     message::{Arguments, Fingerprint, ToolCall, same},
-    schema::{ToolSchema, problems, without_nulls},
+    schema::{Checker, Fault, ToolSchema, Unchecked, Unusable},
     unwind::caught,
 };
 
@@ -66,22 +72,48 @@ enum Body {
     Made(Arc<Made>),
 }
 
-#[derive(Clone)]
 struct Made {
     schema: ToolSchema,
     side_effects: SideEffects,
     run: Arc<Run>,
+    /// Made when it is first asked for.
+    checker: OnceLock<Result<Checker, Unusable>>,
+}
+
+impl Made {
+    /// The arguments as the schema says them.
+    fn read(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
+        let checker = self.checker().map_err(ToolError::new)?;
+        let mut read = checker.read(Value::Object(arguments)).map_err(|(_, faults)| {
+            ToolError::BadArguments(faults.iter().map(Fault::line).collect())
+        })?;
+        checker.integers(&mut read);
+        match read {
+            Value::Object(arguments) => Ok(arguments),
+            _ => Ok(Map::new()),
+        }
+    }
+
+    fn checker(&self) -> Result<&Checker, String> {
+        let made = self.checker.get_or_init(|| Checker::of_arguments(&self.schema.input_schema));
+        made.as_ref().map_err(|err| unusable(&self.schema.name, err))
+    }
+}
+
+/// What is said of a tool whose calls cannot be checked.
+pub(super) fn unusable(name: &str, err: &Unusable) -> String {
+    format!("the schema of the tool `{name}` cannot be used: {err}")
 }
 
 impl Tool {
     /// A tool by hand. `input_schema` is a JSON Schema of an object; `run` gets arguments that fit
-    /// it: the required ones are there, there are no others than those listed (unless the schema
-    /// says `"additionalProperties": true`), and types, names of an `enum` and limits are kept.
+    /// all of it, at every depth: see [`ToolSchema`] for the words that are checked. Where the schema
+    /// lists arguments and says nothing of others (`"additionalProperties": true`), there are no others.
     /// What is `null` and may be left out is left out.
     ///
-    /// It cannot fail. A name that vendors do not take (they take `^[a-zA-Z0-9_-]{1,64}$`) and a
-    /// schema that is no object's are reported when a [`ToolRegistry`](super::ToolRegistry) is
-    /// built of it.
+    /// It cannot fail. A name that vendors do not take (they take `^[a-zA-Z0-9_-]{1,64}$`), a schema
+    /// that is no object's and one that cannot be checked, because it refers to another document, are
+    /// reported when a [`ToolRegistry`](super::ToolRegistry) is built of it.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         description: impl Into<Cow<'static, str>>,
@@ -97,6 +129,7 @@ impl Tool {
             },
             side_effects,
             run: Arc::new(run),
+            checker: OnceLock::new(),
         }));
         Self { body, idempotent: false, time_limit: None, review: None, needs: Vec::new() }
     }
@@ -288,12 +321,13 @@ impl Tool {
         let ToolSchema { name, input_schema, .. } = &made.schema;
         fault_of_name(name).or_else(|| {
             let is_object = input_schema.get("type").is_some_and(|kind| kind == "object");
-            (!is_object).then(|| {
-                format!(
-                    "the schema of the tool `{name}` is not that of an object: give it \
-                     `\"type\": \"object\"`"
-                )
-            })
+            if is_object {
+                return made.checker().err();
+            }
+            Some(format!(
+                "the schema of the tool `{name}` is not that of an object: give it \
+                 `\"type\": \"object\"`"
+            ))
         })
     }
 
@@ -311,11 +345,24 @@ impl Tool {
     /// Fails with all that is wrong: one line each, beginning with the argument's name in
     /// backticks.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
-        let lines = match &self.body {
-            Body::Declared { def, .. } => def.check(arguments),
-            Body::Made(made) => problems(&made.schema.input_schema, arguments),
+        let checked = match &self.body {
+            Body::Declared { def, .. } => def.check(arguments.clone()),
+            Body::Made(made) => made.read(arguments.clone()).map(drop),
         };
-        if lines.is_empty() { Ok(()) } else { Err(lines) }
+        checked.map_err(|err| match err {
+            ToolError::BadArguments(lines) => lines,
+            err => vec![err.to_string()],
+        })
+    }
+
+    /// The parts of the schema that the model is told and that are not checked: a `pattern` that looks
+    /// around, a word whose value is not what the standard says. Empty where all of it is checked.
+    pub fn unchecked(&self) -> &[Unchecked] {
+        let checker = match &self.body {
+            Body::Declared { def, .. } => def.checker().ok(),
+            Body::Made(made) => made.checker().ok(),
+        };
+        checker.map(Checker::unchecked).unwrap_or_default()
     }
 
     /// Calls it. Nothing happens before the future is polled; dropping it stops the tool.
@@ -338,16 +385,12 @@ impl Tool {
         };
         match &self.body {
             Body::Declared { def, receiver } => {
+                let arguments = def.read(arguments)?;
                 let call = Call::new(context.clone(), arguments, def, receiver.clone());
                 (def.run)(call).await
             }
             Body::Made(made) => {
-                let schema = &made.schema.input_schema;
-                let problems = problems(schema, &arguments);
-                if !problems.is_empty() {
-                    return Err(ToolError::BadArguments(problems));
-                }
-                let arguments = without_nulls(schema, arguments);
+                let arguments = made.read(arguments)?;
                 (made.run)(context.clone(), arguments).await
             }
         }

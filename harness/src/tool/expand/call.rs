@@ -15,12 +15,8 @@ use tokio::{
     task::{JoinError, JoinHandle},
 };
 
-use super::{
-    declared::{Param, ParamDef},
-    param::Origin,
-};
+use super::{declared::Param, param::Origin};
 use crate::{
-    schema::nearest,
     tool::{ToolContext, ToolDef, ToolError, ToolFuture, ToolOutput, threads::Thread},
     unwind::caught,
 };
@@ -59,25 +55,22 @@ impl Call {
         };
         // `shift_remove` keeps the rest in the order in which the model wrote it.
         let value = self.arguments.shift_remove(def.name);
-        let taken =
-            def.read(decode, value).and_then(|read| match (read, param.default, def.default) {
+        let taken = def.read(decode, value, self.def.checker().ok()).and_then(|read| {
+            match (read, param.default, def.default) {
                 (Some(value), ..) => Ok(value),
                 (None, Some(default), _) => Ok(default()),
-                (None, None, default) => {
-                    decode(default.and_then(|default| default())).map_err(|misfit| {
-                        let reason = misfit.fault;
+                (None, None, default) => decode(default.and_then(|default| default()).as_ref())
+                    .map_err(|misfit| {
+                        let reason = misfit.0;
                         format!("the default of the tool itself does not fit: {reason}").into()
-                    })
-                }
-            });
-        taken.map_err(|misfit| self.problems.extend(self.def.lines(def.name, &misfit))).ok()
+                    }),
+            }
+        });
+        taken.map_err(|misfit| self.problems.push(misfit.0.below(def.name).line())).ok()
     }
 
     /// Whether nothing is wrong. Every parameter was taken before.
     pub fn fits(&mut self) -> bool {
-        for name in self.arguments.keys() {
-            self.problems.push(unknown(name, self.def.params));
-        }
         self.problems.is_empty() && self.broken.is_none()
     }
 
@@ -299,18 +292,5 @@ impl Unsent {
         _: impl FnOnce(T) -> Result<ToolOutput, ToolError>,
     ) -> ToolFuture {
         call.refusal()
-    }
-}
-
-/// The line about an argument that there is not.
-pub(in crate::tool) fn unknown(name: &str, params: &[ParamDef]) -> String {
-    let names = || params.iter().filter(|param| !param.injected).map(|param| param.name);
-    let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
-    match (nearest(name, names()), known.as_slice()) {
-        (Some(near), _) => format!("`{name}`: there is no such argument; did you mean `{near}`?"),
-        (None, []) => format!("`{name}`: there is no such argument; this tool takes none"),
-        (None, known) => {
-            format!("`{name}`: there is no such argument; the arguments are {}", known.join(", "))
-        }
     }
 }

@@ -10,7 +10,7 @@ use super::{
     param::{Origin, ToolParam},
 };
 use crate::{
-    schema::{Length, Misfit, Property, Range, ToolSchema, kind_of},
+    schema::{Checker, Length, Misfit, Property, Range, ToolSchema, Unusable},
     tool::{StateType, ToolDef},
 };
 
@@ -24,14 +24,21 @@ pub trait Declared {
 /// Where the schema of a tool is kept once it is made, and what is wrong with it once that was asked.
 #[derive(Debug, Default)]
 pub struct SchemaCell {
-    pub(in crate::tool) schema: OnceLock<ToolSchema>,
+    pub(in crate::tool) made: OnceLock<MadeSchema>,
     pub(in crate::tool) problem: OnceLock<Option<String>>,
+}
+
+/// What the model is told, and what each call is checked against.
+#[derive(Debug)]
+pub(in crate::tool) struct MadeSchema {
+    pub(in crate::tool) schema: ToolSchema,
+    pub(in crate::tool) checker: Result<Checker, Unusable>,
 }
 
 impl SchemaCell {
     /// An empty one.
     pub const fn new() -> Self {
-        Self { schema: OnceLock::new(), problem: OnceLock::new() }
+        Self { made: OnceLock::new(), problem: OnceLock::new() }
     }
 }
 
@@ -52,6 +59,9 @@ pub const fn rule(holds: bool, message: &str) {
     }
 }
 
+/// Reads an argument and throws it away.
+type Reads = fn(&ParamDef, Option<Value>, Option<&Checker>) -> Result<(), Misfit>;
+
 /// What a parameter declares.
 #[derive(Clone, Copy)]
 pub struct ParamDef {
@@ -69,7 +79,7 @@ pub struct ParamDef {
     pub(in crate::tool) pattern: Option<&'static str>,
     /// What the model may write; nothing for one that JSON cannot say.
     pub(in crate::tool) examples: &'static [fn() -> Option<Value>],
-    pub(in crate::tool) check: fn(&Self, Option<Value>) -> Result<(), Misfit>,
+    pub(in crate::tool) check: Reads,
 }
 
 impl ParamDef {
@@ -89,8 +99,12 @@ impl ParamDef {
     }
 
     /// Reads an argument and throws it away.
-    pub(in crate::tool) fn check(&self, value: Option<Value>) -> Result<(), Misfit> {
-        (self.check)(self, value)
+    pub(in crate::tool) fn check(
+        &self,
+        value: Option<Value>,
+        checker: Option<&Checker>,
+    ) -> Result<(), Misfit> {
+        (self.check)(self, value, checker)
     }
 
     /// Whether the host supplies it.
@@ -103,36 +117,28 @@ impl ParamDef {
         self.has_default || (self.optional)()
     }
 
-    /// What the model is to write, for a message.
-    pub(in crate::tool) fn expectation(&self) -> String {
-        let about = self.description.lines().next().unwrap_or_default().trim();
-        match self.schema.and_then(kind_of) {
-            Some(kind) => format!("is required: {kind}, {about:?}"),
-            None => format!("is required: {about:?}"),
-        }
-    }
-
-    /// Reads an argument: `None` says that the default is to be taken.
+    /// Reads an argument: `None` says that the default is to be taken. The argument fits what `checker`
+    /// says of it.
     pub(in crate::tool) fn read<T>(
         &self,
-        decode: fn(Option<Value>) -> Result<T, Misfit>,
+        decode: fn(Option<&Value>) -> Result<T, Misfit>,
         value: Option<Value>,
+        checker: Option<&Checker>,
     ) -> Result<Option<T>, Misfit> {
         if self.has_default && value.as_ref().is_none_or(Value::is_null) {
             return Ok(None);
         }
-        if value.is_none() && !(self.optional)() {
-            return Err(self.expectation().into());
-        }
-        let number = match &value {
-            Some(Value::Number(number)) => Some(number.clone()),
-            _ => None,
+        let first = match (decode(value.as_ref()), value) {
+            (Ok(decoded), _) => return Ok(Some(decoded)),
+            (Err(misfit), None) => return Err(misfit),
+            (Err(misfit), Some(value)) => (misfit, value),
         };
-        let decoded = decode(value)?;
-        if let (Some(range), Some(number)) = (self.range, number) {
-            range().check(&number)?;
+        // `serde` does not take 3.0 for an integer.
+        let (misfit, mut value) = first;
+        if checker.is_some_and(|checker| checker.integers_of(self.name, &mut value)) {
+            return decode(Some(&value)).map(Some).map_err(|_| misfit);
         }
-        Ok(Some(decoded))
+        Err(misfit)
     }
 }
 
@@ -169,8 +175,8 @@ pub const fn param<T: ToolParam<Source>, Source>(
             length: None,
             pattern: None,
             examples: &[],
-            check: |def, value| match T::ORIGIN {
-                Origin::Model { decode, .. } => def.read(decode, value).map(drop),
+            check: |def, value, checker| match T::ORIGIN {
+                Origin::Model { decode, .. } => def.read(decode, value, checker).map(drop),
                 Origin::Host { .. } => Ok(()),
             },
         },

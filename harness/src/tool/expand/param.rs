@@ -55,7 +55,7 @@ pub enum Origin<T> {
         /// Whether it may be left out.
         optional: fn() -> bool,
         /// Reads it; `None` is an argument that was left out.
-        decode: fn(Option<Value>) -> Result<T, Misfit>,
+        decode: fn(Option<&Value>) -> Result<T, Misfit>,
     },
     /// The host has it.
     Host {
@@ -117,21 +117,13 @@ impl<T: Send + Sync + 'static> ToolParam<FromHost> for Option<State<T>> {
 }
 
 /// Reads an argument. The message says where inside the argument the fault is.
-fn decode<T: DeserializeOwned>(value: Option<Value>) -> Result<T, Misfit> {
-    let Some(mut value) = value else {
+fn decode<T: DeserializeOwned>(value: Option<&Value>) -> Result<T, Misfit> {
+    let Some(value) = value else {
         return T::deserialize(Missing).map_err(|err| err.to_string().into());
     };
-    let first = match serde_path_to_error::deserialize(value.clone()) {
-        Ok(decoded) => return Ok(decoded),
-        Err(err) => err,
-    };
-    // JSON Schema counts 3.0 as an integer and models write it; serde does not take it.
-    if with_integers(&mut value)
-        && let Ok(decoded) = T::deserialize(&value)
-    {
-        return Ok(decoded);
-    }
-    Err(Misfit::new(explain(&first), value))
+    // Only a value that is not read is read again for the place of the fault.
+    T::deserialize(value)
+        .or_else(|_| serde_path_to_error::deserialize(value).map_err(|err| Misfit(explain(&err))))
 }
 
 /// Where the fault is, as a JSON pointer, and what it is.
@@ -147,36 +139,6 @@ fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> Fault {
         });
     }
     Fault { at: pointer, reason: err.inner().to_string() }
-}
-
-/// Makes every number such as `3.0` a `3`. Says whether there is one.
-fn with_integers(value: &mut Value) -> bool {
-    fn visit(value: &mut Value) -> bool {
-        match value {
-            Value::Number(number) => {
-                let whole = number.as_f64().filter(|float| {
-                    number.is_f64()
-                        && float.fract() == 0.0
-                        && float.abs() <= 9_007_199_254_740_992.0
-                });
-                #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
-                let whole = whole.map(|float| float as i64);
-                if let Some(whole) = whole {
-                    *number = whole.into();
-                }
-                whole.is_some()
-            }
-            // Every one of them is visited, and not only up to the first.
-            Value::Array(items) => {
-                items.iter_mut().filter_map(|v| visit(v).then_some(())).count() > 0
-            }
-            Value::Object(map) => {
-                map.values_mut().filter_map(|v| visit(v).then_some(())).count() > 0
-            }
-            Value::Null | Value::Bool(_) | Value::String(_) => false,
-        }
-    }
-    visit(value)
 }
 
 /// An argument that was left out: only a type that can do without one reads it.

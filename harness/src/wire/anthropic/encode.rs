@@ -14,6 +14,7 @@ use crate::{
     },
     models::{Model, Models},
     provider::{Request, Settings, ToolChoice},
+    schema::StrictForm,
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
@@ -133,43 +134,21 @@ fn breakpoint(out: &mut Vec<u8>, cache: bool) {
     }
 }
 
-/// Strict tools of one request, and parameters of several types in them, at most.
-const STRICT_TOOLS: usize = 20;
-const STRICT_UNIONS: usize = 16;
-
 fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, cache: bool) {
     let last = request.tools().len().saturating_sub(1);
-    let (mut tools_left, mut unions_left) = (STRICT_TOOLS, STRICT_UNIONS);
+    let forms = if strict { StrictForm::Anthropic.of_all(request.tools()) } else { Vec::new() };
     for (at, tool) in request.tools().iter().enumerate() {
-        let form = if strict { tool.strict().ok() } else { None };
-        let form = form.filter(|form| tools_left > 0 && unions(form) <= unions_left);
-        if let Some(form) = &form {
-            tools_left -= 1;
-            unions_left -= unions(form);
-        }
+        let form = forms.get(at).and_then(|form| form.as_ref().ok());
         comma(out);
         out.push(b'{');
         member(out, "name", &tool.name);
         member(out, "description", &tool.description);
         key(out, "input_schema");
-        put(out, form.as_ref().unwrap_or(&tool.input_schema));
+        put(out, form.unwrap_or(&tool.input_schema));
         key(out, "strict");
         put(out, &form.is_some());
         breakpoint(out, cache && at == last);
         out.push(b'}');
-    }
-}
-
-/// How many parts of a schema are of several types.
-fn unions(schema: &serde_json::Value) -> usize {
-    match schema {
-        serde_json::Value::Object(map) => {
-            let several = map.get("type").is_some_and(serde_json::Value::is_array);
-            usize::from(several || map.contains_key("anyOf"))
-                + map.values().map(unions).sum::<usize>()
-        }
-        serde_json::Value::Array(items) => items.iter().map(unions).sum(),
-        _ => 0,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
     },
     models::{Models, Thinking},
     provider::{Effort, Request, Settings, ToolChoice},
+    schema::StrictForm,
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
@@ -47,6 +48,8 @@ pub struct Options {
     /// the member of `extra_content`, such as `google`. Calls that another model has made go there with
     /// the value with which they are not checked.
     pub signed_calls: Option<Cow<'static, str>>,
+    /// In which form the server holds the model to the schemas of tools.
+    pub strict_form: StrictForm,
 }
 
 impl Options {
@@ -62,6 +65,7 @@ impl Options {
             strict_turns: false,
             origin: Origin::default(),
             signed_calls: None,
+            strict_form: StrictForm::Common,
         }
     }
 }
@@ -136,7 +140,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.maybe("reasoning_effort", effort.filter(|_| thinks()).map(level));
     body.maybe("user", user.as_ref());
     let strict = strict_tools.unwrap_or(false);
-    body.tools(|out| tools(out, request, strict));
+    body.tools(|out| tools(out, request, strict, options.strict_form));
     if !request.tools().is_empty() {
         body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
@@ -184,17 +188,21 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
-    for tool in request.tools() {
-        let form = if strict { tool.strict().ok() } else { None };
+fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, form: StrictForm) {
+    // What a vendor refuses to read is left out also where it is not asked to hold the model to the rest.
+    let written = strict || !form.is_held();
+    let forms = if written { form.of_all(request.tools()) } else { Vec::new() };
+    let is_held = strict && form.is_held();
+    for (at, tool) in request.tools().iter().enumerate() {
+        let form = forms.get(at).and_then(|form| form.as_ref().ok());
         comma(out);
         raw(out, r#"{"type":"function","function":{"#);
         member(out, "name", &tool.name);
         member(out, "description", &tool.description);
         key(out, "parameters");
-        put(out, form.as_ref().unwrap_or(&tool.input_schema));
+        put(out, form.unwrap_or(&tool.input_schema));
         key(out, "strict");
-        put(out, &form.is_some());
+        put(out, &(is_held && form.is_some()));
         raw(out, "}}");
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     },
     models::{Models, Thinking},
     provider::{Effort, Request, Settings, ToolChoice},
+    schema::StrictForm,
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
@@ -128,14 +129,15 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
 }
 
 fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
-    for tool in request.tools() {
-        let form = if strict { tool.strict().ok() } else { None };
+    let forms = if strict { StrictForm::OpenAI.of_all(request.tools()) } else { Vec::new() };
+    for (at, tool) in request.tools().iter().enumerate() {
+        let form = forms.get(at).and_then(|form| form.as_ref().ok());
         comma(out);
         raw(out, r#"{"type":"function""#);
         member(out, "name", &tool.name);
         member(out, "description", &tool.description);
         key(out, "parameters");
-        put(out, form.as_ref().unwrap_or(&tool.input_schema));
+        put(out, form.unwrap_or(&tool.input_schema));
         // Left out, the vendor makes it strict and rewrites the schema.
         key(out, "strict");
         put(out, &form.is_some());

@@ -1,0 +1,119 @@
+//! Closes the objects that types describe. `serde` passes over a member that a struct does not have, and
+//! nobody would learn that what the model wrote was lost: so the schema says that there are no others, and
+//! the check refuses them. A struct that keeps the others (`#[serde(flatten)]` of a map) says so itself.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// Words whose schemas look at the same value.
+const IN_PLACE: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+
+/// How a schema stands to the value that it describes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    /// It says all of it.
+    Alone,
+    /// Others say something of it, too.
+    Beside,
+}
+
+/// Closes the objects of these schemas and of the definitions that they refer to.
+pub(super) fn close<'a>(
+    schemas: impl Iterator<Item = &'a mut Value>,
+    definitions: &mut Map<String, Value>,
+) {
+    let mut schemas: Vec<&mut Value> = schemas.collect();
+    // A definition that is a part of a larger object in one place cannot be closed by itself.
+    let mut parts: BTreeSet<String> = BTreeSet::new();
+    loop {
+        let before = parts.len();
+        let known = parts.clone();
+        for schema in &mut schemas {
+            walk(schema, Stand::Alone, &mut |_, stand, name| note(&mut parts, stand, name));
+        }
+        for (name, schema) in definitions.iter_mut() {
+            let stand = if known.contains(name) { Stand::Beside } else { Stand::Alone };
+            walk(schema, stand, &mut |_, stand, name| note(&mut parts, stand, name));
+        }
+        if parts.len() == before {
+            break;
+        }
+    }
+    for schema in schemas {
+        walk(schema, Stand::Alone, &mut |map, stand, _| close_one(map, stand));
+    }
+    for (name, schema) in definitions {
+        let stand = if parts.contains(name) { Stand::Beside } else { Stand::Alone };
+        walk(schema, stand, &mut |map, stand, _| close_one(map, stand));
+    }
+}
+
+fn note(parts: &mut BTreeSet<String>, stand: Stand, name: Option<&str>) {
+    if let (Stand::Beside, Some(name)) = (stand, name) {
+        parts.insert(name.to_owned());
+    }
+}
+
+fn close_one(map: &mut Map<String, Value>, stand: Stand) {
+    let says = ["additionalProperties", "unevaluatedProperties", "patternProperties"];
+    if stand == Stand::Beside || says.iter().any(|word| map.contains_key(*word)) {
+        return;
+    }
+    let joins = IN_PLACE.iter().chain(&["$ref"]).any(|word| map.contains_key(*word));
+    let has_properties = map.contains_key("properties");
+    let word = match (has_properties, joins) {
+        (true, false) => "additionalProperties",
+        (true, true) => "unevaluatedProperties",
+        (false, _) if several(map) => "unevaluatedProperties",
+        (false, _) => return,
+    };
+    map.insert(word.to_owned(), Value::Bool(false));
+}
+
+/// Whether several schemas describe one object together.
+fn several(map: &Map<String, Value>) -> bool {
+    map.get("allOf").and_then(Value::as_array).is_some_and(|all| all.len() > 1)
+}
+
+/// What is done with each object of a schema.
+type Visit<'a> = dyn FnMut(&mut Map<String, Value>, Stand, Option<&str>) + 'a;
+
+/// Visits every object of a schema, from the inside out, with how it stands to its value and the name of
+/// the definition that it refers to.
+fn walk(schema: &mut Value, stand: Stand, visit: &mut Visit<'_>) {
+    let Value::Object(map) = schema else { return };
+    for word in ["properties", "patternProperties"] {
+        if let Some(Value::Object(children)) = map.get_mut(word) {
+            children.values_mut().for_each(|child| walk(child, Stand::Alone, visit));
+        }
+    }
+    for word in ["items", "additionalProperties"] {
+        if let Some(child) = map.get_mut(word) {
+            walk(child, Stand::Alone, visit);
+        }
+    }
+    if let Some(Value::Array(children)) = map.get_mut("prefixItems") {
+        children.iter_mut().for_each(|child| walk(child, Stand::Alone, visit));
+    }
+    let is_whole = !map.contains_key("properties") && !several(map);
+    let below = if is_whole { stand } else { Stand::Beside };
+    for word in IN_PLACE {
+        if let Some(Value::Array(children)) = map.get_mut(word) {
+            children.iter_mut().for_each(|child| walk(child, below, visit));
+        }
+    }
+    let name = map.get("$ref").and_then(Value::as_str);
+    let name = name.and_then(|name| name.strip_prefix("#/$defs/")).map(str::to_owned);
+    let refers = if map.contains_key("properties") { Stand::Beside } else { stand };
+    match name {
+        // How the one that is referred to stands is what counts of a reference.
+        Some(name) if refers == Stand::Beside => {
+            visit(map, Stand::Beside, Some(&name));
+            if stand == Stand::Alone {
+                visit(map, Stand::Alone, None);
+            }
+        }
+        name => visit(map, stand, name.as_deref()),
+    }
+}

@@ -1,0 +1,650 @@
+//! Reads a schema once, so that a check of a value reads no words: every part becomes a node, and each
+//! reference the number of its node.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
+
+use serde_json::{Map, Value};
+
+use super::{
+    fault::step,
+    node::{
+        ArrayRules, Choice, Condition, Id, Kinds, MANY, Node, NumberRules, ObjectRules, Property,
+        StringRules, Values,
+    },
+    pattern,
+};
+
+/// So deep may a schema be nested.
+const DEEPEST: usize = 128;
+
+/// So many schemas may follow each other that all look at one value.
+const LONGEST_CHAIN: usize = 64;
+
+/// A schema that is ready to check values.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    pub(super) nodes: Vec<Node>,
+    pub(super) root: Id,
+    pub(super) unchecked: Vec<Unchecked>,
+}
+
+/// Why a schema cannot be used at all: a value could never be checked against it.
+#[derive(Clone, Debug)]
+pub(crate) struct Unusable {
+    /// JSON pointer into the schema.
+    at: String,
+    reason: String,
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, reason } = self;
+        if at.is_empty() { f.write_str(reason) } else { write!(f, "at `{at}`: {reason}") }
+    }
+}
+
+/// A part of a schema that the model is told and that is not checked.
+///
+/// ```
+/// use harness::{SideEffects, Tool};
+/// use serde_json::json;
+///
+/// let schema = json!({"type": "object", "properties": {
+///     "word": {"type": "string", "pattern": "^(?!no)"}}});
+/// let tool = Tool::new("say", "Says it.", schema, SideEffects::NONE, |_, _| {
+///     Box::pin(async { Ok("".into()) })
+/// });
+/// let told: Vec<String> = tool.unchecked().iter().map(|part| part.to_string()).collect();
+/// assert_eq!(told, ["`pattern` at `/properties/word` is not checked: it looks around"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unchecked {
+    pointer: String,
+    keyword: String,
+    reason: String,
+}
+
+impl Unchecked {
+    /// JSON pointer to the part of the schema.
+    pub fn pointer(&self) -> &str {
+        &self.pointer
+    }
+
+    /// The word that is not checked.
+    pub fn keyword(&self) -> &str {
+        &self.keyword
+    }
+}
+
+impl fmt::Display for Unchecked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pointer, keyword, reason } = self;
+        write!(f, "`{keyword}` at `{pointer}` is not checked: {reason}")
+    }
+}
+
+impl Checker {
+    /// Reads a schema.
+    ///
+    /// # Errors
+    /// Fails if it refers to what is not inside of it, refers to itself without going into the value, or
+    /// is nested too deeply.
+    pub(crate) fn new(schema: &Value) -> Result<Self, Unusable> {
+        let mut compiler = Compiler {
+            schema,
+            nodes: Vec::new(),
+            targets: HashMap::new(),
+            waiting: Vec::new(),
+            unchecked: Vec::new(),
+            anchors: None,
+        };
+        let root = compiler.target("#", "")?;
+        while let Some((id, pointer, schema)) = compiler.waiting.pop() {
+            let node = compiler.node(schema, &pointer, 0)?;
+            if let Some(place) = compiler.nodes.get_mut(id) {
+                *place = Node { shared: place.shared, ..node };
+            }
+        }
+        let checker = Self { nodes: compiler.nodes, root, unchecked: compiler.unchecked };
+        checker.ends(&compiler.targets)?;
+        Ok(checker)
+    }
+
+    /// Reads the schema of the arguments of a tool. One that lists some and says nothing of others takes
+    /// no others.
+    ///
+    /// # Errors
+    /// Fails as [`new`](Self::new).
+    pub(crate) fn of_arguments(schema: &Value) -> Result<Self, Unusable> {
+        let mut checker = Self::new(schema)?;
+        let never = checker.nodes.len();
+        let Some(root) = checker.nodes.get_mut(checker.root) else { return Ok(checker) };
+        let is_alone = root.in_place().next().is_none();
+        if let Some(rules) = root.object.as_deref_mut()
+            && is_alone
+            && rules.lists
+            && rules.others.is_none()
+            && rules.unevaluated.is_none()
+            && rules.patterns.is_empty()
+            && !rules.unread_patterns
+        {
+            rules.others = Some(never);
+            checker.nodes.push(Node { never: true, ..Node::default() });
+        }
+        Ok(checker)
+    }
+
+    /// What of the schema is told and not checked.
+    pub(crate) fn unchecked(&self) -> &[Unchecked] {
+        &self.unchecked
+    }
+
+    /// The node of this number.
+    #[inline]
+    pub(super) fn node(&self, id: Id) -> &Node {
+        static ANY: Node = Node {
+            never: false,
+            kinds: None,
+            values: None,
+            number: None,
+            string: None,
+            array: None,
+            object: None,
+            all: Vec::new(),
+            choices: Vec::new(),
+            not: None,
+            condition: None,
+            about: None,
+            format: None,
+            shared: false,
+        };
+        self.nodes.get(id).unwrap_or(&ANY)
+    }
+
+    /// Fails if a check would not end: a schema that needs its own answer about the same value.
+    fn ends(&self, targets: &HashMap<String, Id>) -> Result<(), Unusable> {
+        let place = |id: Id| {
+            let known = targets.iter().find(|(_, target)| **target == id);
+            known.map(|(pointer, _)| pointer.as_str()).unwrap_or_default()
+        };
+        // For each node: not seen, on the way, or how many follow each other from here.
+        let mut lengths: Vec<Option<Option<usize>>> = vec![None; self.nodes.len()];
+        for start in 0..self.nodes.len() {
+            let mut way = vec![(start, false)];
+            while let Some((id, is_done)) = way.pop() {
+                let Some(length) = lengths.get(id).copied() else { continue };
+                if is_done {
+                    let below = self.node(id).in_place().map(|next| {
+                        lengths.get(next).copied().flatten().flatten().unwrap_or_default()
+                    });
+                    let own = below.max().unwrap_or_default() + 1;
+                    if own > LONGEST_CHAIN {
+                        return Err(unusable(
+                            place(id),
+                            format!(
+                                "more than {LONGEST_CHAIN} schemas of it follow each other at one place; nest fewer of `anyOf`, `allOf` and `$ref`"
+                            ),
+                        ));
+                    }
+                    if let Some(length) = lengths.get_mut(id) {
+                        *length = Some(Some(own));
+                    }
+                    continue;
+                }
+                match length {
+                    Some(Some(_)) => continue,
+                    Some(None) => {
+                        return Err(unusable(
+                            place(id),
+                            "it refers to itself without going deeper into the value, so a check would \
+                             not end; a schema may contain itself only below `properties` or `items`",
+                        ));
+                    }
+                    None => {}
+                }
+                if let Some(length) = lengths.get_mut(id) {
+                    *length = Some(None);
+                }
+                way.push((id, true));
+                for next in self.node(id).in_place() {
+                    if lengths.get(next).is_some_and(|length| !matches!(length, Some(Some(_)))) {
+                        way.push((next, false));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unusable(at: &str, reason: impl Into<String>) -> Unusable {
+    Unusable { at: at.to_owned(), reason: reason.into() }
+}
+
+struct Compiler<'a> {
+    schema: &'a Value,
+    nodes: Vec<Node>,
+    /// The node of each place that is referred to.
+    targets: HashMap<String, Id>,
+    /// Places that are referred to and not read yet.
+    waiting: Vec<(Id, String, &'a Value)>,
+    unchecked: Vec<Unchecked>,
+    /// The places of all `$anchor`, found when the first is asked for.
+    anchors: Option<HashMap<String, String>>,
+}
+
+impl<'a> Compiler<'a> {
+    fn add(&mut self, node: Node) -> Id {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    fn not_checked(&mut self, at: &str, keyword: &str, reason: impl Into<String>) {
+        let (pointer, keyword) = (at.to_owned(), keyword.to_owned());
+        self.unchecked.push(Unchecked { pointer, keyword, reason: reason.into() });
+    }
+
+    /// The node that a reference names; it is read later.
+    fn target(&mut self, reference: &str, at: &str) -> Result<Id, Unusable> {
+        let own = self.schema.get("$id").and_then(Value::as_str);
+        let local = own.and_then(|own| reference.strip_prefix(own.trim_end_matches('#')));
+        let local = local.filter(|rest| rest.is_empty() || rest.starts_with('#'));
+        let Some(fragment) = (match local {
+            Some(rest) => Some(rest.strip_prefix('#').unwrap_or_default()),
+            None => reference.strip_prefix('#'),
+        }) else {
+            return Err(unusable(
+                at,
+                format!(
+                    "`$ref` names `{reference}`, which is not inside of the schema; nothing is fetched: \
+                     put it under `$defs` and write `#/$defs/..`"
+                ),
+            ));
+        };
+        let missing =
+            || unusable(at, format!("`$ref` names `{reference}`, and there is no such place"));
+        let pointer = decoded(fragment).ok_or_else(missing)?;
+        let pointer = if pointer.is_empty() || pointer.starts_with('/') {
+            pointer
+        } else {
+            self.anchor(&pointer).ok_or_else(missing)?
+        };
+        if let Some(id) = self.targets.get(&pointer) {
+            if let Some(node) = self.nodes.get_mut(*id) {
+                node.shared = true;
+            }
+            return Ok(*id);
+        }
+        let schema = self.schema.pointer(&pointer).ok_or_else(missing)?;
+        let id = self.add(Node::default());
+        self.targets.insert(pointer.clone(), id);
+        self.waiting.push((id, pointer, schema));
+        Ok(id)
+    }
+
+    fn anchor(&mut self, name: &str) -> Option<String> {
+        let schema = self.schema;
+        let anchors = self.anchors.get_or_insert_with(|| {
+            let mut found = HashMap::new();
+            let mut places = vec![(String::new(), schema)];
+            while let Some((at, place)) = places.pop() {
+                match place {
+                    Value::Object(map) => {
+                        if let Some(Value::String(name)) = map.get("$anchor") {
+                            found.insert(name.clone(), at.clone());
+                        }
+                        places.extend(
+                            map.iter().map(|(name, it)| (format!("{at}{}", step(name)), it)),
+                        );
+                    }
+                    Value::Array(items) => {
+                        let items = items.iter().enumerate();
+                        places.extend(items.map(|(index, it)| (format!("{at}/{index}"), it)));
+                    }
+                    Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+                }
+            }
+            found
+        });
+        anchors.get(name).cloned()
+    }
+
+    /// A node for a part of the schema.
+    fn child(&mut self, schema: &'a Value, at: String, depth: usize) -> Result<Id, Unusable> {
+        let node = self.node(schema, &at, depth + 1)?;
+        // What only refers to another place is that place, unless it says something of its own.
+        if let ([target], true) = (node.all.as_slice(), node.about.is_none()) {
+            let target = *target;
+            let alone = Node { all: Vec::new(), shared: false, format: None, ..node };
+            if alone.is_silent() {
+                return Ok(target);
+            }
+            return Ok(self.add(Node { all: vec![target], ..alone }));
+        }
+        Ok(self.add(node))
+    }
+
+    fn children(&mut self, list: &'a [Value], at: &str, depth: usize) -> Result<Vec<Id>, Unusable> {
+        let list = list.iter().enumerate();
+        list.map(|(index, it)| self.child(it, format!("{at}/{index}"), depth)).collect()
+    }
+
+    fn node(&mut self, schema: &'a Value, at: &str, depth: usize) -> Result<Node, Unusable> {
+        if depth > DEEPEST {
+            let reason = format!("the schema is nested more than {DEEPEST} levels deep");
+            return Err(unusable("", reason));
+        }
+        let mut node = Node::default();
+        let map = match schema {
+            Value::Object(map) => map,
+            Value::Bool(open) => return Ok(Node { never: !open, ..node }),
+            Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                self.not_checked(at, "schema", "it is neither an object nor a boolean");
+                return Ok(node);
+            }
+        };
+        for (word, value) in map {
+            let place = || format!("{at}{}", step(word));
+            match (word.as_str(), value) {
+                ("$ref", Value::String(reference)) => {
+                    let id = self.target(reference, at)?;
+                    node.all.push(id);
+                }
+                ("type", Value::String(_) | Value::Array(_)) => {
+                    node.kinds = self.kinds(value, at);
+                }
+                ("enum", Value::Array(list)) => {
+                    let list = match map.get("const") {
+                        Some(only) => list
+                            .iter()
+                            .filter(|it| super::number::equal(it, only))
+                            .cloned()
+                            .collect(),
+                        None => list.clone(),
+                    };
+                    node.values = Some(Values::new(list));
+                }
+                ("const", only) if !map.contains_key("enum") => {
+                    node.values = Some(Values::new(vec![only.clone()]));
+                }
+                ("allOf", Value::Array(list)) => {
+                    let all = self.children(list, &place(), depth)?;
+                    node.all.extend(all);
+                }
+                ("anyOf" | "oneOf", Value::Array(list)) => {
+                    let ids = self.children(list, &place(), depth)?;
+                    node.choices.push(Choice { ids, one: word == "oneOf" });
+                }
+                ("not", schema) => node.not = Some(self.child(schema, place(), depth)?),
+                ("if", schema) => {
+                    let test = self.child(schema, place(), depth)?;
+                    let mut branch = |word: &str| {
+                        map.get(word)
+                            .map(|it| self.child(it, format!("{at}/{word}"), depth))
+                            .transpose()
+                    };
+                    let (then, otherwise) = (branch("then")?, branch("else")?);
+                    node.condition = Some(Box::new(Condition { test, then, otherwise }));
+                }
+                ("description", Value::String(about)) => {
+                    let first = about.lines().map(str::trim).find(|line| !line.is_empty());
+                    node.about = first.map(Box::from);
+                }
+                ("format", Value::String(format)) => node.format = Some(Box::from(&**format)),
+                ("$dynamicRef" | "$recursiveRef", _) => {
+                    self.not_checked(
+                        at,
+                        word,
+                        "a reference that depends on who asks is not followed",
+                    );
+                }
+                ("$id", _) if !at.is_empty() => {
+                    self.not_checked(at, word, "references below it are read from the root");
+                }
+                // What belongs to one type is read below, and the rest says nothing of the value.
+                _ => {}
+            }
+        }
+        node.number = self.number(map, at);
+        node.string = self.string(map, at);
+        node.array = self.array(map, at, depth)?;
+        node.object = self.object(map, at, depth)?;
+        self.malformed(map, at);
+        Ok(node)
+    }
+
+    fn kinds(&mut self, value: &Value, at: &str) -> Option<Kinds> {
+        let names = match value {
+            Value::String(one) => vec![Some(one.as_str())],
+            list => list.as_array().into_iter().flatten().map(Value::as_str).collect(),
+        };
+        let known: Option<Vec<Kinds>> = names.into_iter().map(|name| Kinds::one(name?)).collect();
+        if known.is_none() {
+            self.not_checked(at, "type", format!("{value} is not of the standard"));
+        }
+        known.map(|known| known.into_iter().fold(Kinds::NONE, Kinds::and))
+    }
+
+    fn number(&mut self, map: &Map<String, Value>, at: &str) -> Option<Box<NumberRules>> {
+        let limit = |word: &str| match map.get(word) {
+            Some(Value::Number(number)) => Some(number.clone()),
+            _ => None,
+        };
+        let mut rules = NumberRules {
+            least: limit("minimum"),
+            most: limit("maximum"),
+            above: limit("exclusiveMinimum"),
+            below: limit("exclusiveMaximum"),
+            multiple: limit("multipleOf"),
+        };
+        // Before draft 6 the limit itself stood in `minimum`.
+        if map.get("exclusiveMinimum") == Some(&Value::Bool(true)) {
+            rules.above = rules.least.take();
+        }
+        if map.get("exclusiveMaximum") == Some(&Value::Bool(true)) {
+            rules.below = rules.most.take();
+        }
+        if rules.multiple.as_ref().is_some_and(|of| of.as_f64().is_none_or(|of| of <= 0.0)) {
+            rules.multiple = None;
+            self.not_checked(at, "multipleOf", "it is not a number above 0");
+        }
+        let NumberRules { least, most, above, below, multiple } = &rules;
+        let says = [least, most, above, below, multiple].into_iter().any(Option::is_some);
+        says.then(|| Box::new(rules))
+    }
+
+    fn string(&mut self, map: &Map<String, Value>, at: &str) -> Option<Box<StringRules>> {
+        let pattern = map.get("pattern").and_then(Value::as_str);
+        let pattern = pattern.and_then(|text| match pattern::compile(text) {
+            Ok(regex) => Some((text.to_owned(), regex)),
+            Err(reason) => {
+                self.not_checked(at, "pattern", format!("it {reason}"));
+                None
+            }
+        });
+        let rules = StringRules {
+            shortest: count(map, "minLength"),
+            longest: count(map, "maxLength"),
+            pattern,
+        };
+        let says = rules.shortest.is_some() || rules.longest.is_some() || rules.pattern.is_some();
+        says.then(|| Box::new(rules))
+    }
+
+    fn array(
+        &mut self,
+        map: &'a Map<String, Value>,
+        at: &str,
+        depth: usize,
+    ) -> Result<Option<Box<ArrayRules>>, Unusable> {
+        let mut rules = ArrayRules {
+            least: count(map, "minItems"),
+            most: count(map, "maxItems"),
+            unique: map.get("uniqueItems") == Some(&Value::Bool(true)),
+            ..ArrayRules::default()
+        };
+        let mut says = rules.least.is_some() || rules.most.is_some() || rules.unique;
+        // Before draft 2020-12 the first items stood in `items`, and those behind in `additionalItems`.
+        let (first, behind) = match map.get("items") {
+            Some(Value::Array(first)) => (Some(("items", first)), "additionalItems"),
+            _ => (
+                map.get("prefixItems").and_then(Value::as_array).map(|it| ("prefixItems", it)),
+                "items",
+            ),
+        };
+        if let Some((word, first)) = first {
+            rules.first = self.children(first, &format!("{at}/{word}"), depth)?;
+            says = true;
+        }
+        if let Some(items) = map.get(behind) {
+            rules.items = Some(self.child(items, format!("{at}/{behind}"), depth)?);
+            says = true;
+        }
+        if let Some(contained) = map.get("contains") {
+            let id = self.child(contained, format!("{at}/contains"), depth)?;
+            let least = count(map, "minContains").unwrap_or(1);
+            rules.contains = Some((id, least, count(map, "maxContains")));
+            says = true;
+        }
+        if let Some(others) = map.get("unevaluatedItems") {
+            rules.unevaluated =
+                Some(self.child(others, format!("{at}/unevaluatedItems"), depth)?);
+            says = true;
+        }
+        Ok(says.then(|| Box::new(rules)))
+    }
+
+    fn object(
+        &mut self,
+        map: &'a Map<String, Value>,
+        at: &str,
+        depth: usize,
+    ) -> Result<Option<Box<ObjectRules>>, Unusable> {
+        let mut rules = ObjectRules {
+            least: count(map, "minProperties"),
+            most: count(map, "maxProperties"),
+            ..ObjectRules::default()
+        };
+        let mut says = rules.least.is_some() || rules.most.is_some();
+        let required: Vec<&str> = texts(map.get("required"));
+        let mut open: HashSet<&str> = required.iter().copied().collect();
+        if let Some(Value::Object(properties)) = map.get("properties") {
+            says = true;
+            rules.lists = true;
+            for (name, schema) in properties {
+                let id = self.child(schema, format!("{at}/properties{}", step(name)), depth)?;
+                let required = open.remove(name.as_str());
+                rules.properties.push(Property { name: name.clone(), id, required });
+            }
+            if rules.properties.len() >= MANY {
+                let names = rules.properties.iter().enumerate();
+                rules.index = names.map(|(index, it)| (it.name.clone(), index)).collect();
+            }
+        }
+        rules.required =
+            required.into_iter().filter(|name| open.remove(name)).map(str::to_owned).collect();
+        says |= !rules.required.is_empty();
+        if let Some(Value::Object(patterns)) = map.get("patternProperties") {
+            says = true;
+            for (pattern, schema) in patterns {
+                let place = format!("{at}/patternProperties{}", step(pattern));
+                let id = self.child(schema, place, depth)?;
+                match pattern::compile(pattern) {
+                    Ok(regex) => rules.patterns.push((regex, id)),
+                    Err(reason) => {
+                        rules.unread_patterns = true;
+                        let reason = format!("the pattern `{pattern}` {reason}");
+                        self.not_checked(at, "patternProperties", reason);
+                    }
+                }
+            }
+        }
+        for (word, place) in [
+            ("additionalProperties", &mut rules.others),
+            ("propertyNames", &mut rules.names),
+            ("unevaluatedProperties", &mut rules.unevaluated),
+        ] {
+            if let Some(schema) = map.get(word) {
+                *place = Some(self.child(schema, format!("{at}/{word}"), depth)?);
+                says = true;
+            }
+        }
+        for word in ["dependentRequired", "dependentSchemas", "dependencies"] {
+            let Some(Value::Object(all)) = map.get(word) else { continue };
+            for (name, needs) in all {
+                says = true;
+                if needs.is_array() {
+                    let needed = texts(Some(needs)).into_iter().map(str::to_owned).collect();
+                    rules.with.push((name.clone(), needed));
+                } else {
+                    let id = self.child(needs, format!("{at}/{word}{}", step(name)), depth)?;
+                    rules.with_schema.push((name.clone(), id));
+                }
+            }
+        }
+        Ok(says.then(|| Box::new(rules)))
+    }
+
+    /// Notes the words whose value is not what the standard says.
+    fn malformed(&mut self, map: &Map<String, Value>, at: &str) {
+        for (word, value) in map {
+            let is_right = match word.as_str() {
+                "minimum" | "maximum" | "multipleOf" => value.is_number(),
+                "exclusiveMinimum" | "exclusiveMaximum" => value.is_number() || value.is_boolean(),
+                "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties"
+                | "maxProperties" | "minContains" | "maxContains" => whole(value).is_some(),
+                "$ref" | "pattern" => value.is_string(),
+                "type" => value.is_string() || value.is_array(),
+                "enum" | "required" | "allOf" | "anyOf" | "oneOf" | "prefixItems" => {
+                    value.is_array()
+                }
+                "properties" | "patternProperties" | "dependentRequired" | "dependentSchemas" => {
+                    value.is_object()
+                }
+                "uniqueItems" => value.is_boolean(),
+                _ => true,
+            };
+            if !is_right {
+                self.not_checked(
+                    at,
+                    word,
+                    format!("its value is not what the standard says: {value:.60}"),
+                );
+            }
+        }
+    }
+}
+
+/// A count, also one that is written as `3.0`.
+fn whole(value: &Value) -> Option<u64> {
+    let Value::Number(number) = value else { return None };
+    number.as_u64().or_else(|| super::number::written_as_float(number)?.try_into().ok())
+}
+
+fn count(map: &Map<String, Value>, word: &str) -> Option<u64> {
+    whole(map.get(word)?)
+}
+
+fn texts(list: Option<&Value>) -> Vec<&str> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// The fragment of a reference, with its `%xx` read.
+fn decoded(fragment: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.as_bytes();
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let (digits, behind) = behind.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        rest = behind;
+    }
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,125 @@
+//! The limits of a value in words, for the description of a schema that may not say them itself.
+
+use serde_json::{Map, Value};
+
+/// A part of a schema that is told as it is may have so many characters.
+const LONGEST: usize = 400;
+
+/// Takes the words out of a schema that limit a value and are not kept, and says them in a sentence or
+/// several. Empty if there is nothing to say.
+///
+/// # Errors
+/// Fails with a word whose value is too long to be told.
+pub(super) fn in_words(
+    map: &mut Map<String, Value>,
+    kept: &dyn Fn(&str, &Value) -> bool,
+) -> Result<String, String> {
+    let mut said = Vec::new();
+    let words: Vec<String> = map.keys().cloned().collect();
+    for word in words {
+        let Some(value) = map.get(&word) else { continue };
+        let Some(sentence) = sentence(&word, value, map) else { continue };
+        if kept(&word, value) {
+            continue;
+        }
+        if sentence.len() > LONGEST {
+            return Err(word);
+        }
+        map.shift_remove(&word);
+        if !sentence.is_empty() {
+            said.push(sentence);
+        }
+    }
+    // Limits belong together; what stands for itself comes behind.
+    let (limits, others): (Vec<String>, Vec<String>) =
+        said.into_iter().partition(|words| !words.ends_with('.'));
+    let mut text = limits.join(", ");
+    if let Some(first) = text.get(..1).map(str::to_ascii_uppercase) {
+        text.replace_range(..1, &first);
+        text.push('.');
+    }
+    let parts = std::iter::once(text).filter(|text| !text.is_empty()).chain(others);
+    Ok(parts.collect::<Vec<_>>().join(" "))
+}
+
+/// What a word says. `None` for words that this is not about; empty for what needs no words.
+fn sentence(word: &str, value: &Value, map: &Map<String, Value>) -> Option<String> {
+    let of = |count: &Value, one: &str, several: &str| {
+        let name = if count == 1 { one } else { several };
+        format!("{count} {name}")
+    };
+    Some(match word {
+        // Before draft 6 a boolean beside the limit.
+        "exclusiveMinimum" | "exclusiveMaximum" if value.is_boolean() => {
+            let words = if word == "exclusiveMinimum" {
+                "not the least itself"
+            } else {
+                "not the most itself"
+            };
+            if *value == Value::Bool(true) { words.to_owned() } else { String::new() }
+        }
+        "minimum" => format!("at least {value}"),
+        "maximum" => format!("at most {value}"),
+        "exclusiveMinimum" => format!("more than {value}"),
+        "exclusiveMaximum" => format!("less than {value}"),
+        "multipleOf" => format!("a multiple of {value}"),
+        "minLength" => format!("at least {}", of(value, "character", "characters")),
+        "maxLength" => format!("at most {}", of(value, "character", "characters")),
+        "minItems" => format!("at least {}", of(value, "item", "items")),
+        "maxItems" => format!("at most {}", of(value, "item", "items")),
+        "minProperties" => format!("at least {}", of(value, "member", "members")),
+        "maxProperties" => format!("at most {}", of(value, "member", "members")),
+        "pattern" => format!("matches the pattern `{}`", value.as_str().unwrap_or_default()),
+        "format" => format!("in the format {}", value.as_str().unwrap_or_default()),
+        "uniqueItems" if *value == Value::Bool(true) => "no item twice".to_owned(),
+        "uniqueItems" | "minContains" | "maxContains" | "then" | "else" => String::new(),
+        "contains" => {
+            let least = map.get("minContains").map_or_else(|| "1".to_owned(), Value::to_string);
+            let most = map.get("maxContains").map(|most| format!(" and at most {most}"));
+            let most = most.unwrap_or_default();
+            format!(
+                "Contains at least {least}{most} of the items that this schema describes: {value}."
+            )
+        }
+        "not" => format!("Must not be what this schema describes: {value}."),
+        "if" => {
+            let mut text = format!("If it is what this schema describes: {value}");
+            for (word, before) in [("then", ", it must be"), ("else", ", else it must be")] {
+                if let Some(branch) = map.get(word) {
+                    text.push_str(&format!("{before}: {branch}"));
+                }
+            }
+            text + "."
+        }
+        "propertyNames" => format!("Each name is what this schema describes: {value}."),
+        "dependentRequired" => {
+            let pairs = value.as_object().into_iter().flatten();
+            let pairs = pairs.map(|(name, needed)| format!("with `{name}` also {needed}"));
+            format!("{}.", pairs.collect::<Vec<_>>().join("; "))
+        }
+        "dependentSchemas" => {
+            let pairs = value.as_object().into_iter().flatten();
+            let pairs = pairs.map(|(name, schema)| format!("with `{name}` it must be: {schema}"));
+            format!("{}.", pairs.collect::<Vec<_>>().join("; "))
+        }
+        "default" if value.is_null() => String::new(),
+        "default" => format!("Default: {value}."),
+        "examples" => {
+            let all: Vec<String> =
+                value.as_array().into_iter().flatten().map(Value::to_string).collect();
+            if all.is_empty() { String::new() } else { format!("For example: {}.", all.join(", ")) }
+        }
+        _ => return None,
+    })
+}
+
+/// Adds a sentence to the description.
+pub(super) fn said_of(map: &mut Map<String, Value>, words: &str) {
+    let words = if words.ends_with('.') { words.to_owned() } else { format!("{words}.") };
+    let about = match map.get("description").and_then(Value::as_str).map(str::trim_end) {
+        Some(about) if about.ends_with(['.', '!', '?', ':']) => format!("{about} {words}"),
+        Some(about) if !about.is_empty() => format!("{about}. {words}"),
+        _ => words,
+    };
+    map.insert("description".to_owned(), Value::String(about));
+}

@@ -1,0 +1,228 @@
+//! What a schema says, part by part, as it is kept for the check.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Number, Value};
+
+use super::{number::is_whole, pattern::Pattern};
+
+/// The number of a node.
+pub(super) type Id = usize;
+
+/// What one part of a schema says. What it does not say takes no room.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// Nothing is allowed here.
+    pub(super) never: bool,
+    pub(super) kinds: Option<Kinds>,
+    pub(super) values: Option<Box<Values>>,
+    pub(super) number: Option<Box<NumberRules>>,
+    pub(super) string: Option<Box<StringRules>>,
+    pub(super) array: Option<Box<ArrayRules>>,
+    pub(super) object: Option<Box<ObjectRules>>,
+    /// All of these hold for the same value: `allOf`, and what `$ref` names.
+    pub(super) all: Vec<Id>,
+    pub(super) choices: Vec<Choice>,
+    pub(super) not: Option<Id>,
+    pub(super) condition: Option<Box<Condition>>,
+    /// The first line of the description.
+    pub(super) about: Option<Box<str>>,
+    pub(super) format: Option<Box<str>>,
+    /// Several places of the schema refer to it, so its answer about a value is kept.
+    pub(super) shared: bool,
+}
+
+/// The types of JSON Schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kinds(u8);
+
+impl Kinds {
+    pub(super) const NONE: Self = Self(0);
+
+    const NAMES: [&'static str; 7] =
+        ["null", "boolean", "integer", "number", "string", "array", "object"];
+
+    pub(super) fn one(name: &str) -> Option<Self> {
+        Self::NAMES.iter().position(|known| *known == name).map(|at| Self(1 << at))
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) fn has(self, name: &str) -> bool {
+        Self::one(name).is_some_and(|kind| self.0 & kind.0 != 0)
+    }
+
+    pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(move |name| self.has(name))
+    }
+
+    #[inline]
+    pub(super) fn takes(self, value: &Value) -> bool {
+        let bit = match value {
+            Value::Null => 1,
+            Value::Bool(_) => 2,
+            Value::Number(number) => {
+                return self.0 & 8 != 0 || self.0 & 4 != 0 && is_whole(number);
+            }
+            Value::String(_) => 16,
+            Value::Array(_) => 32,
+            Value::Object(_) => 64,
+        };
+        self.0 & bit != 0
+    }
+}
+
+/// The values of `enum`, or the one of `const`.
+#[derive(Debug)]
+pub(super) struct Values {
+    pub(super) list: Vec<Value>,
+    /// The texts among them, if there are many.
+    pub(super) texts: HashSet<String>,
+}
+
+/// From so many values on, the texts among them are found by their hash.
+pub(super) const MANY: usize = 16;
+
+impl Values {
+    pub(super) fn new(list: Vec<Value>) -> Box<Self> {
+        let texts = if list.len() < MANY {
+            HashSet::new()
+        } else {
+            list.iter().filter_map(|value| value.as_str().map(str::to_owned)).collect()
+        };
+        Box::new(Self { list, texts })
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct NumberRules {
+    pub(super) least: Option<Number>,
+    pub(super) most: Option<Number>,
+    pub(super) above: Option<Number>,
+    pub(super) below: Option<Number>,
+    pub(super) multiple: Option<Number>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct StringRules {
+    pub(super) shortest: Option<u64>,
+    pub(super) longest: Option<u64>,
+    pub(super) pattern: Option<(String, Pattern)>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ArrayRules {
+    pub(super) first: Vec<Id>,
+    pub(super) items: Option<Id>,
+    pub(super) least: Option<u64>,
+    pub(super) most: Option<u64>,
+    pub(super) unique: bool,
+    /// What must be contained, and how often.
+    pub(super) contains: Option<(Id, u64, Option<u64>)>,
+    pub(super) unevaluated: Option<Id>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ObjectRules {
+    /// In the order of the schema.
+    pub(super) properties: Vec<Property>,
+    /// Where each of them is, if there are many.
+    pub(super) index: HashMap<String, usize>,
+    /// What must be there beside properties that are listed.
+    pub(super) required: Vec<String>,
+    /// Whether `properties` is said, be it of none.
+    pub(super) lists: bool,
+    pub(super) patterns: Vec<(Pattern, Id)>,
+    /// A name that fits none of the patterns may fit one that could not be read.
+    pub(super) unread_patterns: bool,
+    pub(super) others: Option<Id>,
+    pub(super) names: Option<Id>,
+    pub(super) least: Option<u64>,
+    pub(super) most: Option<u64>,
+    pub(super) with: Vec<(String, Vec<String>)>,
+    pub(super) with_schema: Vec<(String, Id)>,
+    pub(super) unevaluated: Option<Id>,
+}
+
+/// A member that a schema lists.
+#[derive(Debug)]
+pub(super) struct Property {
+    pub(super) name: String,
+    pub(super) id: Id,
+    pub(super) required: bool,
+}
+
+impl ObjectRules {
+    #[inline]
+    pub(super) fn property(&self, name: &str) -> Option<&Property> {
+        if self.index.is_empty() {
+            return self.properties.iter().find(|property| property.name == name);
+        }
+        self.properties.get(*self.index.get(name)?)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) ids: Vec<Id>,
+    /// Not more than one of them: `oneOf`.
+    pub(super) one: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Condition {
+    pub(super) test: Id,
+    pub(super) then: Option<Id>,
+    pub(super) otherwise: Option<Id>,
+}
+
+impl Node {
+    /// The nodes that look at the same value.
+    pub(super) fn in_place(&self) -> impl Iterator<Item = Id> {
+        let condition = self.condition.as_deref();
+        let condition = condition
+            .into_iter()
+            .flat_map(|it| std::iter::once(it.test).chain(it.then).chain(it.otherwise));
+        let dependent = self.object.as_deref().into_iter().flat_map(|rules| &rules.with_schema);
+        self.all
+            .iter()
+            .chain(self.choices.iter().flat_map(|choice| &choice.ids))
+            .copied()
+            .chain(self.not)
+            .chain(condition)
+            .chain(dependent.map(|(_, id)| *id))
+    }
+
+    /// Whether it takes whatever there is.
+    pub(super) fn is_silent(&self) -> bool {
+        let Self {
+            never,
+            kinds,
+            values,
+            number,
+            string,
+            array,
+            object,
+            all,
+            choices,
+            not,
+            condition,
+            about: _,
+            format: _,
+            shared: _,
+        } = self;
+        !never
+            && kinds.is_none()
+            && values.is_none()
+            && number.is_none()
+            && string.is_none()
+            && array.is_none()
+            && object.is_none()
+            && all.is_empty()
+            && choices.is_empty()
+            && not.is_none()
+            && condition.is_none()
+    }
+}

@@ -1,0 +1,229 @@
+//! The patterns of a schema. JSON Schema writes them in the dialect of ECMAScript; the engine here runs in
+//! time linear in the text, so a pattern that needs another kind of engine is not taken.
+
+use regex_lite::{Regex, RegexBuilder};
+
+/// A pattern may become a program of so many KiB.
+const LARGEST: usize = 128;
+
+/// What `\s` is in ECMAScript, as the inside of a class.
+const SPACE: &str = r"\t\n\x0B\x0C\r \u{A0}\u{1680}\u{2000}-\u{200A}\u{2028}\u{2029}\u{202F}\u{205F}\u{3000}\u{FEFF}";
+
+/// What `.` is not.
+const LINE_ENDS: &str = r"[^\n\r\u{2028}\u{2029}]";
+
+/// A pattern that is ready to search a text.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    regex: Regex,
+    /// How large its program is at most, in KiB: a search takes at most so many steps for each byte of the
+    /// text, times a constant.
+    pub(super) size: usize,
+}
+
+impl Pattern {
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+}
+
+/// The pattern, ready to search a text.
+///
+/// # Errors
+/// Fails, and says why, if the pattern is wrong, too large, or asks for more than this engine can: it
+/// looks around, refers back, or names Unicode classes.
+pub(super) fn compile(pattern: &str) -> Result<Pattern, String> {
+    let translated = translate(pattern)?;
+    let mut size = 1;
+    loop {
+        match RegexBuilder::new(&translated).size_limit(size * 1024).build() {
+            Ok(regex) => return Ok(Pattern { regex, size }),
+            Err(err) if size >= LARGEST => return Err(format!("cannot be used: {err}")),
+            Err(_) => size *= 2,
+        }
+    }
+}
+
+/// The same pattern in the words of the engine.
+fn translate(pattern: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    let mut in_class = false;
+    while let Some(c) = rest.chars().next() {
+        let after = rest.get(c.len_utf8()..).unwrap_or_default();
+        rest = after;
+        match c {
+            '\\' => rest = escape(after, in_class, &mut out)?,
+            ']' if in_class => {
+                in_class = false;
+                out.push(']');
+            }
+            // Two of these have a meaning of their own inside of a class.
+            '[' | '&' | '~' if in_class => out.extend(['\\', c]),
+            '-' if in_class && after.starts_with('-') => {
+                return Err("has `--` inside of a class".to_owned());
+            }
+            _ if in_class => out.push(c),
+            '[' => {
+                if after.starts_with(']') || after.starts_with("^]") {
+                    return Err("has an empty class".to_owned());
+                }
+                in_class = true;
+                out.push('[');
+                if let Some(negated) = after.strip_prefix('^') {
+                    out.push('^');
+                    rest = negated;
+                }
+            }
+            '.' => out.push_str(LINE_ENDS),
+            '(' => rest = group(after, &mut out)?,
+            '{' if !is_count(after) => out.push_str(r"\{"),
+            '{' => {
+                let (count, behind) = after.split_once('}').unwrap_or((after, ""));
+                out.extend(["{", count, "}"]);
+                rest = behind;
+            }
+            '}' | ']' => out.extend(['\\', c]),
+            _ => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+/// Translates what follows an opening parenthesis, up to where the group itself begins.
+fn group<'a>(after: &'a str, out: &mut String) -> Result<&'a str, String> {
+    out.push('(');
+    let Some(kind) = after.strip_prefix('?') else { return Ok(after) };
+    if let Some(rest) = kind.strip_prefix(':') {
+        out.push_str("?:");
+        return Ok(rest);
+    }
+    let is_name = kind.starts_with('<') && !kind.starts_with("<=") && !kind.starts_with("<!");
+    match kind.split_once('>').filter(|_| is_name) {
+        // The name has no meaning without what refers back to it.
+        Some((_, rest)) => Ok(rest),
+        None => Err("looks around".to_owned()),
+    }
+}
+
+/// Whether a brace begins a count, such as `2,5}`.
+fn is_count(after: &str) -> bool {
+    after.split_once('}').is_some_and(|(count, _)| {
+        count.starts_with(|c: char| c.is_ascii_digit())
+            && count.chars().all(|c| c.is_ascii_digit() || c == ',')
+            && count.matches(',').count() <= 1
+    })
+}
+
+/// Translates what follows a backslash.
+fn escape<'a>(after: &'a str, in_class: bool, out: &mut String) -> Result<&'a str, String> {
+    let mut chars = after.chars();
+    let Some(c) = chars.next() else { return Err("ends with a backslash".to_owned()) };
+    let rest = chars.as_str();
+    match c {
+        'b' if in_class => out.push_str(r"\x08"),
+        'B' if in_class => return Err(r"has `\B` inside of a class".to_owned()),
+        'd' | 'D' | 'w' | 'W' | 'b' | 'B' | 't' | 'n' | 'r' | 'f' | 'v' => out.extend(['\\', c]),
+        's' if in_class => out.push_str(SPACE),
+        's' => out.extend(["[", SPACE, "]"]),
+        'S' if !in_class => out.extend(["[^", SPACE, "]"]),
+        'S' => return Err(r"has `\S` inside of a class".to_owned()),
+        '0' if !rest.starts_with(|c: char| c.is_ascii_digit()) => out.push_str(r"\x00"),
+        'x' => return hex(rest, 2, out),
+        'u' => return unicode(rest, out),
+        '1'..='9' | 'k' => return Err("refers back to a group".to_owned()),
+        'p' | 'P' => return Err("names a class of Unicode".to_owned()),
+        c if c.is_ascii_punctuation() => {
+            if c == '/' || c == '_' {
+                out.push(c);
+            } else {
+                out.extend(['\\', c]);
+            }
+        }
+        c => return Err(format!(r"has the escape `\{c}`, which is not of the standard")),
+    }
+    Ok(rest)
+}
+
+/// A character by so many hexadecimal digits.
+fn hex<'a>(rest: &'a str, digits: usize, out: &mut String) -> Result<&'a str, String> {
+    let wrong = || "has an escape without its hexadecimal digits".to_owned();
+    let (code, behind) = rest.split_at_checked(digits).ok_or_else(wrong)?;
+    let code = u32::from_str_radix(code, 16).map_err(|_| wrong())?;
+    let Some(c) = char::from_u32(code) else { return Err("has half a character".to_owned()) };
+    out.push_str(&format!(r"\u{{{:X}}}", u32::from(c)));
+    Ok(behind)
+}
+
+/// A character by its number: four digits, two times four for one of the higher ones, or braces.
+fn unicode<'a>(rest: &'a str, out: &mut String) -> Result<&'a str, String> {
+    if let Some(braced) = rest.strip_prefix('{') {
+        let (code, behind) = braced.split_once('}').ok_or("has an open brace")?;
+        hex(code, code.len(), out)?;
+        return Ok(behind);
+    }
+    let half = |text: &str| u32::from_str_radix(text.get(..4)?, 16).ok();
+    let high = half(rest).filter(|code| (0xD800..0xDC00).contains(code));
+    let low = rest.get(4..).and_then(|rest| half(rest.strip_prefix(r"\u")?));
+    match (high, low.filter(|code| (0xDC00..0xE000).contains(code))) {
+        (Some(high), Some(low)) => {
+            let code = 0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+            out.push_str(&format!(r"\u{{{code:X}}}"));
+            Ok(rest.get(10..).unwrap_or_default())
+        }
+        _ => hex(rest, 4, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compile;
+
+    #[test]
+    fn a_pattern_means_what_it_means_in_ecmascript() {
+        let table = [
+            (r"^\d{3}-\w+$", "123-ab_", "12-ab"),
+            (r"a.c", "abc", "a\nc"),
+            (r"^[\w.+-]+@\S+\.com$", "a.b+c@d.com", "a b@d.com"),
+            (r"^a\/b$", "a/b", "ab"),
+            (r"^{\d}$", "{1}", "{a}"),
+            (r"^[[&&~~]$", "[", "a"),
+            (r"\s", "a\u{a0}b", "ab"),
+            (r"^\uD83D\uDE00$", "😀", "x"),
+            (r"^\u0041\x42\u{43}$", "ABC", "abc"),
+            (r"(?<year>\d{4})", "in 2026", "in 202"),
+            (r"^(?:ab|cd){2,}$", "abcd", "ab"),
+            (r"b$", "ab", "b\n"),
+            (r"^[^\]]$", "x", "]"),
+            (r"^\-\_\#$", "-_#", "x"),
+        ];
+        for (pattern, fits, fails) in table {
+            let regex = compile(pattern).unwrap();
+            assert!(regex.is_match(fits), "{pattern} {fits}");
+            assert!(!regex.is_match(fails), "{pattern} {fails}");
+        }
+    }
+
+    #[test]
+    fn what_another_engine_is_needed_for_is_not_taken() {
+        let table = [
+            ("(?=a)b", "looks around"),
+            ("(?<!a)b", "looks around"),
+            (r"(a)\1", "refers back"),
+            (r"\p{L}", "class of Unicode"),
+            (r"\A", "not of the standard"),
+            ("(?i)a", "looks around"),
+            ("a{1000}{1000}", ""),
+            ("(", ""),
+            ("[", ""),
+            ("\\", "backslash"),
+            (r"\u12", "hexadecimal"),
+            (r"\uD83D", "half a character"),
+            ("[]", "empty class"),
+        ];
+        for (pattern, words) in table {
+            let err = compile(pattern).unwrap_err();
+            assert!(err.contains(words), "{pattern}: {err}");
+        }
+    }
+}

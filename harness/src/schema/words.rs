@@ -1,0 +1,234 @@
+//! The words about a fault: what was expected, what was found, and what was probably meant.
+
+use std::cmp::Ordering;
+
+use serde_json::{Number, Value};
+
+use super::{
+    compile::Checker,
+    nearest::nearest,
+    node::{Id, Node, NumberRules, ObjectRules},
+    number::compare,
+};
+
+/// So many of the values or names that are allowed are listed.
+const LISTED: usize = 40;
+
+/// So many characters of what was found are quoted.
+const QUOTED: usize = 200;
+
+/// What a part of the schema wants, in a few words, if there are some.
+pub(super) fn expectation(checker: &Checker, id: Id) -> Option<String> {
+    of_node(checker.node(id)).or_else(|| of_node(followed(checker, id)))
+}
+
+pub(super) fn of_node(node: &Node) -> Option<String> {
+    if let Some(values) = &node.values {
+        let all: Vec<String> = values.list.iter().map(found).collect();
+        return Some(match all.as_slice() {
+            [only] => only.clone(),
+            all => one_of(all),
+        });
+    }
+    let word = |kind: &str| match (kind, &node.format) {
+        ("null", _) => "null".to_owned(),
+        ("string", Some(format)) => format!("a string ({format})"),
+        ("integer" | "array" | "object", _) => format!("an {kind}"),
+        (kind, _) => format!("a {kind}"),
+    };
+    let kinds: Vec<String> = node.kinds?.names().map(word).collect();
+    Some(kinds.join(" or "))
+}
+
+/// The part itself, or what it refers to if it says nothing itself.
+pub(super) fn followed(checker: &Checker, mut id: Id) -> &Node {
+    loop {
+        let node = checker.node(id);
+        match node.all.as_slice() {
+            [only] if node.kinds.is_none() && node.object.is_none() && node.values.is_none() => {
+                id = *only;
+            }
+            _ => return node,
+        }
+    }
+}
+
+pub(super) fn one_of(all: &[String]) -> String {
+    let listed = all.get(..LISTED).unwrap_or(all).join(", ");
+    match all.len().saturating_sub(LISTED) {
+        0 => format!("one of {listed}"),
+        more => format!("one of {listed} and {more} more"),
+    }
+}
+
+pub(super) fn expected(expectation: Option<String>, value: &Value) -> String {
+    let expectation = expectation.unwrap_or_else(|| "another value".to_owned());
+    format!("expected {expectation}, found {}", found(value))
+}
+
+/// A value as it is quoted.
+pub(super) fn found(value: &Value) -> String {
+    match value {
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        Value::String(text) => self::text(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+/// A text as it is quoted: its beginning.
+pub(super) fn text(text: &str) -> String {
+    match text.char_indices().nth(QUOTED) {
+        Some((end, _)) => format!("{}..", Value::from(text.get(..end).unwrap_or_default())),
+        None => Value::from(text).to_string(),
+    }
+}
+
+/// What is said of something that has to be there.
+pub(super) fn required(checker: &Checker, id: Option<Id>) -> String {
+    let expected = id.and_then(|id| expectation(checker, id));
+    let about = id.and_then(|id| {
+        let (own, followed) = (checker.node(id), followed(checker, id));
+        own.about.as_ref().or(followed.about.as_ref())
+    });
+    let words = expected.into_iter().chain(about.map(|about| format!("{about:?}")));
+    match words.collect::<Vec<_>>().join(", ").as_str() {
+        "" => "is required".to_owned(),
+        words => format!("is required: {words}"),
+    }
+}
+
+/// What is said of a name that there is not, among what an object takes.
+pub(super) fn unknown(name: &str, rules: &ObjectRules, is_argument: bool) -> String {
+    let known: Vec<&str> = rules.properties.iter().map(|it| it.name.as_str()).collect();
+    no_such(name, &known, is_argument)
+}
+
+fn no_such(name: &str, known: &[&str], is_argument: bool) -> String {
+    let [what, whose] =
+        if is_argument { ["argument", "this tool"] } else { ["field", "this object"] };
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("there is no such {what}; did you mean `{near}`?"),
+        None if known.is_empty() => format!("there is no such {what}; {whose} takes none"),
+        None => {
+            let listed = known.get(..LISTED).unwrap_or(known).join("`, `");
+            let more = match known.len().saturating_sub(LISTED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("there is no such {what}; the {what}s are `{listed}`{more}")
+        }
+    }
+}
+
+/// The same where several parts of the schema list what the object takes.
+pub(super) fn unknown_among(checker: &Checker, node: &Node, name: &str) -> String {
+    let mut known = Vec::new();
+    let mut nodes = vec![node];
+    while let Some(node) = nodes.pop() {
+        for property in node.object.iter().flat_map(|rules| &rules.properties) {
+            if known.len() <= LISTED && !known.contains(&property.name.as_str()) {
+                known.push(property.name.as_str());
+            }
+        }
+        if known.len() <= LISTED {
+            let below = node.choices.iter().flat_map(|choice| &choice.ids).chain(&node.all);
+            nodes.extend(below.take(LISTED).map(|id| checker.node(*id)));
+        }
+    }
+    no_such(name, &known, false)
+}
+
+/// What a value may not be.
+pub(super) fn excluded(checker: &Checker, not: Id, value: &Value) -> String {
+    match expectation(checker, not) {
+        Some(not) => format!("must not be {not}, found {}", found(value)),
+        None => format!("is excluded by the schema (`not`): {}", found(value)),
+    }
+}
+
+pub(super) fn range(rules: &NumberRules, number: &Number) -> String {
+    let NumberRules { least, most, above, below, multiple: _ } = rules;
+    // The end of a type of numbers is only worth a word where it is passed.
+    let is_far = |limit: &Number| limit.as_f64().is_some_and(|it| it.abs() >= 2_147_483_647.0);
+    let is_kept = |limit: &&Number, wrong| !is_far(limit) || compare(number, limit) == wrong;
+    let least = least.as_ref().filter(|limit| is_kept(limit, Ordering::Less));
+    let most = most.as_ref().filter(|limit| is_kept(limit, Ordering::Greater));
+    let limits = match (least, most, above, below) {
+        (Some(least), Some(most), None, None) => format!("between {least} and {most}"),
+        _ => [
+            ("at least", least),
+            ("at most", most),
+            ("more than", above.as_ref()),
+            ("less than", below.as_ref()),
+        ]
+        .into_iter()
+        .filter_map(|(words, limit)| Some(format!("{words} {}", limit?)))
+        .collect::<Vec<_>>()
+        .join(" and "),
+    };
+    format!("must be {limits}, not {number}")
+}
+
+/// What is said of a wrong number of parts.
+pub(super) fn count(
+    [least, most]: [Option<u64>; 2],
+    found: u64,
+    [one, several]: [&str; 2],
+) -> String {
+    let name = |count: u64| if count == 1 { one } else { several };
+    let limits = match (least.filter(|least| *least > 0), most) {
+        (Some(least), Some(most)) if least == most => format!("exactly {least} {}", name(least)),
+        (Some(least), Some(most)) => format!("{least} to {most} {several}"),
+        (Some(least), None) => format!("at least {least} {}", name(least)),
+        (None, Some(most)) => format!("at most {most} {}", name(most)),
+        (None, None) => several.to_owned(),
+    };
+    format!("must have {limits}, not {found}")
+}
+
+pub(super) fn contains(checker: &Checker, id: Id, limits: [Option<u64>; 2], found: u64) -> String {
+    let what = expectation(checker, id).unwrap_or_else(|| "what the schema says".to_owned());
+    let count = count(limits, found, ["item", "items"]);
+    format!("{count}, that is {what}")
+}
+
+/// The field that tells the choices apart, and its values as JSON.
+pub(super) fn tag<'a>(checker: &'a Checker, choices: &[Id]) -> Option<(&'a str, Vec<String>)> {
+    let constant = |id: Id| match checker.node(id).values.as_deref()?.list.as_slice() {
+        [only] => Some(found(only)),
+        _ => None,
+    };
+    let rules = |id: Id| followed(checker, id).object.as_deref();
+    let first = rules(*choices.first()?)?;
+    let tag = first.properties.iter().find(|property| constant(property.id).is_some())?;
+    let tags = choices.iter().map(|id| constant(rules(*id)?.property(&tag.name)?.id));
+    Some((&tag.name, tags.collect::<Option<_>>()?))
+}
+
+/// The one choice that a value is meant to be, which its kind, its tag or its names tell.
+pub(super) fn meant(checker: &Checker, choices: &[Id], value: &Value) -> Option<Id> {
+    let only = |wanted: &dyn Fn(&Node) -> bool| {
+        let mut found = choices.iter().copied().filter(|id| {
+            let node = followed(checker, *id);
+            node.kinds.is_some_and(|kinds| kinds.takes(value)) && wanted(node)
+        });
+        found.next().filter(|_| found.next().is_none())
+    };
+    let is_tagged = |node: &Node| {
+        node.object.iter().flat_map(|rules| &rules.properties).all(|property| {
+            match checker.node(property.id).values.as_deref().map(|values| values.list.as_slice()) {
+                Some([tag]) => value.get(&property.name) == Some(tag),
+                _ => true,
+            }
+        })
+    };
+    let is_named = |node: &Node| {
+        let required = node.object.iter().flat_map(|rules| {
+            let listed = rules.properties.iter().filter(|it| it.required).map(|it| &it.name);
+            listed.chain(&rules.required)
+        });
+        required.into_iter().all(|name| value.get(name).is_some()) && is_tagged(node)
+    };
+    only(&is_tagged).or_else(|| only(&is_named))
+}
