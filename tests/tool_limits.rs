@@ -154,7 +154,6 @@ impl Desk {
 }
 
 #[test]
-#[ignore = "calls are not checked against lengths and patterns yet"]
 fn lengths_and_patterns_are_checked_at_each_call() {
     let tool = Arc::new(Desk).tools().remove(0);
     let check = |arguments: Value| {
