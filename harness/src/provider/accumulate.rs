@@ -468,17 +468,27 @@ impl Accumulator {
     }
 
     /// The part of this kind in a block, which begins with it unless it has one.
+    #[inline]
     fn part(&mut self, block: u32, kind: Kind) -> &mut Part {
-        let at = self.place(block, kind).unwrap_or_else(|| {
+        let mut at = self.parts.len().saturating_sub(1);
+        // Nearly always it is the last one.
+        if !self.parts.get(at).is_some_and(|part| part.block == block && part.kind() == kind) {
+            at = self.other_part(block, kind);
+        }
+        #[expect(clippy::indexing_slicing, reason = "`at` was found or made on the lines above")]
+        &mut self.parts[at]
+    }
+
+    #[cold]
+    fn other_part(&mut self, block: u32, kind: Kind) -> usize {
+        self.place(block, kind).unwrap_or_else(|| {
             let said = match kind {
                 Kind::Text => Said::Text(String::new()),
                 Kind::Reasoning => Said::Reasoning(String::new()),
                 Kind::Call | Kind::Image | Kind::Opaque => Said::Opaque,
             };
             self.push_part(block, kind, said)
-        });
-        #[expect(clippy::indexing_slicing, reason = "`at` was found or made on the lines above")]
-        &mut self.parts[at]
+        })
     }
 
     /// The last call of a block, and its place.
@@ -582,6 +592,7 @@ impl Part {
         }
     }
 
+    #[inline]
     fn kind(&self) -> Kind {
         match self.said {
             Said::Text(_) => Kind::Text,
