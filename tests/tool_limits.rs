@@ -118,7 +118,7 @@ fn an_example_that_cannot_be_written_or_does_not_fit_is_said_when_an_agent_is_bu
         agent.build().map(|_| ()).unwrap_err().to_string()
     };
     assert!(said(tools![too_large]).contains(
-        "the example of the parameter `x` of the tool `too_large` does not fit: must be at most 5"
+        "the example of the parameter `x` of the tool `too_large` does not fit: must be between 0 and 5"
     ));
     let misspelt = said(tools![misspelt]);
     let expected = "the example of the parameter `x` of the tool `misspelt` does not fit";
