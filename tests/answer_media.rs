@@ -162,7 +162,7 @@ fn a_program_reads_where_words_come_from() {
             .events
             .iter()
             .filter_map(|event| match event {
-                StreamEvent::Citation { citation, .. } => Some(citation.clone()),
+                StreamEvent::Citation { citation, .. } => Some(Citation::clone(citation)),
                 _ => None,
             })
             .collect();
@@ -297,7 +297,7 @@ async fn a_watcher_hears_of_sources_and_pictures_as_they_come() {
     let image = Image::from_url("https://a.test/b.png");
     let said = reply()
         .text("Cold.")
-        .event(StreamEvent::Citation { block: 0, citation: source.clone() })
+        .event(StreamEvent::Citation { block: 0, citation: Box::new(source.clone()) })
         .event(StreamEvent::Image { block: 7, image: image.clone() });
     let agent = Agent::builder(ScriptedProvider::new([said])).build().unwrap();
     let mut heard = Vec::new();

@@ -198,7 +198,7 @@ impl Accumulator {
                 }
             }
             StreamEvent::Citation { block, citation } => {
-                self.part(*block, Kind::Text).citations.push(citation.clone());
+                self.part(*block, Kind::Text).citations.push(Citation::clone(citation));
             }
             StreamEvent::Image { block, image } => {
                 self.push_part(*block, Kind::Image, Said::Image(image.clone()));

@@ -31,8 +31,8 @@ pub enum StreamEvent {
     Citation {
         /// The block of the words.
         block: u32,
-        /// The source.
-        citation: Citation,
+        /// The source. In a box, since it is larger than all other events, and rare.
+        citation: Box<Citation>,
     },
     /// A picture that the model has made.
     Image {
@@ -174,5 +174,16 @@ impl StreamEvent {
             | Self::Vendor { .. }
             | Self::Completed { .. } => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StreamEvent;
+
+    #[test]
+    fn an_event_is_small() {
+        // Each word of an answer is one of these, and is moved several times.
+        assert!(size_of::<StreamEvent>() <= 152, "{}", size_of::<StreamEvent>());
     }
 }

@@ -361,6 +361,7 @@ impl Outlet {
 
     pub(super) fn cited(&mut self, block: u32, citation: Citation) -> Result<(), Error> {
         self.grow(citation.size())?;
+        let citation = Box::new(citation);
         self.events.push_back(StreamEvent::Citation { block, citation });
         Ok(())
     }
