@@ -10,7 +10,6 @@ use std::{
 use super::{
     cited,
     halves::{self, Halves, Of},
-    shape::{Places, Shape},
     sse::{Record, SseParser},
 };
 use crate::{
@@ -25,24 +24,13 @@ const PARTS: usize = 4096;
 
 /// What one wire makes of the records of an answer.
 pub(crate) trait Dialect: Unpin {
-    /// What is the same in many deltas.
-    type Delta: Copy + Debug + Send + Unpin;
-
     /// Reads one record. Says whether it was an event: a keep-alive is none.
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error>;
 
-    /// The delta that a record is, if others of its kind differ from it only in `places`. The
-    /// record was [`read`](Self::read) just before.
-    fn delta(&self, data: &str, places: &mut Places) -> Option<Self::Delta>;
-
-    /// Reads another delta of the same kind, of which only the text is new. It does what
-    /// [`read`](Self::read) would; nothing, if it cannot know what that is.
-    fn again(
-        &mut self,
-        delta: Self::Delta,
-        text: Cow<'_, str>,
-        out: &mut Outlet,
-    ) -> Option<Result<(), Error>>;
+    /// Reads a record of one of the kinds that answers are full of, in one pass over its bytes, and
+    /// does what [`read`](Self::read) would do. Does nothing if the record is of another kind, or
+    /// unusual, or wrong.
+    fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>>;
 
     /// The bytes are over. A wire whose end may go unsaid ends here; others do nothing.
     fn end(&mut self, out: &mut Outlet) -> Result<(), Error>;
@@ -58,21 +46,30 @@ pub struct Decoder<D: Dialect> {
     sse: SseParser,
     dialect: D,
     out: Outlet,
-    known: Known<D::Delta>,
+    pace: Pace,
     heard: u64,
     failed: bool,
 }
 
-/// The shape of the last delta.
-#[derive(Debug)]
-struct Known<D> {
-    shape: Option<(Shape, D)>,
-    /// Whether a delta was of this shape.
-    served: bool,
-    /// How many shapes in a row were of no use, and how many records are let pass before the next
-    /// one is made: a server may send no two that are alike.
-    useless: u32,
+/// Whether records are tried as common ones. A server whose records never are sends something unusual,
+/// and trying costs more than it gives: after each failure in a row, more records are let pass.
+#[derive(Debug, Default)]
+struct Pace {
+    failures: u32,
     pause: u32,
+}
+
+impl Pace {
+    fn tries(&mut self) -> bool {
+        let tries = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        tries
+    }
+
+    fn tried(&mut self, is_read: bool) {
+        self.failures = if is_read { 0 } else { self.failures.saturating_add(1).min(9) };
+        self.pause = (1 << self.failures) / 8;
+    }
 }
 
 #[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
@@ -82,7 +79,7 @@ impl<D: Dialect> Decoder<D> {
             sse: SseParser::new(limits.event),
             dialect,
             out: Outlet::new(limits),
-            known: Known { shape: None, served: false, useless: 0, pause: 0 },
+            pace: Pace::default(),
             heard: 0,
             failed: false,
         }
@@ -121,45 +118,21 @@ impl<D: Dialect> Decoder<D> {
         }
     }
 
-    /// Reads one record at most.
-    fn read(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
-        let result = self.read_alike(bytes).unwrap_or_else(|| self.read_lines(bytes));
-        self.failed = result.is_err();
-        result
-    }
-
-    /// Reads the record at the beginning of `bytes`, if it is of the known shape.
-    fn read_alike(&mut self, bytes: &mut &[u8]) -> Option<Result<(), Error>> {
-        let Self { sse, dialect, out, known, heard, .. } = self;
-        let (shape, delta) = known.shape.as_ref().filter(|_| sse.is_between())?;
-        let alike = shape.read(bytes).filter(|alike| alike.length <= out.limits.event)?;
-        let result = dialect.again(*delta, alike.text, out)?;
-        *heard += 1;
-        known.served = true;
-        *bytes = bytes.get(alike.length..).unwrap_or_default();
-        Some(result)
-    }
-
     /// Reads the lines of one record, or those of it that are there.
-    fn read_lines(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
-        let Self { sse, dialect, out, known, heard, .. } = self;
-        // The record as it stands in the stream, if none of it came before.
-        let record = sse.is_between().then_some(*bytes);
-        loop {
-            let mut delta = None;
-            let rest = sse.take_first(bytes, &mut |record| {
-                delta = read(record, dialect, out, heard, known.wants())?;
-                Ok(())
-            })?;
-            *bytes = rest.unwrap_or_default();
-            if let (Some((delta, places)), Some(record)) = (delta, record) {
-                let size = record.len().saturating_sub(bytes.len());
-                known.learn(record.get(..size).unwrap_or_default(), &places, delta);
+    fn read(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
+        let Self { sse, dialect, out, pace, heard, failed } = self;
+        let result = loop {
+            let mut each = |record: Record<'_>| read(record, dialect, out, pace, heard);
+            match sse.take_first(bytes, &mut each) {
+                Ok(rest) => *bytes = rest.unwrap_or_default(),
+                Err(err) => break Err(err),
             }
             if bytes.is_empty() || sse.is_between() {
-                return Ok(());
+                break Ok(());
             }
-        }
+        };
+        *failed = result.is_err();
+        result
     }
 
     /// The bytes are over.
@@ -170,8 +143,8 @@ impl<D: Dialect> Decoder<D> {
         if self.failed || self.out.done {
             return Ok(());
         }
-        let Self { sse, dialect, out, heard, .. } = self;
-        let result = sse.finish(|record| read(record, dialect, out, heard, false).map(drop));
+        let Self { sse, dialect, out, pace, heard, .. } = self;
+        let result = sse.finish(|record| read(record, dialect, out, pace, heard));
         let result = match result {
             // The last event was cut in the middle.
             Err(err) if err.kind() == ErrorKind::Protocol => Err(interrupted().because(err)),
@@ -192,7 +165,8 @@ impl<D: Dialect> Decoder<D> {
     /// As [`push`](Self::push) and [`finish`](Self::finish).
     pub fn push_whole(&mut self, body: &[u8]) -> Result<(), Error> {
         let record = Record { event: b"", data: body };
-        let result = read(record, &mut self.dialect, &mut self.out, &mut self.heard, false);
+        let Self { dialect, out, pace, heard, .. } = self;
+        let result = read(record, dialect, out, pace, heard);
         self.failed = result.is_err();
         result?;
         self.finish()
@@ -214,55 +188,34 @@ impl<D: Dialect> Decoder<D> {
     }
 }
 
-impl<D> Known<D> {
-    /// Whether a shape is to be made of the next record, if it is a delta.
-    fn wants(&mut self) -> bool {
-        let wants = self.pause == 0;
-        self.pause = self.pause.saturating_sub(1);
-        wants
-    }
-
-    fn learn(&mut self, record: &[u8], places: &Places, delta: D) {
-        let before = self.shape.as_ref().map(|(shape, _)| shape);
-        let shape = Shape::of(record, places, before);
-
-        self.useless = match self.served {
-            true => 0,
-            false => self.useless.saturating_add(1).min(10),
-        };
-        self.pause = (1_u32 << self.useless) / 4;
-        self.served = false;
-        self.shape = shape.map(|shape| (shape, delta));
-    }
-}
-
-/// Reads one record. If it is a delta, and one `is_wanted`, it comes back with its places.
+/// Reads one record.
 fn read<D: Dialect>(
     record: Record<'_>,
     dialect: &mut D,
     out: &mut Outlet,
+    pace: &mut Pace,
     heard: &mut u64,
-    is_wanted: bool,
-) -> Result<Option<(D::Delta, Places)>, Error> {
+) -> Result<(), Error> {
     if out.done {
-        return Ok(None);
+        return Ok(());
+    }
+    // What an event is by its name is said by the dialect.
+    if record.event != b"error" && pace.tries() {
+        let result = dialect.read_common(record.data, out);
+        pace.tried(result.is_some());
+        if let Some(is_event) = result {
+            *heard = heard.saturating_add(is_event?.into());
+            return Ok(());
+        }
     }
     let mut data = text(record.data);
     if let Some(marked) = halves::marked(&data) {
         out.halves.seen = true;
         data = Cow::Owned(marked);
     }
-    if !dialect.read(&text(record.event), &data, out)? {
-        return Ok(None);
-    }
-    *heard += 1;
-    if !is_wanted || matches!(data, Cow::Owned(_)) {
-        return Ok(None);
-    }
-    let mut places = Places::of(&data);
-    let delta = dialect.delta(&data, &mut places);
-    places.end(&data);
-    Ok(delta.map(|delta| (delta, places)))
+    let is_event = dialect.read(&text(record.event), &data, out)?;
+    *heard = heard.saturating_add(is_event.into());
+    Ok(())
 }
 
 /// One broken character costs that character, not the answer.

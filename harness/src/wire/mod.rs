@@ -8,11 +8,11 @@ pub(crate) mod fault;
 mod halves;
 mod json;
 mod names;
-mod scan;
-mod shape;
+mod reader;
 mod sse;
 mod tolerant;
 pub(crate) mod wait;
+mod walk;
 
 pub mod anthropic;
 pub mod chat;
