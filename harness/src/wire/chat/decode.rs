@@ -306,9 +306,10 @@ fn none(walk: &mut Walk<'_>, member: u32) -> Option<u32> {
     matches!(walk.value()?, b"null" | b"[]").then_some(member)
 }
 
-/// What the value is that comes next.
+/// What the value is that comes next. Half a character in it is none of the common things.
 fn parsed<'a, T: Deserialize<'a>>(walk: &mut Walk<'a>) -> Option<T> {
-    reader::from_str(std::str::from_utf8(walk.value()?).ok()?).ok()
+    let json = std::str::from_utf8(walk.value()?).ok()?;
+    reader::from_str(json).ok().filter(|_| halves::marked(json).is_none())
 }
 
 impl Answer {
