@@ -10,6 +10,7 @@ use std::{
 use super::{
     cited,
     halves::{self, Halves, Of},
+    shape::{Places, Shape},
     sse::{Record, SseParser},
 };
 use crate::{
@@ -24,6 +25,9 @@ const PARTS: usize = 4096;
 
 /// What one wire makes of the records of an answer.
 pub(crate) trait Dialect: Unpin {
+    /// What is the same in many deltas.
+    type Delta: Copy + Debug + Send + Unpin;
+
     /// Reads one record. Says whether it was an event: a keep-alive is none.
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error>;
 
@@ -31,6 +35,19 @@ pub(crate) trait Dialect: Unpin {
     /// does what [`read`](Self::read) would do. Does nothing if the record is of another kind, or
     /// unusual, or wrong.
     fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>>;
+
+    /// The delta that a record is, if others of its kind differ from it only in `places`. The
+    /// record was [`read`](Self::read) just before.
+    fn delta(&self, data: &str, places: &mut Places) -> Option<Self::Delta>;
+
+    /// Reads another delta of the same kind, of which only the text is new. It does what
+    /// [`read`](Self::read) would; nothing, if it cannot know what that is.
+    fn again(
+        &mut self,
+        delta: Self::Delta,
+        text: Cow<'_, str>,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>>;
 
     /// The bytes are over. A wire whose end may go unsaid ends here; others do nothing.
     fn end(&mut self, out: &mut Outlet) -> Result<(), Error>;
@@ -46,10 +63,27 @@ pub struct Decoder<D: Dialect> {
     sse: SseParser,
     dialect: D,
     out: Outlet,
+    known: Known<D::Delta>,
     pace: Pace,
     heard: u64,
     failed: bool,
 }
+
+/// The shape of a delta that was read.
+#[derive(Debug)]
+struct Known<D> {
+    shape: Option<(Shape, D)>,
+    /// How many deltas were of this shape since it was made, and how many were not.
+    served: u32,
+    missed: u32,
+    /// How many shapes in a row were of little use, and how many records are let pass before the next
+    /// one is made: a server may send no two that are alike.
+    useless: u32,
+    pause: u32,
+}
+
+/// A shape was worth making if it served so often for each delta that it missed.
+const WORTH: u32 = 4;
 
 /// Whether records are tried as common ones. A server whose records never are sends something unusual,
 /// and trying costs more than it gives: after each failure in a row, more records are let pass.
@@ -79,6 +113,7 @@ impl<D: Dialect> Decoder<D> {
             sse: SseParser::new(limits.event),
             dialect,
             out: Outlet::new(limits),
+            known: Known { shape: None, served: 0, missed: 0, useless: 0, pause: 0 },
             pace: Pace::default(),
             heard: 0,
             failed: false,
@@ -118,21 +153,53 @@ impl<D: Dialect> Decoder<D> {
         }
     }
 
-    /// Reads the lines of one record, or those of it that are there.
+    /// Reads one record at most.
     fn read(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
-        let Self { sse, dialect, out, pace, heard, failed } = self;
-        let result = loop {
-            let mut each = |record: Record<'_>| read(record, dialect, out, pace, heard);
-            match sse.take_first(bytes, &mut each) {
-                Ok(rest) => *bytes = rest.unwrap_or_default(),
-                Err(err) => break Err(err),
+        let result = self.read_alike(bytes).unwrap_or_else(|| self.read_lines(bytes));
+        self.failed = result.is_err();
+        result
+    }
+
+    /// Reads the record at the beginning of `bytes`, if it is of the known shape.
+    fn read_alike(&mut self, bytes: &mut &[u8]) -> Option<Result<(), Error>> {
+        let Self { sse, dialect, out, known, heard, .. } = self;
+        let (shape, delta) = known.shape.as_ref().filter(|_| sse.is_between())?;
+        let alike = shape.read(bytes).filter(|alike| alike.length <= out.limits.event)?;
+        let result = dialect.again(*delta, alike.text, out)?;
+        *heard += 1;
+        known.served = known.served.saturating_add(1);
+        *bytes = bytes.get(alike.length..).unwrap_or_default();
+        Some(result)
+    }
+
+    /// Reads the lines of one record, or those of it that are there.
+    fn read_lines(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
+        let Self { sse, dialect, out, known, pace, heard, .. } = self;
+        // The record as it stands in the stream, if none of it came before.
+        let record = sse.is_between().then_some(*bytes);
+        loop {
+            let mut delta = None;
+            let rest = sse.take_first(bytes, &mut |data| {
+                let is_common = read(data, dialect, out, pace, heard)?;
+                // A piece that ends with the line holds no whole record, and there will be more such.
+                let is_wanted = is_common && record.is_some() && known.wants();
+                if is_wanted {
+                    delta = places(data, dialect);
+                    if delta.is_none() {
+                        known.in_vain();
+                    }
+                }
+                Ok(())
+            })?;
+            *bytes = rest.unwrap_or_default();
+            if let (Some((delta, places)), Some(record)) = (delta, record) {
+                let size = record.len().saturating_sub(bytes.len());
+                known.learn(record.get(..size).unwrap_or_default(), &places, delta);
             }
             if bytes.is_empty() || sse.is_between() {
-                break Ok(());
+                return Ok(());
             }
-        };
-        *failed = result.is_err();
-        result
+        }
     }
 
     /// The bytes are over.
@@ -144,7 +211,7 @@ impl<D: Dialect> Decoder<D> {
             return Ok(());
         }
         let Self { sse, dialect, out, pace, heard, .. } = self;
-        let result = sse.finish(|record| read(record, dialect, out, pace, heard));
+        let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
         let result = match result {
             // The last event was cut in the middle.
             Err(err) if err.kind() == ErrorKind::Protocol => Err(interrupted().because(err)),
@@ -188,16 +255,53 @@ impl<D: Dialect> Decoder<D> {
     }
 }
 
-/// Reads one record.
+impl<D> Known<D> {
+    /// Whether a shape is to be made of this record, if it is a delta.
+    fn wants(&mut self) -> bool {
+        let wants = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        self.missed = self.missed.saturating_add(1);
+        wants
+    }
+
+    /// One more record has cost a look and given nothing.
+    fn in_vain(&mut self) {
+        self.useless = self.useless.saturating_add(1).min(10);
+        self.pause = (1_u32 << self.useless) / 4;
+    }
+
+    fn learn(&mut self, record: &[u8], places: &Places, delta: D) {
+        let before = self.shape.as_ref().map(|(shape, _)| shape);
+        let shape = Shape::of(record, places, before);
+        if self.served >= self.missed.saturating_mul(WORTH) {
+            (self.useless, self.pause) = (0, 0);
+        } else {
+            self.in_vain();
+        }
+        (self.served, self.missed) = (0, 0);
+        self.shape = shape.map(|shape| (shape, delta));
+    }
+}
+
+/// The places of a common record in which others of its kind differ.
+fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, Places)> {
+    let data = std::str::from_utf8(record.data).ok()?;
+    let mut places = Places::of(data);
+    let delta = dialect.delta(data, &mut places)?;
+    places.end(data);
+    Some((delta, places))
+}
+
+/// Reads one record. Says whether it was a common one.
 fn read<D: Dialect>(
     record: Record<'_>,
     dialect: &mut D,
     out: &mut Outlet,
     pace: &mut Pace,
     heard: &mut u64,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     if out.done {
-        return Ok(());
+        return Ok(false);
     }
     // What an event is by its name is said by the dialect.
     if record.event != b"error" && pace.tries() {
@@ -205,7 +309,7 @@ fn read<D: Dialect>(
         pace.tried(result.is_some());
         if let Some(is_event) = result {
             *heard = heard.saturating_add(is_event?.into());
-            return Ok(());
+            return Ok(true);
         }
     }
     let mut data = text(record.data);
@@ -215,7 +319,7 @@ fn read<D: Dialect>(
     }
     let is_event = dialect.read(&text(record.event), &data, out)?;
     *heard = heard.saturating_add(is_event.into());
-    Ok(())
+    Ok(false)
 }
 
 /// One broken character costs that character, not the answer.

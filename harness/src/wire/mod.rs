@@ -9,6 +9,8 @@ mod halves;
 mod json;
 mod names;
 mod reader;
+mod scan;
+mod shape;
 mod sse;
 mod tolerant;
 pub(crate) mod wait;

@@ -15,7 +15,8 @@ use crate::{
     provider::{Limits, StopReason, Usage, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
-        fault, reader,
+        fault, reader, scan,
+        shape::Places,
         tolerant::{Count, List, Obj, Text},
         walk::{Once, Walk},
     },
@@ -228,7 +229,19 @@ impl<'a> Common<'a> {
     }
 }
 
+/// What an event says that it is, if it adds to a block.
+const DELTA: &str = r#""content_block_delta""#;
+
+/// A delta that adds to its block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct More {
+    index: Count,
+    what: What,
+}
+
 impl Dialect for Answer {
+    type Delta = More;
+
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
         let parsed = match reader::from_str::<Event<'_>>(data) {
             Ok(parsed) => parsed,
@@ -295,6 +308,39 @@ impl Dialect for Answer {
             }
             _ => None,
         }
+    }
+
+    fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
+        let (mut event, mut index, mut kind, mut field) = ("", "", "", "");
+        scan::object(data, |name, rest| match name {
+            "type" => scan::value(rest, &mut event).filter(|_| event == DELTA),
+            "index" => scan::value(rest, &mut index),
+            "delta" => scan::object(rest, |name, rest| match name {
+                "type" => scan::value(rest, &mut kind),
+                "text" | "partial_json" | "thinking" => {
+                    field = name;
+                    places.text(rest)
+                }
+                _ => places.any(rest),
+            }),
+            _ => places.any(rest),
+        })?;
+        let what = match (kind, field) {
+            (r#""text_delta""#, "text") => What::Text,
+            (r#""thinking_delta""#, "thinking") => What::Thinking,
+            (r#""input_json_delta""#, "partial_json") => What::Input,
+            _ => return None,
+        };
+        (event == DELTA).then_some(More { index: Count(Some(index.parse().ok()?)), what })
+    }
+
+    fn again(
+        &mut self,
+        More { index, what }: More,
+        text: Cow<'_, str>,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>> {
+        self.block(index)?.more(what, text, out)
     }
 
     fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {

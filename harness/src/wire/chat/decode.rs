@@ -18,7 +18,8 @@ use crate::{
     provider::{Limits, StopReason, Usage, VendorPart, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, Words, not_understood},
-        fault, halves, reader,
+        fault, halves, reader, scan,
+        shape::Places,
         tolerant::{Count, List, Members, Obj, join, text_of},
         walk::{Once, Walk},
     },
@@ -49,6 +50,9 @@ pub fn decoder(limits: Limits, reading: Reading) -> Decoder<Answer> {
 const TEXT: u32 = 1;
 const FIRST_CALL: u32 = 2;
 const OTHER_CALLS: u32 = u32::MAX;
+
+/// What a chunk says that it is.
+const CHUNK: &str = r#""chat.completion.chunk""#;
 
 /// Reasons to stop that are failures.
 const FAILURES: [&str; 2] = ["error", "insufficient_system_resource"];
@@ -88,7 +92,17 @@ struct Said<'a> {
     seen: Once,
 }
 
+/// A chunk that holds nothing but words, or nothing but thinking.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum More {
+    Words,
+    /// The name of the field that the thinking stands in.
+    Thought(&'static str),
+}
+
 impl Dialect for Answer {
+    type Delta = More;
+
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
         if data.trim() == "[DONE]" {
             if self.done_is_enough {
@@ -157,6 +171,49 @@ impl Dialect for Answer {
             out.usage(self.usage);
         }
         Some(self.said(said, out).map(|()| true))
+    }
+
+    fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
+        let (mut said, mut index, mut object) = (None, "0", CHUNK);
+        let nothing =
+            |rest: &str| scan::null(rest).or_else(|| rest.starts_with("\"\"").then_some(2));
+        scan::object(data, |name, rest| match name {
+            "choices" => scan::only(rest, |name, rest| match name {
+                "delta" => scan::object(rest, |name, rest| {
+                    let more = match name {
+                        "content" => More::Words,
+                        "reasoning_content" => More::Thought("reasoning_content"),
+                        "reasoning" => More::Thought("reasoning"),
+                        "role" => return scan::skip(rest),
+                        _ => return scan::null(rest),
+                    };
+                    nothing(rest).or_else(|| {
+                        said = Some(more);
+                        places.text(rest)
+                    })
+                }),
+                "index" => scan::value(rest, &mut index),
+                "finish_reason" | "native_finish_reason" | "message" => scan::null(rest),
+                _ => scan::skip(rest),
+            }),
+            "id" | "model" | "created" | "system_fingerprint" | "service_tier" | "provider"
+            | "obfuscation" | "p" => places.any(rest),
+            "object" => scan::value(rest, &mut object),
+            _ => scan::null(rest),
+        })?;
+        said.filter(|_| self.started && index == "0" && object == CHUNK)
+    }
+
+    fn again(
+        &mut self,
+        more: More,
+        text: Cow<'_, str>,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>> {
+        Some(match more {
+            More::Words => self.words(text, out),
+            More::Thought(field) => self.thought.push_field(field, text, out),
+        })
     }
 
     fn end(&mut self, out: &mut Outlet) -> Result<(), Error> {

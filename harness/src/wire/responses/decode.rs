@@ -14,7 +14,8 @@ use crate::{
     provider::{Limits, StopReason, Usage, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
-        fault, reader,
+        fault, reader, scan,
+        shape::Places,
         tolerant::{Count, List, Members, Obj, Text, text_of},
         walk::{Once, Walk},
     },
@@ -199,7 +200,18 @@ impl<'a> Common<'a> {
     }
 }
 
+/// A delta of an item that is known by its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct More {
+    what: What,
+    output: u64,
+    content: u64,
+    summary: u64,
+}
+
 impl Dialect for Answer {
+    type Delta = More;
+
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
         let parsed = match reader::from_str::<Event<'_>>(data) {
             Ok(parsed) => parsed,
@@ -283,6 +295,45 @@ impl Dialect for Answer {
             return None;
         }
         Some(item.told(what, Told { delta: &text?, ..told }, out).map(|()| true))
+    }
+
+    fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
+        let (mut kind, mut output, mut content, mut summary) = ("", "", "0", "0");
+        scan::object(data, |name, rest| match name {
+            // The other events are none, and some are long.
+            "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
+            "output_index" => scan::value(rest, &mut output),
+            "content_index" => scan::value(rest, &mut content),
+            "summary_index" => scan::value(rest, &mut summary),
+            "delta" => places.text(rest),
+            _ => places.any(rest),
+        })?;
+        let what = What::of(kind.strip_prefix('"')?.strip_suffix('"')?)?;
+        let is_delta =
+            matches!(what, What::Text | What::Summary | What::Thinking | What::Arguments);
+        let number = |json: &str| json.parse::<u64>().ok();
+        let (content, summary) = (number(content)?, number(summary)?);
+        is_delta.then_some(More { what, output: number(output)?, content, summary })
+    }
+
+    fn again(
+        &mut self,
+        More { what, output, content, summary }: More,
+        text: Cow<'_, str>,
+        out: &mut Outlet,
+    ) -> Option<Result<(), Error>> {
+        let at = self.position(Count(Some(output)), "")?;
+        let item = self.items.get_mut(at)?;
+        if !item.takes(what) {
+            return None;
+        }
+        let told = Told {
+            delta: &text,
+            content_index: content,
+            summary_index: summary,
+            ..Told::default()
+        };
+        Some(item.told(what, told, out))
     }
 
     fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {

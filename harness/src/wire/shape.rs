@@ -1,0 +1,205 @@
+//! Reads an event that is like one before: in nearly all of a stream each event differs from the
+//! last one only in its words, a number and some padding. Such an event is compared with the
+//! other one byte by byte but for these places, and need not be parsed.
+//!
+//! The event that it is compared with was parsed in full, so what is read here is what parsing
+//! would have read. Anything else is left to the parser.
+
+use std::{borrow::Cow, ops::Range};
+
+use super::scan::{self, inner, plain};
+
+/// Where events of one kind differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The text that matters: what is between the quotes.
+    Text,
+    /// A text that does not matter.
+    Padding,
+    /// A whole number that does not matter.
+    Number,
+    /// Spaces outside of all texts: padding too.
+    Spaces,
+}
+
+/// The places of one event in which another one of its kind may differ. A wire fills it while it
+/// walks over the event.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// How long the event is.
+    size: usize,
+    places: Vec<(Range<usize>, Place)>,
+}
+
+impl Places {
+    pub(super) fn of(event: &str) -> Self {
+        Self { size: event.len(), places: Vec::new() }
+    }
+
+    /// The value at the beginning of `rest`, which goes on to the end of the event, is the text
+    /// that matters. Says how long it is; there is one such text in an event.
+    pub(super) fn text(&mut self, rest: &str) -> Option<usize> {
+        let known = self.places.iter().any(|(_, place)| *place == Place::Text);
+        let length = scan::skip(rest).filter(|_| !known && rest.starts_with('"'))?;
+        self.push(rest, 1..length.checked_sub(1)?, Place::Text)?;
+        Some(length)
+    }
+
+    /// The value at the beginning of `rest` does not matter. Says how long it is.
+    pub(super) fn any(&mut self, rest: &str) -> Option<usize> {
+        let length = scan::skip(rest)?;
+        let value = rest.get(..length)?;
+        if value.starts_with('"') {
+            self.push(rest, 1..length.checked_sub(1)?, Place::Padding)?;
+        } else if number(rest.as_bytes()) == Some(length) {
+            self.push(rest, 0..length, Place::Number)?;
+        }
+        Some(length)
+    }
+
+    /// The last place of an event: the spaces before its last brace.
+    pub(super) fn end(&mut self, event: &str) {
+        let Some(inside) = event.strip_suffix('}') else { return };
+        let (start, end) = (inside.trim_end_matches(' ').len(), inside.len());
+        self.places.push((start..end, Place::Spaces));
+    }
+
+    fn push(&mut self, rest: &str, at: Range<usize>, place: Place) -> Option<()> {
+        let start = self.size.checked_sub(rest.len())?;
+        self.places.push((start.checked_add(at.start)?..start.checked_add(at.end)?, place));
+        Some(())
+    }
+}
+
+/// What all events of one kind have in common, and where they differ.
+#[derive(Debug)]
+pub(super) struct Shape {
+    /// The event that it was made of.
+    event: Box<[u8]>,
+    /// Where others may differ from it, and whether one was seen that does.
+    places: Vec<(Range<usize>, Place, bool)>,
+    /// What they have in common, with the place that follows each piece.
+    parts: Vec<(Range<usize>, Place)>,
+    /// Where the last piece begins, which no place follows.
+    end: usize,
+}
+
+/// An event that is of a known shape.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Alike<'a> {
+    /// The text that matters.
+    pub(super) text: Cow<'a, str>,
+    /// How many bytes the event has.
+    pub(super) length: usize,
+}
+
+impl Shape {
+    /// The shape of an event as it stood in the stream, line ends and all, if it is one line of
+    /// data, of which `places` tells, and at most its name before it. Where the event does not
+    /// differ from the one `before`, the next one is expected not to differ either: one comparison
+    /// is cheaper than many.
+    pub(super) fn of(event: &[u8], places: &Places, before: Option<&Self>) -> Option<Self> {
+        let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
+        let start = last.checked_add(1)?.checked_sub(places.size)?;
+        let (front, data) = event.get(..=last)?.split_at_checked(start)?;
+        let front = front.strip_suffix(b" ").unwrap_or(front).strip_suffix(b"data:")?;
+        if !(front.is_empty() || is_name(front)) || memchr::memchr2(b'\r', b'\n', data).is_some() {
+            return None;
+        }
+        let before = before.filter(|before| before.places.len() == places.places.len());
+        let mut shape = Self { event: event.into(), places: Vec::new(), parts: Vec::new(), end: 0 };
+        for (number, (at, place)) in places.places.iter().enumerate() {
+            let at = start.checked_add(at.start)?..start.checked_add(at.end)?;
+            let differed =
+                before.is_some_and(|before| before.differs(number, event.get(at.clone())));
+            let differs = *place == Place::Text || differed;
+            if differs {
+                shape.parts.push((shape.end..at.start, *place));
+                shape.end = at.end;
+            }
+            shape.places.push((at, *place, differs));
+        }
+        // What is not read as itself is of no use.
+        (shape.read(event)?.length == event.len()).then_some(shape)
+    }
+
+    /// Whether an event was seen that differs at this place, or this is one.
+    fn differs(&self, place: usize, value: Option<&[u8]>) -> bool {
+        let Some((at, _, differs)) = self.places.get(place) else { return false };
+        *differs || self.event.get(at.clone()) != value
+    }
+
+    /// Reads the event at the beginning of `bytes`, if all of it is there and is of this shape.
+    pub(super) fn read<'a>(&self, bytes: &'a [u8]) -> Option<Alike<'a>> {
+        let (mut at, mut text) = (0_usize, None);
+        for (before, place) in &self.parts {
+            at = past(bytes, at, self.event.get(before.clone())?)?;
+            let rest = bytes.get(at..)?;
+            let length = match place {
+                Place::Number => number(rest)?,
+                Place::Padding => plain(rest)?,
+                Place::Spaces => rest.iter().position(|byte| *byte != b' ')?,
+                Place::Text => {
+                    let length = inner(rest)?;
+                    text = Some(at..at.checked_add(length)?);
+                    length
+                }
+            };
+            at = at.checked_add(length)?;
+        }
+        at = past(bytes, at, self.event.get(self.end..)?)?;
+        Some(Alike { text: unescaped(bytes, text?)?, length: at })
+    }
+}
+
+/// Whether this is the line that names an event, and nothing else.
+fn is_name(line: &[u8]) -> bool {
+    let end = memchr::memchr2(b'\r', b'\n', line).and_then(|at| line.get(at..));
+    line.starts_with(b"event:") && matches!(end, Some(b"\r" | b"\n" | b"\r\n"))
+}
+
+/// The place after `part`, if that is what stands here.
+fn past(bytes: &[u8], at: usize, part: &[u8]) -> Option<usize> {
+    let end = at.checked_add(part.len())?;
+    (bytes.get(at..end)? == part).then_some(end)
+}
+
+/// How long the whole number is that begins here. A longer one than any counter, or one with a
+/// sign or a fraction, is left to the parser.
+fn number(bytes: &[u8]) -> Option<usize> {
+    let length = bytes.iter().position(|byte| !byte.is_ascii_digit())?;
+    let is_number = matches!((bytes.first()?, length), (_, 1) | (b'1'..=b'9', 2..=19));
+    is_number.then_some(length)
+}
+
+/// The text that stands there, between its quotes.
+fn unescaped(bytes: &[u8], at: Range<usize>) -> Option<Cow<'_, str>> {
+    let text = std::str::from_utf8(bytes.get(at.clone())?).ok()?;
+    if memchr::memchr(b'\\', text.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(text));
+    }
+    if let Some(text) = simply_unescaped(text) {
+        return Some(Cow::Owned(text));
+    }
+    let quoted = bytes.get(at.start.checked_sub(1)?..at.end.checked_add(1)?)?;
+    serde_json::from_slice(quoted).ok().map(Cow::Owned)
+}
+
+/// The text, if nothing is escaped in it but what models say all the time.
+fn simply_unescaped(text: &str) -> Option<String> {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((plain, escaped)) = rest.split_once('\\') {
+        out.push_str(plain);
+        let mut escaped = escaped.chars();
+        out.push(match escaped.next()? {
+            'n' => '\n',
+            't' => '\t',
+            'r' => '\r',
+            same @ ('"' | '\\' | '/') => same,
+            _ => return None,
+        });
+        rest = escaped.as_str();
+    }
+    out.push_str(rest);
+    Some(out)
+}
