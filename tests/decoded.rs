@@ -1,5 +1,5 @@
-//! What a wire makes of a body, for the tests of the wires: read whole and byte by byte, which
-//! must be the same.
+//! What a wire makes of a body, for the tests of the wires: read whole, byte by byte, and with a member
+//! more in each event, which must all be the same.
 
 use harness::{
     Error, StopReason, StreamEvent, Usage,
@@ -14,7 +14,6 @@ pub(crate) struct Decoded {
     pub(crate) events: Vec<StreamEvent>,
     pub(crate) end: Result<(), Error>,
     /// How many records said something.
-    #[expect(dead_code, reason = "it is compared in print")]
     pub(crate) heard: u64,
 }
 
@@ -102,6 +101,12 @@ impl Decoded {
         self.events.iter().filter_map(kept).collect()
     }
 
+    /// What came of it, without the words of an error, which may quote an event.
+    pub(crate) fn said(&self) -> String {
+        let end = self.end.as_ref().map_err(Error::kind);
+        format!("{:?}\n{end:?}\n{}", self.events, self.heard)
+    }
+
     pub(crate) fn error(&self) -> &Error {
         self.end.as_ref().unwrap_err()
     }
@@ -144,13 +149,38 @@ pub(crate) fn read(wire: &str, pieces: &[&[u8]], reading: chat::Reading) -> Deco
     }
 }
 
-/// Reads a body whole and byte by byte.
+/// Reads a body whole, byte by byte, and as `serde_json` reads it.
 pub(crate) fn both_ways(wire: &str, body: &str, reading: chat::Reading) -> Decoded {
     let whole = read(wire, &[body.as_bytes()], reading);
     let bytes: Vec<&[u8]> = body.as_bytes().chunks(1).collect();
     let cut = read(wire, &bytes, reading);
     assert_eq!(format!("{whole:?}"), format!("{cut:?}"), "byte by byte is different");
+    let unusual = read(wire, &[&unusual(body.as_bytes())], reading);
+    assert_eq!(whole.said(), unusual.said(), "as `serde_json` reads it, it is different:\n{body}");
     whole
+}
+
+/// The body with a member more at the beginning of each event, whose name no wire knows. The name has
+/// an escape in it: that is so unusual that the event is left to `serde_json`.
+pub(crate) fn unusual(body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let (mut is_more, mut after_cr) = (false, false);
+    for line in body.split_inclusive(|byte| matches!(byte, b'\r' | b'\n')) {
+        let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii_start);
+        match data.and_then(|data| data.strip_prefix(b"{")).filter(|_| !is_more) {
+            Some(members) => {
+                let is_empty = members.trim_ascii_start().first().is_none_or(|byte| *byte == b'}');
+                out.extend_from_slice(b"data: {\"\\u0071\":0");
+                out.extend_from_slice(if is_empty { b"" } else { b"," });
+                out.extend_from_slice(members);
+            }
+            None => out.extend_from_slice(line),
+        }
+        // The data of one event may stand on many lines.
+        is_more = data.is_some() || (is_more && after_cr && line == b"\n");
+        after_cr = line.ends_with(b"\r");
+    }
+    out
 }
 
 /// Events as vendors send them that name each.

@@ -39,8 +39,12 @@ use serde_json::json;
 
 #[path = "growth/mod.rs"]
 mod growth;
+#[path = "one_pass/mod.rs"]
+mod one_pass;
 #[path = "rendered/mod.rs"]
 mod rendered;
+#[path = "shapes/mod.rs"]
+mod shapes;
 
 /// How many text deltas a stream has.
 const DELTAS: usize = 2_000;
@@ -56,6 +60,25 @@ const CASES: &[&str] = &[
     "decode/anthropic",
     "decode/responses",
     "decode/chat",
+    "shape/anthropic/thinking",
+    "shape/anthropic/arguments",
+    "shape/anthropic/blocks-in-turn",
+    "shape/anthropic/by-line",
+    "shape/anthropic/short",
+    "shape/responses/kinds-in-turn",
+    "shape/responses/arguments",
+    "shape/responses/by-line",
+    "shape/responses/short",
+    "shape/chat/usage",
+    "shape/chat/timings",
+    "shape/chat/details",
+    "shape/chat/kinds-in-turn",
+    "shape/chat/arguments",
+    "shape/chat/by-line",
+    "shape/chat/short",
+    "one-pass/anthropic",
+    "one-pass/responses",
+    "one-pass/chat",
     "accumulate",
     "turn/anthropic",
     "turn/responses",
@@ -306,6 +329,22 @@ fn run_case(case: &str) {
             let body = rendered::stream(wire, DELTAS);
             twice(|| decode(wire, body.as_bytes(), |event| drop(black_box(event))));
         }
+        ["shape", wire, name] => {
+            let mut shapes = shapes::all(DELTAS);
+            let shape = shapes.find(|shape| (shape.wire, shape.name) == (*wire, *name));
+            let shape = shape.expect("a shape of this name");
+            let pieces = shapes::pieces(shape.body.as_bytes(), shape.by_line);
+            twice(|| decode_pieces(wire, &pieces, |event| drop(black_box(event))));
+        }
+        // The least that it can cost to decode the same.
+        ["one-pass", wire] => {
+            let body = rendered::stream(wire, DELTAS);
+            twice(|| {
+                let mut floor = one_pass::Floor::new(wire);
+                body.as_bytes().chunks(CHUNK).for_each(|chunk| floor.push(chunk));
+                black_box((&floor.said, floor.events));
+            });
+        }
         ["accumulate"] => {
             let mut events = Vec::new();
             decode("anthropic", rendered::stream("anthropic", DELTAS).as_bytes(), |event| {
@@ -413,12 +452,16 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-fn decode(wire: &str, body: &[u8], mut each: impl FnMut(StreamEvent)) {
+fn decode(wire: &str, body: &[u8], each: impl FnMut(StreamEvent)) {
+    decode_pieces(wire, &body.chunks(CHUNK).collect::<Vec<_>>(), each);
+}
+
+fn decode_pieces(wire: &str, pieces: &[&[u8]], mut each: impl FnMut(StreamEvent)) {
     macro_rules! read {
         ($decoder:expr) => {{
             let mut decoder = $decoder;
-            for chunk in body.chunks(CHUNK) {
-                decoder.push(chunk).expect("a stream");
+            for piece in pieces {
+                decoder.push(piece).expect("a stream");
                 while let Some(event) = decoder.next_event() {
                     each(event);
                 }

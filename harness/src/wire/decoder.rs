@@ -31,6 +31,11 @@ pub(crate) trait Dialect: Unpin {
     /// Reads one record. Says whether it was an event: a keep-alive is none.
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error>;
 
+    /// Reads a record of one of the kinds that answers are full of, in one pass over its bytes, and
+    /// does what [`read`](Self::read) would do. Does nothing if the record is of another kind, or
+    /// unusual, or wrong.
+    fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>>;
+
     /// The delta that a record is, if others of its kind differ from it only in `places`. The
     /// record was [`read`](Self::read) just before.
     fn delta(&self, data: &str, places: &mut Places) -> Option<Self::Delta>;
@@ -59,20 +64,46 @@ pub struct Decoder<D: Dialect> {
     dialect: D,
     out: Outlet,
     known: Known<D::Delta>,
+    pace: Pace,
     heard: u64,
     failed: bool,
 }
 
-/// The shape of the last delta.
+/// The shape of a delta that was read.
 #[derive(Debug)]
 struct Known<D> {
     shape: Option<(Shape, D)>,
-    /// Whether a delta was of this shape.
-    served: bool,
-    /// How many shapes in a row were of no use, and how many records are let pass before the next
+    /// How many deltas were of this shape since it was made, and how many were not.
+    served: u32,
+    missed: u32,
+    /// How many shapes in a row were of little use, and how many records are let pass before the next
     /// one is made: a server may send no two that are alike.
     useless: u32,
     pause: u32,
+}
+
+/// A shape was worth making if it served so often for each delta that it missed.
+const WORTH: u32 = 4;
+
+/// Whether records are tried as common ones. A server whose records never are sends something unusual,
+/// and trying costs more than it gives: after each failure in a row, more records are let pass.
+#[derive(Debug, Default)]
+struct Pace {
+    failures: u32,
+    pause: u32,
+}
+
+impl Pace {
+    fn tries(&mut self) -> bool {
+        let tries = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        tries
+    }
+
+    fn tried(&mut self, is_read: bool) {
+        self.failures = if is_read { 0 } else { self.failures.saturating_add(1).min(9) };
+        self.pause = (1 << self.failures) / 8;
+    }
 }
 
 #[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
@@ -82,7 +113,8 @@ impl<D: Dialect> Decoder<D> {
             sse: SseParser::new(limits.event),
             dialect,
             out: Outlet::new(limits),
-            known: Known { shape: None, served: false, useless: 0, pause: 0 },
+            known: Known { shape: None, served: 0, missed: 0, useless: 0, pause: 0 },
+            pace: Pace::default(),
             heard: 0,
             failed: false,
         }
@@ -135,20 +167,28 @@ impl<D: Dialect> Decoder<D> {
         let alike = shape.read(bytes).filter(|alike| alike.length <= out.limits.event)?;
         let result = dialect.again(*delta, alike.text, out)?;
         *heard += 1;
-        known.served = true;
+        known.served = known.served.saturating_add(1);
         *bytes = bytes.get(alike.length..).unwrap_or_default();
         Some(result)
     }
 
     /// Reads the lines of one record, or those of it that are there.
     fn read_lines(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
-        let Self { sse, dialect, out, known, heard, .. } = self;
+        let Self { sse, dialect, out, known, pace, heard, .. } = self;
         // The record as it stands in the stream, if none of it came before.
         let record = sse.is_between().then_some(*bytes);
         loop {
             let mut delta = None;
-            let rest = sse.take_first(bytes, &mut |record| {
-                delta = read(record, dialect, out, heard, known.wants())?;
+            let rest = sse.take_first(bytes, &mut |data| {
+                let is_common = read(data, dialect, out, pace, heard)?;
+                // A piece that ends with the line holds no whole record, and there will be more such.
+                let is_wanted = is_common && record.is_some() && known.wants();
+                if is_wanted {
+                    delta = places(data, dialect);
+                    if delta.is_none() {
+                        known.in_vain();
+                    }
+                }
                 Ok(())
             })?;
             *bytes = rest.unwrap_or_default();
@@ -170,8 +210,8 @@ impl<D: Dialect> Decoder<D> {
         if self.failed || self.out.done {
             return Ok(());
         }
-        let Self { sse, dialect, out, heard, .. } = self;
-        let result = sse.finish(|record| read(record, dialect, out, heard, false).map(drop));
+        let Self { sse, dialect, out, pace, heard, .. } = self;
+        let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
         let result = match result {
             // The last event was cut in the middle.
             Err(err) if err.kind() == ErrorKind::Protocol => Err(interrupted().because(err)),
@@ -192,7 +232,8 @@ impl<D: Dialect> Decoder<D> {
     /// As [`push`](Self::push) and [`finish`](Self::finish).
     pub fn push_whole(&mut self, body: &[u8]) -> Result<(), Error> {
         let record = Record { event: b"", data: body };
-        let result = read(record, &mut self.dialect, &mut self.out, &mut self.heard, false);
+        let Self { dialect, out, pace, heard, .. } = self;
+        let result = read(record, dialect, out, pace, heard);
         self.failed = result.is_err();
         result?;
         self.finish()
@@ -215,54 +256,70 @@ impl<D: Dialect> Decoder<D> {
 }
 
 impl<D> Known<D> {
-    /// Whether a shape is to be made of the next record, if it is a delta.
+    /// Whether a shape is to be made of this record, if it is a delta.
     fn wants(&mut self) -> bool {
         let wants = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
+        self.missed = self.missed.saturating_add(1);
         wants
+    }
+
+    /// One more record has cost a look and given nothing.
+    fn in_vain(&mut self) {
+        self.useless = self.useless.saturating_add(1).min(10);
+        self.pause = (1_u32 << self.useless) / 4;
     }
 
     fn learn(&mut self, record: &[u8], places: &Places, delta: D) {
         let before = self.shape.as_ref().map(|(shape, _)| shape);
         let shape = Shape::of(record, places, before);
-
-        self.useless = match self.served {
-            true => 0,
-            false => self.useless.saturating_add(1).min(10),
-        };
-        self.pause = (1_u32 << self.useless) / 4;
-        self.served = false;
+        if self.served >= self.missed.saturating_mul(WORTH) {
+            (self.useless, self.pause) = (0, 0);
+        } else {
+            self.in_vain();
+        }
+        (self.served, self.missed) = (0, 0);
         self.shape = shape.map(|shape| (shape, delta));
     }
 }
 
-/// Reads one record. If it is a delta, and one `is_wanted`, it comes back with its places.
+/// The places of a common record in which others of its kind differ.
+fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, Places)> {
+    let data = std::str::from_utf8(record.data).ok()?;
+    let mut places = Places::of(data);
+    let delta = dialect.delta(data, &mut places)?;
+    places.end(data);
+    Some((delta, places))
+}
+
+/// Reads one record. Says whether it was a common one.
 fn read<D: Dialect>(
     record: Record<'_>,
     dialect: &mut D,
     out: &mut Outlet,
+    pace: &mut Pace,
     heard: &mut u64,
-    is_wanted: bool,
-) -> Result<Option<(D::Delta, Places)>, Error> {
+) -> Result<bool, Error> {
     if out.done {
-        return Ok(None);
+        return Ok(false);
+    }
+    // What an event is by its name is said by the dialect.
+    if record.event != b"error" && pace.tries() {
+        let result = dialect.read_common(record.data, out);
+        pace.tried(result.is_some());
+        if let Some(is_event) = result {
+            *heard = heard.saturating_add(is_event?.into());
+            return Ok(true);
+        }
     }
     let mut data = text(record.data);
     if let Some(marked) = halves::marked(&data) {
         out.halves.seen = true;
         data = Cow::Owned(marked);
     }
-    if !dialect.read(&text(record.event), &data, out)? {
-        return Ok(None);
-    }
-    *heard += 1;
-    if !is_wanted || matches!(data, Cow::Owned(_)) {
-        return Ok(None);
-    }
-    let mut places = Places::of(&data);
-    let delta = dialect.delta(&data, &mut places);
-    places.end(&data);
-    Ok(delta.map(|delta| (delta, places)))
+    let is_event = dialect.read(&text(record.event), &data, out)?;
+    *heard = heard.saturating_add(is_event.into());
+    Ok(false)
 }
 
 /// One broken character costs that character, not the answer.

@@ -8,11 +8,13 @@ pub(crate) mod fault;
 mod halves;
 mod json;
 mod names;
+mod reader;
 mod scan;
 mod shape;
 mod sse;
 mod tolerant;
 pub(crate) mod wait;
+mod walk;
 
 pub mod anthropic;
 pub mod chat;

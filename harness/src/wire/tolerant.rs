@@ -9,6 +9,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use super::{reader, walk::Walk};
+
 /// Text; a number counts as its digits, and anything else as no text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
@@ -71,24 +73,37 @@ pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
 impl<'a> Members<'a> {
     /// The members of `json`; none if it is no object.
     pub(super) fn of(json: &'a str) -> Self {
-        serde_json::from_str::<Obj<Self>>(json).ok().and_then(|found| found.0).unwrap_or_default()
+        reader::from_str::<Obj<Self>>(json).ok().and_then(|found| found.0).unwrap_or_default()
     }
 
     /// The JSON of the member of this name.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().find(|(member, _)| member == name).map(|(_, value)| value.get())
     }
+
+    /// The same, where the last one of a name counts.
+    pub(super) fn last(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().rfind(|(member, _)| member == name).map(|(_, value)| value.get())
+    }
 }
 
 /// The text that this JSON is; see [`Text`].
 pub(super) fn text_of(json: Option<&str>) -> String {
-    let text = json.and_then(|json| serde_json::from_str::<Text<'_>>(json).ok());
+    let plain = |json: &str| {
+        let mut walk = Walk::new(json.as_bytes());
+        let text = walk.text()?.into_owned();
+        walk.end().map(|()| text)
+    };
+    if let Some(text) = json.and_then(plain) {
+        return text;
+    }
+    let text = json.and_then(|json| reader::from_str::<Text<'_>>(json).ok());
     text.unwrap_or_default().0.into_owned()
 }
 
 /// The elements of a list, each byte for byte; none if it is no list.
 pub(super) fn elements(json: &str) -> Vec<&str> {
-    let list = serde_json::from_str::<List<&RawValue>>(json).unwrap_or_default();
+    let list = reader::from_str::<List<&RawValue>>(json).unwrap_or_default();
     list.0.into_iter().map(RawValue::get).collect()
 }
 

@@ -166,6 +166,10 @@ impl OpenBlock {
                 *deltas |= !text.is_empty();
                 Some(out.call_delta(self.number, text))
             }
+            (Kind::Opaque { input, .. }, What::Input) => {
+                input.push_str(&text);
+                Some(out.kept(&text))
+            }
             _ => None,
         }
     }

@@ -15,9 +15,10 @@ use crate::{
     provider::{Limits, StopReason, Usage, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
-        fault, scan,
+        fault, reader, scan,
         shape::Places,
         tolerant::{Count, List, Obj, Text},
+        walk::{Once, Walk},
     },
 };
 
@@ -173,6 +174,61 @@ fn whole_input(fresh: Count, read: Count, written: Count) -> Option<u64> {
     fresh.0.map(|fresh| fresh.saturating_add(cached))
 }
 
+/// An event that adds to a block, or says nothing but that something is over.
+#[derive(Default)]
+struct Common<'a> {
+    kind: &'a [u8],
+    index: Option<u64>,
+    /// What the delta says that it is.
+    delta: &'a [u8],
+    more: Option<(What, Cow<'a, str>)>,
+}
+
+impl<'a> Common<'a> {
+    fn of(data: &'a [u8]) -> Option<Self> {
+        let mut common = Self::default();
+        let mut seen = Once::default();
+        let mut walk = Walk::new(data);
+        walk.object(|walk, name| match name {
+            b"type" => {
+                common.kind = walk.plain()?;
+                let is_common = matches!(
+                    common.kind,
+                    b"content_block_delta" | b"content_block_stop" | b"message_stop" | b"ping"
+                );
+                seen.see(0).filter(|()| is_common)
+            }
+            b"index" => {
+                common.index = Some(walk.number()?);
+                seen.see(1)
+            }
+            b"delta" => {
+                seen.see(2)?;
+                walk.object(|walk, name| {
+                    let what = match name {
+                        b"type" => {
+                            common.delta = walk.plain()?;
+                            return seen.see(3);
+                        }
+                        b"text" => What::Text,
+                        b"thinking" => What::Thinking,
+                        b"partial_json" => What::Input,
+                        b"signature" | b"citation" | b"content" | b"encrypted_content"
+                        | b"stop_reason" => return None,
+                        _ => return walk.skip(),
+                    };
+                    common.more = Some((what, walk.text()?));
+                    seen.see(4)
+                })
+            }
+            b"content_block" | b"message" | b"usage" | b"error" => None,
+            _ => walk.skip(),
+        })?;
+        walk.end()?;
+        Some(common)
+    }
+}
+
 /// What an event says that it is, if it adds to a block.
 const DELTA: &str = r#""content_block_delta""#;
 
@@ -187,7 +243,7 @@ impl Dialect for Answer {
     type Delta = More;
 
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
-        let parsed = match serde_json::from_str::<Event<'_>>(data) {
+        let parsed = match reader::from_str::<Event<'_>>(data) {
             Ok(parsed) => parsed,
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
             Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
@@ -231,6 +287,29 @@ impl Dialect for Answer {
         Ok(true)
     }
 
+    fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>> {
+        let common = Common::of(data)?;
+        let index = Count(common.index);
+        match common.kind {
+            b"ping" => Some(Ok(false)),
+            b"message_stop" => Some(self.complete(out).map(|()| true)),
+            b"content_block_stop" if index.0.is_some() => {
+                Some(self.close(index, out).map(|()| true))
+            }
+            b"content_block_delta" if index.0.is_some() => {
+                let (what, text) = common.more?;
+                let is_its_kind = match what {
+                    What::Text => common.delta == b"text_delta",
+                    What::Thinking => common.delta == b"thinking_delta",
+                    What::Input => common.delta == b"input_json_delta",
+                };
+                let block = self.block(index).filter(|_| is_its_kind)?;
+                Some(block.more(what, text, out)?.map(|()| true))
+            }
+            _ => None,
+        }
+    }
+
     fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
         let (mut event, mut index, mut kind, mut field) = ("", "", "", "");
         scan::object(data, |name, rest| match name {
@@ -271,7 +350,7 @@ impl Dialect for Answer {
 
 impl Answer {
     fn start(&mut self, message: Option<&RawValue>, out: &mut Outlet) -> Result<(), Error> {
-        let message = message.map(|json| serde_json::from_str::<Message<'_>>(json.get()));
+        let message = message.map(|json| reader::from_str::<Message<'_>>(json.get()));
         let Some(Ok(message)) = message else {
             return Ok(());
         };

@@ -1,25 +1,27 @@
 //! Makes events of the stream of chunks. Which call a fragment belongs to is told in `calls`,
 //! where thinking is found in `thought`.
 
-use serde_json::value::RawValue;
-
 use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{
     Origin, ThinkTags, WIRE,
     calls::Calls,
-    chunk::{CallDelta, Choice, Chunk, Delta},
+    chunk::{CallDelta, Choice, Chunk, Delta, WireUsage},
     media::Media,
-    thought::{Splitter, Thought},
+    thought::{FIELDS, Splitter, Thought},
 };
 use crate::{
     error::{Error, ErrorKind},
     provider::{Limits, StopReason, Usage, VendorPart, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, Words, not_understood},
-        fault, halves, scan,
+        fault, halves, reader, scan,
         shape::Places,
-        tolerant::{Count, Members, Obj, join, text_of},
+        tolerant::{Count, List, Members, Obj, join, text_of},
+        walk::{Once, Walk},
     },
 };
 
@@ -52,6 +54,9 @@ const OTHER_CALLS: u32 = u32::MAX;
 /// What a chunk says that it is.
 const CHUNK: &str = r#""chat.completion.chunk""#;
 
+/// Reasons to stop that are failures.
+const FAILURES: [&str; 2] = ["error", "insufficient_system_resource"];
+
 /// The answer so far.
 #[derive(Debug, Default)]
 pub struct Answer {
@@ -69,6 +74,22 @@ pub struct Answer {
     others: Vec<String>,
     finish: Option<String>,
     usage: Usage,
+}
+
+/// What a chunk says that has one choice at most.
+#[derive(Default)]
+struct Said<'a> {
+    id: Cow<'a, str>,
+    model: Cow<'a, str>,
+    has_choice: bool,
+    words: Cow<'a, str>,
+    /// The thinking, and in which of the fields it stands.
+    thought: Option<(usize, Cow<'a, str>)>,
+    details: Vec<&'a RawValue>,
+    call: Option<CallDelta<'a>>,
+    finish: Cow<'a, str>,
+    usage: Option<&'a [u8]>,
+    seen: Once,
 }
 
 /// A chunk that holds nothing but words, or nothing but thinking.
@@ -94,7 +115,7 @@ impl Dialect for Answer {
             let unknown = || Error::new(ErrorKind::Protocol, data.trim());
             return Err(fault::in_json(data).unwrap_or_else(unknown));
         }
-        let chunk = match serde_json::from_str::<Chunk<'_>>(data) {
+        let chunk = match reader::from_str::<Chunk<'_>>(data) {
             Ok(chunk) => chunk,
             Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
             Err(err) => return Err(not_understood(data, err)),
@@ -124,6 +145,32 @@ impl Dialect for Answer {
             self.done(out)?;
         }
         Ok(true)
+    }
+
+    fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>> {
+        let said = Said::of(data)?;
+        let parsed = |json: &[u8]| {
+            let json = std::str::from_utf8(json).ok()?;
+            reader::from_str::<Obj<WireUsage>>(json).ok()?.0
+        };
+        if FAILURES.contains(&said.finish.trim()) {
+            return None;
+        }
+        let usage = match said.usage {
+            None | Some(b"null") => None,
+            Some(json) => Some(parsed(json)?),
+        };
+        if !self.started && (said.has_choice || !said.id.is_empty() || !said.model.is_empty()) {
+            self.started = true;
+            let owned =
+                |text: &Cow<'_, str>| Some(text.to_string()).filter(|text| !text.is_empty());
+            out.started(owned(&said.id), owned(&said.model));
+        }
+        if let Some(usage) = usage {
+            self.usage = usage.known();
+            out.usage(self.usage);
+        }
+        Some(self.said(said, out).map(|()| true))
     }
 
     fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
@@ -175,7 +222,170 @@ impl Dialect for Answer {
     }
 }
 
+impl<'a> Said<'a> {
+    fn of(data: &'a [u8]) -> Option<Self> {
+        let mut said = Self::default();
+        let mut walk = Walk::new(data);
+        walk.object(|walk, name| {
+            let member = match name {
+                b"choices" => {
+                    said.seen.see(0)?;
+                    return walk.list(|walk| {
+                        if std::mem::replace(&mut said.has_choice, true) {
+                            return None;
+                        }
+                        said.choice(walk)
+                    });
+                }
+                b"id" => {
+                    said.id = walk.text_or_null()?;
+                    1
+                }
+                b"model" => {
+                    said.model = walk.text_or_null()?;
+                    2
+                }
+                b"object" => {
+                    if walk.plain()? != b"chat.completion.chunk" {
+                        return None;
+                    }
+                    3
+                }
+                b"usage" => {
+                    said.usage = Some(walk.value()?);
+                    4
+                }
+                b"x_groq" => none(walk, 5)?,
+                b"error" => {
+                    walk.literal("null")?;
+                    6
+                }
+                b"detail" => {
+                    walk.literal("null")?;
+                    7
+                }
+                b"citations" => none(walk, 21)?,
+                b"search_results" => none(walk, 22)?,
+                _ => return walk.skip(),
+            };
+            said.seen.see(member)
+        })?;
+        walk.end()?;
+        Some(said)
+    }
+
+    fn choice(&mut self, walk: &mut Walk<'a>) -> Option<()> {
+        let mut has_delta = false;
+        walk.object(|walk, name| {
+            let member = match name {
+                b"index" => {
+                    if walk.number()? != 0 {
+                        return None;
+                    }
+                    8
+                }
+                b"delta" => {
+                    has_delta = true;
+                    self.delta(walk)?;
+                    9
+                }
+                // It must be one, but beside a delta it says nothing new.
+                b"message" => {
+                    parsed::<Obj<Delta<'_>>>(walk)?;
+                    10
+                }
+                b"finish_reason" => {
+                    self.finish = walk.text_or_null()?;
+                    11
+                }
+                _ => return walk.skip(),
+            };
+            self.seen.see(member)
+        })?;
+        has_delta.then_some(())
+    }
+
+    fn delta(&mut self, walk: &mut Walk<'a>) -> Option<()> {
+        walk.object(|walk, name| {
+            let member = match name {
+                b"content" => {
+                    self.words = walk.text_or_null()?;
+                    12
+                }
+                b"reasoning_content" => self.thought(0, walk)?,
+                b"reasoning" => self.thought(1, walk)?,
+                b"reasoning_text" => self.thought(2, walk)?,
+                b"thinking" => self.thought(3, walk)?,
+                b"tool_calls" => {
+                    self.calls(walk)?;
+                    17
+                }
+                b"reasoning_details" => {
+                    self.details = parsed::<List<&RawValue>>(walk)?.0;
+                    18
+                }
+                b"refusal" => none(walk, 19)?,
+                b"function_call" => none(walk, 20)?,
+                b"annotations" => none(walk, 23)?,
+                b"images" => none(walk, 24)?,
+                b"audio" => none(walk, 25)?,
+                _ => return walk.skip(),
+            };
+            self.seen.see(member)
+        })
+    }
+
+    /// The same words may stand in several fields: the first one of the list counts.
+    fn thought(&mut self, field: usize, walk: &mut Walk<'a>) -> Option<u32> {
+        let text = walk.text_or_null()?;
+        let is_first = self.thought.as_ref().is_none_or(|(known, _)| field < *known);
+        if is_first && !text.is_empty() {
+            self.thought = Some((field, text));
+        }
+        u32::try_from(field).ok()?.checked_add(13)
+    }
+
+    /// A list with more of one call.
+    fn calls(&mut self, walk: &mut Walk<'a>) -> Option<()> {
+        if walk.next()? == b'n' {
+            return walk.literal("null");
+        }
+        walk.list(|walk| {
+            let call = parsed(walk)?;
+            let is_common = other_than_function(&call).is_none();
+            (is_common && self.call.replace(call).is_none()).then_some(())
+        })
+    }
+}
+
+/// Steps over `null` or an empty list, and nothing else.
+fn none(walk: &mut Walk<'_>, member: u32) -> Option<u32> {
+    matches!(walk.value()?, b"null" | b"[]").then_some(member)
+}
+
+/// What the value is that comes next. Half a character in it is none of the common things.
+fn parsed<'a, T: Deserialize<'a>>(walk: &mut Walk<'a>) -> Option<T> {
+    let json = std::str::from_utf8(walk.value()?).ok()?;
+    reader::from_str(json).ok().filter(|_| halves::marked(json).is_none())
+}
+
 impl Answer {
+    fn said(&mut self, said: Said<'_>, out: &mut Outlet) -> Result<(), Error> {
+        let thought = said
+            .thought
+            .map(|(field, text)| (FIELDS.get(field).copied().unwrap_or_default(), text));
+        self.thought.push(thought, &said.details, out)?;
+        self.words(said.words, out)?;
+        if let Some(call) = &said.call {
+            self.calls.push(call, FIRST_CALL, out)?;
+        }
+        match said.finish.trim() {
+            "" => {}
+            reason => self.finish = Some(reason.to_owned()),
+        }
+        Ok(())
+    }
+
     fn choice(&mut self, choice: &Choice<'_>, data: &str, out: &mut Outlet) -> Result<(), Error> {
         match (&choice.delta.0, &choice.message.0) {
             (Some(delta), _) => self.delta(delta, out)?,
@@ -184,7 +394,7 @@ impl Answer {
         }
         match choice.finish_reason.trim() {
             "" => {}
-            reason @ ("error" | "insufficient_system_resource") => {
+            reason if FAILURES.contains(&reason) => {
                 let words = format!("the server gave up in the middle: it says `{reason}`");
                 return Err(fault::in_json(data)
                     .unwrap_or_else(|| Error::new(ErrorKind::Api, words).with_code(reason)));
@@ -195,7 +405,7 @@ impl Answer {
     }
 
     fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
-        self.thought.push(delta, out)?;
+        self.thought.push(Thought::found(delta), &delta.reasoning_details.0, out)?;
         self.words(&*delta.content.text, out)?;
         for part in &delta.content.list {
             self.part(part, out)?;

@@ -1,7 +1,6 @@
 //! The model's thinking: in which of many fields it comes, and how it goes back.
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use super::{WIRE, chunk::Delta};
 use crate::{
@@ -9,7 +8,7 @@ use crate::{
     provider::VendorPart,
     wire::{
         decoder::{Outlet, Words},
-        tolerant::{Members, elements, text_of},
+        tolerant::{Members, elements, join, text_of},
     },
 };
 
@@ -37,26 +36,56 @@ const BLOCK: u32 = 0;
 #[derive(Debug, Default)]
 pub(super) struct Thought {
     field: Option<&'static str>,
-    details: Vec<Map<String, Value>>,
+    details: Vec<Detail>,
+}
+
+/// One of the details: its members in their order.
+#[derive(Debug)]
+struct Detail {
+    members: Vec<(String, Value)>,
+}
+
+/// What a member is.
+#[derive(Debug, PartialEq)]
+enum Value {
+    /// JSON as the server wrote it.
+    Json(String),
+    /// Text of which more may come.
+    Text(String),
 }
 
 impl Thought {
-    /// Takes the thinking of one delta: the same words may stand in several fields.
-    pub(super) fn push(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
+    /// The thinking of a delta, with the name of its field: the same words may stand in several.
+    pub(super) fn found<'a>(delta: &'a Delta<'_>) -> Option<(&'static str, &'a str)> {
         let texts =
             [&delta.reasoning_content, &delta.reasoning, &delta.reasoning_text, &delta.thinking];
-        let found = FIELDS.into_iter().zip(texts).find(|(_, text)| !text.is_empty());
+        let mut fields = FIELDS.into_iter().zip(texts.map(|text| &**text));
+        fields.find(|(_, text)| !text.is_empty())
+    }
+
+    /// Takes the thinking of one delta, and the details of it.
+    pub(super) fn push(
+        &mut self,
+        found: Option<(&'static str, impl Words)>,
+        details: &[&RawValue],
+        out: &mut Outlet,
+    ) -> Result<(), Error> {
+        let is_found = found.is_some();
         if let Some((name, text)) = found {
-            self.push_field(name, &**text, out)?;
+            self.push_field(name, text, out)?;
         }
-        for json in &delta.reasoning_details.0 {
-            let Ok(detail) = Map::deserialize(*json) else { continue };
-            out.kept(json.get())?;
-            if found.is_none() {
-                let text = ["text", "summary"].iter().find_map(|name| detail.get(*name)?.as_str());
-                out.reasoning(BLOCK, text.unwrap_or_default())?;
+        for json in details {
+            if !json.get().starts_with('{') {
+                continue;
             }
-            self.keep(detail);
+            let detail = Members::of(json.get());
+            out.kept(json.get())?;
+            if !is_found {
+                let mut texts = ["text", "summary"].iter().filter_map(|name| detail.last(name));
+                let text = texts.find(|json| json.starts_with('"'));
+                out.reasoning(BLOCK, text_of(text))?;
+            }
+            self.keep(&detail);
         }
         Ok(())
     }
@@ -97,46 +126,81 @@ impl Thought {
 
     /// What the vendor wants back, if it wants thinking back at all.
     pub(super) fn finish(&mut self, out: &mut Outlet) -> Result<(), Error> {
-        let mut kept = Map::new();
+        let mut kept = Vec::new();
         if let Some(field) = self.field {
-            kept.insert("field".to_owned(), field.into());
+            kept.push(("field", serde_json::json!(field).to_string()));
         }
         if !self.details.is_empty() {
-            let details = std::mem::take(&mut self.details).into_iter().map(Value::Object);
-            kept.insert("reasoning_details".to_owned(), details.collect());
+            let details: Vec<String> = self.details.drain(..).map(Detail::json).collect();
+            kept.push(("reasoning_details", format!("[{}]", details.join(","))));
         }
-        if kept.is_empty() {
-            return Ok(());
+        match join(kept.iter().map(|(name, json)| (*name, json.as_str()))) {
+            Some(json) => out.vendor(BLOCK, VendorPart::Reasoning, WIRE, json),
+            None => Ok(()),
         }
-        out.vendor(BLOCK, VendorPart::Reasoning, WIRE, Value::Object(kept).to_string())
     }
 
     /// Pieces of one detail come one by one, and go back as one.
-    fn keep(&mut self, detail: Map<String, Value>) {
-        let same = |a: &Map<String, Value>, name: &str| a.get(name) == detail.get(name);
-        let last = self.details.last_mut().filter(|last| {
-            let pieces = matches!(
-                detail.get("type").and_then(Value::as_str),
-                Some("reasoning.text" | "reasoning.summary")
-            );
-            pieces && same(last, "type") && same(last, "index")
-        });
-        let Some(last) = last else {
-            self.details.push(detail);
-            return;
+    fn keep(&mut self, detail: &Members<'_>) {
+        let is_piece =
+            matches!(detail.last("type"), Some(r#""reasoning.text""# | r#""reasoning.summary""#));
+        let same = |last: &&mut Detail| {
+            ["type", "index"].iter().all(|name| last.has(name, detail.last(name)))
         };
-        for (name, value) in detail {
-            match (name.as_str(), last.get_mut(&name), value) {
-                ("text" | "summary", Some(Value::String(all)), Value::String(more)) => {
-                    all.push_str(&more);
-                }
-                (_, _, Value::Null) => {}
-                (_, Some(known), value) => *known = value,
-                (_, None, value) => {
-                    last.insert(name, value);
-                }
+        match self.details.last_mut().filter(|_| is_piece).filter(same) {
+            Some(last) => detail.0.iter().for_each(|(name, json)| last.add(name, json.get())),
+            None => {
+                let mut new = Detail { members: Vec::new() };
+                detail.0.iter().for_each(|(name, json)| new.set(name, json.get()));
+                self.details.push(new);
             }
         }
+    }
+}
+
+impl Detail {
+    fn get(&mut self, name: &str) -> Option<&mut Value> {
+        self.members.iter_mut().find(|(member, _)| member == name).map(|(_, value)| value)
+    }
+
+    /// Whether the member of this name is this JSON.
+    fn has(&self, name: &str, json: Option<&str>) -> bool {
+        let mut members = self.members.iter().filter(|(member, _)| member == name);
+        match (members.next().map(|(_, value)| value), json) {
+            (Some(Value::Json(known)), Some(json)) => known == json,
+            (known, json) => known.is_none() && json.is_none(),
+        }
+    }
+
+    fn set(&mut self, name: &str, json: &str) {
+        let value = match name {
+            "text" | "summary" if json.starts_with('"') => Value::Text(text_of(Some(json))),
+            _ => Value::Json(json.to_owned()),
+        };
+        match self.get(name) {
+            Some(known) => *known = value,
+            None => self.members.push((name.to_owned(), value)),
+        }
+    }
+
+    /// Takes a member of the next piece.
+    fn add(&mut self, name: &str, json: &str) {
+        match self.get(name) {
+            Some(Value::Text(all)) if json.starts_with('"') => all.push_str(&text_of(Some(json))),
+            Some(Value::Json(known)) if known == json => {}
+            _ if json == "null" => {}
+            _ => self.set(name, json),
+        }
+    }
+
+    fn json(self) -> String {
+        let written = self.members.into_iter().map(|(name, value)| match value {
+            Value::Json(json) => (name, json),
+            Value::Text(text) => (name, serde_json::json!(text).to_string()),
+        });
+        let members: Vec<_> = written.collect();
+        let members = members.iter().map(|(name, json)| (name.as_str(), json.as_str()));
+        join(members).unwrap_or_else(|| "{}".to_owned())
     }
 }
 

@@ -14,9 +14,10 @@ use crate::{
     provider::{Limits, StopReason, Usage, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
-        fault, scan,
+        fault, reader, scan,
         shape::Places,
         tolerant::{Count, List, Members, Obj, Text, text_of},
+        walk::{Once, Walk},
     },
 };
 
@@ -132,6 +133,73 @@ struct OutputDetails {
     reasoning_tokens: Count,
 }
 
+/// An event that adds to an item, or says nothing that is of use.
+#[derive(Default)]
+struct Common<'a> {
+    kind: &'a str,
+    output: Option<u64>,
+    told: Told<'a>,
+    text: Option<Cow<'a, str>>,
+}
+
+impl<'a> Common<'a> {
+    fn of(data: &'a [u8]) -> Option<Self> {
+        let mut common = Self::default();
+        let mut seen = Once::default();
+        let mut walk = Walk::new(data);
+        walk.object(|walk, name| {
+            let member = match name {
+                b"type" => {
+                    common.kind = std::str::from_utf8(walk.plain()?).ok()?;
+                    // Those that say most are left at once.
+                    let is_long = matches!(
+                        common.kind,
+                        "response.output_item.added"
+                            | "response.output_item.done"
+                            | "response.completed"
+                    );
+                    return seen.see(0).filter(|()| !is_long);
+                }
+                b"output_index" => {
+                    common.output = Some(walk.number()?);
+                    1
+                }
+                b"content_index" => {
+                    common.told.content_index = walk.number()?;
+                    2
+                }
+                b"summary_index" => {
+                    common.told.summary_index = walk.number()?;
+                    3
+                }
+                b"delta" => {
+                    common.text = Some(walk.text()?);
+                    4
+                }
+                b"item_id" => {
+                    walk.skip_text()?;
+                    5
+                }
+                b"text" => {
+                    walk.skip_text()?;
+                    6
+                }
+                b"response" => {
+                    walk.skip()?;
+                    7
+                }
+                b"refusal" | b"arguments" | b"annotation" | b"item" | b"error" | b"object" => {
+                    return None;
+                }
+                _ => return walk.skip(),
+            };
+            seen.see(member)
+        })?;
+        walk.end()?;
+        Some(common)
+    }
+}
+
 /// A delta of an item that is known by its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct More {
@@ -145,7 +213,7 @@ impl Dialect for Answer {
     type Delta = More;
 
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
-        let parsed = match serde_json::from_str::<Event<'_>>(data) {
+        let parsed = match reader::from_str::<Event<'_>>(data) {
             Ok(parsed) => parsed,
             // What ends an answer is said by an event; this may follow it, or an error.
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
@@ -199,6 +267,34 @@ impl Dialect for Answer {
             }
         }
         Ok(true)
+    }
+
+    fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>> {
+        let Common { kind, output, told, text } = Common::of(data)?;
+        let Some(what) = What::of(kind) else {
+            let says_nothing = match kind {
+                "response.created" | "response.in_progress" | "response.queued" => self.started,
+                "response.output_item.added"
+                | "response.output_item.done"
+                | "response.output_text.annotation.added"
+                | "response.completed"
+                | "response.incomplete"
+                | "response.failed"
+                | "response.done"
+                | "response.cancelled" => false,
+                _ => kind.starts_with("response."),
+            };
+            return says_nothing.then_some(Ok(true));
+        };
+        let is_delta =
+            matches!(what, What::Text | What::Summary | What::Thinking | What::Arguments);
+        let output = output.filter(|_| is_delta)?;
+        let at = self.position(Count(Some(output)), "")?;
+        let item = self.items.get_mut(at)?;
+        if !item.takes(what) {
+            return None;
+        }
+        Some(item.told(what, Told { delta: &text?, ..told }, out).map(|()| true))
     }
 
     fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
@@ -442,7 +538,7 @@ impl Answer {
 }
 
 fn read_response(json: &RawValue) -> Option<Response<'_>> {
-    serde_json::from_str::<Obj<Response<'_>>>(json.get()).ok()?.0
+    reader::from_str::<Obj<Response<'_>>>(json.get()).ok()?.0
 }
 
 impl WireUsage {
