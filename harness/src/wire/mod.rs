@@ -8,6 +8,7 @@ pub(crate) mod fault;
 mod halves;
 mod json;
 mod names;
+mod picture;
 mod scan;
 mod shape;
 mod sse;
