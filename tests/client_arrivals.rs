@@ -167,6 +167,13 @@ fn an_address_that_cannot_be_asked_is_refused_when_the_provider_is_built() {
         ("https://a b.example.com/v1", "the base URL cannot be read: "),
         ("", "has no scheme"),
         ("ann:sk-secret-1@example.com", "has no scheme"),
+        // Nothing behind the `#` would be asked for, and a password may hold one.
+        ("http://127.0.0.1:9/v1#top", "holds a `#`"),
+        ("http://127.0.0.1:9?version=1#", "holds a `#`"),
+        ("http://ann:12#sk-secret-1@example.com", "holds a `#`"),
+        ("http://127.0.0.1:0/v1", "has the port 0"),
+        ("http:///v1", "names no server"),
+        ("https:///", "names no server"),
     ];
     for (url, words) in table {
         let built: [Result<(), Error>; 3] = [
@@ -179,6 +186,73 @@ fn an_address_that_cannot_be_asked_is_refused_when_the_provider_is_built() {
             assert!(err.is_configuration());
             assert!(err.message().contains(words), "{url:?}: {err}");
             assert!(!err.to_string().contains("sk-secret-1"), "{err}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_which_the_body_holds_the_beginning_is_not_shown() {
+    let body = "no such key: sk-secret-1";
+    for status in [200, 401] {
+        for cut in body.len() - 5..=body.len() {
+            let answer = Answer::bytes(status, "text/plain", body).with_length().cut_at(cut);
+            let server = LoopbackServer::answering(move |_| answer.clone()).await.unwrap();
+            for (_, provider) in providers(&server.url()) {
+                let shown = ask(&*provider).await.unwrap_err().to_string();
+                assert!(shown.contains("no such key: [secret]"), "{status}, {cut}: {shown}");
+                assert!(!shown.contains("sk-se"), "{status}, {cut}: {shown}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_is_compressed_is_told_as_one() {
+    let squeezed = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xcb, 0x48];
+    for (status, tries) in [(400, 1), (401, 1), (429, 3), (500, 3)] {
+        let answer = Answer::bytes(status, "application/json", squeezed)
+            .header("content-encoding", "gzip")
+            .header("retry-after-ms", "1");
+        let server = LoopbackServer::answering(move |_| answer.clone()).await.unwrap();
+        let (_, provider) = providers(&server.url())[0].clone();
+        let err = ask(&*provider).await.unwrap_err();
+        assert_eq!((err.kind(), err.status()), (ErrorKind::Api, Some(status)));
+        assert!(err.message().contains("compressed (`gzip`)"), "{err}");
+        assert_eq!(server.requests().len(), tries);
+    }
+}
+
+#[tokio::test]
+async fn json_that_is_no_answer_is_told_whatever_it_is() {
+    for body in
+        ["{}", "[]", "[1]", "{\"a\":", "null", "\"x\"", "{\"choices\":[]}", "{\"error\":{}}"]
+    {
+        let answer = Answer::bytes(200, "application/json", body);
+        let server = LoopbackServer::answering(move |_| answer.clone()).await.unwrap();
+        for (path, provider) in providers(&server.url()) {
+            let err = ask(&*provider).await.unwrap_err();
+            let shown = err.to_string();
+            assert_eq!(err.kind(), ErrorKind::Protocol, "{body}: {shown}");
+            let words = format!("answered 200 with `application/json` that begins with \"{body}\"");
+            assert!(shown.contains(&words), "{body}: {shown}");
+            assert!(shown.contains(&format!("{}{path}", server.url())), "{shown}");
+        }
+        assert_eq!(server.requests().len(), 3, "asked again for {body}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_says_nothing_is_none() {
+    let empty = json!({"message": "", "type": "", "param": "", "code": null});
+    for error in [json!({}), json!(""), json!(false), json!([]), json!(null), empty] {
+        let message = json!({"role": "assistant", "content": "Cold."});
+        let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
+        let whole = json!({"id": "c", "choices": [choice], "error": error});
+        let body = format!("data: {whole}\n\ndata: [DONE]\n\n");
+        for answer in [Answer::json(200, &whole), Answer::sse(body)] {
+            let server = LoopbackServer::start([answer]).await.unwrap();
+            let (_, provider) = providers(&server.url())[2].clone();
+            assert_eq!(ask(&*provider).await.unwrap(), "Cold.", "{error}");
         }
     }
 }
@@ -235,14 +309,18 @@ async fn errors_of_google_and_of_routers_are_read() {
         "type": "Bad Request", "code": 400}});
     let router = json!({"error": {"message": "Provider returned error", "code": 400,
         "metadata": {"raw": inner.to_string(), "provider_name": "Nvidia"}}});
-    let server = LoopbackServer::start([Answer::json(400, &router)]).await.unwrap();
-    let provider = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
-    let err = ask(&provider.with_retry(once)).await.unwrap_err();
-    assert_eq!(
-        err.message(),
-        "Provider returned error: This model's maximum context length is 262144 tokens."
-    );
-    assert!(err.is_context_full(), "{err}");
+    let mut as_object = router.clone();
+    as_object["error"]["metadata"]["raw"] = inner;
+    for router in [router, as_object] {
+        let server = LoopbackServer::start([Answer::json(400, &router)]).await.unwrap();
+        let provider = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+        let err = ask(&provider.with_retry(once)).await.unwrap_err();
+        assert_eq!(
+            err.message(),
+            "Provider returned error: This model's maximum context length is 262144 tokens."
+        );
+        assert!(err.is_context_full(), "{err}");
+    }
 }
 
 #[tokio::test]
@@ -354,6 +432,24 @@ async fn what_is_said_in_the_vendors_words_is_merged_with_what_is_there() {
         body["output_config"],
         json!({"effort": "high", "format": {"type": "json_schema", "schema": {}, "name": "x"}})
     );
+    // `null` takes away what the provider says, what the request says by itself, and nothing else.
+    let both = json!({"output_config": {"format": {"type": "text"}, "effort": "low"}, "metadata": {"a": 1}});
+    let none = json!({"output_config": {"format": null}, "metadata": {"a": null, "b": 2}});
+    let body = sent(extra(&both), Some(extra(&none))).await;
+    assert_eq!(body["output_config"], json!({"effort": "low"}));
+    assert_eq!(body["metadata"], json!({"b": 2}));
+    let own = Settings { effort: Some(Effort::High), ..extra(&both) };
+    let none =
+        json!({"output_config": {"format": null, "effort": null, "never": null}, "thinking": null});
+    let body = sent(own, Some(extra(&none))).await;
+    assert_eq!((&body["output_config"], body.get("thinking")), (&json!({}), None));
+    // Of a schema it is a part.
+    let schema = json!({"type": "object", "default": null});
+    let format = json!({"output_config": {"format": {"type": "json_schema", "schema": schema}}});
+    for (of, request) in [(&format, &json!({})), (&json!({}), &format)] {
+        let body = sent(extra(of), Some(extra(request))).await;
+        assert_eq!(body["output_config"]["format"]["schema"], schema);
+    }
     // A member that is no object is replaced or left out, as a whole.
     let body = sent(extra(&json!({"max_tokens": 7, "cache_control": null})), None).await;
     assert_eq!((&body["max_tokens"], body.get("cache_control")), (&json!(7), None));

@@ -2,14 +2,24 @@
 //! machine that speaks all three protocols, such as llama.cpp's, and `HARNESS_LIVE_MODEL` to its
 //! model if it wants one. Unset, these tests skip with a word.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use futures_util::StreamExt as _;
 use harness::{
     AnthropicProvider, Block, CallOutcome, Error, ErrorKind, LocalProvider, Message,
     OpenAIProvider, Provider, Role, StopReason, StreamEvent, ToolResult, Transcript,
+    policy::{RetryPolicy, RetryProvider},
     provider::{ProviderResponse, Request, Settings, ToolChoice, accumulate},
     tool::ToolSchema,
 };
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
 
 fn server() -> Option<String> {
     let url = std::env::var("HARNESS_LIVE").ok().filter(|url| !url.is_empty());
@@ -105,6 +115,60 @@ async fn a_conversation_with_calls_goes_on_and_moves_between_all_providers() {
     }
 }
 
+/// A proxy before the server that closes each connection after one answer, and does not say so.
+async fn proxy(to: String) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&connections);
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::SeqCst);
+            let server = TcpStream::connect(&to).await.unwrap();
+            tokio::spawn(async move {
+                let (mut from_client, mut to_client) = client.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                let sending = tokio::spawn(async move {
+                    let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
+                });
+                let mut came = Vec::new();
+                // The last chunk of an answer in chunks.
+                while !came.ends_with(b"\r\n0\r\n\r\n") {
+                    let before = came.len();
+                    if !matches!(from_server.read_buf(&mut came).await, Ok(1..)) {
+                        break;
+                    }
+                    let _ = to_client.write_all(&came[before..]).await;
+                }
+                sending.abort();
+            });
+        }
+    });
+    (url, connections)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_closes_after_each_answer_costs_no_failure() {
+    let Some(url) = server() else { return };
+    let (url, connections) = proxy(url.replace("http://", "")).await;
+    let once = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+    let providers = providers(&url);
+    let providers: Vec<_> = providers.into_iter().map(|it| RetryProvider::new(it, once)).collect();
+    let short = Settings { max_tokens: Some(8), ..Settings::default() };
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("Oslo?")).unwrap();
+    let mut failures = Vec::new();
+    for send in 0..200 {
+        let provider = &providers[send % providers.len()];
+        if let Err(err) = ask(provider, &transcript, &short).await {
+            failures.push(format!("send {send}: {err}"));
+        }
+    }
+    let connections = connections.load(Ordering::SeqCst);
+    eprintln!("{} failures of 200 sends, {connections} connections", failures.len());
+    assert!(failures.is_empty() && connections == 200, "{connections}: {failures:#?}");
+}
+
 #[tokio::test]
 async fn dropping_an_answer_in_the_middle_leaves_the_server_free() {
     let Some(url) = server() else { return };
@@ -135,7 +199,7 @@ async fn too_long_a_prompt_is_an_error_with_the_servers_words() {
         transcript.push(Message::user("word ".repeat(200_000))).unwrap();
         let err = ask(&provider, &transcript, &Settings::default()).await.unwrap_err();
         eprintln!("{}: {err}", provider.name());
-        assert_eq!((err.kind(), err.status()), (ErrorKind::Api, Some(400)));
+        assert_eq!((err.kind(), err.status()), (ErrorKind::ContextFull, Some(400)));
         assert!(err.code().is_some() && !err.is_retryable());
     }
 }

@@ -77,6 +77,22 @@ fn a_call_that_is_said_again_with_its_arguments_is_one_call() {
     assert_eq!(arguments("anthropic", &body), [REAL]);
 }
 
+#[test]
+fn an_empty_object_at_the_end_stands_for_what_came_before_it() {
+    let item = |text: &str| json!({"type": "function_call", "call_id": "a", "name": "look", "arguments": text});
+    let event = |kind: &str, name: &str, value: Value| json!({"type": kind, "output_index": 0, name: value});
+    for (end, last) in [("{}", "{}"), ("{}", ""), ("", "{}"), (REAL, "{}"), ("{}", REAL)] {
+        let body = named(&[
+            event("response.output_item.added", "item", item("")),
+            event("response.function_call_arguments.delta", "delta", json!(REAL)),
+            event("response.function_call_arguments.done", "arguments", json!(end)),
+            event("response.output_item.done", "item", item(last)),
+            json!({"type": "response.completed", "response": {"status": "completed"}}),
+        ]);
+        assert_eq!(arguments("responses", &body), [REAL], "{end:?}, {last:?}");
+    }
+}
+
 /// Looks at a city, or at all of them.
 #[tool(side_effects = "read")]
 async fn look(

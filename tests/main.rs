@@ -3,6 +3,7 @@
 mod accumulate;
 mod agent;
 mod answer_media;
+mod any_answer;
 mod attacked_approval;
 mod attacked_panics;
 mod attacked_threads;
@@ -84,6 +85,7 @@ mod wire_encode_random;
 mod wire_halves;
 mod wire_hostile;
 mod wire_limits;
+mod wire_pictures;
 mod wire_responses;
 mod wire_sse;
 mod wire_strict;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use harness::{
     Block, CallOutcome, LocalProvider, Message, Role, ToolCall, ToolContent, ToolResult,
     Transcript,
-    policy::RetryPolicy,
+    policy::{FallbackProvider, RetryPolicy, RetryProvider, ThrottledProvider},
     provider::{Request, Sent, accumulate},
     testing::{Answer, LoopbackServer},
     wire::chat,
@@ -26,7 +26,7 @@ fn result(id: &str, content: ToolContent) -> Message {
 }
 
 fn picture() -> ToolContent {
-    ToolContent::Image { mime: "image/png".to_owned(), data: vec![1] }
+    ToolContent::Image { mime: "image/png".to_owned(), data: b"\x89PNG\r\n\x1a\n".to_vec() }
 }
 
 /// The first message that a strict server does not take, in its own words.
@@ -56,7 +56,7 @@ fn said(text: &str) -> Answer {
 /// How a server tells it, with its status.
 type Told = (u16, fn(&str) -> Value);
 
-const TOLD: [Told; 4] = [
+const TOLD: [Told; 6] = [
     (400, |fault| {
         json!({"object": "error", "message": fault, "type": "invalid_request_message_order",
             "code": "3230"})
@@ -73,6 +73,14 @@ const TOLD: [Told; 4] = [
     (400, |_| {
         json!({"error": {"message": "After the (optional) system message(s), user or tool message(s) \
             should alternate with assistant message(s).", "type": "invalid_message", "code": 400}})
+    }),
+    (400, |_| {
+        json!({"error": {"message": "After the (optional) system message(s), user and assistant roles \
+            should be alternating.", "type": "invalid_message", "code": 400}})
+    }),
+    (400, |_| {
+        json!({"error": {"message": "this model does not support successive user or assistant messages \
+            (messages[1] and messages[2] in your input).", "code": "invalid_request_error"}})
     }),
 ];
 
@@ -154,8 +162,83 @@ async fn another_refusal_teaches_nothing() {
     let provider = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
     let err = ask(&provider, &stopped()).await.unwrap_err();
     assert_eq!((err.later().len(), server.requests().len()), (1, 2));
+    // The turns were not what it wanted, so they are not sent from then on.
     ask(&provider, &stopped()).await.unwrap_err();
-    assert_eq!(server.requests().len(), 3);
+    let sent: Vec<Value> = server.requests().iter().map(|request| request.json()).collect();
+    let sizes: Vec<usize> =
+        sent.iter().map(|it| it["messages"].as_array().unwrap().len()).collect();
+    assert_eq!(sizes, [sizes[0], sizes[1], sizes[0], sizes[1]]);
+}
+
+#[tokio::test]
+async fn words_that_are_about_something_else_teach_nothing() {
+    let words = [
+        "the model is overloaded: choose an alternate model in your message",
+        "this role may not use the model, try an alternate one",
+        "invalid message content: 'let us alternate, you and I'",
+        "messages[1].content: unexpected role of the dice",
+        "an alternate message is not allowed for tools",
+    ];
+    for words in words {
+        let refusal = json!({"error": {"message": words, "code": 400}});
+        let server = LoopbackServer::answering(move |_| Answer::json(400, &refusal)).await.unwrap();
+        let provider = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+        ask(&provider, &stopped()).await.unwrap_err();
+        assert_eq!(server.requests().len(), 1, "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_in_the_stream_of_a_success_is_one() {
+    // A router says that it has the request before the server behind it has looked at it.
+    for begin in ["", ": PROCESSING\n\n"] {
+        for told in TOLD {
+            let server = LoopbackServer::answering(move |request| {
+                let Some(fault) = fault(request.json()["messages"].as_array().unwrap()) else {
+                    return said("Cold.");
+                };
+                let words = told.1(&fault);
+                let words = [&words["error"]["message"], &words["message"]];
+                let words = words.into_iter().find_map(Value::as_str).unwrap();
+                let error = json!({"code": 400, "message": words});
+                let chunk = json!({"id": "c", "choices": [], "error": error});
+                Answer::sse(format!("{begin}{}", unnamed(&[chunk])))
+            })
+            .await
+            .unwrap();
+            let provider =
+                LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+            let provider = provider.with_retry(RetryPolicy::none());
+            assert_eq!(ask(&provider, &stopped()).await.unwrap(), "Cold.");
+            assert_eq!(ask(&provider, &stopped()).await.unwrap(), "Cold.");
+            assert_eq!(server.requests().len(), 3);
+        }
+    }
+}
+
+#[tokio::test]
+async fn agents_and_policies_around_one_provider_share_what_it_has_learnt() {
+    let (server, refused) = strict(TOLD[1]).await;
+    let local = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+    let around = RetryProvider::new(local.clone(), RetryPolicy::none());
+    let around = FallbackProvider::new(ThrottledProvider::new(around, 2));
+    let transcript = stopped();
+    let asking = [&local as &dyn harness::Provider, &around, &local, &around];
+    for provider in asking {
+        let request = Request::new(&transcript).unwrap();
+        let answer = accumulate(provider.stream(request)).await.unwrap();
+        assert_eq!(answer.message.unwrap().text(), "Cold.");
+    }
+    assert_eq!((refused.lock().unwrap().len(), server.requests().len()), (1, 5));
+
+    // A server that always says no is asked twice for each try.
+    let refusal = TOLD[1].1("");
+    let server = LoopbackServer::answering(move |_| Answer::json(400, &refusal)).await.unwrap();
+    let local = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+    let around = FallbackProvider::new(local.clone()).or(local);
+    let request = Request::new(&transcript).unwrap();
+    accumulate(harness::Provider::stream(&around, request)).await.unwrap_err();
+    assert_eq!(server.requests().len(), 2);
 }
 
 #[tokio::test]

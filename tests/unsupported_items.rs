@@ -2,7 +2,9 @@
 //! it, is kept, and does not keep the conversation from going on.
 
 use harness::{
-    Agent, LocalProvider, Message, OpenAIProvider, Outcome, StopReason, Transcript,
+    Agent, Block, CallOutcome, LocalProvider, Message, OpenAIProvider, Outcome, Role, StopReason,
+    ToolCall, ToolResult, Transcript,
+    message::VendorData,
     provider::{Request, Settings, WantedItem},
     testing::{Answer, LoopbackServer},
     wire::{anthropic, chat, responses},
@@ -95,7 +97,7 @@ fn an_item_that_the_program_is_to_execute_is_named_and_no_call_beside_it_runs() 
             assert!(!decoded.stop().lets_calls_run());
             let message = decoded.answer().message.expect("it is kept");
             let kept = message.blocks().iter().any(|block| match block {
-                harness::Block::Vendor(data) => data.json().contains(kind.as_str()),
+                Block::Vendor(data) => data.json().contains(kind.as_str()),
                 _ => false,
             });
             assert!(kept, "{wire} {item}");
@@ -262,4 +264,54 @@ fn an_item_is_written_down_by_its_name() {
     assert_eq!(serde_json::from_str::<StopReason>(&json).unwrap(), stop);
     let long = WantedItem::new(&"é_call".repeat(40));
     assert_eq!(long.as_str().len(), 47);
+}
+
+#[test]
+fn what_the_vendor_ran_for_an_answer_that_was_cut_off_is_left_out() {
+    let used =
+        json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}});
+    let found =
+        json!({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []});
+    let kept =
+        |json: &Value| Block::Vendor(VendorData::new("anthropic", json.to_string()).unwrap());
+    let words = || Block::text("I look.");
+    let call = || Block::ToolCall(ToolCall::new("c", "look", "{}"));
+    // With its result, and where the result comes later, it goes back as it came.
+    for (blocks, paused, expected) in [
+        (vec![words(), kept(&used)], false, vec!["text"]),
+        (
+            vec![words(), kept(&used), kept(&found)],
+            false,
+            vec!["text", "server_tool_use", "web_search_tool_result"],
+        ),
+        (vec![words(), kept(&used)], true, vec!["text", "server_tool_use"]),
+        (vec![words(), kept(&used), call()], false, vec!["text", "server_tool_use", "tool_use"]),
+    ] {
+        let calls = blocks.iter().any(|block| matches!(block, Block::ToolCall(_)));
+        let message = Message::assistant(blocks);
+        let mut saved = serde_json::to_value(message).unwrap();
+        saved["paused"] = json!(paused);
+        let message: Message = serde_json::from_value(saved).unwrap();
+        assert_eq!(message.is_paused(), paused);
+        let mut transcript = Transcript::default();
+        transcript.push(Message::user("?")).unwrap();
+        transcript.push(message).unwrap();
+        if calls {
+            let result = ToolResult::new("c", CallOutcome::Succeeded, ["42".into()]);
+            transcript.push(Message::new(Role::Tool, [Block::ToolResult(result)])).unwrap();
+        } else if !paused {
+            transcript.push(Message::user("And?")).unwrap();
+        }
+        let request = Request::new(&transcript).unwrap();
+        let options = anthropic::Options {
+            model: "m".to_owned(),
+            settings: Settings::default(),
+            cache: false,
+        };
+        let body: Value =
+            serde_json::from_slice(&anthropic::encode(&request, &options).unwrap()).unwrap();
+        let content = body["messages"][1]["content"].as_array().unwrap();
+        let kinds: Vec<&str> = content.iter().map(|it| it["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds, expected);
+    }
 }

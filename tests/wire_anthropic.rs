@@ -483,7 +483,8 @@ fn f1_8_calls_come_last_and_results_first_in_one_message() {
 
 #[test]
 fn f1_8_a_result_without_words_says_so_and_an_error_is_words_alone() {
-    let picture = || ToolContent::Image { mime: "image/png".into(), data: vec![1] };
+    let picture =
+        || ToolContent::Image { mime: "image/png".into(), data: b"\x89PNG\r\n\x1a\n".to_vec() };
     let results = Message::new(
         Role::Tool,
         [
@@ -502,7 +503,7 @@ fn f1_8_a_result_without_words_says_so_and_an_error_is_words_alone() {
     assert_eq!(content[0]["content"], json!([{"type": "text", "text": "(no output)"}]));
     assert_eq!(content[1]["content"], json!([{"type": "text", "text": "broken"}]));
     assert_eq!((&content[1]["is_error"], &content[0]["is_error"]), (&json!(true), &Value::Null));
-    let source = json!({"type": "base64", "media_type": "image/png", "data": "AQ=="});
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="});
     assert_eq!(content[2]["content"], json!([{"type": "image", "source": source}]));
 }
 

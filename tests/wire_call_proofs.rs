@@ -87,6 +87,15 @@ fn answers() -> Vec<(&'static str, Vec<Value>)> {
             ],
         ),
         (
+            "with an empty one behind it",
+            vec![
+                chunk(call(Some(0), "a", "{}", Some(proof())), None),
+                chunk(call(Some(1), "b", r#"{"n":1}"#, None), None),
+                alone(json!({"index": 0, "extra_content": {}})),
+                end(),
+            ],
+        ),
+        (
             "with the end",
             vec![
                 chunk(call(Some(0), "a", "{}", None), None),

@@ -151,6 +151,12 @@ fn d02_think_tags_are_split_where_that_is_asked_for() {
     assert_eq!(read(&["a</thi", "nk>b"], ThinkTags::SplitOpen), text("a", "b"));
     assert_eq!(read(&["<think>a</think>b"], ThinkTags::Keep), text("", "<think>a</think>b"));
     assert_eq!(read(&["a <thin"], ThinkTags::Split), text("", "a <thin"));
+    // Many in one piece are read once.
+    let many = "<think>a</think>b".repeat(100_000);
+    let chunks = [said(&many), chunk(json!({}), json!("stop"))];
+    let reading = Reading { think_tags: ThinkTags::Split, ..Reading::default() };
+    let decoded = crate::decoded::read("chat", &[body(&chunks).as_bytes()], reading);
+    assert_eq!((decoded.reasoning().len(), decoded.text().len()), (100_000, 100_000));
 }
 
 #[test]
@@ -702,7 +708,8 @@ fn arguments_that_are_no_object_go_as_an_empty_one() {
 
 #[test]
 fn pictures_of_tools_are_shown_after_all_results() {
-    let picture = ToolContent::Image { mime: "image/png".into(), data: vec![1] };
+    let picture =
+        ToolContent::Image { mime: "image/png".into(), data: b"\x89PNG\r\n\x1a\n".to_vec() };
     let messages = [
         Message::user("?"),
         Message::assistant(["a", "b"].map(|id| Block::ToolCall(ToolCall::new(id, "add", "{}")))),
@@ -718,7 +725,10 @@ fn pictures_of_tools_are_shown_after_all_results() {
     let roles: Vec<&str> =
         body["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "user"]);
-    assert_eq!(body["messages"][5]["content"][1]["image_url"]["url"], "data:image/png;base64,AQ==");
+    assert_eq!(
+        body["messages"][5]["content"][1]["image_url"]["url"],
+        "data:image/png;base64,iVBORw0KGgo="
+    );
 }
 
 #[test]

@@ -96,7 +96,10 @@ fn content() -> impl Strategy<Value = ToolContent> {
     prop_oneof![
         words().prop_map(ToolContent::Text),
         Just(ToolContent::Json(json!({"a": [1, null]}))),
-        Just(ToolContent::Image { mime: "image/png".to_owned(), data: vec![1, 2, 3] }),
+        Just(ToolContent::Image {
+            mime: "image/png".to_owned(),
+            data: b"\x89PNG\r\n\x1a\n".to_vec()
+        }),
     ]
 }
 
@@ -110,7 +113,7 @@ type Turn = (Vec<Block>, Vec<Block>, Vec<(CallOutcome, Vec<ToolContent>)>);
 fn turn() -> impl Strategy<Value = Turn> {
     let user = prop_oneof![
         3 => words().prop_map(Block::text),
-        1 => Just(Block::Image(Image::from_bytes("image/png", [1, 2]))),
+        1 => Just(Block::Image(Image::from_bytes("image/png", b"\x89PNG\r\n\x1a\n"))),
         1 => Just(Block::Image(Image::from_url("https://a.test/a.png"))),
     ];
     (

@@ -488,7 +488,8 @@ fn settings_are_said_in_the_vendors_words() {
 
 #[test]
 fn pictures_go_with_words_and_with_results() {
-    let picture = ToolContent::Image { mime: "image/png".into(), data: vec![1] };
+    let picture =
+        ToolContent::Image { mime: "image/png".into(), data: b"\x89PNG\r\n\x1a\n".to_vec() };
     let body = encoded(&[
         Message::user("?"),
         Message::assistant([Block::ToolCall(ToolCall::new("c", "add", "{}"))]),
@@ -502,7 +503,7 @@ fn pictures_go_with_words_and_with_results() {
         ),
     ]);
     let expected = json!([{"type": "input_text", "text": "x"},
-        {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AQ=="}]);
+        {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,iVBORw0KGgo="}]);
     assert_eq!(body["input"][2]["output"], expected);
 }
 

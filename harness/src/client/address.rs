@@ -89,6 +89,19 @@ pub(super) fn check(url: &str) -> Result<(), String> {
         });
     }
     match read {
+        // What stands behind it is not sent, and what is put behind it neither.
+        Ok(read) if read.fragment().is_some() => Err(
+            "the base URL holds a `#`, and what follows it is sent to no server: leave it out, or write \
+             `%23` in a password or a path"
+                .to_owned(),
+        ),
+        Ok(read) if read.port() == Some(0) => {
+            Err(format!("the base URL `{}` has the port 0, at which no server is", shown(url)))
+        }
+        // Readers of addresses take the beginning of the path for the server.
+        Ok(_) if url.split_once("://").is_some_and(|(_, rest)| rest.starts_with(['/', '\\'])) => {
+            Err("the base URL names no server: write it after `http://` or `https://`".to_owned())
+        }
         Ok(read) if matches!(read.scheme(), "http" | "https") => Ok(()),
         Ok(_) => Err(format!(
             "the base URL `{}` is no address of an HTTP server: it begins with `https://` or \

@@ -2,6 +2,7 @@
 //! clocks.
 
 use std::{
+    future::poll_fn,
     mem,
     pin::{Pin, pin},
     task::{Context, Poll, Waker, ready},
@@ -43,6 +44,8 @@ pub(super) struct Answer<D: Dialect> {
     body: Option<Body>,
     /// What has come and is not read yet.
     bytes: Bytes,
+    /// The first event, if it was waited for and is not handed out yet.
+    first: Option<StreamEvent>,
     /// The id under which the vendor knows the answer.
     id: Option<String>,
     clocks: Clocks,
@@ -85,6 +88,7 @@ impl<D: Dialect> Answer<D> {
             decoder,
             body,
             bytes: Bytes::new(),
+            first: None,
             id,
             clocks,
             heard: 0,
@@ -99,6 +103,13 @@ impl<D: Dialect> Answer<D> {
             rest: 0,
             waits_for_rest: false,
         }
+    }
+
+    /// Waits for the first event, or for the error that comes in its place.
+    pub(super) async fn begun(mut self) -> Result<Self, Error> {
+        let first = poll_fn(|context| Pin::new(&mut self).poll_next(context)).await;
+        self.first = first.transpose()?;
+        Ok(self)
     }
 
     /// The next event of the bytes that are here.
@@ -200,6 +211,9 @@ impl<D: Dialect> Stream for Answer<D> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
+        if let Some(first) = this.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
         let mut in_a_row = 0;
         loop {
             let step = match this.pull() {

@@ -56,16 +56,18 @@ pub(super) fn compression(headers: &HeaderMap) -> Option<&str> {
     (!plain).then_some(encoding)
 }
 
+/// What is said of a body that is compressed.
+pub(super) fn compressed(encoding: &str) -> String {
+    format!(
+        "the server answered with a body that is compressed (`{encoding}`), although the request \
+         accepts none: switch compression off in the server or proxy on the way"
+    )
+}
+
 /// The error of a success that is no answer. `body` is its beginning, without secrets.
 pub(super) fn foreign(status: u16, headers: &HeaderMap, body: &str) -> Error {
     if let Some(encoding) = compression(headers) {
-        return Error::new(
-            ErrorKind::Protocol,
-            format!(
-                "the server answered with a body that is compressed (`{encoding}`), although the \
-                 request accepts none: switch compression off in the server or proxy on the way"
-            ),
-        );
+        return Error::new(ErrorKind::Protocol, compressed(encoding));
     }
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = match kind {

@@ -36,7 +36,7 @@ use crate::{
     error::{Error, ErrorKind},
     policy::{Retry, RetryPolicy},
     provider::{EventStream, Request},
-    secret::{Secrets, beginning},
+    secret::{CUT, Secrets, beginning},
     wire::{Decoder, Dialect, Encoded, fault},
 };
 
@@ -140,15 +140,22 @@ impl Transport {
         self.retry.stream(request, move |request| {
             let answer = async move {
                 let open = lesson.filter(|lesson| !lesson.learnt.load(Ordering::Relaxed));
-                let answer = self.send(request.clone(), question, decoder).await;
-                match (answer, open) {
-                    (Err(err), Some(lesson)) if (lesson.tells)(&request, &err) => {
-                        lesson.learnt.store(true, Ordering::Relaxed);
-                        let again = self.send(request, question, decoder).await;
-                        again.map_err(|later| err.followed_by(later))
+                let Some(Lesson { learnt, tells }) = open else {
+                    return self.send(request, question, decoder).await;
+                };
+                let err = match self.begun(request.clone(), question, decoder).await {
+                    Err(err) if tells(&request, &err) => err,
+                    answer => return answer,
+                };
+                learnt.store(true, Ordering::Relaxed);
+                let again = self.begun(request.clone(), question, decoder).await;
+                again.map_err(|later| {
+                    if tells(&request, &later) {
+                        // It was not what the server wanted.
+                        learnt.store(false, Ordering::Relaxed);
                     }
-                    (answer, _) => answer,
-                }
+                    err.followed_by(later)
+                })
             };
             // What was needed to ask is given back when the answer begins.
             let answer = stream::once(Box::pin(answer));
@@ -158,6 +165,17 @@ impl Transport {
                 err.cleaned(&self.secrets)
             }))
         })
+    }
+
+    /// Asks once, and waits for the first event: a router accepts a request before the server behind it
+    /// has, and tells of its refusal in the stream.
+    async fn begun<'a, D: Dialect>(
+        &self,
+        request: Request<'a>,
+        question: impl Fn(&Request<'a>) -> Result<Question, Error>,
+        decoder: impl Fn() -> Decoder<D>,
+    ) -> Result<Answer<D>, Error> {
+        self.send(request, question, decoder).await?.begun().await
     }
 
     /// Asks once.
@@ -223,14 +241,20 @@ impl Transport {
             }
             let mut decoder = decoder();
             decoder.push_whole(&body).map_err(|err| match err.kind() {
-                ErrorKind::Interrupted => {
+                ErrorKind::Interrupted | ErrorKind::Protocol => {
                     arrival::foreign(status.as_u16(), &headers, &self.hidden(&body)).because(err)
                 }
                 _ => err,
             })?;
             return Ok(Answer::new(decoder, None, &headers, self.clocks, until, whole));
         }
-        let mut err = failure::of_answer(status.as_u16(), &headers, self.hidden(&body).as_bytes());
+        let mut err = match arrival::compression(&headers) {
+            Some(encoding) => {
+                let err = Error::new(ErrorKind::Api, arrival::compressed(encoding));
+                failure::with_headers(err.with_status(status.as_u16()), &headers)
+            }
+            None => failure::of_answer(status.as_u16(), &headers, self.hidden(&body).as_bytes()),
+        };
         if status.is_redirection() {
             let to = headers.get(LOCATION).and_then(|to| to.to_str().ok()).map(address::shown);
             let to = to.map(|to| format!(" to `{}`", beginning(&to, 300))).unwrap_or_default();
@@ -248,9 +272,12 @@ impl Transport {
     }
 
     /// The text of a body without secrets. Only then is it quoted in part: half a key would not be
-    /// known as one any more.
+    /// known as one any more. The body may have been cut itself, so the beginning of a key at its end is
+    /// hidden, too.
     fn hidden(&self, body: &[u8]) -> String {
-        self.secrets.hide(&String::from_utf8_lossy(body)).into_owned()
+        let text = format!("{}{CUT}", String::from_utf8_lossy(body));
+        let hidden = self.secrets.hide(&text);
+        hidden.strip_suffix(CUT).unwrap_or(&hidden).to_owned()
     }
 
     /// Reads the beginning of a success, until it is known what it is.

@@ -321,6 +321,10 @@ impl Accumulator {
             _ => true,
         });
         let message = message_of(blocks.filter_map(Part::into_block).collect());
+        let message = match stop {
+            StopReason::Paused => message.as_ref().map(Message::paused),
+            _ => message,
+        };
         Ok(ProviderResponse { message, stop, usage, id, model, provider })
     }
 

@@ -82,7 +82,7 @@ pub struct Settings {
     ///
     /// Where the request has such a member already and both are objects, they are merged: members
     /// given here win, `null` removes one, and what is not named stays (`output_config` with a
-    /// `format` keeps the effort). An object whose `type` differs replaces the whole, as does any
+    /// `format` keeps the effort). A member of such an object that is `null` is not sent. An object whose `type` differs replaces the whole, as does any
     /// other value; `null` leaves the member out. `tools` are added to those of the request;
     /// `messages`, `input` and `stream` cannot be replaced.
     pub extra: Map<String, Value>,
@@ -108,7 +108,7 @@ impl Settings {
         let mut both = base.extra.clone();
         for (name, value) in extra {
             match both.get_mut(name) {
-                Some(known) => merge(known, value, false),
+                Some(known) => merge_extra(known, value),
                 None => _ = both.insert(name.clone(), value.clone()),
             }
         }
@@ -129,24 +129,45 @@ impl Settings {
 }
 
 /// Puts `over` over a value: members of objects one by one, everything else as a whole. An object
-/// that says another `type` is another thing, and replaces. With `drop_null` a member whose value
-/// is `null` takes away what is there.
-pub(crate) fn merge(value: &mut Value, over: &Value, drop_null: bool) {
+/// that says another `type` is another thing, and replaces. A member whose value is `null` takes away
+/// what is there.
+pub(crate) fn merge(value: &mut Value, over: &Value) {
     let (Value::Object(members), Value::Object(more)) = (&mut *value, over) else {
         value.clone_from(over);
         return;
     };
-    if more.get("type").is_some_and(|kind| members.get("type").is_some_and(|own| own != kind)) {
+    if is_another(members, more) {
         value.clone_from(over);
         return;
     }
     for (name, over) in more {
         match members.get_mut(name) {
-            Some(_) if drop_null && over.is_null() => _ = members.shift_remove(name),
-            Some(known) => merge(known, over, drop_null),
+            Some(_) if over.is_null() => _ = members.shift_remove(name),
+            Some(known) => merge(known, over),
+            None if over.is_null() => {}
             None => _ = members.insert(name.clone(), over.clone()),
         }
     }
+}
+
+/// As [`merge`], where both are members of a request's body in the vendor's own words. A `null` stays: it
+/// takes away what the request says by itself, too.
+fn merge_extra(value: &mut Value, over: &Value) {
+    match (&mut *value, over) {
+        (Value::Object(members), Value::Object(more)) if !is_another(members, more) => {
+            for (name, over) in more {
+                match members.get_mut(name) {
+                    Some(known) if !over.is_null() => merge(known, over),
+                    _ => _ = members.insert(name.clone(), over.clone()),
+                }
+            }
+        }
+        _ => value.clone_from(over),
+    }
+}
+
+fn is_another(members: &Map<String, Value>, more: &Map<String, Value>) -> bool {
+    more.get("type").is_some_and(|kind| members.get("type").is_some_and(|own| own != kind))
 }
 
 /// Of the members in the vendor's own words only the names: their values may hold the key of a

@@ -48,7 +48,7 @@ pub(super) fn in_json(body: &str) -> Option<Error> {
     let members = members_of(&body)?;
     let mut said = Said::default();
     for name in ["error", "detail", "errors", "error_message"] {
-        let Some(json) = members.get(name) else { continue };
+        let Some(json) = members.get(name).filter(|json| is_told(json)) else { continue };
         if json.starts_with('{') {
             said.read(&Members::of(json));
             if said.message.is_none() {
@@ -101,7 +101,11 @@ impl Said {
             Some(_) | None => {}
         }
         // A router quotes what the server behind it has answered.
-        let quoted = members.get("metadata").and_then(|json| text(Members::of(json).get("raw")));
+        let metadata = members.get("metadata").map(Members::of);
+        let quoted = metadata.as_ref().and_then(|members| match members.get("raw") {
+            Some(json) if json.starts_with('{') => Some(json.to_owned()),
+            json => text(json),
+        });
         if let (Some(message), Some(quoted)) = (&mut self.message, quoted) {
             let inner = in_json(&quoted);
             let words = inner.as_ref().map_or(quoted.as_str(), Error::message);
@@ -146,6 +150,16 @@ impl Said {
     }
 }
 
+/// Whether the member that is there for an error tells of one: some servers always send it, and leave it
+/// empty.
+pub(super) fn is_told(json: &str) -> bool {
+    let is_nothing = |json: &str| matches!(json, "null" | "false" | "0" | "\"\"" | "{}" | "[]");
+    match json.starts_with('{') {
+        true => !Members::of(json).0.iter().all(|(_, value)| is_nothing(value.get())),
+        false => !is_nothing(json),
+    }
+}
+
 /// The error that an event tells of which is an error by its name.
 pub(super) fn in_event(data: &str) -> Error {
     in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, halves::joined(data.trim())))
@@ -166,7 +180,7 @@ pub(crate) fn in_success(body: &[u8]) -> Option<Error> {
     let body = String::from_utf8_lossy(body);
     let members = members_of(&body)?;
     let named = ["error", "detail"].iter().find_map(|name| members.get(name));
-    named.filter(|json| *json != "null").and_then(|_| in_json(&body))
+    named.filter(|json| is_told(json)).and_then(|_| in_json(&body))
 }
 
 /// What can be said of a body that is no error object.

@@ -47,7 +47,7 @@ impl<'a> Body<'a> {
                 let mut own = Vec::new();
                 write(&mut own);
                 if let Ok(mut own) = serde_json::from_slice::<Value>(&own) {
-                    merge(&mut own, more, true);
+                    merge(&mut own, more);
                     self.merged.insert(name.to_owned(), own);
                 }
             }
@@ -94,7 +94,18 @@ impl<'a> Body<'a> {
             // With `null` a member that is written by default is left out.
             if !value.is_null() && name != "tools" {
                 key(&mut self.out, name);
-                put(&mut self.out, self.merged.get(name).unwrap_or(value));
+                match (self.merged.get(name), value) {
+                    (Some(merged), _) => put(&mut self.out, merged),
+                    (None, Value::Object(members)) => {
+                        self.out.push(b'{');
+                        for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
+                            key(&mut self.out, name);
+                            put(&mut self.out, value);
+                        }
+                        self.out.push(b'}');
+                    }
+                    (None, value) => put(&mut self.out, value),
+                }
             }
         }
         key(&mut self.out, last);

@@ -8,6 +8,7 @@ pub(crate) mod fault;
 mod halves;
 mod json;
 mod names;
+mod picture;
 mod reader;
 mod scan;
 mod shape;

@@ -278,7 +278,7 @@ impl Dialect for Answer {
                 self.start(serde_json::from_str(data).ok(), out)?;
                 self.complete(out)?;
             }
-            _ if kind == "error" || parsed.error.is_some() => {
+            _ if kind == "error" || parsed.error.is_some_and(|it| fault::is_told(it.get())) => {
                 return Err(fault::in_event(data));
             }
             // Events of a kind that is not known yet are none of an answer's business.

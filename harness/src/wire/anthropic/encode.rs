@@ -19,7 +19,7 @@ use crate::{
         Encoded,
         encoded::{conversation, thinking_from},
         json::{Body, comma, key, member, members, object, put, raw, sendable},
-        names,
+        names, picture,
         tolerant::{Members, text_of},
     },
 };
@@ -206,13 +206,14 @@ fn encode_message(out: &mut Vec<u8>, message: &Message, thinking: bool) {
     raw(out, "]}");
 }
 
-/// Whether the vendor waits for a result of this block that nobody gives: of its own blocks it gives the
-/// results itself.
+/// Whether the vendor waits for a result of this block that nobody gives. Of its own blocks it gives the
+/// results itself, later if it has paused or waits for other calls; an answer that was cut off has none.
 fn is_unanswered(data: &VendorData, message: &Message) -> bool {
     let members = Members::of(data.json());
     let kind = text_of(members.get("type"));
     let is_own = matches!(kind.as_str(), "server_tool_use" | "mcp_tool_use");
-    if is_own || !kind.ends_with("_use") {
+    let comes_later = is_own && (message.is_paused() || message.calls().next().is_some());
+    if comes_later || !kind.ends_with("_use") {
         return false;
     }
     let id = text_of(members.get("id"));
@@ -320,9 +321,13 @@ fn encode_words(out: &mut Vec<u8>, text: &str) {
 }
 
 fn encode_image(out: &mut Vec<u8>, image: &Image) {
+    let image = match picture::taken(image) {
+        Ok(image) => image,
+        Err(words) => return encode_words(out, &words),
+    };
     comma(out);
     raw(out, r#"{"type":"image","source":{"type":"#);
-    match image {
+    match &*image {
         Image::Data { mime, data } => {
             raw(out, r#""base64""#);
             member(out, "media_type", mime);

@@ -135,7 +135,9 @@ impl Calls {
                 name.clone_into(&mut call.name);
             }
             call.arguments.push_str(&arguments);
-            if let Some(extra) = extra {
+            // An empty object behind a proof says nothing.
+            let is_new = |extra: &&str| call.extra.is_none() || *extra != "{}";
+            if let Some(extra) = extra.filter(is_new) {
                 out.kept(extra)?;
                 call.extra = Some(extra.to_owned());
             }

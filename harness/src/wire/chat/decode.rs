@@ -538,7 +538,7 @@ fn other_than_function<'a>(call: &'a CallDelta<'_>) -> Option<&'a str> {
 
 /// The error that stands where a chunk should be, or in it beside the choices.
 fn failure(event: &str, data: &str, chunk: &Chunk<'_>) -> Option<Error> {
-    let names_one = chunk.error.is_some()
+    let names_one = chunk.error.is_some_and(|json| fault::is_told(json.get()))
         || event == "error"
         || &*chunk.object == "error"
         || (chunk.detail.is_some() && chunk.choices.0.is_empty());

@@ -17,7 +17,7 @@ use crate::{
         Encoded,
         encoded::{conversation, thinking_from},
         json::{Body, comma, image_url, key, member, object, put, raw, sendable},
-        names,
+        names, picture,
         tolerant::{Members, text_of},
     },
 };
@@ -433,9 +433,13 @@ fn encode_words(out: &mut Vec<u8>, text: &str) {
 }
 
 fn encode_image(out: &mut Vec<u8>, image: &Image) {
+    let image = match picture::taken_by_some(image) {
+        Ok(image) => image,
+        Err(words) => return encode_words(out, &words),
+    };
     comma(out);
     raw(out, r#"{"type":"image_url","image_url":{"url":"#);
-    image_url(out, image);
+    image_url(out, &image);
     raw(out, "}}");
 }
 

@@ -227,23 +227,24 @@ impl Splitter {
         text: &str,
         mut each: impl FnMut(bool, &str) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.held.push_str(text);
+        let text = std::mem::take(&mut self.held) + text;
+        let mut rest = text.as_str();
         loop {
             let tag = self.tag();
-            if let Some((before, after)) = self.held.split_once(tag) {
+            if let Some((before, after)) = rest.split_once(tag) {
                 each(self.inside, before)?;
                 self.inside = !self.inside;
-                self.held = after.to_owned();
+                rest = after;
                 continue;
             }
             // What may be the beginning of the tag waits for the rest.
             let keep = (1..tag.len())
                 .rev()
-                .find(|length| tag.get(..*length).is_some_and(|part| self.held.ends_with(part)));
-            let cut = self.held.len().saturating_sub(keep.unwrap_or(0));
-            let rest = self.held.split_off(cut);
-            each(self.inside, &self.held)?;
-            self.held = rest;
+                .find(|length| tag.get(..*length).is_some_and(|part| rest.ends_with(part)));
+            let cut = rest.len().saturating_sub(keep.unwrap_or(0));
+            let (before, held) = rest.split_at_checked(cut).unwrap_or((rest, ""));
+            each(self.inside, before)?;
+            held.clone_into(&mut self.held);
             return Ok(());
         }
     }

@@ -73,11 +73,15 @@ fn is_sent(message: &Message) -> bool {
 ///
 /// Mistral: `Unexpected role 'user' after role 'tool'`, code 3230. Templates of models, over vLLM, llama.cpp
 /// and others: `Conversation roles must alternate user/assistant/user/assistant/..`, with status 400 or
-/// 500. Perplexity: `user or tool message(s) should alternate with assistant message(s)`.
+/// 500. Perplexity: `user or tool message(s) should alternate with assistant message(s)`, and `user and
+/// assistant roles should be alternating`. DeepSeek: `does not support successive user or assistant messages`.
 pub(crate) fn wants_turns(err: &Error) -> bool {
     let words = err.message().to_ascii_lowercase();
-    let alternate =
-        words.contains("alternate") && (words.contains("role") || words.contains("message"));
-    let unexpected = words.contains("unexpected role") || err.code() == Some("3230");
-    matches!(err.status(), Some(400 | 422 | 500)) && (alternate || unexpected)
+    let says = |part: &str| words.contains(part);
+    let both = (says("user") && says("assistant")) || says("between user and model");
+    let alternate = says("alternat") && (both || says("roles must") || says("roles should"));
+    let unexpected =
+        (says("unexpected role '") && says("after role")) || err.code() == Some("3230");
+    let successive = says("successive user or assistant");
+    matches!(err.status(), Some(400 | 422 | 500)) && (alternate || unexpected || successive)
 }

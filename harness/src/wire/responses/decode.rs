@@ -251,7 +251,10 @@ impl Dialect for Answer {
             | "response.failed"
             | "response.done"
             | "response.cancelled" => self.end_of(kind, parsed.response, data, out)?,
-            _ if kind == "error" || (parsed.error.is_some() && parsed.response.is_none()) => {
+            _ if kind == "error"
+                || (parsed.response.is_none()
+                    && parsed.error.is_some_and(|it| fault::is_told(it.get()))) =>
+            {
                 return Err(fault::in_event(data));
             }
             // An answer in one piece.

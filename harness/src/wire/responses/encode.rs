@@ -23,7 +23,7 @@ use crate::{
         encoded::{conversation, thinking_from},
         halves,
         json::{Body, comma, image_url, key, member, members, object, put, raw, sendable},
-        names,
+        names, picture,
         tolerant::{Members, text_of},
     },
 };
@@ -294,7 +294,11 @@ fn encode_block(out: &mut Vec<u8>, block: &Block, thinking: bool) {
         Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
         Block::Vendor(data) => {
             let json = ours(Some(data)).unwrap_or_default();
-            if !text_of(Members::of(&json).get("type")).is_empty() {
+            let kind = text_of(Members::of(&json).get("type"));
+            // What has a block of its own is not sent as it came: its id and its result would be missing.
+            let is_own = ["function_call", "custom_tool_call", "reasoning", "message"];
+            let is_own = is_own.contains(&kind.trim_end_matches("_output"));
+            if !kind.is_empty() && !is_own {
                 comma(out);
                 raw(out, &json);
             }
@@ -368,15 +372,19 @@ fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
     comma(out);
     raw(out, r#"{"type":"reasoning""#);
     for (name, value) in &members.0 {
-        // What the vendor shows of the thinking is for reading; it takes no thinking in clear.
-        if !matches!(&**name, "type" | "content" | "status") {
+        let is_taken = match &**name {
+            // What the vendor shows of the thinking is for reading; it takes no thinking in clear.
+            "type" | "content" | "status" | "summary" => false,
+            "id" => value.get().starts_with('"'),
+            _ => true,
+        };
+        if is_taken {
             key(out, name);
             raw(out, value.get());
         }
     }
-    if members.get("summary").is_none() {
-        raw(out, r#","summary":[]"#);
-    }
+    key(out, "summary");
+    raw(out, members.get("summary").filter(|list| list.starts_with('[')).unwrap_or("[]"));
     out.push(b'}');
 }
 
@@ -449,10 +457,14 @@ fn encode_words(out: &mut Vec<u8>, text: &str) {
 }
 
 fn encode_image(out: &mut Vec<u8>, image: &Image) {
+    let image = match picture::taken(image) {
+        Ok(image) => image,
+        Err(words) => return encode_words(out, &words),
+    };
     comma(out);
     raw(out, r#"{"type":"input_image","detail":"auto""#);
     key(out, "image_url");
-    image_url(out, image);
+    image_url(out, &image);
     out.push(b'}');
 }
 

@@ -372,7 +372,8 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Resul
             sent.push_str(rest);
             Ok(())
         }
-        None if all.is_empty() => Ok(()),
+        // An empty object at the end stands for what came before it.
+        None if matches!(all.trim(), "" | "{}") => Ok(()),
         None => {
             all.clone_into(sent);
             out.call_arguments(number, all)
