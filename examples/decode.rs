@@ -178,7 +178,7 @@ fn summary(file: &str, events: &[StreamEvent], end: Result<(), Error>) -> Value 
             }
             StreamEvent::UsageSoFar(so_far) => usage = *so_far,
             StreamEvent::Completed { stop: why, usage: all } => {
-                (stop, usage) = (Some(*why), *all);
+                (stop, usage) = (Some(*why), **all);
             }
             // What a vendor wants back is of no interest here, nor is what comes in later versions.
             _ => {}

@@ -35,7 +35,7 @@ fn proof(block: u32, part: VendorPart) -> StreamEvent {
 }
 
 fn done(stop: StopReason) -> StreamEvent {
-    StreamEvent::Completed { stop, usage: Usage { output: Some(7), ..Usage::default() } }
+    StreamEvent::Completed { stop, usage: Box::new(Usage { output: Some(7), ..Usage::default() }) }
 }
 
 /// What a message says, a block each.

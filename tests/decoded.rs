@@ -78,7 +78,7 @@ impl Decoded {
 
     pub(crate) fn completed(&self) -> Option<(StopReason, Usage)> {
         match self.events.last() {
-            Some(StreamEvent::Completed { stop, usage }) => Some((*stop, *usage)),
+            Some(StreamEvent::Completed { stop, usage }) => Some((*stop, **usage)),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use std::{
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Event, Message, Outcome, Provider, Role,
-    StopReason, StreamEvent, Tool, ToolResult, Transcript, Usage,
+    StopReason, StreamEvent, Tool, ToolResult, Transcript,
     journal::Limit,
     policy::{FallbackProvider, Guardrails, Question, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
@@ -477,7 +477,7 @@ impl Provider for Hasty {
         ];
         let word = |_| StreamEvent::TextDelta { block: 1, text: "la".to_owned() };
         let words = (0..100_000).map(word);
-        let end = StreamEvent::Completed { stop: StopReason::ToolCalls, usage: Usage::default() };
+        let end = StreamEvent::Completed { stop: StopReason::ToolCalls, usage: Box::default() };
         Box::pin(stream::iter(call.into_iter().chain(words).chain([end]).map(Ok)))
     }
 }

@@ -326,7 +326,7 @@ fn what_only_the_repeat_holds_for_the_vendor_is_kept() {
     let kept = StreamEvent::Vendor { block: 1, part: VendorPart::ToolCall, data: data.clone() };
     answer.push(&kept).unwrap();
     let done =
-        StreamEvent::Completed { stop: harness::StopReason::ToolCalls, usage: Default::default() };
+        StreamEvent::Completed { stop: harness::StopReason::ToolCalls, usage: Box::default() };
     answer.push(&done).unwrap();
     let message = answer.finish().unwrap().message.unwrap();
     let calls: Vec<&ToolCall> = message.calls().collect();

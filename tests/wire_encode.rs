@@ -8,7 +8,7 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 use harness::{
     Agent, Message, Provider, StopReason, StreamEvent, Transcript,
-    provider::{EventStream, Request, Sent, Settings, Usage},
+    provider::{EventStream, Request, Sent, Settings},
     wire::{anthropic, chat, responses},
 };
 
@@ -90,7 +90,7 @@ impl Provider for Writes {
         self.0.lock().unwrap().push(request.sent().map_or(0, Sent::size));
         anthropic::encode_pieces(&request, &options()).unwrap();
         let text = StreamEvent::TextDelta { block: 0, text: "Yes.".into() };
-        let end = StreamEvent::Completed { stop: StopReason::Complete, usage: Usage::default() };
+        let end = StreamEvent::Completed { stop: StopReason::Complete, usage: Box::default() };
         stream::iter([Ok(text), Ok(end)]).boxed()
     }
 }

@@ -9,7 +9,7 @@ use harness::{
     Transcript,
     message::{Block, CallOutcome, ToolCall, ToolContent, ToolResult},
     policy::{Guardrails, Permissions},
-    provider::{Accumulator, EventStream, Request, StopReason, Usage},
+    provider::{Accumulator, EventStream, Request, StopReason},
     secret::Secrets,
     tool::ToolLimits,
 };
@@ -258,7 +258,7 @@ fn call_events(block: u32, id: &str, name: &str, deltas: &[String]) -> Vec<Strea
 }
 
 fn completed(stop: StopReason) -> StreamEvent {
-    StreamEvent::Completed { stop, usage: Usage::default() }
+    StreamEvent::Completed { stop, usage: Box::default() }
 }
 
 /// The last answer of a run.

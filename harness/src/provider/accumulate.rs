@@ -47,7 +47,7 @@ pub async fn accumulate(
 /// let mut answer = Accumulator::default();
 /// answer.push(&StreamEvent::TextDelta { block: 0, text: "Hel".into() })?;
 /// answer.push(&StreamEvent::TextDelta { block: 0, text: "lo".into() })?;
-/// answer.push(&StreamEvent::Completed { stop: StopReason::Complete, usage: Usage::default() })?;
+/// answer.push(&StreamEvent::Completed { stop: StopReason::Complete, usage: Box::default() })?;
 /// assert_eq!(answer.finish()?.message.unwrap().text(), "Hello");
 /// # Ok::<(), harness::Error>(())
 /// ```
@@ -226,7 +226,7 @@ impl Accumulator {
             StreamEvent::UsageSoFar(usage) => self.usage = *usage,
             StreamEvent::Completed { stop, usage } => {
                 self.stop = Some(*stop);
-                self.usage = *usage;
+                self.usage = **usage;
             }
         }
         Ok(())

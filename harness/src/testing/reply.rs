@@ -291,7 +291,7 @@ impl ScriptedReply {
         }
         let by_itself = if called { StopReason::ToolCalls } else { StopReason::Complete };
         let stop = stop.unwrap_or(by_itself);
-        acts.say(cast, StreamEvent::Completed { stop, usage: usage.unwrap_or_default() });
+        acts.say(cast, StreamEvent::Completed { stop, usage: Box::new(usage.unwrap_or_default()) });
         acts.queue
     }
 

@@ -535,7 +535,7 @@ impl Outlet {
         while let Some((block, of)) = self.halves.next() {
             self.alone(block, of);
         }
-        self.events.push_back(StreamEvent::Completed { stop, usage });
+        self.events.push_back(StreamEvent::Completed { stop, usage: Box::new(usage) });
     }
 
     /// Counts a part of the answer that begins.
