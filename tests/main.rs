@@ -43,6 +43,7 @@ mod repeats;
 mod resume;
 mod retry;
 mod schema_checks;
+mod schema_hostile;
 mod schema_oracle;
 mod schema_random;
 mod secret;

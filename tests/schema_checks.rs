@@ -565,3 +565,32 @@ fn faults_are_told_up_to_a_number() {
     let tool = by_hand(json!({"type": "object", "properties": {"b": {"type": "integer"}}}));
     assert_eq!(faults(&tool, Value::Object(many)).len(), 100);
 }
+
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+#[serde(untagged, deny_unknown_fields)]
+enum Spot {
+    Line { x: i32 },
+    Field { x: i32, y: i32 },
+}
+
+/// Draws.
+#[tool(side_effects = "none")]
+fn mark(
+    /** What */
+    spot: Spot,
+) -> i32 {
+    match spot {
+        Spot::Line { x } => x,
+        Spot::Field { x, y } => x * y,
+    }
+}
+
+/// `serde` takes the first variant that it can read, which is the one that is meant if it ignores nothing.
+#[tokio::test]
+async fn an_untagged_enum_that_ignores_nothing_is_read_as_the_variant_that_is_meant() {
+    let tool = tools![mark].into_iter().next().expect("one");
+    for (spot, product) in [(json!({"x": 2, "y": 3}), "json 6"), (json!({"x": 2}), "json 2")] {
+        let output = call(&tool, json!({ "spot": spot })).await;
+        assert_eq!(output, product, "{spot}");
+    }
+}

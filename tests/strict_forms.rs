@@ -526,3 +526,52 @@ fn whatever_follows_a_strict_form_is_taken() {
     println!("{made} calls by {pairs} strict forms of {} tools, none refused", all.len());
     assert!(pairs >= 20, "{pairs}");
 }
+
+/// Words that servers write and vendors do not know: of one of them the whole request would be refused.
+#[test]
+fn a_word_that_a_vendor_does_not_know_is_in_no_form() {
+    let bases = [
+        json!({"type": "string"}),
+        json!({"type": "integer", "format": "int32"}),
+        json!({"type": "object", "properties": {"q": {"type": "string"}}}),
+        json!({"type": "array", "items": {"type": "string"}}),
+        json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+    ];
+    let words = json!({"x-order": 3, "example": 1, "nullable": true, "discriminator": {"propertyName": "q"},
+        "contentEncoding": "base64", "contentSchema": {}, "$dynamicAnchor": "a", "$vocabulary": {},
+        "$recursiveAnchor": true, "xml": {}, "externalDocs": {}, "minimum": "3", "minLength": "3",
+        "exclusiveMinimum": true, "description": 3});
+    for base in bases {
+        let mut x = base.clone();
+        let members = x.as_object_mut().expect("an object");
+        members.extend(words.as_object().expect("an object").clone());
+        let mut schema = with(x);
+        let root = schema.input_schema.as_object_mut().expect("an object");
+        root.extend([("x-root".to_owned(), json!(1)), ("externalDocs".to_owned(), json!({}))]);
+        for form in FORMS {
+            let sent = schema.strict(form).expect("a strict form");
+            let x = sent["properties"]["x"].as_object().expect("an object");
+            for (word, value) in words.as_object().expect("an object") {
+                let is_left_out = x.get(word) != Some(value) || base.get(word).is_some();
+                assert!(is_left_out, "{form:?}: {word} in {sent}");
+            }
+            assert!(sent.get("x-root").is_none() && sent.get("externalDocs").is_none(), "{sent}");
+        }
+    }
+}
+
+/// What stands beside each other holds together, and no vendor takes that.
+#[test]
+fn choices_beside_what_limits_them_have_no_strict_form() {
+    let [text, number] = [json!({"type": "string"}), json!({"type": "integer"})];
+    for x in [
+        json!({"anyOf": [text, number], "oneOf": [text, {"type": "null"}]}),
+        json!({"type": "string", "anyOf": [text, number]}),
+        json!({"type": []}),
+        json!({"type": "text"}),
+    ] {
+        assert_eq!(forms(&x), [json!("-"), json!("-"), json!("-"), json!("-")], "{x}");
+    }
+    let same = json!({"type": ["string", "number"], "anyOf": [text, number]});
+    assert!(forms(&same).iter().all(|form| *form != json!("-")), "{same}");
+}

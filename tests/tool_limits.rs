@@ -129,6 +129,25 @@ fn an_example_that_cannot_be_written_or_does_not_fit_is_said_when_an_agent_is_bu
     ));
 }
 
+/// Spells.
+#[tool(side_effects = "none")]
+fn spell(
+    /// A name
+    #[param(pattern = r"^\p{Lu}")]
+    name: Option<String>,
+) -> bool {
+    name.is_some()
+}
+
+#[test]
+fn a_pattern_that_cannot_be_checked_is_said_when_an_agent_is_built() {
+    let agent = Agent::builder(ScriptedProvider::new([])).tools(tools![spell]);
+    let said = agent.build().map(|_| ()).unwrap_err().to_string();
+    let expected = "the pattern of the parameter `name` of the tool `spell` cannot be checked: it names a \
+                    class of Unicode; write it without that, or check it in the function";
+    assert!(said.contains(expected), "{said}");
+}
+
 struct Desk;
 
 #[toolset]

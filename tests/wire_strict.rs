@@ -121,7 +121,11 @@ fn gemini_is_sent_what_it_takes_and_is_never_asked_to_be_strict() {
         let limit = json!({"type": "integer", "description": "Default: 10."});
         let expected = json!({"type": "object", "properties": {"limit": limit}, "required": []});
         assert_eq!(function["parameters"], expected);
-        // What has no such form goes as it is.
-        assert_eq!(body["tools"][1]["function"]["parameters"], open_map().input_schema);
+        // What has no such form is told in short, in words that are taken.
+        let short = "What this schema describes: {\"type\":\"object\",\"additionalProperties\":\
+                     {\"type\":\"string\"}}.";
+        let all = json!({"type": "object", "description": short});
+        let expected = json!({"type": "object", "properties": {"all": all}, "required": ["all"]});
+        assert_eq!(body["tools"][1]["function"]["parameters"], expected);
     }
 }

@@ -31,7 +31,7 @@ const DEEPEST: usize = 400;
 
 /// So many steps may a check take. A schema and a value of ordinary size need some hundreds; this many
 /// take a second.
-const STEPS: usize = 20_000_000;
+pub(super) const STEPS: usize = 20_000_000;
 
 /// So much text is searched, in bytes times the size of the pattern in KiB: some seconds for the worst of
 /// patterns, and 16 MiB for an ordinary one.
@@ -39,6 +39,8 @@ const SEARCHED: usize = 16 * 1024 * 1024;
 
 /// So many answers are kept; beyond, a check that asks again and again comes to its last step.
 const KEPT: usize = 500_000;
+
+const DEEP: &str = "nested too deeply";
 
 const TOO_LARGE: &str = "too large to be checked against the schema; write less at once";
 
@@ -63,7 +65,7 @@ impl Checker {
     /// Whether the value is what the schema says.
     pub(crate) fn fits(&self, value: &Value) -> bool {
         let mut check = Check::new(self, true);
-        check.node(self.root, value, &Place::Root, 0) && !check.overrun
+        check.node(self.root, value, &Place::Root, 0) && check.is_answered()
     }
 
     /// All that is wrong with the value, up to a number.
@@ -72,6 +74,13 @@ impl Checker {
         check.node(self.root, value, &Place::Root, 0);
         if check.overrun {
             check.faults.push(Fault::new(TOO_LARGE));
+        } else if check.too_deep {
+            // What else was found may come from what was not looked at.
+            check.faults.retain(|fault| fault.reason.starts_with(DEEP));
+            if check.faults.is_empty() {
+                let text = format!("{DEEP} to be checked against the schema; write it flatter");
+                check.faults.push(Fault::new(text));
+            }
         } else if check.faults.is_empty() && !self.fits(value) {
             check.faults.push(Fault::new("is not what the schema says"));
         }
@@ -90,8 +99,12 @@ impl Checker {
     }
 
     /// Whether the value fits this part of the schema if a member that may be left out may be `null`.
-    pub(super) fn nearly_fits(&self, id: Id, value: &Value) -> bool {
-        Check { lenient: true, ..Check::new(self, true) }.node(id, value, &Place::Root, 0)
+    /// Counts the steps that it took.
+    pub(super) fn nearly_fits(&self, id: Id, value: &Value, steps: &mut usize) -> bool {
+        let mut check = Check { lenient: true, steps: *steps, ..Check::new(self, true) };
+        let fits = check.node(id, value, &Place::Root, 0) && check.is_answered();
+        *steps = check.steps;
+        fits
     }
 }
 
@@ -108,8 +121,11 @@ struct Check<'a> {
     steps: usize,
     /// How much text was searched for patterns, in bytes times the size of the pattern.
     searched: usize,
-    /// Whether a pattern was passed over because of that.
+    /// Whether a part of the value was passed over because the check took too long. Then there is no
+    /// answer, and what was said of that part may mean the opposite below a `not`.
     overrun: bool,
+    /// The same because it is too deep.
+    too_deep: bool,
     /// What nodes that several places refer to have answered about a value, by its address: it
     /// is borrowed as long as this walk, so that no two have one.
     known: HashMap<(Id, usize), bool>,
@@ -132,9 +148,15 @@ impl<'a> Check<'a> {
             steps: 0,
             searched: 0,
             overrun: false,
+            too_deep: false,
             known: HashMap::new(),
             told: HashSet::new(),
         }
+    }
+
+    /// Whether all of the value was looked at, so that the answer counts.
+    fn is_answered(&self) -> bool {
+        !self.overrun && !self.too_deep
     }
 
     /// Notes what is wrong. Says `false`, which is the answer about the value.
@@ -209,13 +231,12 @@ impl<'a> Check<'a> {
 
     #[cold]
     fn too_much(&mut self, place: &Place<'_>, depth: usize) -> bool {
-        self.fault(place, || {
-            if depth > DEEPEST {
-                format!("nested too deeply: more than {DEEPEST} steps of the schema lead here")
-            } else {
-                TOO_LARGE.to_owned()
-            }
-        })
+        if depth <= DEEPEST {
+            self.overrun = true;
+            return false;
+        }
+        self.too_deep = true;
+        self.fault(place, || format!("{DEEP}: more than {DEEPEST} steps of the schema lead here"))
     }
 
     fn rules(&mut self, node: &'a Node, value: &Value, place: &Place<'_>, depth: usize) -> bool {
@@ -280,7 +301,7 @@ impl<'a> Check<'a> {
             let checker = self.checker;
             fits = self.fault(place, || words::excluded(checker, not, value));
         }
-        if let Some(condition) = node.condition.as_deref() {
+        if let Some(condition) = node.condition.as_deref().filter(|it| it.is_sure) {
             let branch = match self.fits(condition.test, value, depth) {
                 true => condition.then,
                 false => condition.otherwise,
@@ -346,7 +367,8 @@ impl<'a> Check<'a> {
                     all.push(expected);
                 }
             }
-            words::expected(Some(all.join(" or ")), value)
+            let all = if all.is_empty() { words::NOTHING.to_owned() } else { all.join(" or ") };
+            words::expected(Some(all), value)
         })
     }
 
@@ -445,7 +467,7 @@ impl<'a> Check<'a> {
         if let Some(others) = rules.unevaluated {
             for (index, item) in items.iter().enumerate() {
                 let place = Place::Index(place, index);
-                if !self.covers_item(node, whole, index, depth + 1)
+                if !self.covers_item(node, whole, index, depth + 1, &mut HashSet::new())
                     && !self.node(others, item, &place, depth + 1)
                 {
                     fits = false;
@@ -603,7 +625,7 @@ impl<'a> Check<'a> {
         }
         if let Some(others) = rules.unevaluated {
             for (name, value) in members {
-                if self.covers_member(node, whole, name, depth + 1) {
+                if self.covers_member(node, whole, name, depth + 1, &mut HashSet::new()) {
                     continue;
                 }
                 let below = Place::Name(place, name);
@@ -630,6 +652,7 @@ impl<'a> Check<'a> {
         let fits = check.node(names, &text, &Place::Root, depth + 1);
         (self.steps, self.searched) = (check.steps, check.searched);
         self.overrun |= check.overrun;
+        self.too_deep |= check.too_deep;
         if fits {
             return true;
         }
@@ -640,11 +663,18 @@ impl<'a> Check<'a> {
     }
 
     /// Whether a member is spoken of by this part of the schema, or by those that look at the same
-    /// object and fit it.
-    fn covers_member(&mut self, node: &'a Node, whole: &Value, name: &str, depth: usize) -> bool {
+    /// object and fit it. Parts that were `seen` do not speak of it.
+    fn covers_member(
+        &mut self,
+        node: &'a Node,
+        whole: &Value,
+        name: &str,
+        depth: usize,
+        seen: &mut HashSet<Id>,
+    ) -> bool {
         self.steps += 1;
         if depth > DEEPEST || self.steps > STEPS {
-            return false;
+            return self.too_much(&Place::Root, depth);
         }
         if let Some(rules) = node.object.as_deref() {
             let is_named = rules.property(name).is_some()
@@ -658,14 +688,21 @@ impl<'a> Check<'a> {
         self.applied_somewhere(node, whole, depth, &mut |check, id| {
             let node = check.checker.node(id);
             let says = node.object.as_deref().is_some_and(|rules| rules.unevaluated.is_some());
-            says || check.covers_member(node, whole, name, depth + 1)
+            says || seen.insert(id) && check.covers_member(node, whole, name, depth + 1, seen)
         })
     }
 
-    fn covers_item(&mut self, node: &'a Node, whole: &Value, index: usize, depth: usize) -> bool {
+    fn covers_item(
+        &mut self,
+        node: &'a Node,
+        whole: &Value,
+        index: usize,
+        depth: usize,
+        seen: &mut HashSet<Id>,
+    ) -> bool {
         self.steps += 1;
         if depth > DEEPEST || self.steps > STEPS {
-            return false;
+            return self.too_much(&Place::Root, depth);
         }
         if let Some(rules) = node.array.as_deref() {
             let contained = rules.contains.and_then(|(id, ..)| {
@@ -679,7 +716,7 @@ impl<'a> Check<'a> {
         self.applied_somewhere(node, whole, depth, &mut |check, id| {
             let node = check.checker.node(id);
             let says = node.array.as_deref().is_some_and(|rules| rules.unevaluated.is_some());
-            says || check.covers_item(node, whole, index, depth + 1)
+            says || seen.insert(id) && check.covers_item(node, whole, index, depth + 1, seen)
         })
     }
 
@@ -700,6 +737,11 @@ impl<'a> Check<'a> {
             }
         }
         let Some(condition) = node.condition.as_deref() else { return false };
+        if !condition.is_sure {
+            // Nobody knows which branch it is.
+            let mut branches = condition.then.into_iter().chain(condition.otherwise);
+            return holds(self, condition.test) || branches.any(|branch| holds(self, branch));
+        }
         if self.fits(condition.test, whole, depth + 1) {
             holds(self, condition.test) || condition.then.is_some_and(|then| holds(self, then))
         } else {

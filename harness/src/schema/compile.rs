@@ -60,7 +60,7 @@ impl fmt::Display for Unusable {
 /// let told: Vec<String> = tool.unchecked().iter().map(|part| part.to_string()).collect();
 /// assert_eq!(told, ["`pattern` at `/properties/word` is not checked: it looks around"]);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Unchecked {
     pointer: String,
     keyword: String,
@@ -68,9 +68,17 @@ pub struct Unchecked {
 }
 
 impl Unchecked {
+    pub(super) fn new(at: &str, keyword: &str, reason: impl Into<String>) -> Self {
+        Self { pointer: at.to_owned(), keyword: keyword.to_owned(), reason: reason.into() }
+    }
+
     /// JSON pointer to the part of the schema.
     pub fn pointer(&self) -> &str {
         &self.pointer
+    }
+
+    pub(crate) fn reason(&self) -> &str {
+        &self.reason
     }
 
     /// The word that is not checked.
@@ -108,8 +116,13 @@ impl Checker {
                 *place = Node { shared: place.shared, ..node };
             }
         }
-        let checker = Self { nodes: compiler.nodes, root, unchecked: compiler.unchecked };
-        checker.ends(&compiler.targets)?;
+        let Compiler { nodes, targets, mut unchecked, .. } = compiler;
+        // A place that is referred to may be read more than once.
+        let mut seen = HashSet::new();
+        unchecked.retain(|part| seen.insert(part.clone()));
+        let mut checker = Self { nodes, root, unchecked };
+        checker.leave_open();
+        checker.ends(&targets)?;
         Ok(checker)
     }
 
@@ -160,6 +173,8 @@ impl Checker {
             about: None,
             format: None,
             shared: false,
+            unread: false,
+            at: None,
         };
         self.nodes.get(id).unwrap_or(&ANY)
     }
@@ -243,8 +258,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn not_checked(&mut self, at: &str, keyword: &str, reason: impl Into<String>) {
-        let (pointer, keyword) = (at.to_owned(), keyword.to_owned());
-        self.unchecked.push(Unchecked { pointer, keyword, reason: reason.into() });
+        self.unchecked.push(Unchecked::new(at, keyword, reason));
     }
 
     /// The node that a reference names; it is read later.
@@ -318,7 +332,7 @@ impl<'a> Compiler<'a> {
         // What only refers to another place is that place, unless it says something of its own.
         if let ([target], true) = (node.all.as_slice(), node.about.is_none()) {
             let target = *target;
-            let alone = Node { all: Vec::new(), shared: false, format: None, ..node };
+            let alone = Node { all: Vec::new(), shared: false, format: None, at: None, ..node };
             if alone.is_silent() {
                 return Ok(target);
             }
@@ -337,13 +351,14 @@ impl<'a> Compiler<'a> {
             let reason = format!("the schema is nested more than {DEEPEST} levels deep");
             return Err(unusable("", reason));
         }
+        let before = self.unchecked.len();
         let mut node = Node::default();
         let map = match schema {
             Value::Object(map) => map,
             Value::Bool(open) => return Ok(Node { never: !open, ..node }),
             Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
                 self.not_checked(at, "schema", "it is neither an object nor a boolean");
-                return Ok(node);
+                return Ok(Node { unread: true, ..node });
             }
         };
         for (word, value) in map {
@@ -387,7 +402,8 @@ impl<'a> Compiler<'a> {
                             .transpose()
                     };
                     let (then, otherwise) = (branch("then")?, branch("else")?);
-                    node.condition = Some(Box::new(Condition { test, then, otherwise }));
+                    node.condition =
+                        Some(Box::new(Condition { test, is_sure: true, then, otherwise }));
                 }
                 ("description", Value::String(about)) => {
                     let first = about.lines().map(str::trim).find(|line| !line.is_empty());
@@ -413,6 +429,10 @@ impl<'a> Compiler<'a> {
         node.array = self.array(map, at, depth)?;
         node.object = self.object(map, at, depth)?;
         self.malformed(map, at);
+        node.unread = self.unchecked.len() > before;
+        if ["not", "if", "oneOf", "maxContains"].iter().any(|word| map.contains_key(*word)) {
+            node.at = Some(Box::from(at));
+        }
         Ok(node)
     }
 
@@ -598,12 +618,12 @@ impl<'a> Compiler<'a> {
                 | "maxProperties" | "minContains" | "maxContains" => whole(value).is_some(),
                 "$ref" | "pattern" => value.is_string(),
                 "type" => value.is_string() || value.is_array(),
-                "enum" | "required" | "allOf" | "anyOf" | "oneOf" | "prefixItems" => {
-                    value.is_array()
+                "enum" | "allOf" | "anyOf" | "oneOf" | "prefixItems" => value.is_array(),
+                "required" => {
+                    value.as_array().is_some_and(|names| names.iter().all(Value::is_string))
                 }
-                "properties" | "patternProperties" | "dependentRequired" | "dependentSchemas" => {
-                    value.is_object()
-                }
+                "properties" | "patternProperties" | "dependentRequired" | "dependentSchemas"
+                | "dependencies" => value.is_object(),
                 "uniqueItems" => value.is_boolean(),
                 _ => true,
             };

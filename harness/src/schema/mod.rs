@@ -15,7 +15,9 @@ mod number;
 mod pattern;
 mod range;
 mod shape;
+mod short;
 mod strict;
+mod unread;
 mod words;
 
 pub use self::{

@@ -30,6 +30,10 @@ pub(super) struct Node {
     pub(super) format: Option<Box<str>>,
     /// Several places of the schema refer to it, so its answer about a value is kept.
     pub(super) shared: bool,
+    /// A part of what it says is not checked.
+    pub(super) unread: bool,
+    /// Where it is in the schema, of a node that may turn an answer around.
+    pub(super) at: Option<Box<str>>,
 }
 
 /// The types of JSON Schema.
@@ -174,6 +178,8 @@ pub(super) struct Choice {
 #[derive(Debug)]
 pub(super) struct Condition {
     pub(super) test: Id,
+    /// Whether all of the test is checked; if not, nobody knows which branch holds.
+    pub(super) is_sure: bool,
     pub(super) then: Option<Id>,
     pub(super) otherwise: Option<Id>,
 }
@@ -195,6 +201,22 @@ impl Node {
             .chain(dependent.map(|(_, id)| *id))
     }
 
+    /// All nodes that it leads to.
+    pub(super) fn all_below(&self) -> impl Iterator<Item = Id> {
+        let array = self.array.as_deref().into_iter().flat_map(|rules| {
+            let contained = rules.contains.map(|(id, ..)| id);
+            let others = rules.items.into_iter().chain(rules.unevaluated).chain(contained);
+            rules.first.iter().copied().chain(others)
+        });
+        let object = self.object.as_deref().into_iter().flat_map(|rules| {
+            let listed = rules.properties.iter().map(|property| property.id);
+            let matching = rules.patterns.iter().map(|(_, id)| *id);
+            let others = rules.others.into_iter().chain(rules.names).chain(rules.unevaluated);
+            listed.chain(matching).chain(others)
+        });
+        self.in_place().chain(array).chain(object)
+    }
+
     /// Whether it takes whatever there is.
     pub(super) fn is_silent(&self) -> bool {
         let Self {
@@ -212,8 +234,11 @@ impl Node {
             about: _,
             format: _,
             shared: _,
+            unread,
+            at: _,
         } = self;
         !never
+            && !unread
             && kinds.is_none()
             && values.is_none()
             && number.is_none()

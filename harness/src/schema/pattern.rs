@@ -102,7 +102,8 @@ fn group<'a>(after: &'a str, out: &mut String) -> Result<&'a str, String> {
     match kind.split_once('>').filter(|_| is_name) {
         // The name has no meaning without what refers back to it.
         Some((_, rest)) => Ok(rest),
-        None => Err("looks around".to_owned()),
+        None if kind.starts_with(['=', '!', '<']) => Err("looks around".to_owned()),
+        None => Err("begins a group with `(?`, and what follows is not of the standard".to_owned()),
     }
 }
 
@@ -212,7 +213,7 @@ mod tests {
             (r"(a)\1", "refers back"),
             (r"\p{L}", "class of Unicode"),
             (r"\A", "not of the standard"),
-            ("(?i)a", "looks around"),
+            ("(?i)a", "not of the standard"),
             ("a{1000}{1000}", ""),
             ("(", ""),
             ("[", ""),

@@ -1,9 +1,17 @@
 //! Gives a value the form that its schema says in another spelling: `null` for what may be left out is left
 //! out, and `3.0` where an integer is wanted is `3`.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
-use super::{compile::Checker, fault::Fault, node::Id, number::written_as_float};
+use super::{
+    check::STEPS,
+    compile::Checker,
+    fault::Fault,
+    node::{Id, Node},
+    number::written_as_float,
+};
 
 /// So deep is a value followed; one that is deeper does not fit.
 const DEEPEST: usize = 400;
@@ -19,7 +27,7 @@ impl Checker {
             return Ok(value);
         }
         let changed =
-            has(&value, &Value::is_null) && self.shape(self.root, &mut value, Spelling::Null, 0);
+            has(&value, &Value::is_null) && self.shape(self.root, &mut value, Spelling::Null);
         if changed && self.fits(&value) {
             return Ok(value);
         }
@@ -30,7 +38,7 @@ impl Checker {
     /// Writes each integer that is written as `3.0` as `3`, where the schema wants an integer: JSON Schema
     /// counts both as one, and models write it. Says whether something changed.
     pub(crate) fn integers(&self, value: &mut Value) -> bool {
-        has(value, &is_float) && self.shape(self.root, value, Spelling::Float, 0)
+        has(value, &is_float) && self.shape(self.root, value, Spelling::Float)
     }
 
     /// The same of a member of the object that the schema describes.
@@ -38,80 +46,117 @@ impl Checker {
         let rules = self.node(self.root).object.as_deref();
         let property = rules.and_then(|rules| rules.property(name));
         has(value, &is_float)
-            && property.is_some_and(|it| self.shape(it.id, value, Spelling::Float, 0))
+            && property.is_some_and(|it| self.shape(it.id, value, Spelling::Float))
     }
 
-    /// Shapes a value that this part of the schema describes.
-    fn shape(&self, id: Id, value: &mut Value, of: Spelling, depth: usize) -> bool {
+    /// Shapes a value that this part of the schema describes. Says whether something changed.
+    fn shape(&self, id: Id, value: &mut Value, of: Spelling) -> bool {
+        Shaping { checker: self, of, steps: 0 }.value(vec![id], value, 0)
+    }
+}
+
+/// One walk that shapes a value.
+struct Shaping<'a> {
+    checker: &'a Checker,
+    of: Spelling,
+    /// So many steps were taken to find out what is meant. A walk that takes too many ends: what is not
+    /// shaped by then does not fit.
+    steps: usize,
+}
+
+impl<'a> Shaping<'a> {
+    /// Shapes a value that these parts of the schema describe together.
+    fn value(&mut self, ids: Vec<Id>, value: &mut Value, depth: usize) -> bool {
         if depth > DEEPEST {
             return false;
         }
-        let (node, depth) = (self.node(id), depth + 1);
-        let mut changed = false;
-        let is_integer = node.kinds.is_some_and(|it| it.has("integer") && !it.has("number"));
-        if let (Spelling::Float, true, Value::Number(number)) = (of, is_integer, &*value)
-            && let Some(integer) = written_as_float(number)
-        {
-            *value = Value::from(integer);
-            return true;
-        }
-        match (&mut *value, node.object.as_deref(), node.array.as_deref()) {
-            (Value::Object(members), Some(rules), _) => {
-                if of == Spelling::Null && members.values().any(Value::is_null) {
-                    let before = members.len();
-                    members.retain(|name, value| {
-                        let Some(property) = rules.property(name) else { return true };
-                        !value.is_null()
-                            || property.required
-                            || self.nearly_fits(property.id, value)
-                    });
-                    changed |= members.len() < before;
-                }
-                for (name, value) in members {
-                    let listed = rules.property(name).map(|property| property.id);
-                    let matching = rules.patterns.iter().filter(|(regex, _)| regex.is_match(name));
-                    let mut ids: Vec<Id> = matching.map(|(_, id)| *id).chain(listed).collect();
-                    if ids.is_empty() {
-                        ids.extend(rules.others);
+        let (nodes, mut changed) = self.in_place(ids, value);
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    let mut ids = Vec::new();
+                    for rules in nodes.iter().filter_map(|node| node.object.as_deref()) {
+                        let before = ids.len();
+                        ids.extend(rules.property(name).map(|property| property.id));
+                        let matching = rules.patterns.iter();
+                        let matching = matching.filter(|(pattern, _)| pattern.is_match(name));
+                        ids.extend(matching.map(|(_, id)| *id));
+                        if ids.len() == before {
+                            ids.extend(rules.others);
+                        }
                     }
-                    for id in ids {
-                        changed |= self.shape(id, value, of, depth);
-                    }
+                    changed |= self.value(ids, member, depth + 1);
                 }
             }
-            (Value::Array(items), _, Some(rules)) => {
+            Value::Array(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    if let Some(id) = rules.first.get(index).copied().or(rules.items) {
-                        changed |= self.shape(id, item, of, depth);
-                    }
+                    let rules = nodes.iter().filter_map(|node| node.array.as_deref());
+                    let ids = rules.filter_map(|it| it.first.get(index).copied().or(it.items));
+                    changed |= self.value(ids.collect(), item, depth + 1);
                 }
             }
-            _ => {}
-        }
-        for id in &node.all {
-            changed |= self.shape(*id, value, of, depth);
-        }
-        for choice in &node.choices {
-            // The first one that it fits, as for most readers of a value that may be several things.
-            let meant = match choice.ids.as_slice() {
-                _ if !matches!(value, Value::Object(_) | Value::Array(_) | Value::Number(_)) => {
-                    None
-                }
-                [only] => Some(*only),
-                all => all.iter().copied().find(|id| self.nearly_fits(*id, value)),
-            };
-            if let Some(meant) = meant {
-                changed |= self.shape(meant, value, of, depth);
-            }
-        }
-        if let Some(condition) = node.condition.as_deref() {
-            let branch = match self.nearly_fits(condition.test, value) {
-                true => condition.then,
-                false => condition.otherwise,
-            };
-            changed |= branch.is_some_and(|branch| self.shape(branch, value, of, depth));
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
         changed
+    }
+
+    /// Shapes the value itself, and finds all parts of the schema that look at it, each of them once
+    /// however many ways lead to it.
+    fn in_place(&mut self, mut open: Vec<Id>, value: &mut Value) -> (Vec<&'a Node>, bool) {
+        let (mut nodes, mut changed, mut seen) = (Vec::new(), false, HashSet::new());
+        open.reverse();
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) || self.steps > STEPS {
+                continue;
+            }
+            self.steps += 1;
+            let node = self.checker.node(id);
+            nodes.push(node);
+            changed |= self.itself(node, value);
+            open.extend(&node.all);
+            for choice in &node.choices {
+                // The first one that it fits, as for most readers of a value that may be several things.
+                open.extend(match choice.ids.as_slice() {
+                    _ if matches!(value, Value::Null | Value::Bool(_) | Value::String(_)) => None,
+                    [only] => Some(*only),
+                    all => all.iter().copied().find(|id| self.nearly_fits(*id, value)),
+                });
+            }
+            if let Some(condition) = node.condition.as_deref() {
+                open.extend(match self.nearly_fits(condition.test, value) {
+                    true => condition.then,
+                    false => condition.otherwise,
+                });
+            }
+        }
+        (nodes, changed)
+    }
+
+    /// Shapes a number, or takes out what is `null`, as one part of the schema says it.
+    fn itself(&mut self, node: &Node, value: &mut Value) -> bool {
+        let is_integer = node.kinds.is_some_and(|it| it.has("integer") && !it.has("number"));
+        match (self.of, value) {
+            (Spelling::Float, value @ Value::Number(_)) if is_integer => {
+                let Value::Number(number) = &*value else { return false };
+                let Some(integer) = written_as_float(number) else { return false };
+                *value = Value::from(integer);
+                true
+            }
+            (Spelling::Null, Value::Object(members)) if members.values().any(Value::is_null) => {
+                let Some(rules) = node.object.as_deref() else { return false };
+                let before = members.len();
+                members.retain(|name, value| {
+                    let Some(property) = rules.property(name) else { return true };
+                    !value.is_null() || property.required || self.nearly_fits(property.id, value)
+                });
+                members.len() < before
+            }
+            _ => false,
+        }
+    }
+
+    fn nearly_fits(&mut self, id: Id, value: &Value) -> bool {
+        self.checker.nearly_fits(id, value, &mut self.steps)
     }
 }
 

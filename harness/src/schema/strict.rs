@@ -10,6 +10,7 @@ use super::{
     derive::ToolSchema,
     fault::step,
     limits::{in_words, said_of},
+    short::in_short,
 };
 
 /// Whose strict form is meant.
@@ -121,6 +122,16 @@ impl StrictForm {
             Self::Anthropic => Some(Budget { tools: 20, optional: 24, unions: 16 }),
             Self::OpenAI | Self::Gemini | Self::Common => None,
         }
+    }
+
+    /// The schema in words that the vendor can read, for one that refuses all others: a part without a
+    /// strict form is told in short. `None` if it is not the schema of one object.
+    pub(crate) fn readable(self, tool: &ToolSchema) -> Option<Value> {
+        let mut schema = tool.input_schema.clone();
+        let mut writer = Writer::new(self, &tool.input_schema);
+        writer.in_short = true;
+        writer.root(&mut schema).ok()?;
+        Some(schema)
     }
 
     /// Whether the vendor holds the model to the form.
@@ -280,8 +291,8 @@ impl Size {
     }
 }
 
-/// Words that say nothing of a value.
-const SILENT: [&str; 9] = [
+/// Words that say nothing of a value; `nullable` is none of JSON Schema.
+const SILENT: [&str; 10] = [
     "title",
     "$schema",
     "$id",
@@ -291,7 +302,10 @@ const SILENT: [&str; 9] = [
     "readOnly",
     "writeOnly",
     "definitions",
+    "nullable",
 ];
+
+const KINDS: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
 /// Words without which the schema would mean something else.
 const REFUSED: [(&str, &str); 7] = [
@@ -304,6 +318,9 @@ const REFUSED: [(&str, &str); 7] = [
     ("$recursiveRef", "depends on who refers to it"),
 ];
 
+/// So deep may a strict form be nested, as deep as a schema that is checked.
+const DEEPEST: usize = 128;
+
 /// So many parts may a schema become when each reference is replaced by what it names.
 const MOST_PARTS: usize = 5_000;
 
@@ -312,16 +329,18 @@ struct Writer<'a> {
     form: StrictForm,
     /// The schema itself, to which references refer.
     source: &'a Value,
-    /// The references that are being replaced.
-    inside: Vec<String>,
     /// The places that are referred to.
     referred: HashSet<String>,
     parts: usize,
+    /// How deep the part is that is being written.
+    depth: usize,
+    /// A part that has no strict form is told in short, in place of an error.
+    in_short: bool,
 }
 
 impl<'a> Writer<'a> {
     fn new(form: StrictForm, source: &'a Value) -> Self {
-        Self { form, source, inside: Vec::new(), referred: HashSet::new(), parts: 0 }
+        Self { form, source, referred: HashSet::new(), parts: 0, depth: 0, in_short: false }
     }
 
     fn root(&mut self, schema: &mut Value) -> Result<(), NotStrict> {
@@ -357,6 +376,25 @@ impl<'a> Writer<'a> {
     }
 
     fn close(&mut self, schema: &mut Value, pointer: &str) -> Result<(), NotStrict> {
+        if self.depth >= DEEPEST {
+            if self.in_short {
+                *schema = in_short(self.source, schema);
+                return Ok(());
+            }
+            return Err(NotStrict::new(pointer, "is nested too deeply"));
+        }
+        self.depth += 1;
+        let before = self.in_short.then(|| schema.clone());
+        let mut closed = self.close_part(schema, pointer);
+        if let (Some(before), true) = (before, closed.is_err()) {
+            *schema = in_short(self.source, &before);
+            closed = Ok(());
+        }
+        self.depth -= 1;
+        closed
+    }
+
+    fn close_part(&mut self, schema: &mut Value, pointer: &str) -> Result<(), NotStrict> {
         let refuse = |reason: &str| Err(NotStrict::new(pointer, reason));
         self.parts += 1;
         if self.parts > MOST_PARTS {
@@ -373,10 +411,15 @@ impl<'a> Writer<'a> {
         if let Some((_, reason)) = REFUSED.iter().find(|(word, _)| map.contains_key(*word)) {
             return refuse(reason);
         }
+        if map.get("type").is_some_and(|kinds| !is_of_the_standard(kinds)) {
+            return refuse("has a type that is not of the standard");
+        }
         self.values(map, pointer)?;
         self.words(map, pointer)?;
-        if let Some(choices) = map.shift_remove("oneOf") {
-            map.insert("anyOf".to_owned(), choices);
+        if let Some(choices) = map.shift_remove("oneOf")
+            && map.insert("anyOf".to_owned(), choices).is_some()
+        {
+            return refuse("joins several schemas");
         }
         if map.contains_key("anyOf")
             && (map.contains_key("properties") || map.contains_key("items"))
@@ -388,7 +431,11 @@ impl<'a> Writer<'a> {
                 self.close(choice, &format!("{pointer}/anyOf/{index}"))?;
             }
             // What each choice says is said by none of them a second time.
-            map.shift_remove("type");
+            if let Some(kinds) = map.shift_remove("type")
+                && !choices_are(map, &kinds)
+            {
+                return refuse("joins several schemas");
+            }
         } else if !map.contains_key("enum") && !map.contains_key("type") {
             return refuse("takes any value");
         }
@@ -401,7 +448,19 @@ impl<'a> Writer<'a> {
                 _ => return refuse("is a list of anything"),
             }
         }
+        let (is_object, is_array) = (is(map, "object"), is(map, "array"));
         self.kinds(map);
+        // A word that a vendor does not know makes it refuse the whole request.
+        map.retain(|word, value| match word.as_str() {
+            "properties" | "required" | "additionalProperties" => is_object,
+            "items" => is_array,
+            "type" | "enum" | "anyOf" => true,
+            "nullable" => self.form == StrictForm::Gemini,
+            // What of these is not kept is in words by now.
+            "description" | "format" | "pattern" => value.is_string(),
+            "minItems" => value.is_number(),
+            word => self.form.kept().contains(&word) && value.is_number(),
+        });
         Ok(())
     }
 
@@ -434,16 +493,11 @@ impl<'a> Writer<'a> {
             }
             return Ok(());
         }
-        if self.inside.len() > 64 {
-            return refuse("is nested too deeply");
-        }
-        self.inside.push(name);
         let mut copy = target.clone();
         if let (Value::Object(copy), Some(about)) = (&mut copy, map.shift_remove("description")) {
             copy.insert("description".to_owned(), about);
         }
         self.close(&mut copy, pointer)?;
-        self.inside.pop();
         *schema = copy;
         Ok(())
     }
@@ -519,7 +573,7 @@ impl<'a> Writer<'a> {
             "minItems" if self.form == StrictForm::Anthropic => {
                 value.as_u64().is_some_and(|least| least <= 1)
             }
-            word => self.form.kept().contains(&word),
+            word => self.form.kept().contains(&word) && value.is_number(),
         };
         let said = in_words(map, &kept).map_err(|word| {
             NotStrict::new(pointer, format!("has a `{word}` that is too long to be told in words"))
@@ -637,6 +691,32 @@ fn is_recursive(source: &Value, reference: &str) -> bool {
         }
     }
     false
+}
+
+/// Whether these are types of JSON Schema.
+fn is_of_the_standard(kinds: &Value) -> bool {
+    let is_one = |kind: &Value| kind.as_str().is_some_and(|kind| KINDS.contains(&kind));
+    match kinds {
+        Value::Array(several) => !several.is_empty() && several.iter().all(is_one),
+        one => is_one(one),
+    }
+}
+
+/// Whether the choices are all of these types.
+fn choices_are(map: &Map<String, Value>, kinds: &Value) -> bool {
+    let of = |kinds: &Value| match kinds {
+        Value::Array(several) => several.clone(),
+        one => vec![one.clone()],
+    };
+    let outer = of(kinds);
+    let is_one = |kind: &Value| {
+        outer.contains(kind) || kind == "integer" && outer.contains(&"number".into())
+    };
+    let choices = map.get("anyOf").and_then(Value::as_array);
+    choices.into_iter().flatten().all(|choice| {
+        choice.get("type").is_some_and(|kinds| of(kinds).iter().all(is_one))
+            && (choice.get("nullable").is_none() || outer.contains(&"null".into()))
+    })
 }
 
 /// Whether the type is this one, alone or beside others.

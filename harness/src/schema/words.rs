@@ -1,6 +1,6 @@
 //! The words about a fault: what was expected, what was found, and what was probably meant.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::HashSet};
 
 use serde_json::{Number, Value};
 
@@ -17,6 +17,9 @@ const LISTED: usize = 40;
 /// So many characters of what was found are quoted.
 const QUOTED: usize = 200;
 
+/// What a part of the schema wants that no value fits.
+pub(super) const NOTHING: &str = "nothing, because the schema allows no value here";
+
 /// What a part of the schema wants, in a few words, if there are some.
 pub(super) fn expectation(checker: &Checker, id: Id) -> Option<String> {
     of_node(checker.node(id)).or_else(|| of_node(followed(checker, id)))
@@ -26,6 +29,7 @@ pub(super) fn of_node(node: &Node) -> Option<String> {
     if let Some(values) = &node.values {
         let all: Vec<String> = values.list.iter().map(found).collect();
         return Some(match all.as_slice() {
+            [] => NOTHING.to_owned(),
             [only] => only.clone(),
             all => one_of(all),
         });
@@ -37,7 +41,7 @@ pub(super) fn of_node(node: &Node) -> Option<String> {
         (kind, _) => format!("a {kind}"),
     };
     let kinds: Vec<String> = node.kinds?.names().map(word).collect();
-    Some(kinds.join(" or "))
+    Some(if kinds.is_empty() { NOTHING.to_owned() } else { kinds.join(" or ") })
 }
 
 /// The part itself, or what it refers to if it says nothing itself.
@@ -124,7 +128,7 @@ fn no_such(name: &str, known: &[&str], is_argument: bool) -> String {
 /// The same where several parts of the schema list what the object takes.
 pub(super) fn unknown_among(checker: &Checker, node: &Node, name: &str) -> String {
     let mut known = Vec::new();
-    let mut nodes = vec![node];
+    let (mut nodes, mut seen) = (vec![node], HashSet::new());
     while let Some(node) = nodes.pop() {
         for property in node.object.iter().flat_map(|rules| &rules.properties) {
             if known.len() <= LISTED && !known.contains(&property.name.as_str()) {
@@ -133,7 +137,8 @@ pub(super) fn unknown_among(checker: &Checker, node: &Node, name: &str) -> Strin
         }
         if known.len() <= LISTED {
             let below = node.choices.iter().flat_map(|choice| &choice.ids).chain(&node.all);
-            nodes.extend(below.take(LISTED).map(|id| checker.node(*id)));
+            let below = below.take(LISTED).filter(|id| seen.insert(**id));
+            nodes.extend(below.map(|id| checker.node(*id)));
         }
     }
     no_such(name, &known, false)
@@ -211,7 +216,10 @@ pub(super) fn meant(checker: &Checker, choices: &[Id], value: &Value) -> Option<
     let only = |wanted: &dyn Fn(&Node) -> bool| {
         let mut found = choices.iter().copied().filter(|id| {
             let node = followed(checker, *id);
-            node.kinds.is_some_and(|kinds| kinds.takes(value)) && wanted(node)
+            // Of what says no type, the values may say it.
+            node.kinds.is_none_or(|kinds| kinds.takes(value))
+                && node.values.as_deref().is_none_or(|values| values.list.contains(value))
+                && wanted(node)
         });
         found.next().filter(|_| found.next().is_none())
     };

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     message::Arguments,
-    schema::{Checker, Derived, Fault, Range, ToolSchema, problem_of_keys, schema_of},
+    schema::{Checker, Derived, Fault, Range, ToolSchema, problem_of_keys, schema_of, step},
 };
 
 /// What `#[tool]` makes of a function; `calc::TOOL` is the one of `calc`.
@@ -172,6 +172,19 @@ impl ToolDef {
                 return Some(format!(
                     "the range of the parameter `{}` of the tool `{}` is empty: {range:?}",
                     param.name, self.name
+                ));
+            }
+            let place = format!("/properties{}", step(param.name));
+            let unread = checker.unchecked().iter().filter(|_| param.pattern.is_some());
+            if let Some(part) =
+                { unread }.find(|part| part.keyword() == "pattern" && part.pointer() == place)
+            {
+                return Some(format!(
+                    "the pattern of the parameter `{}` of the tool `{}` cannot be checked: {}; write \
+                     it without that, or check it in the function",
+                    param.name,
+                    self.name,
+                    part.reason()
                 ));
             }
             let misfit = |whose: &str, value: Option<Value>| {

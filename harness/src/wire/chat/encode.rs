@@ -190,11 +190,14 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
 
 fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, form: StrictForm) {
     // What a vendor refuses to read is left out also where it is not asked to hold the model to the rest.
-    let written = strict || !form.is_held();
-    let forms = if written { form.of_all(request.tools()) } else { Vec::new() };
     let is_held = strict && form.is_held();
+    let forms: Vec<Option<serde_json::Value>> = match (is_held, form.is_held()) {
+        (true, _) => form.of_all(request.tools()).into_iter().map(Result::ok).collect(),
+        (false, true) => Vec::new(),
+        (false, false) => request.tools().iter().map(|tool| form.readable(tool)).collect(),
+    };
     for (at, tool) in request.tools().iter().enumerate() {
-        let form = forms.get(at).and_then(|form| form.as_ref().ok());
+        let form = forms.get(at).and_then(Option::as_ref);
         comma(out);
         raw(out, r#"{"type":"function","function":{"#);
         member(out, "name", &tool.name);
