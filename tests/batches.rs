@@ -234,7 +234,8 @@ async fn dropped(said: ScriptedReply) -> (u32, usize) {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_began_early_and_was_not_wanted_counts_and_is_told() {
-    let call = || reply().begin_call("a", "look").arguments("{ }").pause(Duration::from_millis(1));
+    let begun = || reply().begin_call("a", "look").arguments(r#"{"takes":0}"#);
+    let call = || begun().pause(Duration::from_millis(1));
     assert_eq!(dropped(call().end_call()).await, (1, 0), "it was wanted");
     assert_eq!(dropped(call().arguments(" and more").end_call()).await, (2, 1));
     let refused = call().end_call().text("No.").stop(StopReason::Refused);

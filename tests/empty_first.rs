@@ -123,3 +123,67 @@ async fn a_call_does_not_start_early_with_an_empty_object() {
     agent.run("Look.").await.unwrap();
     assert_eq!(*seen.0.lock().unwrap(), [Some("Oslo".to_owned())]);
 }
+
+#[test]
+fn it_stands_for_what_follows_in_deltas_of_every_wire() {
+    let (first, rest) = REAL.split_at(5);
+    for pieces in [vec!["{}", REAL], vec!["{", " }", " ", first, rest], vec!["{}", "{}", REAL]] {
+        let block = json!({"type": "tool_use", "id": "a", "name": "look", "input": {}});
+        let delta = |text: &&str| {
+            json!({"type": "content_block_delta", "index": 0,
+                "delta": {"type": "input_json_delta", "partial_json": text}})
+        };
+        let start = json!({"type": "content_block_start", "index": 0, "content_block": block});
+        let end = [
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+            json!({"type": "message_stop"}),
+        ];
+        let deltas = pieces.iter().map(delta);
+        let body = named(&[start].into_iter().chain(deltas).chain(end).collect::<Vec<_>>());
+        assert_eq!(arguments("anthropic", &body), [REAL], "{pieces:?}");
+
+        let item = |text: &str| {
+            json!({"type": "function_call", "id": "fc", "call_id": "a", "name": "look",
+                "arguments": text})
+        };
+        let start =
+            json!({"type": "response.output_item.added", "output_index": 0, "item": item("")});
+        let delta = |text: &&str| {
+            json!({"type": "response.function_call_arguments.delta", "output_index": 0,
+                "item_id": "fc", "delta": text})
+        };
+        let done = |text| json!({"type": "response.output_item.done", "output_index": 0, "item": item(text)});
+        let end = json!({"type": "response.completed", "response": {"status": "completed"}});
+        for last in [Some(done("")), Some(done(REAL)), None] {
+            let events = [start.clone()].into_iter().chain(pieces.iter().map(delta));
+            let body = named(&events.chain(last).chain([end.clone()]).collect::<Vec<_>>());
+            assert_eq!(arguments("responses", &body), [REAL], "{pieces:?}");
+        }
+
+        let piece = |text: &&str| json!({"index": 0, "id": "a", "function": {"name": "look", "arguments": text}});
+        let body = chat(&pieces.iter().map(piece).collect::<Vec<_>>());
+        assert_eq!(arguments("chat", &body), [REAL], "{pieces:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nor_when_the_empty_call_has_ended_before_it_is_said_again() {
+    let pause = std::time::Duration::from_secs(5);
+    let said =
+        |first: &str| reply().begin_call("a", "look").arguments(first).end_call().pause(pause);
+    let real = StreamEvent::ToolCallArguments { block: 0, json: REAL.to_owned() };
+    let answers = [
+        said("{}").begin_call("a", "look").arguments(REAL).end_call(),
+        said("{ }").begin_call("a", "look").arguments(REAL).end_call(),
+        said("").begin_call("a", "look").arguments(REAL).end_call(),
+        said("{}").event(real),
+    ];
+    for answer in answers {
+        let seen = Seen::default();
+        let model = ScriptedProvider::new([answer, reply().text("Done.")]);
+        let agent = Agent::builder(model).tools(tools![look]).state(seen.clone()).build().unwrap();
+        agent.run("Look.").await.unwrap();
+        assert_eq!(*seen.0.lock().unwrap(), [Some("Oslo".to_owned())]);
+    }
+}

@@ -116,7 +116,7 @@ async fn every_step_is_there_with_its_time() {
     let model = ScriptedProvider::new([
         reply()
             .pause(Duration::from_millis(100))
-            .call("look", json!({}))
+            .call("look", json!({"deep": false}))
             .pause(Duration::from_millis(50))
             .text("Hm.")
             .tokens(100, 10),

@@ -330,7 +330,8 @@ impl AgentBuilder {
     }
 
     /// Sets whether calls that only read may start while the model is still speaking; they do,
-    /// unless this says otherwise.
+    /// unless this says otherwise. A call without arguments, of a tool that takes some, waits for the end
+    /// of the answer, since some servers send `{}` first and the arguments after it.
     pub fn early_start(mut self, on: bool) -> Self {
         self.starts_early = on;
         self

@@ -231,7 +231,9 @@ impl Run<'_> {
             // What is read after a write must be read after it, so a call starts early only if
             // all calls before it could.
             let Some(calls) = answer.count_up_to(&call, may_start) else { continue };
-            if agent.tools().accepts(&call) && chat.guard.starts_early(calls) {
+            let tools = agent.tools();
+            let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call);
+            if is_ready && chat.guard.starts_early(calls) {
                 let scope = chat.tracer.call(&call, true);
                 watch.tell(Event::ToolCall(&call));
                 shown.push((call.clone(), Instant::now()));

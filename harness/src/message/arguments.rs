@@ -213,3 +213,10 @@ fn write_object(members: &Map<String, Value>, to: &mut Vec<u8>) {
     }
     to.push(b'}');
 }
+
+/// Whether this is an object without members. Some servers send one as the arguments of a call before
+/// the real ones.
+pub(crate) fn is_empty_object(json: &str) -> bool {
+    let inner = json.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    inner.is_some_and(|inner| inner.trim().is_empty())
+}

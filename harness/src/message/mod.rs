@@ -13,7 +13,6 @@ mod strict;
 mod transcript;
 mod vendor;
 
-pub(crate) use self::{arguments::same, strict::is_strict};
 pub use self::{
     arguments::{Arguments, Fingerprint},
     block::{Block, ReasoningBlock, TextBlock, ToolCall},
@@ -24,4 +23,8 @@ pub use self::{
     result::{CallOutcome, ToolContent, ToolResult},
     transcript::Transcript,
     vendor::VendorData,
+};
+pub(crate) use self::{
+    arguments::{is_empty_object, same},
+    strict::is_strict,
 };

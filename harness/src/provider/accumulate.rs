@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    message::{Block, Citation, Image, Message, ReasoningBlock, TextBlock, ToolCall, VendorData},
+    message::{
+        Block, Citation, Image, Message, ReasoningBlock, TextBlock, ToolCall, VendorData,
+        is_empty_object,
+    },
 };
 
 /// Reads a stream to its end and makes a whole answer of it.
@@ -206,6 +209,11 @@ impl Accumulator {
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
                 let call = self.changing(*block)?;
+                // No JSON goes on like this: the real arguments follow an empty object.
+                if json.trim_start().starts_with('{') && is_empty_object(&call.arguments) {
+                    call.arguments.clear();
+                    call.progress = Progress::default();
+                }
                 call.arguments.push_str(json);
                 call.progress.read(&call.arguments);
             }
@@ -255,13 +263,12 @@ impl Accumulator {
     }
 
     /// The call of this block, if its arguments are all there or are a whole JSON value already. A
-    /// call that may repeat an earlier one is none: which it is, the whole answer says.
+    /// call that may repeat an earlier one is none: which it is, the whole answer says. Without arguments
+    /// it may get them later: some servers send `{}` first.
     pub fn written_call(&self, block: u32) -> Option<ToolCall> {
         let part = self.parts.get(self.place(block, Kind::Call)?)?;
         let Call { arguments, progress, ended, is_again, .. } = part.as_call()?;
-        // Some servers send an empty object first, and the arguments after it.
-        let may_follow = arguments.trim() == "{}";
-        let is_written = *ended || (!may_follow && progress.is_whole(arguments));
+        let is_written = *ended || progress.is_whole(arguments);
         (is_written && !is_again).then(|| part.to_call()).flatten()
     }
 
@@ -577,14 +584,15 @@ impl Call {
     /// Whether it is a call without arguments that have come: those of the next call of its id and name
     /// may be its own.
     fn stands_for_another(&self) -> bool {
-        self.ended && !self.given.is_empty() && matches!(self.arguments.trim(), "" | "{}")
+        let is_empty = self.arguments.trim().is_empty() || is_empty_object(&self.arguments);
+        self.ended && !self.given.is_empty() && is_empty
     }
 
     /// Whether it has arguments that an earlier call of its id may have been waiting for.
     fn fills(&self) -> bool {
         let arguments = self.arguments.trim();
         let is_object = self.print.flatten().is_some() && arguments.starts_with('{');
-        is_object && arguments != "{}" && !self.given.is_empty()
+        is_object && !is_empty_object(arguments) && !self.given.is_empty()
     }
 }
 

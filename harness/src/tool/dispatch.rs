@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    message::{Arguments, CallOutcome, ToolCall, ToolContent, ToolResult},
+    message::{Arguments, CallOutcome, ToolCall, ToolContent, ToolResult, is_empty_object},
     schema::nearest,
     unwind::{Panicked, Shielded, caught, dropped},
 };
@@ -114,6 +114,24 @@ impl ToolRegistry {
         let Some(tool) = self.get(call.name()) else { return false };
         let fits = |arguments: Arguments| caught(|| tool.check(&arguments).is_ok());
         call.decoded().is_ok_and(|arguments| fits(arguments).unwrap_or(false))
+    }
+
+    /// Whether a call has no arguments and names a tool that takes some: they may still come, since some
+    /// servers send an empty object first.
+    pub(crate) fn may_be_filled(&self, call: &ToolCall) -> bool {
+        const OTHERS: [&str; 5] = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"];
+        let takes_some = |tool: &Tool| {
+            let schema = tool.input_schema();
+            let properties = schema.get("properties").and_then(Value::as_object);
+            properties.is_some_and(|properties| !properties.is_empty())
+                || OTHERS.iter().any(|name| schema.get(*name).is_some())
+                || schema
+                    .get("additionalProperties")
+                    .is_some_and(|more| *more != Value::Bool(false))
+        };
+        let arguments = call.arguments();
+        let is_empty = arguments.trim().is_empty() || is_empty_object(arguments);
+        is_empty && self.get(call.name()).is_some_and(takes_some)
     }
 
     async fn attempt(&self, tool: &Tool, context: &ToolContext, arguments: Value) -> Attempt {

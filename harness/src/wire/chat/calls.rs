@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     error::Error,
+    message::is_empty_object,
     provider::{Progress, VendorPart},
     wire::{decoder::Outlet, halves, tolerant::text_of},
 };
@@ -197,7 +198,7 @@ impl Calls {
         let is_it = |call: &Call| {
             let same_name = name.is_empty() || name == call.name;
             let same_id = id.is_empty() || id == call.wire_id;
-            same_name && same_id && !call.ended && call.arguments.trim() == "{}"
+            same_name && same_id && !call.ended && is_empty_object(&call.arguments)
         };
         arguments.trim_start().starts_with('{') && self.calls.get(at).is_some_and(is_it)
     }
