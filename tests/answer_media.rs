@@ -224,6 +224,82 @@ fn sources_go_back_to_the_vendor_that_named_them() {
     assert_eq!(sent("chat", message), [json!({"role": "assistant", "content": "It is cold."})]);
 }
 
+#[test]
+fn what_is_no_source_is_not_sent_back_as_one() {
+    let url = json!({"type": "url_citation", "url": "https://a.test", "new": [null]});
+    let odd = [
+        json!(null),
+        json!(5),
+        json!("x"),
+        json!([]),
+        json!([null]),
+        json!({}),
+        json!({"type": null, "url": "https://a.test"}),
+        json!({"type": "", "url": "https://a.test"}),
+    ];
+    let all: Vec<Value> = odd.iter().cloned().chain([url.clone()]).collect();
+    for told in [0, all.len()] {
+        let message = read("responses", &response(&all, told)).answer().message.unwrap();
+        assert_eq!(sent("responses", message)[0]["content"][0]["annotations"], json!([url]));
+    }
+    let message = read("responses", &response(&odd, 0)).answer().message.unwrap();
+    assert_eq!(sent("responses", message)[0]["content"][0]["annotations"], json!([]));
+
+    let message = read("anthropic", &messages(&all)).answer().message.unwrap();
+    assert_eq!(sent("anthropic", message)[0]["content"][0]["citations"], json!([url]));
+    let whole = named(&[
+        json!({"type": "message_start", "message": {"id": "m", "content": [
+            {"type": "text", "text": "It is cold.", "citations": odd}]}}),
+        json!({"type": "message_stop"}),
+    ]);
+    for body in [messages(&odd), whole] {
+        let message = read("anthropic", &body).answer().message.unwrap();
+        assert_eq!(sent("anthropic", message)[0]["content"][0].get("citations"), None);
+    }
+}
+
+#[test]
+fn an_answer_may_have_as_many_sources_as_its_size_allows() {
+    let many: Vec<Value> = (0..5000)
+        .map(|at| json!({"type": "url_citation", "url": "https://a.test", "start_index": at, "end_index": at}))
+        .collect();
+    let urls: Vec<String> = (0..5000).map(|at| format!("https://a.test/{at}")).collect();
+    let table = [
+        ("anthropic", messages(&many)),
+        ("responses", response(&many, many.len())),
+        ("responses", response(&many, 0)),
+        ("chat", chunks(&[json!({"content": "So", "annotations": many})], &json!({}))),
+        ("chat", chunks(&[json!({"content": "So"})], &json!({"citations": urls}))),
+    ];
+    for (wire, body) in table {
+        let decoded = crate::decoded::read(wire, &[body.as_bytes()], Default::default());
+        assert_eq!(words(&decoded).citations().len(), 5000, "{wire}");
+    }
+}
+
+#[test]
+fn a_transcript_of_a_later_version_is_read() {
+    fn with_more(json: &mut Value) {
+        match json {
+            Value::Object(members) => {
+                members.values_mut().for_each(with_more);
+                members.insert("later".to_owned(), json!({"x": [1, null]}));
+            }
+            Value::Array(list) => list.iter_mut().for_each(with_more),
+            _ => {}
+        }
+    }
+    let cited = citation(json!({"url": "https://a.test", "in_answer": {"start": 0, "end": 2},
+        "in_source": {"start": 4, "end": 2}, "title": null}));
+    let text = TextBlock::new("So").with_citations([cited]);
+    let image = Block::Image(Image::from_bytes("image/png", [1]));
+    let transcript = transcript(Message::assistant([Block::Text(text), image]));
+    let mut json = serde_json::to_value(&transcript).unwrap();
+    with_more(&mut json);
+    assert_eq!(serde_json::from_value::<Transcript>(json).unwrap(), transcript);
+    assert!(serde_json::from_value::<Citation>(json!({"in_answer": {"start": 0}})).is_err());
+}
+
 fn pictures(message: &Message) -> Vec<Image> {
     let blocks = message.blocks().iter();
     let pictures = blocks.filter_map(|block| match block {
@@ -260,12 +336,19 @@ fn pictures_of_an_answer_are_pictures() {
             // Some servers send them again at the end, and some send what is none.
             image("data:image/png;base64,AQID"),
             image("data:image/png;base64,!"),
+            image("data:image/png;base64,"),
+            image("data:text/html;base64,AQID"),
+            image("data:;base64,AQID"),
+            image("javascript:alert(1)"),
+            image("file:///etc/passwd"),
             image(""),
+            image("DATA:IMAGE/jpeg;base64,AQID"),
         ],
         &json!({}),
     );
     let message = read("chat", &body).answer().message.unwrap();
-    assert_eq!(pictures(&message), [png, Image::from_url("https://a.test/b.png")]);
+    let jpeg = Image::from_bytes("IMAGE/jpeg", [1, 2, 3]);
+    assert_eq!(pictures(&message), [png, Image::from_url("https://a.test/b.png"), jpeg]);
     assert_eq!(sent("chat", message), [json!({"role": "assistant", "content": "Here."})]);
 }
 

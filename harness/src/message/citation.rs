@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A source that the vendor names for words of the model. What a vendor does not say is `None`.
 ///
@@ -44,11 +44,11 @@ pub struct Citation {
     pub quote: Option<String>,
     /// Which part of the model's words it is about, in characters as the vendor counts them. Without
     /// it, it is about all words of its block.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "range")]
     pub in_answer: Option<Range<u64>>,
     /// Which part of the source is meant, in the unit of its [`kind`](Self::kind): characters, pages or
     /// blocks.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "range")]
     pub in_source: Option<Range<u64>>,
 }
 
@@ -65,4 +65,16 @@ impl Citation {
         let texts = [kind, url, title, file, quote].into_iter().flatten();
         texts.map(String::len).fold(64, usize::saturating_add)
     }
+}
+
+/// A range, with whatever else a later version writes beside it.
+fn range<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Range<u64>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Ends {
+        start: u64,
+        end: u64,
+    }
+
+    let ends = Option::<Ends>::deserialize(from)?;
+    Ok(ends.map(|Ends { start, end }| start..end))
 }

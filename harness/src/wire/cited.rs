@@ -41,13 +41,27 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
     citation.names_source().then_some(citation)
 }
 
+/// Whether the vendor may take this back as a citation of its own: an object of some type. Requests with
+/// anything else in their place are refused, and each later one with them.
+pub(super) fn goes_back(json: &str) -> bool {
+    json.starts_with('{') && !text_of(Members::of(json).get("type")).is_empty()
+}
+
 /// The picture at this address, which may hold the picture itself.
 pub(super) fn image(url: &str) -> Option<Image> {
     let url = url.trim();
-    let Some(rest) = url.strip_prefix("data:") else {
-        return (!url.is_empty()).then(|| Image::from_url(url));
+    let Some(rest) = after(url, "data:") else {
+        let is_on_the_web = ["https:", "http:"].iter().any(|scheme| after(url, scheme).is_some());
+        return is_on_the_web.then(|| Image::from_url(url));
     };
-    let (mime, data) = rest.split_once(";base64,")?;
+    let (mime, data) = rest.split_once(";base64,").filter(|(_, data)| !data.is_empty())?;
+    after(mime, "image/")?;
     let (mime, data) = (mime.to_owned(), data.to_owned());
     Some(Image::Data { mime, data }).filter(|image| image.bytes().is_ok())
+}
+
+/// What follows this beginning, whether its letters are large or small.
+fn after<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
+    let (first, rest) = text.split_at_checked(beginning.len())?;
+    first.eq_ignore_ascii_case(beginning).then_some(rest)
 }

@@ -555,6 +555,11 @@ impl Outlet {
         self.grow(text.len())
     }
 
+    /// Counts a source of the words that a dialect keeps for later, with what it costs to keep it.
+    pub(super) fn source(&mut self, json: &str) -> Result<(), Error> {
+        self.grow(json.len().saturating_add(64))
+    }
+
     fn grow(&mut self, by: usize) -> Result<(), Error> {
         self.size = self.size.saturating_add(by);
         if self.size <= self.limits.response {

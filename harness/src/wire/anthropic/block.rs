@@ -7,6 +7,7 @@ use crate::{
     error::Error,
     provider::VendorPart,
     wire::{
+        cited,
         decoder::Outlet,
         halves,
         tolerant::{Members, elements, join, text_of},
@@ -78,7 +79,8 @@ impl OpenBlock {
                 for citation in &citations {
                     out.citation(number, citation)?;
                 }
-                let citations = citations.into_iter().map(str::to_owned).collect();
+                let citations = citations.into_iter().filter(|json| cited::goes_back(json));
+                let citations = citations.map(str::to_owned).collect();
                 Kind::Text { citations }
             }
             "thinking" => {
@@ -179,9 +181,11 @@ impl OpenBlock {
             (Kind::Text { .. }, "text_delta") => out.text(self.number, &*delta.text)?,
             (Kind::Text { citations }, "citations_delta") => {
                 if let Some(citation) = delta.citation {
-                    out.kept(citation.get())?;
+                    out.source(citation.get())?;
                     out.citation(self.number, citation.get())?;
-                    citations.push(citation.get().to_owned());
+                    if cited::goes_back(citation.get()) {
+                        citations.push(citation.get().to_owned());
+                    }
                 }
             }
             (Kind::Thinking { .. }, "thinking_delta") => {

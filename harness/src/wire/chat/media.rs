@@ -61,8 +61,7 @@ impl Media {
     fn source(&mut self, source: Citation, out: &mut Outlet) -> Result<(), Error> {
         let Some(url) = &source.url else { return Ok(()) };
         if self.seen.insert(names::hash(&format!("source {url}"))) {
-            out.part()?;
-            out.kept(url)?;
+            out.source(url)?;
             self.sources.push(source);
         }
         Ok(())
@@ -77,8 +76,7 @@ impl Media {
     ) -> Result<(), Error> {
         for json in &delta.annotations.0 {
             if self.seen.insert(names::hash(json.get())) {
-                out.part()?;
-                out.kept(json.get())?;
+                out.source(json.get())?;
                 self.annotations.push(json.get().to_owned());
                 out.citation(text, json.get())?;
             }

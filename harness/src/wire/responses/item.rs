@@ -6,6 +6,7 @@ use crate::{
     message::Image,
     provider::VendorPart,
     wire::{
+        cited as sources,
         decoder::Outlet,
         halves,
         tolerant::{Members, elements, join, text_of},
@@ -242,7 +243,6 @@ impl Item {
     pub(super) fn cited(&mut self, json: &str, out: &mut Outlet) -> Result<(), Error> {
         if let Kind::Message { cited, .. } = &mut self.kind {
             *cited = cited.saturating_add(1);
-            out.part()?;
             out.citation(self.number, json)?;
         }
         Ok(())
@@ -276,6 +276,7 @@ impl Item {
                 for annotation in annotations.iter().skip(*cited) {
                     out.citation(number, annotation)?;
                 }
+                annotations.retain(|annotation| sources::goes_back(annotation));
                 // They name places in their part, and all parts go back as one.
                 let annotations = format!("[{}]", annotations.join(","));
                 let annotations = Some(("annotations", annotations.as_str()))
