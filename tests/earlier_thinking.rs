@@ -102,6 +102,29 @@ fn thinking_of_earlier_turns_is_left_out_if_asked_and_that_of_this_turn_never() 
 }
 
 #[test]
+fn words_behind_results_leave_the_thinking_before_the_calls() {
+    for wire in WIRES {
+        // A run that was stopped after its calls, and the person goes on.
+        let mut transcript = Transcript::default();
+        for message in [turn(wire, 1, true), turn(wire, 2, false)].concat() {
+            transcript.push(message).unwrap();
+        }
+        let off = Settings { earlier_thinking: Some(false), ..Settings::default() };
+        let bodies = ["Go on.", "Please."].map(|said| {
+            transcript.push(Message::user(said)).unwrap();
+            body(wire, &transcript, off.clone(), None)
+        });
+        for body in bodies {
+            assert_eq!(proofs(&body), ["proof21"], "{wire}");
+        }
+        // Once the model has answered, the turn is over.
+        transcript.push(Message::assistant([Block::text("It is 42.")])).unwrap();
+        transcript.push(Message::user("And now?")).unwrap();
+        assert_eq!(proofs(&body(wire, &transcript, off, None)), [""; 0], "{wire}");
+    }
+}
+
+#[test]
 fn a_server_that_wants_all_thinking_back_gets_it() {
     let mut transcript = Transcript::default();
     for message in [turn("chat", 1, true), turn("chat", 2, false)].concat() {

@@ -62,7 +62,8 @@ pub struct Settings {
     pub effort: Option<Effort>,
     /// Whether the thinking of earlier turns goes back to the model, as it does unless this is `false`.
     /// Of the turn that goes on, since the person's last words, it goes back all the same: vendors
-    /// refuse the results of calls without the thinking that led to them. A server that wants all
+    /// refuse the results of calls without the thinking that led to them. Words that follow such results
+    /// at once, as after a run that was stopped, begin no turn. A server that wants all
     /// thinking back ([`ThoughtReplay::Field`](crate::wire::chat::ThoughtReplay::Field)) gets it.
     ///
     /// It makes requests shorter, and the vendor's prompt cache is lost from the first message that is

@@ -36,7 +36,10 @@ impl Encoded {
 }
 
 /// From which message on thinking is sent: the person's last words, if that of earlier turns is left
-/// out, and else from the first one on.
+/// out, and else from the first one on. Words that follow the results of calls at once stand in the turn
+/// that asked for the calls: Messages refuses the results without the thinking before the calls.
+///
+/// Source: <https://docs.claude.com/en/docs/build-with-claude/extended-thinking>.
 pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings) -> usize {
     let speaks = |message: &Message| {
         let mut blocks = message.blocks().iter();
@@ -49,7 +52,12 @@ pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings) -> usize
     match settings.earlier_thinking {
         Some(false) => {
             let messages = request.messages();
-            (0..messages.len()).rev().find(|at| messages.get(*at).is_some_and(speaks)).unwrap_or(0)
+            let begins = |at: &usize| {
+                let before = at.checked_sub(1).and_then(|before| messages.get(before));
+                messages.get(*at).is_some_and(speaks)
+                    && before.is_none_or(|before| before.role() == Role::Assistant)
+            };
+            (0..messages.len()).rev().find(begins).unwrap_or(0)
         }
         Some(true) | None => 0,
     }
