@@ -660,6 +660,32 @@ proptest! {
 }
 
 #[test]
+fn a_value_is_found_as_the_usual_writers_of_json_and_urls_spell_it() {
+    let value = "pä ss!w(o)r*d~'q\"u&o+t/e\\🙂%4";
+    let secrets = Secrets::default().with(value);
+    let table = [
+        ("Rust and JavaScript", r#"pä ss!w(o)r*d~'q\"u&o+t/e\\🙂%4"#),
+        ("Python", r#"p\u00e4 ss!w(o)r*d~'q\"u&o+t/e\\\ud83d\ude42%4"#),
+        ("PHP", r#"p\u00e4 ss!w(o)r*d~'q\"u&o+t\/e\\\ud83d\ude42%4"#),
+        ("capitals", r#"p\u00E4 ss!w(o)r*d~'q\"u&o+t/e\\\uD83D\uDE42%4"#),
+        ("Go", r#"pä ss!w(o)r*d~'q\"u\u0026o+t/e\\🙂%4"#),
+        ("Gson", r#"pä ss!w(o)r*d~\u0027q\"u\u0026o+t/e\\🙂%4"#),
+        (".NET", r#"p\u00E4 ss!w(o)r*d~\u0027q\u0022u\u0026o\u002Bt/e\\\uD83D\uDE42%4"#),
+        ("JSON in JSON", r#"pä ss!w(o)r*d~'q\\\"u&o+t/e\\\\🙂%4"#),
+        ("RFC 3986", "p%C3%A4%20ss%21w%28o%29r%2Ad~%27q%22u%26o%2Bt%2Fe%5C%F0%9F%99%82%254"),
+        ("encodeURIComponent", "p%C3%A4%20ss!w(o)r*d~'q%22u%26o%2Bt%2Fe%5C%F0%9F%99%82%254"),
+        ("encodeURI", "p%C3%A4%20ss!w(o)r*d~'q%22u&o+t/e%5C%F0%9F%99%82%254"),
+        ("a form", "p%C3%A4+ss%21w%28o%29r*d%7E%27q%22u%26o%2Bt%2Fe%5C%F0%9F%99%82%254"),
+        ("quote_plus", "p%C3%A4+ss%21w%28o%29r%2Ad~%27q%22u%26o%2Bt%2Fe%5C%F0%9F%99%82%254"),
+        ("a query", "p%C3%A4%20ss!w(o)r*d~%27q%22u&o+t/e\\%F0%9F%99%82%4"),
+        ("small digits", "p%c3%a4%20ss!w(o)r*d~'q%22u%26o%2bt%2fe%5c%f0%9f%99%82%254"),
+    ];
+    for (writer, spelled) in table {
+        assert_eq!(secrets.hide(&format!("<{spelled}>")), "<[secret]>", "{writer}");
+    }
+}
+
+#[test]
 fn a_union_knows_what_both_know() {
     let (one, two) =
         (Secrets::default().with("first-0001"), Secrets::default().with("second-0002"));

@@ -1,6 +1,7 @@
 //! Values that must not be shown, and what stands in their place. It knows nobody's key: a provider
 //! and the program say which values are secret; what a trace must guess is in `trace`.
 
+mod forms;
 mod name;
 mod search;
 mod searches;
@@ -16,7 +17,7 @@ use std::{
 use self::search::Search;
 #[cfg(test)]
 pub(crate) use self::search::work;
-pub(crate) use self::{name::Names, search::united, searches::Searches};
+pub(crate) use self::{forms::forms, name::Names, search::united, searches::Searches};
 
 /// What stands where something secret was.
 pub(crate) const HIDDEN: &str = "[secret]";
@@ -137,51 +138,6 @@ impl fmt::Debug for Secrets {
 /// Whether a value is long enough to be looked for in texts.
 pub(crate) fn is_findable(value: &str) -> bool {
     value.trim().len() >= LEAST && !HIDDEN.contains(value.trim())
-}
-
-/// A value as it is, as JSON spells it, and as it stands in a URL. Most are the same.
-pub(crate) fn forms(value: &str) -> impl Iterator<Item = String> {
-    let json = serde_json::to_string(value).unwrap_or_default();
-    let json = json.get(1..json.len().saturating_sub(1)).unwrap_or_default().to_owned();
-    // Some servers escape each slash.
-    let slashes = json.replace('/', "\\/");
-    let upper = percent(value, b"0123456789ABCDEF");
-    let lower = percent(value, b"0123456789abcdef");
-    // Others escape what HTML gives a meaning to, or leave slashes of a URL alone.
-    let twice = value.replace('/', "\\\\\\/");
-    let html = unicode(value, "<>&='", false);
-    let net = unicode(value, "+<>&'`\"", true);
-    let path = [upper.replace("%2F", "/"), lower.replace("%2f", "/")];
-    let forms = [value.to_owned(), json, slashes, upper, lower, twice, html, net];
-    let mut forms: Vec<String> = forms.into_iter().chain(path).collect();
-    forms.retain(|form| !form.is_empty());
-    forms.sort_unstable();
-    forms.dedup();
-    forms.into_iter()
-}
-
-/// A value with these characters as JSON escapes them by number.
-fn unicode(value: &str, escaped: &str, upper: bool) -> String {
-    let escape = |c: char| match (escaped.contains(c), upper) {
-        (true, true) => format!("\\u{:04X}", u32::from(c)),
-        (true, false) => format!("\\u{:04x}", u32::from(c)),
-        (false, _) => c.to_string(),
-    };
-    value.chars().map(escape).collect()
-}
-
-/// A value with all but the unreserved characters encoded.
-fn percent(value: &str, digits: &[u8; 16]) -> String {
-    let digit = |nibble: u8| digits.get(usize::from(nibble)).map_or('0', |digit| *digit as char);
-    let mut encoded = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.extend(['%', digit(byte >> 4), digit(byte & 15)]);
-        }
-    }
-    encoded
 }
 
 /// The text with the mark in place of these ranges, which are in order and apart.
