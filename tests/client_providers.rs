@@ -300,3 +300,23 @@ fn keys_never_print() {
         format!("{openai:?} {:?} {local:?} {:?}", openai.clone().build(), local.clone().build());
     assert!(!shown.contains("sk-secret-1"), "{shown}");
 }
+
+/// What is installed in a process is the same for all of its tests, so this one asks a process of its own.
+#[test]
+fn a_program_may_choose_its_tls_library_after_it_has_built_a_provider() {
+    const ALONE: &str = "HARNESS_TEST_TLS_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        OpenAIProvider::builder().api_key("k").build().unwrap();
+        let chosen = rustls::crypto::ring::default_provider().install_default();
+        assert!(chosen.is_ok(), "something was chosen for the program");
+        OpenAIProvider::builder().api_key("k").build().unwrap();
+        return;
+    }
+    let name =
+        "client_providers::a_program_may_choose_its_tls_library_after_it_has_built_a_provider";
+    let test = std::env::current_exe().expect("this test has a path");
+    let alone = std::process::Command::new(test).args(["--exact", name]).env(ALONE, "1").output();
+    let alone = alone.expect("it is started");
+    let said = String::from_utf8_lossy(&alone.stdout);
+    assert!(alone.status.success() && said.contains("1 passed"), "{said}");
+}

@@ -174,7 +174,7 @@ fn measure(streams: usize, threads: &str) {
     thread::sleep(Duration::from_secs(2));
     let (address, seen) = watched();
     let agent = agent(address);
-    // The provider above has chosen the TLS provider that a client asks for.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().build().expect("a client");
     let (mut ours, mut returned, mut bare, mut woken, mut http) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -28,8 +28,7 @@ pub(super) fn shared() -> Result<ClientConfig, Error> {
 }
 
 fn make() -> Result<ClientConfig, rustls::Error> {
-    // Failing means that the program has chosen one already, which is its right.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    // What the program has chosen, if it has. It may still choose: nothing is chosen for it here.
     let provider = CryptoProvider::get_default()
         .map_or_else(|| Arc::new(rustls::crypto::ring::default_provider()), Arc::clone);
     let mut config = ClientConfig::builder_with_provider(provider)
