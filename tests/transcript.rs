@@ -232,3 +232,55 @@ fn a_broken_file_is_an_error_that_says_where() {
     let far: Message = serde_json::from_str(far).expect("a message");
     let _ = far.at();
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Whatever is forked, goes on and is cut: each view is what a list of its own would be.
+    #[test]
+    fn messages_are_what_lists_would_be(
+        size in prop::sample::select(vec![0_usize, 1, 31, 32, 33, 1023, 1024, 1025, 32_767, 32_768]),
+        steps in prop::collection::vec(
+            (0_u8..4, any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0_usize..70),
+            1..20,
+        ),
+    ) {
+        let list: Vec<Message> = (0..size).map(|at| Message::user(at.to_string())).collect();
+        let mut first = Transcript::default();
+        for message in &list {
+            first.push(message.clone()).unwrap();
+        }
+        let mut all = vec![(first, list)];
+        let mut views: Vec<(Messages, Vec<Message>)> = Vec::new();
+        for (step, which, at, count) in steps {
+            let chosen = which.index(all.len());
+            match step {
+                0 => all.push(all[chosen].clone()),
+                1 => for at in 0..count {
+                    let message = Message::user(format!("{chosen} {at}"));
+                    all[chosen].0.push(message.clone()).unwrap();
+                    all[chosen].1.push(message);
+                },
+                _ => {
+                    let (of, list) = match views.len() {
+                        many if step == 3 && many > 0 => views[which.index(many)].clone(),
+                        _ => (all[chosen].0.messages().clone(), all[chosen].1.clone()),
+                    };
+                    let from = at.index(list.len() + 3);
+                    let end = from + count;
+                    let there = from.min(list.len())..end.min(list.len());
+                    views.push((of.range(from..end), list[there].to_vec()));
+                }
+            }
+        }
+        let all = all.iter().map(|(transcript, list)| (transcript.messages(), list));
+        for (messages, list) in all.chain(views.iter().map(|(view, list)| (view, list))) {
+            prop_assert_eq!(messages.len(), list.len());
+            prop_assert!(messages.iter().eq(list) && messages.iter().rev().eq(list.iter().rev()));
+            prop_assert_eq!((messages.first(), messages.last()), (list.first(), list.last()));
+            for at in [0, 31, 32, 33, 1023, 1024, 1025, list.len(), usize::MAX] {
+                prop_assert_eq!(messages.get(at), list.get(at));
+            }
+            prop_assert_eq!(messages, &list.iter().cloned().collect::<Messages>());
+        }
+    }
+}

@@ -110,6 +110,30 @@ async fn a_chat_that_is_idle_gives_its_bytes_back_and_one_that_goes_on_does_not(
 }
 
 #[test]
+fn what_waits_for_a_chat_to_be_idle_ends_with_it_and_moves_with_it() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (one, other) = (runtime(), runtime());
+    let settled = |runtime: &tokio::runtime::Runtime| {
+        runtime.block_on(tokio::task::yield_now());
+        runtime.metrics().num_alive_tasks()
+    };
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let mut chat =
+        Agent::builder(Writes(Arc::clone(&kept))).build().unwrap().chat_from(conversation(100));
+    one.block_on(async { chat.send("One?").await.unwrap() });
+    assert_eq!(settled(&one), 1);
+    other.block_on(async { chat.send("Two?").await.unwrap() });
+    assert_eq!((settled(&one), settled(&other)), (0, 1));
+    // A runtime that has ended takes nothing from the chat but the wait.
+    drop(other);
+    one.block_on(async { chat.send("Three?").await.unwrap() });
+    assert_eq!(settled(&one), 1);
+    drop(chat);
+    assert_eq!(settled(&one), 0);
+    assert_eq!(kept.lock().unwrap().len(), 3);
+}
+
+#[test]
 fn a_conversation_that_no_vendor_takes_is_not_kept_in_bytes() {
     let sent = Sent::new();
     let mut transcript = Transcript::default();
