@@ -343,3 +343,19 @@ async fn no_panic_leaves_the_drop_of_a_run() {
     let last = chat.transcript().messages().last().expect("results").clone();
     assert_eq!(last.results().next().expect("a result").outcome(), CallOutcome::InDoubt);
 }
+
+/// A run whose time is limited needs a clock. Without one it says so, and nothing is sent.
+#[test]
+fn a_runtime_without_a_timer_is_an_error() {
+    let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build().unwrap();
+    let mut chat = agent.chat();
+    let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let stopped = bare.block_on(async { chat.send("Hello.").await }).unwrap_err();
+    let error = stopped.error().expect("an error");
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(error.message().contains("`enable_time()`"), "{error}");
+    assert!(chat.transcript().messages().is_empty(), "nothing was said");
+
+    let whole = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    assert_eq!(whole.block_on(async { chat.send("Hello.").await }).unwrap().text(), "Hello.");
+}

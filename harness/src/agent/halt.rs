@@ -7,8 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Event;
 use crate::{
+    error::{Error, ErrorKind},
     journal::{InterruptCause, Limit, LimitScope},
     policy::{Budget, Guard, LimitReached, Warning},
+    unwind::caught,
 };
 
 /// What may stop a run from outside.
@@ -59,6 +61,18 @@ impl Halt {
     /// By what the program stops the run.
     pub(super) fn program(&self) -> CancellationToken {
         self.program.clone()
+    }
+
+    /// Checks that the runtime can tell when the time is over, if it is limited.
+    pub(super) fn check_timer(&self) -> Result<(), Error> {
+        let Some(ends) = self.ends.or(self.near) else { return Ok(()) };
+        caught(|| drop(sleep_until(ends))).map_err(|_| {
+            Error::new(
+                ErrorKind::Configuration,
+                "the time of a run is limited, and it does not run in a tokio runtime that has a timer: \
+                 build the runtime with `enable_all()` or `enable_time()`",
+            )
+        })
     }
 
     /// Whether the program wants the run to stop.

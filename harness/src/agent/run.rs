@@ -114,6 +114,7 @@ impl<'a> Run<'a> {
 
     /// Writes down what the run begins with, if it can begin.
     fn begin_with(&mut self, opening: Opening, values: &Values) -> Result<(), Error> {
+        self.halt.check_timer()?;
         self.chat.agent.check_state(values)?;
         self.hear_late_ends()?;
         let fact = match opening {
