@@ -104,7 +104,7 @@ fn thinking_of_earlier_turns_is_left_out_if_asked_and_that_of_this_turn_never() 
 #[test]
 fn words_behind_results_leave_the_thinking_before_the_calls() {
     for wire in WIRES {
-        // A run that was stopped after its calls, and the person goes on.
+        // The run was stopped after its calls, and then the person says something.
         let mut transcript = Transcript::default();
         for message in [turn(wire, 1, true), turn(wire, 2, false)].concat() {
             transcript.push(message).unwrap();

@@ -43,7 +43,7 @@ fn the_default_model_of_each_vendor_has_a_price_and_a_window() {
     assert_eq!(find("local", LocalProvider::DEFAULT_MODEL), Model::default());
 }
 
-/// A model that is named in the code of another module would be one of a second table.
+/// All models stand in one table: no other module names one.
 #[test]
 fn no_other_module_names_a_model() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../harness/src");

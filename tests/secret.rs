@@ -594,7 +594,8 @@ fn a_secret_that_would_be_found_in_every_word_is_refused() {
     }
 }
 
-/// All places where a word of these stands, found slowly.
+/// Marks each byte that belongs to one of these words. The search is simple and slow: it checks the
+/// fast one.
 fn covered(text: &str, words: &BTreeSet<String>) -> Vec<bool> {
     let mut covered = vec![false; text.len()];
     for word in words {

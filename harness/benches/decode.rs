@@ -57,7 +57,7 @@ fn main() {
             if wants(&name) {
                 match recorded(wire, by_line) {
                     answers if answers.is_empty() => {
-                        println!("{name:<28} skipped: no recorded streams at ../shared/corpus");
+                        println!("{name:<28} skipped: no recorded streams beside the project");
                     }
                     answers => show(&name, &answers),
                 }

@@ -272,9 +272,9 @@ impl Accumulator {
         (is_written && !is_again).then(|| part.to_call()).flatten()
     }
 
-    /// How many calls the answer has up to and with this one, if all of them, as they are so far,
-    /// `are` of some kind. Of a call that has come to its end this is asked once, so it is asked of
-    /// one kind only.
+    /// Counts the calls of the answer up to and including this one, if `are` holds for each of them as
+    /// it is so far. The result for a call that has ended is cached, so every caller must pass the same
+    /// `are`.
     pub fn count_up_to(
         &mut self,
         call: &ToolCall,

@@ -161,7 +161,7 @@ impl<'a> Request<'a> {
         &self.call
     }
 
-    /// Writes down that this call has waited for its turn.
+    /// Counts time that this call has waited in the queue of a throttle, which is not lost to failures.
     pub(crate) fn was_in_line(&self, time: Duration) {
         self.call.was_in_line(time);
     }

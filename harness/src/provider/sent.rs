@@ -15,8 +15,8 @@ const MOST: usize = 32 * 1024 * 1024;
 /// The messages of one conversation as they were last sent, in the bytes of the wire that sent
 /// them. A conversation only grows, so the next request writes only what is new.
 ///
-/// Of a conversation of more than 32 MiB nothing is kept, and a conversation to which nothing was sent
-/// for five seconds forgets what it has.
+/// Bytes are not kept for a conversation of more than 32 MiB, and they are dropped when no request was
+/// sent for five seconds.
 ///
 /// It belongs to one conversation, and a provider finds it in the
 /// [`Request`](super::Request::with_sent). What does not fit any more (another wire, another

@@ -29,8 +29,8 @@ pub fn pretty(events: &[TraceEvent]) -> String {
     told(events)
 }
 
-/// The same of events that are chosen from others. Each is looked at once, so that a trace that says
-/// anything of anything is told in a time that its length foretells.
+/// Prints events that were chosen from a trace. It reads each event once, so the time grows in line
+/// with their number, also for a damaged trace.
 pub(super) fn told<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> String {
     let mut shown = String::new();
     let mut runs: HashMap<&str, Calls<'a>> = HashMap::new();

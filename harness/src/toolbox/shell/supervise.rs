@@ -83,8 +83,8 @@ use crate::error::{Error, ErrorKind};
 /// that says so. A second call changes nothing. A late call holds for the commands that begin after it.
 /// A program that is itself a command of another one can call it too.
 ///
-/// The first argument of the supervisor means nothing without a socket as standard input, and with
-/// one, whoever gives the order could as well have started a shell.
+/// The program becomes a supervisor only if its first argument says so and its standard input is a
+/// socket. Whoever can start it in this way can start a shell as well, so this gives nobody new rights.
 pub fn supervise() -> bool {
     #[cfg(target_os = "linux")]
     {
