@@ -33,6 +33,11 @@ pub enum ErrorKind {
     Cancelled,
     /// Reading or writing what must survive failed.
     Journal,
+    /// Somebody else has gone on with the conversation: what was to be written does not follow what
+    /// is there.
+    Conflict,
+    /// The conversation is open elsewhere, in this process or in another one.
+    Busy,
     /// Code of the program that the library called has panicked: a watcher of events, a provider.
     Panicked,
 }
@@ -279,6 +284,16 @@ impl Error {
         }
     }
 
+    /// Whether somebody else has gone on with the conversation: open it again.
+    pub fn is_conflict(&self) -> bool {
+        self.0.kind == ErrorKind::Conflict
+    }
+
+    /// Whether the conversation is open elsewhere: it can be opened when that one lets go of it.
+    pub fn is_busy(&self) -> bool {
+        self.0.kind == ErrorKind::Busy
+    }
+
     /// Whether the program itself must be changed: a key, an option, a name.
     pub fn is_configuration(&self) -> bool {
         self.0.kind == ErrorKind::Configuration
@@ -324,6 +339,8 @@ impl Error {
             | ErrorKind::TooLarge
             | ErrorKind::Cancelled
             | ErrorKind::Journal
+            | ErrorKind::Conflict
+            | ErrorKind::Busy
             | ErrorKind::Panicked => false,
         }
     }

@@ -4,14 +4,13 @@ use std::{collections::HashSet, fmt, sync::Arc};
 
 use super::{Agent, Grant, Machine, Sending, idle::Idle, permit::Asking};
 use crate::{
-    error::{Error, ErrorKind},
-    journal::{Entry, Journal},
+    error::Error,
+    journal::Entry,
     message::{Message, Transcript},
     policy::{Budget, Exposed, Guard, Limits},
     provider::{ContextMeter, ContextTokens, Usage},
     tool::{StillRunning, still_running_in},
     trace::Tracer,
-    unwind::caught,
 };
 
 /// A conversation that continues from one message to the next.
@@ -41,8 +40,6 @@ pub struct Chat {
     /// What all runs of the conversation have spent and may spend.
     budget: Budget,
     pub(super) tracer: Tracer,
-    /// Where facts are written down, if the program wants that.
-    journal: Option<Box<dyn Journal>>,
     pub(super) usage: Usage,
     /// What the provider has written of the conversation already.
     pub(super) idle: Idle,
@@ -70,7 +67,6 @@ impl Chat {
             guard,
             budget,
             tracer,
-            journal: None,
             usage: Usage::default(),
             idle: Idle::default(),
             meter,
@@ -86,19 +82,6 @@ impl Chat {
         // Neither can fail: the transcript was settled above, and it is the first fact.
         let _ = chat.record(&Entry::Given { transcript });
         chat
-    }
-
-    /// Writes the facts from here on into this journal, beside keeping the conversation in memory.
-    /// Facts that are there already are written first.
-    ///
-    /// # Errors
-    /// Fails if they could not be written.
-    pub fn with_journal(mut self, mut journal: impl Journal + 'static) -> Result<Self, Error> {
-        if !self.transcript().messages().is_empty() {
-            journal.append(&Entry::Given { transcript: self.transcript().clone() })?;
-        }
-        self.journal = Some(Box::new(journal));
-        Ok(self)
     }
 
     /// Says something, and runs until the model has answered. Nothing happens before the result
@@ -261,11 +244,7 @@ impl Chat {
             | Entry::CallFinished { .. }
             | Entry::CallEnded { .. } => {}
         }
-        let Some(journal) = &mut self.journal else { return Ok(()) };
-        let append = caught(|| journal.append(entry));
-        append.unwrap_or_else(|panicked| {
-            Err(Error::new(ErrorKind::Journal, format!("the journal {panicked}")))
-        })
+        Ok(())
     }
 }
 

@@ -1,26 +1,220 @@
-//! Facts kept in memory: they survive the run, not the process.
+//! Conversations kept in memory: they survive the run, not the process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-use super::{Entry, Journal};
-use crate::error::Error;
+use super::{
+    Conversations, Envelope, Hold, Journal, JournalFuture, Listing, Metadata, Summary,
+    envelope::now,
+    store::{busy, check_id, conflict, too_few},
+};
+use crate::error::{Error, ErrorKind};
 
-/// Facts kept in memory. A clone is another view of the same facts.
-#[derive(Clone, Debug, Default)]
+/// Conversations kept in memory: for tests, and for programs whose conversations end with them. A
+/// clone is the same journal.
+#[derive(Clone, Default)]
 pub struct MemoryJournal {
-    entries: Arc<Mutex<Vec<Entry>>>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    conversations: HashMap<String, Kept>,
+    held: HashSet<String>,
+    /// How often anything has changed: conversations are listed in this order.
+    changes: u64,
+}
+
+#[derive(Default)]
+struct Kept {
+    metadata: Metadata,
+    facts: Vec<Envelope>,
+    created_at: u64,
+    updated_at: u64,
+    changed: u64,
 }
 
 impl MemoryJournal {
-    /// All facts so far, in order.
-    pub fn entries(&self) -> Vec<Entry> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// A journal without conversations.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// The conversation, which is made if it does not exist, and has changed now.
+    fn changed(&mut self, conversation: &str) -> &mut Kept {
+        self.changes = self.changes.saturating_add(1);
+        let made = || Kept { created_at: now(), ..Kept::default() };
+        let kept = self.conversations.entry(conversation.to_owned()).or_insert_with(made);
+        kept.changed = self.changes;
+        kept.updated_at = now();
+        kept
+    }
+
+    fn count(&self, conversation: &str) -> u64 {
+        self.conversations.get(conversation).map_or(0, |kept| kept.facts.len() as u64)
+    }
+
+    /// The conversation and all that are part of it.
+    fn family(&self, conversation: &str) -> Vec<String> {
+        let mut family = vec![conversation.to_owned()];
+        let mut known: HashSet<String> = family.iter().cloned().collect();
+        let mut at = 0;
+        while let Some(parent) = family.get(at).cloned() {
+            for (id, kept) in &self.conversations {
+                if kept.metadata.parent.as_ref() == Some(&parent) && known.insert(id.clone()) {
+                    family.push(id.clone());
+                }
+            }
+            at += 1;
+        }
+        family
+    }
+
+    fn list(&self, listing: &Listing) -> Result<Conversations, Error> {
+        let before = match &listing.after {
+            None => u64::MAX,
+            Some(cursor) => cursor.parse().map_err(|_| {
+                Error::new(
+                    ErrorKind::Configuration,
+                    format!("`{cursor}` is not where a page of this journal ended"),
+                )
+            })?,
+        };
+        let is_wanted = |kept: &Kept| {
+            (listing.owner.is_none() || kept.metadata.owner == listing.owner)
+                && (listing.parent.is_none() || kept.metadata.parent == listing.parent)
+                && kept.changed < before
+        };
+        let wanted = self.conversations.iter().filter(|(_, kept)| is_wanted(kept));
+        let mut wanted: BTreeMap<u64, (&String, &Kept)> =
+            wanted.map(|(id, kept)| (kept.changed, (id, kept))).collect();
+        let mut page = Vec::new();
+        let mut next = None;
+        while let Some((changed, (id, kept))) = wanted.pop_last() {
+            let (facts, metadata) = (kept.facts.len() as u64, kept.metadata.clone());
+            page.push(Summary::new(id, metadata, facts, kept.created_at, kept.updated_at));
+            if page.len() == listing.page_size() {
+                next = (!wanted.is_empty()).then(|| changed.to_string());
+                break;
+            }
+        }
+        Ok(Conversations::new(page, next))
+    }
+}
+
+/// What is held until it is dropped.
+struct Held {
+    journal: MemoryJournal,
+    conversation: String,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.journal.lock().held.remove(&self.conversation);
     }
 }
 
 impl Journal for MemoryJournal {
-    fn append(&mut self, entry: &Entry) -> Result<(), Error> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).push(entry.clone());
-        Ok(())
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+        Box::pin(async move {
+            let shared = self.lock();
+            let Some(kept) = shared.conversations.get(conversation) else { return Ok(Vec::new()) };
+            let from = usize::try_from(from).unwrap_or(usize::MAX);
+            Ok(kept.facts.get(from..).unwrap_or_default().to_vec())
+        })
+    }
+
+    fn append<'a>(
+        &'a self,
+        conversation: &'a str,
+        after: u64,
+        facts: &'a [Envelope],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            check_id(conversation)?;
+            let mut shared = self.lock();
+            let there = shared.count(conversation);
+            if there != after {
+                return Err(conflict(conversation, after, there));
+            }
+            shared.changed(conversation).facts.extend_from_slice(facts);
+            Ok(())
+        })
+    }
+
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+        Box::pin(async move {
+            check_id(conversation)?;
+            if !self.lock().held.insert(conversation.to_owned()) {
+                return Err(busy(conversation));
+            }
+            let (journal, conversation) = (self.clone(), conversation.to_owned());
+            Ok(Hold::new(Held { journal, conversation }))
+        })
+    }
+
+    fn describe<'a>(
+        &'a self,
+        conversation: &'a str,
+        metadata: &'a Metadata,
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            check_id(conversation)?;
+            self.lock().changed(conversation).metadata = metadata.clone();
+            Ok(())
+        })
+    }
+
+    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+        Box::pin(async move { self.lock().list(listing) })
+    }
+
+    fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool> {
+        Box::pin(async move {
+            let mut shared = self.lock();
+            let family = shared.family(conversation);
+            if let Some(held) = family.iter().find(|id| shared.held.contains(*id)) {
+                return Err(busy(held));
+            }
+            let was_there = shared.conversations.contains_key(conversation);
+            for id in family {
+                shared.conversations.remove(&id);
+            }
+            Ok(was_there)
+        })
+    }
+
+    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            check_id(to)?;
+            let mut shared = self.lock();
+            let there = shared.count(from);
+            let wanted = usize::try_from(facts).unwrap_or(usize::MAX);
+            let kept = shared.conversations.get(from).and_then(|kept| kept.facts.get(..wanted));
+            let Some(kept) = kept.map(<[Envelope]>::to_vec) else {
+                return Err(too_few(from, there, facts));
+            };
+            match shared.count(to) {
+                0 => shared.changed(to).facts = kept,
+                there => return Err(conflict(to, 0, there)),
+            }
+            Ok(())
+        })
+    }
+}
+
+impl fmt::Debug for MemoryJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let conversations = self.lock().conversations.len();
+        f.debug_struct("MemoryJournal").field("conversations", &conversations).finish()
     }
 }

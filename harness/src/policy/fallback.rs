@@ -218,6 +218,8 @@ fn another_may_answer(error: &Error) -> bool {
         | ErrorKind::TooLarge
         | ErrorKind::Cancelled
         | ErrorKind::Journal
+        | ErrorKind::Conflict
+        | ErrorKind::Busy
         | ErrorKind::Panicked => false,
     }
 }

@@ -1,0 +1,174 @@
+//! A fact as it is stored: its JSON text, and who wrote it, when, in which format.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::Entry;
+use crate::error::{Error, ErrorKind};
+
+/// The format of the facts that this version writes. It reads this one and all before it.
+pub const FORMAT: u32 = 1;
+
+/// A fact as a [`Journal`](super::Journal) stores it: the JSON text of an [`Entry`], with the
+/// version of the library and the process that wrote it.
+///
+/// A journal keeps all of it unchanged. The text of a fact that this version of the library does not
+/// know is kept, too; only [`entry`](Self::entry) fails for it.
+///
+/// ```
+/// use harness::{Message, journal::{Entry, Envelope}};
+///
+/// let fact = Entry::UserSaid { message: Message::user("Hello") };
+/// let envelope = Envelope::of(&fact, 0)?;
+/// let stored = serde_json::to_string(&envelope)?;
+/// let again: Envelope = serde_json::from_str(&stored)?;
+/// assert_eq!(again.entry()?, fact);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Envelope {
+    /// The format of `fact`.
+    pub format: u32,
+    /// The version of the library that wrote it, such as `0.2.0`.
+    pub version: Arc<str>,
+    /// The process that wrote it.
+    pub life: Life,
+    /// When it was written, in milliseconds since the beginning of 1970 in UTC, for display: the
+    /// clocks of machines differ.
+    pub at: u64,
+    /// For how long the run of this fact had gone on, in milliseconds, in all processes together:
+    /// the time limit of a run holds for this.
+    pub elapsed: u64,
+    /// The JSON text of the fact.
+    pub fact: Arc<str>,
+}
+
+impl Envelope {
+    /// Puts a fact into an envelope, written by this process now. Its run has gone on for `elapsed`
+    /// milliseconds.
+    ///
+    /// # Errors
+    /// Fails if the fact cannot be written as JSON.
+    pub fn of(entry: &Entry, elapsed: u64) -> Result<Self, Error> {
+        let fact = serde_json::to_string(entry).map_err(|err| {
+            Error::new(ErrorKind::Journal, "a fact cannot be written as JSON").because(err)
+        })?;
+        Ok(Self::stored(FORMAT, version(), Life::of_this_process(), now(), elapsed, fact))
+    }
+
+    /// Puts together what a journal has stored in columns of its own.
+    pub fn stored(
+        format: u32,
+        version: impl Into<Arc<str>>,
+        life: Life,
+        at: u64,
+        elapsed: u64,
+        fact: impl Into<Arc<str>>,
+    ) -> Self {
+        Self { format, version: version.into(), life, at, elapsed, fact: fact.into() }
+    }
+
+    /// Reads the fact.
+    ///
+    /// # Errors
+    /// Fails if this version of the library does not know the fact, and names the version that wrote
+    /// it. The envelope still holds its text.
+    pub fn entry(&self) -> Result<Entry, Error> {
+        let Self { format, version, fact, .. } = self;
+        if *format > FORMAT {
+            return Err(Error::new(
+                ErrorKind::Journal,
+                format!(
+                    "the fact has format {format} and was written by version {version} of the \
+                     library; this is version {}, which reads formats up to {FORMAT}. Use version \
+                     {version} or later",
+                    env!("CARGO_PKG_VERSION")
+                ),
+            ));
+        }
+        serde_json::from_str(fact).map_err(|err| {
+            Error::new(
+                ErrorKind::Journal,
+                format!(
+                    "the fact, which version {version} of the library wrote in format {format}, \
+                     cannot be read by version {}",
+                    env!("CARGO_PKG_VERSION")
+                ),
+            )
+            .because(err)
+        })
+    }
+}
+
+/// The version of this library, shared by all envelopes.
+fn version() -> Arc<str> {
+    static VERSION: OnceLock<Arc<str>> = OnceLock::new();
+    Arc::clone(VERSION.get_or_init(|| env!("CARGO_PKG_VERSION").into()))
+}
+
+/// The time of day, in milliseconds since the beginning of 1970 in UTC.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// One process that writes facts: a random number that it has until it ends. As text it is 16
+/// hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Life(u64);
+
+impl Life {
+    /// That of this process.
+    pub fn of_this_process() -> Self {
+        static LIFE: OnceLock<Life> = OnceLock::new();
+        *LIFE.get_or_init(Self::random)
+    }
+
+    /// A new one, for tests that play several processes.
+    pub fn random() -> Self {
+        use ring::rand::{SecureRandom as _, SystemRandom};
+        let mut bytes = [0; 8];
+        // Where the system has no random numbers, the address of a local and the time must do.
+        if SystemRandom::new().fill(&mut bytes).is_err() {
+            return Self(fastrand::u64(..));
+        }
+        Self(u64::from_le_bytes(bytes))
+    }
+
+    /// Reads the 16 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_hex = text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        is_hex.then(|| u64::from_str_radix(text, 16).ok()).flatten().map(Self)
+    }
+}
+
+impl fmt::Display for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Life({self})")
+    }
+}
+
+impl Serialize for Life {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Life {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| de::Error::custom("a life is 16 hexadecimal digits"))
+    }
+}
