@@ -13,7 +13,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Error, ErrorKind, Message, Permissions, Provider,
     SideEffects, Tool, ToolContext, ToolError,
     agent::AgentBuilder,
-    journal::{Entry, Journal},
+    journal::Entry,
     policy::Question,
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, reply},
@@ -23,6 +23,7 @@ use harness::{
 };
 use serde_json::json;
 
+use crate::kept::{Watched, kept_in};
 use crate::{
     permits::takes_all,
     probe::{Log, MUTATE, READ, WRITE},
@@ -472,14 +473,10 @@ async fn a_provider_whose_names_panic_lets_no_panic_out() {
     }
 }
 
-struct FallsAtTheStart;
-
-impl Journal for FallsAtTheStart {
-    fn append(&mut self, entry: &Entry) -> Result<(), Error> {
-        match entry {
-            Entry::CallStarted { .. } => falls(),
-            _ => Ok(()),
-        }
+fn falls_at_the_start(facts: &[Entry]) -> Result<(), Error> {
+    match facts.iter().any(|fact| matches!(fact, Entry::CallStarted { .. })) {
+        true => falls(),
+        false => Ok(()),
     }
 }
 
@@ -488,8 +485,8 @@ async fn a_call_whose_start_could_not_be_written_does_not_run() {
     let log = Log::default();
     let model = ScriptedProvider::new([reply().call("act", json!({})), reply().text("Done.")]);
     let agent = Agent::builder(model).tools([takes_all("act", WRITE, &log)]).build();
-    let chat = agent.expect("an agent").chat().with_journal(FallsAtTheStart);
-    let mut chat = chat.expect("nothing to write yet");
+    let journal = Watched::new(falls_at_the_start);
+    let mut chat = kept_in(&agent.expect("an agent"), &journal);
     let stopped = chat.send("Go.").await.expect_err("it fell");
     assert_eq!(stopped.error().expect("why").kind(), ErrorKind::Journal);
     assert_eq!(log.lines(), [""; 0]);

@@ -13,12 +13,13 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Error, ErrorKind, Event, Message, SideEffects,
     State, StreamEvent, Tool, ToolContext, Transcript,
-    journal::{Entry, Journal},
+    journal::Entry,
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
 };
 use serde_json::json;
 
+use crate::kept::{Watched, kept_in};
 use crate::{
     permits::takes_all,
     probe::{Log, READ, WRITE},
@@ -234,27 +235,23 @@ async fn an_end_that_was_taken_by_a_run_that_failed_is_told_later() {
     assert!(format!("{:?}", model.requests()[2]).contains("appended one"));
 }
 
-/// A journal that fails when the first end of a thread is written.
-struct FailsOnEnd(AtomicUsize);
-
-impl Journal for FailsOnEnd {
-    fn append(&mut self, entry: &Entry) -> Result<(), Error> {
-        match entry {
-            Entry::CallEnded { .. } if self.0.fetch_add(1, Ordering::SeqCst) == 0 => {
-                Err(Error::new(ErrorKind::Journal, "disk full"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 #[tokio::test]
 async fn an_end_that_could_not_be_written_is_told_later() {
     let (world, _opens) = world();
     let model =
         ScriptedProvider::new([reply().call("append", json!({"line": "one"})), reply().text("y")]);
-    let chat = appender(&model, &world).chat().with_journal(FailsOnEnd(AtomicUsize::default()));
-    let mut chat = chat.expect("nothing to write yet");
+    // It is full when the first end of a thread is written: at first, and once more at the end.
+    let full = Arc::new(AtomicUsize::new(2));
+    let journal = Watched::new(move |facts: &[Entry]| {
+        let ends = facts.iter().any(|fact| matches!(fact, Entry::CallEnded { .. }));
+        let left = full.load(Ordering::SeqCst);
+        if ends && left > 0 {
+            full.store(left - 1, Ordering::SeqCst);
+            return Err(Error::new(ErrorKind::Journal, "disk full"));
+        }
+        Ok(())
+    });
+    let mut chat = kept_in(&appender(&model, &world), &journal);
     stopped_at_the_door(&mut chat, "Go.".into(), &world).await;
     world.door.open();
     ended(&chat).await;

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use harness::{
     Agent, Event, Limits, Permissions, SideEffects, Stopped, StreamEvent, Tool, ToolError, Usage,
     journal::{self, Journal, Limit, LimitScope},
@@ -23,6 +24,7 @@ use harness::{
 use proptest::{prelude::*, test_runner::TestRunner};
 use serde_json::json;
 
+use crate::kept::{Watched, kept_in};
 use crate::probe::{READ, WRITE};
 
 /// Different agents. Tasks of one agent share its budget, also where one calls the other.
@@ -283,23 +285,31 @@ impl World {
 }
 
 /// Takes what the facts of a task say of its tokens.
-struct Facts {
-    world: Arc<World>,
-    id: usize,
-}
-
-impl Journal for Facts {
-    fn append(&mut self, entry: &journal::Entry) -> Result<(), harness::Error> {
-        match entry {
-            journal::Entry::ModelReplied { usage, .. } => {
-                self.world.add(self.id, Sum { turns: 1, usage: *usage, calls: 0 });
+fn facts(world: &Arc<World>, id: usize) -> impl Journal + Clone + 'static {
+    let world = Arc::clone(world);
+    Watched::new(move |facts: &[journal::Entry]| {
+        for fact in facts {
+            match fact {
+                journal::Entry::ModelReplied { usage, .. } => {
+                    world.add(id, Sum { turns: 1, usage: *usage, calls: 0 });
+                }
+                journal::Entry::Interrupted { usage, .. } => {
+                    world.add(id, Sum { usage: *usage, ..Sum::default() });
+                }
+                _ => {}
             }
-            journal::Entry::Interrupted { usage, .. } => {
-                self.world.add(self.id, Sum { usage: *usage, ..Sum::default() });
-            }
-            _ => {}
         }
         Ok(())
+    })
+}
+
+/// A conversation whose last facts are written also if its run is dropped.
+struct Saved(harness::Chat);
+
+impl Drop for Saved {
+    fn drop(&mut self) {
+        let saved = self.0.save().now_or_never();
+        saved.expect("a journal in memory answers at once").expect("written");
     }
 }
 
@@ -307,8 +317,8 @@ impl Journal for Facts {
 async fn run(world: Arc<World>, id: usize, within: Budget) -> Result<String, String> {
     let Entry { task, .. } = &world.entries[id];
     let agent = world.agents.get().expect("they are made first")[task.agent].clone();
-    let facts = Facts { world: Arc::clone(&world), id };
-    let mut chat = agent.chat().with_journal(facts).expect("a journal");
+    let mut chat = Saved(kept_in(&agent, &facts(&world, id)));
+    let chat = &mut chat.0;
     chat.limits(task.chat.limits());
     let conversation = chat.budget();
     let watched = Arc::clone(&world);

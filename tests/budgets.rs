@@ -11,7 +11,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Event, FallbackProvider, Limits, Outcome, State,
     Stopped, StreamEvent, Tool, ToolError, Usage,
     agent::AgentBuilder,
-    journal::{Entry, InterruptCause, Limit, LimitScope, MemoryJournal},
+    journal::{Entry, InterruptCause, Limit, LimitScope},
     models::{Models, Price},
     policy::{Budget, Guardrails},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
@@ -19,6 +19,7 @@ use harness::{
 };
 use serde_json::json;
 
+use crate::kept::{entries, recorded};
 use crate::probe::{Log, READ, WRITE, Work};
 
 /// A dollar for a million tokens sent, nothing for those said.
@@ -573,9 +574,7 @@ async fn a_model_without_a_price_is_refused_before_it_is_asked() {
         (LimitScope::Run, unpriced().run_limits(limits().refuse_unknown_cost()), Limits::new()),
     ];
     for (height, builder, of_chat) in heights {
-        let journal = MemoryJournal::default();
-        let chat = builder.build().expect("an agent").chat();
-        let mut chat = chat.with_journal(journal.clone()).expect("a journal");
+        let (mut chat, journal) = recorded(&builder.build().expect("an agent"));
         chat.limits(of_chat);
         let stopped = chat.send("Go.").await.expect_err("nobody knows what it costs");
         assert_eq!(scope(&stopped), (height, Limit::UnknownCost));
@@ -586,7 +585,7 @@ async fn a_model_without_a_price_is_refused_before_it_is_asked() {
              \"house-blend\", Price::new(input, output))`"
         );
         assert!(stopped.transcript().sendable().is_ok());
-        let fact = journal.entries().pop();
+        let fact = entries(&journal).pop();
         assert!(
             matches!(&fact, Some(Entry::Interrupted { cause: InterruptCause::Limit { scope, .. }, .. })
                 if *scope == height),

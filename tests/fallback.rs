@@ -7,7 +7,7 @@ use harness::{
     Agent, AnthropicProvider, CancellationToken, Error, ErrorKind, Event, Message, Outcome,
     Provider, Transcript,
     client::OpenAIProvider,
-    journal::{Entry, MemoryJournal},
+    journal::Entry,
     policy::{FallbackProvider, RetryBudget, RetryPolicy, RetryProvider},
     provider::{Ledger, ProviderResponse, Request, Spent, accumulate},
     testing::{Gate, LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, reply, responses},
@@ -15,6 +15,8 @@ use harness::{
 };
 use serde_json::json;
 use tokio::time::advance;
+
+use crate::kept::{entries, recorded};
 
 fn api(status: u16) -> Error {
     Error::new(ErrorKind::Api, "no").with_status(status)
@@ -219,8 +221,7 @@ async fn a_conversation_that_began_on_one_wire_goes_on_on_the_other() {
     .or(OpenAIProvider::builder().api_key("k").base_url(second.url()).build().unwrap())
     .with_retry(RetryPolicy { attempts: 1, ..RetryPolicy::default() });
     let agent = Agent::builder(provider).tools(tools![weather]).build().unwrap();
-    let journal = MemoryJournal::default();
-    let mut chat = agent.chat().with_journal(journal.clone()).unwrap();
+    let (mut chat, journal) = recorded(&agent);
     let mut switches = Vec::new();
     let reply = chat
         .send("Oslo?")
@@ -233,8 +234,7 @@ async fn a_conversation_that_began_on_one_wire_goes_on_on_the_other() {
         .unwrap();
     assert_eq!((reply.text(), reply.provider()), ("Cold.", "openai"));
     assert_eq!(switches, ["anthropic -> openai"]);
-    let answered: Vec<String> = journal
-        .entries()
+    let answered: Vec<String> = entries(&journal)
         .iter()
         .filter_map(|fact| match fact {
             Entry::ModelReplied { provider, .. } => Some(provider.clone()),

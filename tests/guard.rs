@@ -13,13 +13,14 @@ use harness::{
     Agent, CallOutcome, Event, Outcome, StopReason, Stopped, StreamEvent, Tool, ToolContent,
     ToolError, Usage,
     agent::{AgentBuilder, Machine},
-    journal::{Entry, InterruptCause, Limit, LimitScope, MemoryJournal},
+    journal::{Entry, InterruptCause, Limit, LimitScope},
     models::{Models, Price},
     policy::{Budget, Guard, Guardrails, Limits, Question},
     testing::{Gate, RecordedRequest, ScriptedProvider, ScriptedReply, outline, reply},
 };
 use serde_json::{Map, Value, json};
 
+use crate::kept::{entries, recorded};
 use crate::probe::{Log, READ, WRITE, Work, tool};
 
 /// A tool that answers what the function says, given its arguments and how often it was called.
@@ -717,15 +718,14 @@ async fn every_run_begins_with_everything_still_to_spend() {
 
 #[tokio::test]
 async fn the_facts_say_which_limit_it_was_and_reading_them_again_gives_the_same() {
-    let journal = MemoryJournal::default();
     let agent = build(
         Agent::builder(stubborn(9, |turn| look(turn).tokens(10, 1))).tools([new_each_time()]),
         Guardrails::default().turns(2),
     );
-    let mut chat = agent.chat().with_journal(journal.clone()).expect("a journal");
+    let (mut chat, journal) = recorded(&agent);
     let stopped = chat.send("Go.").await.expect_err("a limit is no answer");
 
-    let facts = journal.entries();
+    let facts = entries(&journal);
     let cause = facts.iter().rev().find_map(|fact| match fact {
         Entry::Interrupted { cause, .. } => Some(cause.clone()),
         _ => None,

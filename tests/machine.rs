@@ -10,7 +10,7 @@ const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
 const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
 
 fn user() -> Entry {
-    Entry::UserSaid { message: Message::user("go") }
+    Entry::UserSaid { message: Message::user("go"), limits: None }
 }
 
 /// The model says these words, if any, and makes these calls.
@@ -40,7 +40,11 @@ fn limited(limit: Limit) -> Entry {
 fn allowed(call: &str, side_effects: SideEffects) -> Entry {
     Entry::CallDecided {
         call: call.into(),
-        decision: Decision::Allow { side_effects, by: Decider::SideEffects },
+        decision: Decision::Allow {
+            side_effects,
+            repeat: harness::journal::Repeat::Never,
+            by: Decider::SideEffects,
+        },
     }
 }
 
@@ -79,8 +83,11 @@ fn next(facts: &[Entry]) -> String {
         Action::Decide(calls) => format!("decide {}", ids(&calls)),
         Action::RunCalls(calls) => format!("run {}", ids(&calls)),
         Action::AwaitResults => "wait".into(),
-        Action::Settle(facts) => {
-            let told = facts.iter().map(|fact| match fact {
+        Action::FindOut(calls) => format!("find out {}", ids(&calls)),
+        Action::AwaitAnswers => "await answers".into(),
+        Action::Settle => {
+            let machine = after(facts);
+            let told = machine.settlement().map(|fact| match fact {
                 Entry::CallFinished { result } => {
                     format!("{} {:?}", result.call_id(), result.outcome())
                 }
@@ -268,8 +275,8 @@ fn each_truth_has_words_of_its_own() {
 /// How a conversation goes on: with nothing, with words, or not at all.
 fn resumption(machine: &Machine) -> &'static str {
     match machine.resumption() {
-        Ok(Entry::Resumed { message: None }) => "as it is",
-        Ok(Entry::Resumed { message: Some(_) }) => "with words",
+        Ok(Entry::Resumed { message: None, limits: None }) => "as it is",
+        Ok(Entry::Resumed { message: Some(_), limits: None }) => "with words",
         Ok(other) => panic!("resumed by {other:?}"),
         Err(_) => "no",
     }
@@ -283,7 +290,7 @@ fn what_stopped_says_how_it_goes_on() {
         usage: Usage::default(),
         cause: InterruptCause::Failure { error: "overloaded".into() },
     };
-    let words = || Entry::Resumed { message: Some(Message::user("Go on.")) };
+    let words = || Entry::Resumed { message: Some(Message::user("Go on.")), limits: None };
     // Twice: as the facts tell it, and as only the messages tell it, written down and read again.
     let table: Vec<(&str, Vec<Entry>, &str, &str)> = vec![
         ("nothing was said", vec![], "no", "no"),

@@ -23,6 +23,7 @@ use harness::{
 };
 use serde_json::json;
 
+use crate::kept::{Watched, kept_in};
 use crate::probe::{Log, MUTATE, READ, WRITE, Work, tool};
 
 fn schema() -> serde_json::Value {
@@ -259,21 +260,21 @@ async fn a_provider_that_panics_fails_the_run() {
     }
 }
 
-/// A journal that panics at each fact from the n-th on.
-struct Falling(usize);
-
-impl Journal for Falling {
-    fn append(&mut self, _: &Entry) -> Result<(), Error> {
-        self.0 = self.0.checked_sub(1).expect("the disk fell");
+/// A journal that panics at each append from the n-th on.
+fn falling(left: usize) -> impl Journal + Clone + 'static {
+    let left = Arc::new(AtomicUsize::new(left));
+    Watched::new(move |_: &[Entry]| {
+        let now = left.load(Ordering::SeqCst);
+        left.store(now.checked_sub(1).expect("the disk fell"), Ordering::SeqCst);
         Ok(())
-    }
+    })
 }
 
 #[tokio::test]
 async fn a_journal_that_panics_fails_the_run_and_leaves_a_conversation_that_can_be_sent() {
     let log = Log::default();
     let mut fell = 0;
-    for facts in 0..20 {
+    for appends in 0..8 {
         let model = ScriptedProvider::new([
             reply().text("Look.").call("look", json!({})).call("write", json!({})),
             reply().text("Done."),
@@ -281,16 +282,16 @@ async fn a_journal_that_panics_fails_the_run_and_leaves_a_conversation_that_can_
         let tools =
             [tool("look", READ, &log, Work::Steps(0)), tool("write", WRITE, &log, Work::Steps(0))];
         let agent = Agent::builder(model).tools(tools).build().expect("an agent");
-        let mut chat = agent.chat().with_journal(Falling(facts)).expect("nothing to write yet");
+        let mut chat = kept_in(&agent, &falling(appends));
         if let Err(stopped) = chat.send("Go.").await {
             fell += 1;
             let error = stopped.error().expect("why");
-            assert_eq!(error.kind(), ErrorKind::Journal, "{facts}");
-            assert!(error.to_string().contains("the disk fell"), "{facts}: {error}");
-            stopped.transcript().sendable().unwrap_or_else(|err| panic!("{facts}: {err}"));
+            assert_eq!(error.kind(), ErrorKind::Journal, "{appends}");
+            assert!(error.to_string().contains("the disk fell"), "{appends}: {error}");
+            stopped.transcript().sendable().unwrap_or_else(|err| panic!("{appends}: {err}"));
         }
     }
-    assert!(fell > 8 && fell < 20, "{fell} of 20 journals fell");
+    assert!(fell > 2 && fell < 8, "{fell} of 8 journals fell");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use harness::{
-    Agent, CallOutcome, Chat, Permissions, SideEffect, SideEffects, Tool,
+    Agent, CallOutcome, Permissions, SideEffect, SideEffects, Tool,
     agent::Grant,
     journal::{Decider, Decision, Entry, MemoryJournal},
     message::Arguments,
@@ -17,6 +17,7 @@ use harness::{
 };
 use serde_json::{Value, json};
 
+use crate::kept::{entries, recorded};
 use crate::probe::{Log, MUTATE, READ, Work, tool};
 
 /// A tool that takes anything and writes down what it was called with.
@@ -46,12 +47,6 @@ pub(crate) fn person(
     (asked, approver)
 }
 
-/// A conversation with a journal that can be read.
-fn recorded(agent: &Agent) -> (Chat, MemoryJournal) {
-    let journal = MemoryJournal::default();
-    (agent.chat().with_journal(journal.clone()).expect("a journal"), journal)
-}
-
 /// Who decided about each call, in order: `allow` or `deny`, and by whom.
 fn decisions(journal: &MemoryJournal) -> Vec<(bool, Decider)> {
     let decision = |entry: &Entry| match entry {
@@ -59,7 +54,7 @@ fn decisions(journal: &MemoryJournal) -> Vec<(bool, Decider)> {
         Entry::CallDecided { decision: Decision::Deny { by, .. }, .. } => Some((false, by.clone())),
         _ => None,
     };
-    journal.entries().iter().filter_map(decision).collect()
+    entries(journal).iter().filter_map(decision).collect()
 }
 
 fn script<const N: usize>(replies: [ScriptedReply; N]) -> ScriptedProvider {

@@ -3,11 +3,13 @@
 use harness::{
     Agent, AnthropicProvider, Error, ErrorKind, Message, Outcome,
     agent::{Action, Machine},
-    journal::{Entry, MemoryJournal},
+    journal::Entry,
     testing::{LoopbackServer, ScriptedProvider, anthropic, outline, reply},
     tool, tools,
 };
 use serde_json::json;
+
+use crate::kept::{entries, recorded};
 
 /// Looks at the weather.
 #[tool(side_effects = "read")]
@@ -83,8 +85,7 @@ async fn an_answer_that_the_vendor_paused_goes_back_as_it_is() {
 #[tokio::test]
 async fn a_reply_that_broke_off_is_kept_and_the_model_is_told() {
     let model = ScriptedProvider::new([reply().text("It is").cut(), reply().text("cold there.")]);
-    let journal = MemoryJournal::default();
-    let mut chat = agent(&model).chat().with_journal(journal.clone()).unwrap();
+    let (mut chat, journal) = recorded(&agent(&model));
     let stopped = chat.send("Oslo?").await.unwrap_err();
     assert_eq!(stopped.error().unwrap().kind(), ErrorKind::Interrupted);
     chat.resume().await.unwrap();
@@ -97,7 +98,7 @@ async fn a_reply_that_broke_off_is_kept_and_the_model_is_told() {
 
     // The facts, read again, give the same conversation; and each can be written as JSON.
     let mut machine = Machine::new();
-    for fact in journal.entries() {
+    for fact in entries(&journal) {
         let json = serde_json::to_string(&fact).unwrap();
         machine.apply(&serde_json::from_str::<Entry>(&json).unwrap()).unwrap();
     }
@@ -144,8 +145,8 @@ async fn what_is_complete_is_not_resumed_and_stays_as_it_is() {
     assert_eq!(*chat.transcript(), before);
 
     let mut machine = Machine::new();
-    machine.apply(&Entry::UserSaid { message: Message::user("Oslo?") }).unwrap();
-    let told = Entry::Resumed { message: Some(Message::user("Go on")) };
+    machine.apply(&Entry::UserSaid { message: Message::user("Oslo?"), limits: None }).unwrap();
+    let told = Entry::Resumed { message: Some(Message::user("Go on")), limits: None };
     assert!(machine.apply(&told).is_err(), "nobody's words broke off");
     assert_eq!(machine.next(), Action::CallProvider);
 }

@@ -15,7 +15,7 @@ use harness::{
     Message, OpenAIProvider, Permissions, Provider, RetryPolicy, RetryProvider, State, Stopped,
     StreamEvent, Tool, ToolContent, ToolContext, ToolError, Transcript,
     agent::AgentBuilder,
-    journal::{Entry, MemoryJournal},
+    journal::Entry,
     policy::ThrottledProvider,
     provider::{EventStream, Request, Settings, accumulate},
     secret::Secrets,
@@ -31,6 +31,7 @@ use harness::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::kept::{entries, recorded};
 use crate::probe::{READ, WRITE};
 
 /// It has what JSON, URLs and headers spell in ways of their own.
@@ -116,17 +117,17 @@ impl Seen {
 }
 
 async fn run(builder: AgentBuilder) -> Seen {
-    let (paper, journal) = (Paper::default(), MemoryJournal::default());
+    let paper = Paper::default();
     let trace = Trace::default().to_writer(paper.clone());
     let agent = builder.trace(trace.clone()).build().expect("an agent");
     let mut shown = vec![("the agent", printed(&agent))];
-    let mut chat = agent.chat().with_journal(journal.clone()).expect("an empty chat");
+    let (mut chat, journal) = recorded(&agent);
     let mut events = String::new();
     let ended = chat.send("Go.").on_event(|event| events.push_str(&printed(&event))).await;
     assert!(trace.flush(Duration::from_secs(30)), "{:?}", trace.problem());
     let written = String::from_utf8(paper.0.lock().expect("unpoisoned").clone()).expect("UTF-8");
     let read = trace::read(&written).expect("events");
-    let facts = journal.entries();
+    let facts = entries(&journal);
     let saved: Vec<String> =
         facts.iter().map(|fact| serde_json::to_string(fact).expect("JSON")).collect();
     shown.push(("events", events));

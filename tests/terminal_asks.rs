@@ -15,7 +15,8 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, CancellationToken, SideEffect, SideEffects, Tool, ToolCall,
     journal::Decider,
-    policy::{Answer, Approval, Approver as _, Question, Reason, TerminalApprover},
+    journal::Reason,
+    policy::{Answer, Approval, Approver as _, Question, TerminalApprover},
     testing::{ScriptedProvider, reply},
     tool::{Preview, Scope},
 };

@@ -15,6 +15,7 @@ use harness::{
 };
 use serde_json::json;
 
+use crate::kept::{entries, recorded};
 use crate::probe::{Log, READ, WRITE, Work};
 
 /// A door that a thread waits at.
@@ -71,9 +72,7 @@ fn append(
 
 fn chat(model: &ScriptedProvider, world: &Arc<World>) -> (Chat, MemoryJournal) {
     let agent = Agent::builder(model.clone()).tools(tools![append]).state(Arc::clone(world));
-    let journal = MemoryJournal::default();
-    let chat = agent.build().expect("an agent").chat().with_journal(journal.clone());
-    (chat.expect("nothing to write yet"), journal)
+    recorded(&agent.build().expect("an agent"))
 }
 
 /// Stops a run when its tool waits at the door.
@@ -148,7 +147,7 @@ async fn a_thread_that_outlives_its_stop_is_told_and_its_call_does_not_begin_aga
             && asked.contains("appended one"),
         "{asked}"
     );
-    let ends = journal.entries().into_iter().filter(|it| matches!(it, Entry::CallEnded { .. }));
+    let ends = entries(&journal).into_iter().filter(|it| matches!(it, Entry::CallEnded { .. }));
     assert_eq!(ends.count(), 1, "it is a fact, once");
     assert_eq!(world.log.lines(), ["begin one", "end one"]);
 }
@@ -206,7 +205,7 @@ async fn how_it_ended_is_told_as_it_was() {
         chat.send("And?").await.expect("an answer");
         let asked = model.requests().last().expect("a request").last_text();
         assert!(asked.contains(how), "{asked}");
-        let told = journal.entries().into_iter().find_map(|entry| match entry {
+        let told = entries(&journal).into_iter().find_map(|entry| match entry {
             Entry::CallEnded { result, .. } => Some(result.outcome()),
             _ => None,
         });

@@ -37,7 +37,7 @@ fn fact() -> impl Strategy<Value = Entry> {
         })
     };
     prop_oneof![
-        2 => Just(()).prop_map(|()| Entry::UserSaid { message: Message::user("go") }),
+        2 => Just(()).prop_map(|()| Entry::UserSaid { message: Message::user("go"), limits: None }),
         3 => (said(), stop).prop_map(|(message, stop)| Entry::ModelReplied {
             message,
             stop,
@@ -53,7 +53,7 @@ fn fact() -> impl Strategy<Value = Entry> {
         3 => (id(), prop::option::of(effects)).prop_map(|(id, effects)| Entry::CallDecided {
             call: id.into(),
             decision: match effects {
-                Some(side_effects) => Decision::Allow { side_effects, by: Decider::SideEffects },
+                Some(side_effects) => Decision::Allow { side_effects, repeat: harness::journal::Repeat::Never, by: Decider::SideEffects },
                 None => Decision::Deny { reason: "no".into(), by: Decider::ToolName },
             },
         }),

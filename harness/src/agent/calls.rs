@@ -1,6 +1,6 @@
 //! The calls of one answer: decided, run, answered.
 
-use std::{collections::HashMap, pin::pin, time::Duration};
+use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Instant, timeout_at};
@@ -10,20 +10,21 @@ use super::{
     Agent, Chat, Event,
     early::{Ended, Running, begin},
     halt::Told,
-    machine::stopped,
-    permit::{Looked, Permit},
+    machine::{lost, stopped},
+    permit::{Asked, Looked, Permit, repeat_of},
     reports::Reporter,
     run::Run,
 };
 use crate::{
     error::Error,
-    journal::{Decision, Entry, InterruptCause},
+    journal::{Awaited, Decision, Entry, InterruptCause, Repeat, Wait},
     message::{
         CallOutcome, Fingerprint, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
     },
+    policy::Question,
     tool::{
-        CallIdentity, GRACE, RUNS_ON, Reviewed, SideEffects, Tool, ToolContext, Values,
-        equal_still_running, runs_on,
+        Answered, CallIdentity, Dispatched, Found, GRACE, RUNS_ON, Reviewed, SideEffects, Tool,
+        ToolContext, Values, equal_still_running, runs_on,
     },
 };
 
@@ -35,6 +36,8 @@ pub(super) const AT_ONCE: usize = 8;
 pub(super) struct Contexts {
     /// What all calls of the run share.
     shared: ToolContext,
+    /// The name of the conversation, if it has one.
+    conversation: Option<Arc<str>>,
     made: HashMap<String, ToolContext>,
     /// On which reviews the calls of this turn were decided.
     reviews: HashMap<String, Reviewed>,
@@ -46,7 +49,8 @@ impl Contexts {
     /// For a run of this conversation, whose tools can see what is left of its limits.
     pub(super) fn new(chat: &Chat, time: Option<Duration>) -> Self {
         let shared = chat.agent.context().clone().with(chat.guard.budget().clone());
-        Self { shared, made: HashMap::new(), reviews: HashMap::new(), time }
+        let conversation = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
+        Self { shared, conversation, made: HashMap::new(), reviews: HashMap::new(), time }
     }
 
     /// Adds the values that the run brings.
@@ -65,6 +69,7 @@ impl Contexts {
         transcript: &Transcript,
         call: &ToolCall,
         tool: Option<&Tool>,
+        answered: Option<Arc<Answered>>,
         stop: &CancellationToken,
         reporter: Reporter,
     ) -> ToolContext {
@@ -81,10 +86,12 @@ impl Contexts {
                 sameness: tool.sameness(call),
             }
         });
+        let key = idempotency_key(self.conversation.as_deref(), transcript, call, fingerprint);
         let context = self
             .shared
             .for_call(call.id())
-            .with_idempotency_key(idempotency_key(transcript, call, fingerprint))
+            .with_idempotency_key(key)
+            .with_answered(answered)
             .with_reviewed(self.reviews.get(call.id()).cloned())
             .with_cancellation(stop.child_token())
             .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
@@ -135,10 +142,20 @@ impl Contexts {
 /// The same for every try of a call, also in a program that was started again: it is told from
 /// what was said before the model made the call, and from the call's name and arguments, since two
 /// answers to the same message may give one id to two calls.
-fn idempotency_key(transcript: &Transcript, call: &ToolCall, fingerprint: Fingerprint) -> String {
+/// A conversation that has a name has it in front: what was forked from another one is a different
+/// call.
+pub(super) fn idempotency_key(
+    conversation: Option<&str>,
+    transcript: &Transcript,
+    call: &ToolCall,
+    fingerprint: Fingerprint,
+) -> String {
     let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
     let before = before.map_or("", Message::id);
-    format!("{before}/{}/{fingerprint}", call.id())
+    match conversation {
+        Some(conversation) => format!("{conversation}/{before}/{}/{fingerprint}", call.id()),
+        None => format!("{before}/{}/{fingerprint}", call.id()),
+    }
 }
 
 impl Run<'_> {
@@ -185,19 +202,29 @@ impl Run<'_> {
                 Ok(looked) => looked,
                 Err(cause) => return self.interrupted(cause),
             };
-            let (permit, grant) = match looked {
-                Looked::Decided(permit) => (permit, None),
+            let permit = match looked {
+                Looked::Decided(permit) => permit,
                 Looked::Asks(question, review) => {
+                    let repeat = agent.tools().get(call.name()).map(repeat_of).unwrap_or_default();
                     let asked_at = Instant::now();
-                    let (decision, grant) = tokio::select! {
+                    let asked = tokio::select! {
                         biased;
                         () = self.halt.cancelled() => return self.interrupt(None),
-                        answered = self.chat.asking(&agent).ask(&question) => answered,
+                        asked = self.chat.asking(&agent).ask(&question, repeat) => asked,
                         () = self.early.drive() => return Ok(()),
                     };
                     // A person may take the time that it takes.
                     self.halt.postpone(asked_at.elapsed());
-                    (Permit { decision, review: review.map(Reviewed::seen) }, grant)
+                    self.chat.clock.postpone(asked_at.elapsed());
+                    match asked {
+                        Asked::Decided(decision) => {
+                            Permit { decision, review: review.map(Reviewed::seen) }
+                        }
+                        Asked::Later { until } => {
+                            self.waits(call, approval_of(&question, repeat), until)?;
+                            continue;
+                        }
+                    }
                 }
             };
             let Permit { mut decision, review } = permit;
@@ -216,7 +243,6 @@ impl Run<'_> {
                 self.interrupted(InterruptCause::Denial { call: id.clone() })?;
             }
             self.chat.record(&Entry::CallDecided { call: id, decision })?;
-            self.chat.grants.extend(grant);
             if stop {
                 return Ok(());
             }
@@ -243,7 +269,11 @@ impl Run<'_> {
                     self.refuse_behind(call, &other)?;
                     continue;
                 }
-                self.chat.record(&Entry::CallStarted { call: call.id().to_owned() })?;
+                match self.may_begin(&agent, call).await? {
+                    Begins::Now => {}
+                    Begins::Never => continue,
+                    Begins::Stopped => return Ok(()),
+                }
                 let running_now = self.begin(&agent, call, false);
                 running.push(running_now);
             }
@@ -261,13 +291,119 @@ impl Run<'_> {
             }
         };
         let until = Instant::now() + GRACE;
-        while let Ok(Some((call, result, elapsed))) = timeout_at(until, running.next()).await {
+        while let Ok(Some((call, ended, elapsed))) = timeout_at(until, running.next()).await {
             let effects = agent.tools().get(call.name()).map(|tool| tool.side_effects());
-            let result = stopped_result(result, effects.unwrap_or_default());
-            self.ended((call, result, elapsed))?;
+            let ended = match ended {
+                Dispatched::Result(result) => {
+                    Dispatched::Result(stopped_result(result, effects.unwrap_or_default()))
+                }
+                waits @ Dispatched::Waits { .. } => waits,
+            };
+            self.ended((call, ended, elapsed))?;
         }
         drop(running);
         self.interrupted(cause)
+    }
+
+    /// Checks once more whether an allowed call may run, and writes down that it starts: before it
+    /// does, if it changes something.
+    async fn may_begin(&mut self, agent: &Agent, call: &ToolCall) -> Result<Begins, Error> {
+        let granted = self.chat.machine.granted(call.id()).cloned().unwrap_or_default();
+        let tool = agent.tools().get(call.name());
+        // It was decided before, perhaps by another process, whose tools were others.
+        let fits = tool.is_none_or(|tool| granted.effects.has_all(tool.side_effects()));
+        let repeats = tool.map_or(Repeat::Never, repeat_of);
+        if granted.again && (!fits || repeats == Repeat::Never) {
+            self.doubt(call, granted.effects)?;
+            return Ok(Begins::Never);
+        }
+        if !fits {
+            self.chat.record(&Entry::CallUndecided { call: call.id().to_owned() })?;
+            return Ok(Begins::Never);
+        }
+        if tool.is_some_and(Tool::is_external) {
+            self.waits(call, Awaited::Result, None)?;
+            return Ok(Begins::Never);
+        }
+        self.chat.record(&Entry::CallStarted { call: call.id().to_owned() })?;
+        if granted.effects.is_read_only() {
+            return Ok(Begins::Now);
+        }
+        let written = self.write().await;
+        if let Ok(true) = written {
+            return Ok(Begins::Now);
+        }
+        // It has not begun, though it says so.
+        let text =
+            "This call was not started: the run was stopped first. Nothing of it has happened.";
+        let content = [ToolContent::Text(text.to_owned())];
+        let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
+        self.finish(result)?;
+        written.map(|_| Begins::Stopped)
+    }
+
+    /// A call waits for somebody outside of the run.
+    fn waits(
+        &mut self,
+        call: &ToolCall,
+        awaited: Awaited,
+        until: Option<u64>,
+    ) -> Result<(), Error> {
+        let wait = Wait::new(awaited).until(until);
+        self.emit(Event::ToolWaits { call, wait: &wait });
+        self.chat.record(&Entry::CallWaits { call: call.id().to_owned(), wait })
+    }
+
+    /// Nobody knows how a call ended that had started in a process which is gone.
+    fn doubt(&mut self, call: &ToolCall, effects: SideEffects) -> Result<(), Error> {
+        let (outcome, text) = lost(effects);
+        let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
+        self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
+        self.chat.record(&Entry::CallFinished { result })
+    }
+
+    /// Finds out what became of calls that had started in a process which is gone: by their tools, if
+    /// they know how.
+    pub(super) async fn find_out(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
+        let agent = self.chat.agent.clone();
+        for call in calls {
+            let granted = self.chat.machine.granted(call.id()).cloned().unwrap_or_default();
+            let tool = agent.tools().get(call.name()).filter(|tool| tool.can_reconcile());
+            let Some(tool) = tool else {
+                self.doubt(call, granted.effects)?;
+                continue;
+            };
+            let found = {
+                let (transcript, stop) = (self.chat.machine.transcript(), self.over.token());
+                let reporter = self.reports.reporter();
+                let context =
+                    self.contexts.make(transcript, call, Some(tool), None, stop, reporter);
+                let mut found = pin!(agent.tools().reconcile(call, &context));
+                loop {
+                    tokio::select! {
+                        biased;
+                        told = self.halt.told() => match told {
+                            Told::Stop(cause) => break Err(cause),
+                            // It is told again when the run goes on.
+                            Told::Warn(_) => {}
+                        },
+                        found = &mut found => break Ok(found),
+                    }
+                }
+            };
+            match found {
+                Err(cause) => return self.interrupted(cause),
+                Ok(Found::Happened(result)) => {
+                    self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
+                    self.chat.record(&Entry::CallFinished { result })?;
+                }
+                Ok(Found::NotHappened) => {
+                    self.chat.record(&Entry::CallCleared { call: call.id().to_owned() })?;
+                }
+                Ok(Found::Unknown) => self.doubt(call, granted.effects)?,
+            }
+        }
+        Ok(())
     }
 
     /// Begins a call and shows that.
@@ -278,7 +414,8 @@ impl Run<'_> {
         let transcript = self.chat.machine.transcript();
         let (stop, reporter) = (self.over.token(), self.reports.reporter());
         let tool = agent.tools().get(call.name());
-        let context = self.contexts.make(transcript, call, tool, stop, reporter);
+        let answered = self.chat.machine.granted(call.id()).and_then(|it| it.answered.clone());
+        let context = self.contexts.make(transcript, call, tool, answered, stop, reporter);
         begin(agent, call, context, scope)
     }
 
@@ -301,7 +438,15 @@ impl Run<'_> {
         self.chat.record(&Entry::CallFinished { result })
     }
 
-    pub(super) fn ended(&mut self, (call, result, elapsed): Ended) -> Result<(), Error> {
+    pub(super) fn ended(&mut self, (call, ended, elapsed): Ended) -> Result<(), Error> {
+        let result = match ended {
+            Dispatched::Result(result) => result,
+            Dispatched::Waits { question, token } => {
+                self.chat.tracer.ran(&call, elapsed);
+                self.shown.retain(|(shown, _)| shown.id() != call.id());
+                return self.waits(&call, Awaited::Answer { question, token }, None);
+            }
+        };
         if let Some(message) = self.reports.last_of(call.id()) {
             self.reported(call.id(), &message);
         }
@@ -313,6 +458,20 @@ impl Run<'_> {
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
         heard.and(self.chat.record(&Entry::CallFinished { result }))
     }
+}
+
+/// Whether an allowed call begins.
+enum Begins {
+    Now,
+    /// It has its result, or waits, or is to be decided anew.
+    Never,
+    /// The run was stopped first.
+    Stopped,
+}
+
+fn approval_of(question: &Question, repeat: Repeat) -> Awaited {
+    let question = serde_json::to_value(question).unwrap_or_default();
+    Awaited::Approval { question, repeat }
 }
 
 /// A tool that failed because it was told to stop did not run to its end: what it says of itself

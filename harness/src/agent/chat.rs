@@ -1,13 +1,15 @@
 //! A conversation that continues.
 
-use std::{collections::HashSet, fmt, sync::Arc};
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
-use super::{Agent, Grant, Machine, Sending, idle::Idle, permit::Asking};
+use super::{
+    Agent, Grant, Machine, Sending, clock::RunClock, durable::Durable, idle::Idle, permit::Asking,
+};
 use crate::{
-    error::Error,
-    journal::Entry,
+    error::{Error, ErrorKind},
+    journal::{Entry, Envelope},
     message::{Message, Transcript},
-    policy::{Budget, Exposed, Guard, Limits},
+    policy::{Budget, Exposed, Guard, Guardrails, Limits},
     provider::{ContextMeter, ContextTokens, Usage},
     tool::{StillRunning, still_running_in},
     trace::Tracer,
@@ -39,6 +41,10 @@ pub struct Chat {
     pub(super) guard: Guard,
     /// What all runs of the conversation have spent and may spend.
     budget: Budget,
+    /// For how long the run has gone on.
+    pub(super) clock: RunClock,
+    /// How it stands in its journal, if it has one.
+    pub(super) durable: Option<Durable>,
     pub(super) tracer: Tracer,
     pub(super) usage: Usage,
     /// What the provider has written of the conversation already.
@@ -55,10 +61,17 @@ pub struct Chat {
 
 impl Chat {
     pub(super) fn new(agent: Agent) -> Self {
-        let budget = Budget::of_conversation(&agent.budget());
+        let chat = Self::apart(agent);
+        chat.budget.within(&chat.agent.budget());
+        chat
+    }
+
+    /// A conversation that is not part of what its agent has spent.
+    fn apart(agent: Agent) -> Self {
+        let budget = Budget::of_conversation();
         // Until a run begins, nothing is spent.
         let idle = Budget::of_run(&budget, Limits::new(), Arc::clone(agent.guardrails()));
-        let guard = guard(&agent, idle);
+        let guard = guard(&agent, Arc::clone(agent.guardrails()), idle);
         let tracer = Tracer::new(agent.trace());
         let meter = agent.meter();
         Self {
@@ -66,6 +79,8 @@ impl Chat {
             machine: Machine::new(),
             guard,
             budget,
+            clock: RunClock::default(),
+            durable: None,
             tracer,
             usage: Usage::default(),
             idle: Idle::default(),
@@ -74,6 +89,44 @@ impl Chat {
             heard_ends: HashSet::new(),
             exposed: Exposed::default(),
         }
+    }
+
+    /// The conversation that these facts make. What was spent in them is no part of what its agent
+    /// has spent in this process.
+    pub(super) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
+        let mut chat = Self::apart(agent);
+        for (number, envelope) in facts.iter().enumerate() {
+            let folded = envelope.entry().and_then(|entry| chat.read_fact(&entry, envelope));
+            folded.map_err(|err| {
+                let what = format!("fact {number} of the conversation cannot be read");
+                Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
+            })?;
+        }
+        chat.budget.within(&chat.agent.budget());
+        chat.guard.budget().within(&chat.budget);
+        chat.guard.goes_on();
+        Ok(chat)
+    }
+
+    fn read_fact(&mut self, entry: &Entry, envelope: &Envelope) -> Result<(), Error> {
+        let begins = match entry {
+            Entry::UserSaid { limits, .. } => Some(limits.as_deref()),
+            Entry::Resumed { limits: Some(limits), .. } => Some(Some(&**limits)),
+            _ => None,
+        };
+        if let Some(limits) = begins {
+            let (rails, limits) = match limits {
+                Some(limits) => {
+                    (Arc::new(Guardrails::said_of_run(limits)), Limits::said_of_run(limits))
+                }
+                None => (Arc::clone(self.agent.guardrails()), self.agent.run_limits().clone()),
+            };
+            let budget = Budget::of_run(&self.budget, limits, Arc::clone(&rails));
+            self.guard = guard(&self.agent, rails, budget);
+        }
+        self.fold(entry)?;
+        self.clock.was(Duration::from_millis(envelope.elapsed));
+        Ok(())
     }
 
     pub(super) fn given(agent: Agent, mut transcript: Transcript) -> Self {
@@ -96,6 +149,9 @@ impl Chat {
     /// Goes on with a run that was stopped, from its last complete fact: what the tools have
     /// answered stands, and only the model is asked again. If its reply broke off in the middle,
     /// it is told so and continues there. Await it for the reply.
+    ///
+    /// What the run had spent when it stopped still counts, so a run that reached a limit reaches it
+    /// again. Give it [new limits](Sending::limits) to count anew.
     ///
     /// The run fails at once if there is nothing to go on with, since the model has answered.
     ///
@@ -170,10 +226,26 @@ impl Chat {
         Budget::of_run(&self.budget, self.agent.run_limits().clone(), rails)
     }
 
-    /// A run begins, with this budget.
-    pub(super) fn begins(&mut self, budget: Budget) {
+    /// The budget of the run that was stopped, to go on with.
+    pub(super) fn budget_of_last_run(&self) -> Budget {
+        self.guard.budget().clone()
+    }
+
+    /// A budget of the run that was stopped with nothing spent.
+    pub(super) fn budget_anew(&self, last: &Budget) -> Budget {
+        let rails = Arc::clone(self.agent.guardrails());
+        last.anew(self.agent.run_limits().clone(), rails)
+    }
+
+    /// A run begins, with this budget, or goes on with the one that it has.
+    pub(super) fn begins(&mut self, budget: Budget, anew: bool) {
         self.idle.ends();
-        self.guard = guard(&self.agent, budget);
+        if anew {
+            self.guard = guard(&self.agent, Arc::clone(self.agent.guardrails()), budget);
+            self.clock = RunClock::default();
+        } else {
+            self.guard.goes_on();
+        }
     }
 
     /// What the tokens are made of that the next request will send before what is said next:
@@ -192,9 +264,11 @@ impl Chat {
     /// Takes back what a person has allowed by *always*: from now on each call of this scope is
     /// asked about again. Says whether there was such a grant.
     pub fn revoke(&mut self, grant: &Grant) -> bool {
-        let before = self.grants.len();
-        self.grants.retain(|kept| kept != grant);
-        self.grants.len() < before
+        if !self.grants.contains(grant) {
+            return false;
+        }
+        let (call, scope) = (grant.call.clone(), grant.scope.clone());
+        self.record(&Entry::GrantRevoked { call, scope }).is_ok()
     }
 
     /// The calls of this conversation that were told to stop, cannot be stopped and still run. When
@@ -210,7 +284,7 @@ impl Chat {
             agent,
             grants: &self.grants,
             exposure: self.exposed.exposure(),
-            conversation: self.id(),
+            conversation: self.durable.as_ref().map_or(self.id(), |durable| durable.id()),
         }
     }
 
@@ -224,11 +298,25 @@ impl Chat {
         &self.agent
     }
 
-    /// Lets a fact take effect and writes it down.
+    /// Lets a fact take effect. It is written down at the next moment at which it must be.
     pub(super) fn record(&mut self, entry: &Entry) -> Result<(), Error> {
-        self.machine.apply(entry)?;
-        self.guard.apply(entry);
+        self.fold(entry)?;
         self.tracer.fact(entry);
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        let elapsed = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        durable.add(entry, elapsed)
+    }
+
+    /// Takes a fact into all that follows from the facts.
+    pub(super) fn fold(&mut self, entry: &Entry) -> Result<(), Error> {
+        self.machine.apply(entry)?;
+        self.fold_beside_machine(entry);
+        Ok(())
+    }
+
+    /// Takes a fact into all but what was said.
+    pub(super) fn fold_beside_machine(&mut self, entry: &Entry) {
+        self.guard.apply(entry);
         if let Some(egress) = self.agent.permissions().egress_policy() {
             self.exposed.apply(egress, entry);
         }
@@ -236,21 +324,20 @@ impl Chat {
             Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => {
                 self.usage.add(usage);
             }
-            Entry::Given { .. }
-            | Entry::UserSaid { .. }
-            | Entry::Resumed { .. }
-            | Entry::CallDecided { .. }
-            | Entry::CallStarted { .. }
-            | Entry::CallFinished { .. }
-            | Entry::CallEnded { .. } => {}
+            Entry::CallDecided { call, decision } => {
+                self.grants.extend(Grant::of(call, decision));
+            }
+            Entry::GrantRevoked { call, scope } => {
+                self.grants.retain(|kept| kept.call != *call || kept.scope != *scope);
+            }
+            _ => {}
         }
-        Ok(())
     }
 }
 
 /// What holds the limits of a run with this budget.
-fn guard(agent: &Agent, budget: Budget) -> Guard {
-    Guard::new(Arc::clone(agent.guardrails()), Arc::clone(agent.models()), budget)
+fn guard(agent: &Agent, rails: Arc<Guardrails>, budget: Budget) -> Guard {
+    Guard::new(rails, Arc::clone(agent.models()), budget)
 }
 
 impl fmt::Debug for Chat {

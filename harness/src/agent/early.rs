@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::Agent;
 use crate::{
     journal::Decision,
-    message::{ToolCall, ToolResult},
-    tool::ToolContext,
+    message::ToolCall,
+    tool::{Dispatched, ToolContext},
     trace::Scope,
 };
 
@@ -22,14 +22,14 @@ use crate::{
 pub(super) type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// A call that has ended.
-pub(super) type Ended = (ToolCall, ToolResult, Duration);
+pub(super) type Ended = (ToolCall, Dispatched, Duration);
 
 /// Begins a call. Nothing happens before the future is polled.
 pub(super) fn begin(agent: &Agent, call: &ToolCall, context: ToolContext, scope: Scope) -> Running {
     let (agent, call) = (agent.clone(), call.clone());
     Box::pin(async move {
         let begun = Instant::now();
-        let result = scope.call(agent.tools().dispatch(&call, &context)).await;
+        let result = scope.call(agent.tools().dispatch_call(&call, &context)).await;
         (call, result, begun.elapsed())
     })
 }
@@ -51,7 +51,7 @@ struct Begun {
 
 enum State {
     Running(Running),
-    Ended(ToolResult, Duration),
+    Ended(Dispatched, Duration),
 }
 
 impl Early {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Outcome;
 use crate::{
-    journal::{Limit, LimitScope},
+    journal::{Limit, LimitScope, Wait},
     message::{Citation, Image, ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
@@ -60,8 +60,17 @@ pub enum Event<'a> {
         reason: &'a str,
     },
     /// A call begins: its name and its whole arguments. Exactly one [`ToolResult`](Self::ToolResult)
-    /// or [`ToolDropped`](Self::ToolDropped) of the same call follows, however the run ends.
+    /// or [`ToolDropped`](Self::ToolDropped) of the same call follows, however the run ends, unless its
+    /// tool asks something and the call [waits](Self::ToolWaits).
     ToolCall(&'a ToolCall),
+    /// A call waits for somebody outside of the run to decide about it, to give its result, or to answer
+    /// its tool. The run goes on as far as it can and ends as [`Outcome::Waiting`].
+    ToolWaits {
+        /// The call.
+        call: &'a ToolCall,
+        /// For what it waits.
+        wait: &'a Wait,
+    },
     /// A running tool says how far it has come.
     ToolProgress {
         /// The call's id.

@@ -32,10 +32,10 @@ pub(super) enum Told {
 }
 
 impl Halt {
-    /// The run begins now.
-    pub(super) fn new(program: CancellationToken, guard: &Guard) -> Self {
+    /// The run begins now, or goes on after it has taken this time.
+    pub(super) fn new(program: CancellationToken, guard: &Guard, taken: Duration) -> Self {
         let limit = guard.guardrails().time_limit();
-        let after = |time: Duration| Instant::now().checked_add(time);
+        let after = |time: Duration| Instant::now().checked_add(time.saturating_sub(taken));
         let ends = limit.and_then(after);
         let near = limit.and_then(|limit| after(limit / 5 * 4));
         guard.budget().ends(ends);
@@ -64,12 +64,13 @@ impl Halt {
     }
 
     /// Checks that the runtime can tell when the time is over, if it is limited.
-    pub(super) fn check_timer(&self) -> Result<(), Error> {
-        let Some(ends) = self.ends.or(self.near) else { return Ok(()) };
+    pub(super) fn check_timer(&self, is_durable: bool) -> Result<(), Error> {
+        let now = is_durable.then(Instant::now);
+        let Some(ends) = self.ends.or(self.near).or(now) else { return Ok(()) };
         caught(|| drop(sleep_until(ends))).map_err(|_| {
             Error::new(
                 ErrorKind::Configuration,
-                "the time of a run is limited, and it does not run in a tokio runtime that has a timer: \
+                "the time of a run or of its journal is limited, and it does not run in a tokio runtime that has a timer: \
                  build the runtime with `enable_all()` or `enable_time()`",
             )
         })

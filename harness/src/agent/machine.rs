@@ -1,18 +1,18 @@
 //! The loop as a pure machine: facts in, the next action out. It knows no clock, no chance, no
 //! socket and no log, so that every behaviour of the loop is a line in a table.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
-use super::{Outcome, schedule};
+use super::{
+    Outcome,
+    calling::{Call, Calling, Granted, Status, Then},
+};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Decision, Entry, InterruptCause, Limit},
+    journal::{Awaited, Decision, Entry, InterruptCause, Limit, Wait},
     message::{Block, CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
     provider::{StopReason, Usage, breaks_off},
-    tool::{CallIdentity, SideEffects},
+    tool::{Answered, CallIdentity, SideEffects},
 };
 
 /// What is to be done next.
@@ -28,8 +28,14 @@ pub enum Action {
     RunCalls(Vec<ToolCall>),
     /// Nothing, until the calls that run have their results.
     AwaitResults,
-    /// Write these facts down: the truth about calls that will not run or were stopped.
-    Settle(Vec<Entry>),
+    /// Find out what became of these calls, which had started in a process that did not see their end,
+    /// and answer each of them.
+    FindOut(Vec<ToolCall>),
+    /// Nothing in this run: calls wait for what somebody outside of it decides or answers.
+    AwaitAnswers,
+    /// Write the facts of [`Machine::settlement`] down: the truth about calls that will not run or were
+    /// stopped.
+    Settle,
     /// The run is over.
     Finish(Outcome),
 }
@@ -41,7 +47,7 @@ pub enum Action {
 ///
 /// let mut machine = Machine::new();
 /// assert_eq!(machine.next(), Action::AwaitUser);
-/// machine.apply(&Entry::UserSaid { message: Message::user("Hello") })?;
+/// machine.apply(&Entry::UserSaid { message: Message::user("Hello"), limits: None })?;
 /// assert_eq!(machine.next(), Action::CallProvider);
 /// # Ok::<(), harness::Error>(())
 /// ```
@@ -68,77 +74,6 @@ enum Phase {
     Asking,
     /// Calls wait for their results.
     Calling(Calling),
-}
-
-#[derive(Clone, Debug)]
-struct Calling {
-    asked: Message,
-    calls: Vec<Call>,
-    /// Where each of them stands, by its id.
-    places: HashMap<String, usize>,
-    /// How many of them nobody has decided about.
-    undecided: usize,
-    /// How many have no result.
-    unfinished: usize,
-    /// All before this one have their results.
-    first_unfinished: usize,
-    then: Then,
-}
-
-/// What comes when all calls have their results.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Then {
-    /// The model's next turn.
-    Ask,
-    /// The end of the run; calls that have not started will not.
-    End(Outcome),
-}
-
-#[derive(Clone, Debug)]
-struct Call {
-    call: ToolCall,
-    status: Status,
-}
-
-#[derive(Clone, Debug)]
-enum Status {
-    Asked,
-    Allowed(SideEffects),
-    Started(SideEffects),
-    Finished(ToolResult),
-}
-
-impl Calling {
-    fn of(asked: &Message, then: Then) -> Self {
-        let calls: Vec<Call> =
-            asked.calls().map(|call| Call { call: call.clone(), status: Status::Asked }).collect();
-        let ids = calls.iter().map(|call| call.call.id().to_owned());
-        let (places, count) = (ids.zip(0..).collect(), calls.len());
-        let (undecided, unfinished) = (count, count);
-        let asked = asked.clone();
-        Self { asked, calls, places, undecided, unfinished, first_unfinished: 0, then }
-    }
-
-    fn get(&self, id: &str) -> Option<&Call> {
-        self.calls.get(*self.places.get(id)?)
-    }
-
-    /// What becomes of a call: it never goes back to a status that it had.
-    fn set(&mut self, id: &str, status: Status) {
-        let at = self.places.get(id).copied();
-        let Some(call) = at.and_then(|at| self.calls.get_mut(at)) else { return };
-        if let Status::Asked = call.status {
-            self.undecided = self.undecided.saturating_sub(1);
-        }
-        if let Status::Finished(_) = status {
-            self.unfinished = self.unfinished.saturating_sub(1);
-        }
-        call.status = status;
-        let done = |call: &Call| matches!(call.status, Status::Finished(_));
-        while self.calls.get(self.first_unfinished).is_some_and(done) {
-            self.first_unfinished = self.first_unfinished.saturating_add(1);
-        }
-    }
 }
 
 impl Default for Machine {
@@ -208,12 +143,12 @@ impl Machine {
             Phase::Ended(None) => last.is_paused() || breaks_off(last),
         };
         match last.role() {
-            Role::User | Role::Tool => Ok(Entry::Resumed { message: None }),
+            Role::User | Role::Tool => Ok(resumed(None)),
             Role::Assistant if !is_open => Err(cannot(
                 "there is nothing to resume: the model has answered; `send` says something new",
             )),
             // The vendor goes on with its own words only if they come last and unchanged.
-            Role::Assistant if last.is_paused() => Ok(Entry::Resumed { message: None }),
+            Role::Assistant if last.is_paused() => Ok(resumed(None)),
             Role::Assistant => {
                 let words = match self.phase {
                     Phase::Ended(Some(Outcome::Unsupported(item))) => format!(
@@ -222,7 +157,7 @@ impl Machine {
                     ),
                     _ => GO_ON.to_owned(),
                 };
-                Ok(Entry::Resumed { message: Some(Message::user(words)) })
+                Ok(resumed(Some(Message::user(words))))
             }
         }
     }
@@ -244,7 +179,7 @@ impl Machine {
                 }
                 self.begun_at = transcript.messages().len();
             }
-            Entry::UserSaid { message } => {
+            Entry::UserSaid { message, limits: _ } => {
                 if let Phase::Calling(_) = self.phase {
                     return Err(cannot("the user cannot speak while calls wait for results"));
                 }
@@ -260,14 +195,15 @@ impl Machine {
                 self.usage = Usage::default();
                 self.phase = Phase::Asking;
             }
-            Entry::Resumed { message } => {
+            Entry::Resumed { message, limits } => {
                 let due = self.resumption()?;
                 let begun_at = self.transcript.messages().len();
                 let ends_paused = self.transcript.messages().last().is_some_and(Message::is_paused);
+                let Entry::Resumed { message: due, .. } = due else { return Ok(()) };
                 match (message, due) {
-                    (None, Entry::Resumed { message: None }) => {}
+                    (None, None) => {}
                     // Earlier versions wrote a message after a pause, too.
-                    (Some(message), Entry::Resumed { message: due })
+                    (Some(message), due)
                         if message.role() == Role::User && (due.is_some() || ends_paused) =>
                     {
                         self.tell(message)?;
@@ -279,11 +215,22 @@ impl Machine {
                         ));
                     }
                 }
-                self.begun_at = begun_at;
-                self.turns = 0;
-                self.usage = Usage::default();
+                if limits.is_some() {
+                    self.begun_at = begun_at;
+                    self.turns = 0;
+                    self.usage = Usage::default();
+                }
                 self.phase = Phase::Asking;
             }
+            Entry::Reopened {} => match &mut self.phase {
+                Phase::Calling(calling) => calling.reopen(),
+                Phase::Asking => {}
+                Phase::Ended(_) => {
+                    return Err(cannot("no run was going on when it was read again"));
+                }
+            },
+            Entry::Forked {} => self.fork()?,
+            Entry::GrantRevoked { .. } => {}
             Entry::ModelReplied { message, stop, usage, provider, model } => {
                 self.asking("the model cannot reply")?;
                 let ended = match stop {
@@ -330,11 +277,17 @@ impl Machine {
                 self.usage.add(usage);
             }
             Entry::CallDecided { call, decision } => {
-                let Status::Asked = self.call(call)?.status else {
-                    return Err(cannot(format!("`{call}` was decided before")));
-                };
+                match &self.call(call)?.status {
+                    Status::Asked => {}
+                    Status::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => {}
+                    _ => return Err(cannot(format!("`{call}` was decided before"))),
+                }
                 let status = match decision {
-                    Decision::Allow { side_effects, .. } => Status::Allowed(*side_effects),
+                    Decision::Allow { side_effects, repeat, .. } => Status::Allowed(Granted {
+                        effects: *side_effects,
+                        repeat: *repeat,
+                        ..Granted::default()
+                    }),
                     Decision::Deny { reason, .. } => Status::Finished(ToolResult::new(
                         call,
                         CallOutcome::Denied,
@@ -346,11 +299,58 @@ impl Machine {
                 self.set(call, status);
                 self.close()?;
             }
+            Entry::CallUndecided { call } => {
+                let Status::Allowed(Granted { again: false, .. }) = self.call(call)?.status else {
+                    return Err(cannot(format!("`{call}` cannot be decided anew now")));
+                };
+                self.set(call, Status::Asked);
+            }
+            Entry::CallWaits { call, wait } => {
+                let granted = match (&self.call(call)?.status, &wait.awaited) {
+                    (Status::Asked, Awaited::Approval { .. }) => Granted::default(),
+                    (Status::Allowed(granted), Awaited::Result)
+                    | (Status::Started(granted), Awaited::Answer { .. }) => granted.clone(),
+                    _ => return Err(cannot(format!("`{call}` cannot wait for that now"))),
+                };
+                self.set(call, Status::Waiting(wait.clone(), granted));
+            }
+            Entry::CallAnswered { call, answer, .. } => {
+                let (token, granted) = match &self.call(call)?.status {
+                    Status::Waiting(
+                        Wait { awaited: Awaited::Answer { token, .. }, .. },
+                        granted,
+                    ) => (token.clone(), granted.clone()),
+                    _ => return Err(cannot(format!("`{call}` has asked nothing"))),
+                };
+                let answered = Some(Arc::new(Answered::new(token, answer.clone())));
+                self.set(call, Status::Allowed(Granted { answered, ..granted }));
+            }
+            Entry::CallCleared { call } => {
+                let Status::Doubtful(granted) = &self.call(call)?.status else {
+                    return Err(cannot(format!("`{call}` is not in doubt")));
+                };
+                let granted = Granted { again: false, ..granted.clone() };
+                self.set(call, Status::Allowed(granted));
+            }
             Entry::CallStarted { call } => {
-                let Status::Allowed(effects) = self.call(call)?.status else {
+                let Status::Allowed(granted) = &self.call(call)?.status else {
                     return Err(cannot(format!("`{call}` cannot start now")));
                 };
-                self.set(call, Status::Started(effects));
+                let granted = granted.clone();
+                self.set(call, Status::Started(granted));
+            }
+            Entry::CallSettled { result, .. } => {
+                match &self.call(result.call_id())?.status {
+                    Status::Doubtful(_) => {}
+                    Status::Waiting(Wait { awaited, .. }, _)
+                        if !matches!(awaited, Awaited::Approval { .. }) => {}
+                    _ => {
+                        let id = result.call_id();
+                        return Err(cannot(format!("`{id}` does not wait for a result")));
+                    }
+                }
+                self.set(result.call_id(), Status::Finished(result.clone()));
+                self.close()?;
             }
             Entry::CallFinished { result } => {
                 if let Status::Finished(_) = self.call(result.call_id())?.status {
@@ -377,29 +377,8 @@ impl Machine {
             Phase::Ended(None) => Action::AwaitUser,
             Phase::Ended(Some(outcome)) => Action::Finish(*outcome),
             Phase::Asking => Action::CallProvider,
-            Phase::Calling(Calling { then: Then::End(_), .. }) => {
-                Action::Settle(self.settlement().collect())
-            }
-            Phase::Calling(Calling { calls, undecided, first_unfinished, .. }) => {
-                if *undecided > 0 {
-                    let asked = calls.iter().filter(|call| matches!(call.status, Status::Asked));
-                    return Action::Decide(asked.map(|call| call.call.clone()).collect());
-                }
-                let open =
-                    calls.iter().skip(*first_unfinished).filter_map(|call| match &call.status {
-                        Status::Allowed(effects) => Some(((&call.call, true), *effects)),
-                        Status::Started(effects) => Some(((&call.call, false), *effects)),
-                        Status::Asked | Status::Finished(_) => None,
-                    });
-                // Those that have started hold up what may not run beside them.
-                let batch = schedule::next_batch(open).into_iter();
-                let waiting: Vec<ToolCall> =
-                    batch.filter(|(_, waits)| *waits).map(|(call, _)| call.clone()).collect();
-                match waiting.is_empty() {
-                    true => Action::AwaitResults,
-                    false => Action::RunCalls(waiting),
-                }
-            }
+            Phase::Calling(Calling { then: Then::End(_), .. }) => Action::Settle,
+            Phase::Calling(calling) => calling.next(),
         }
     }
 
@@ -415,14 +394,20 @@ impl Machine {
             calls.iter().filter_map(|Call { call, status }| {
                 let (outcome, text) = match status {
                     Status::Finished(_) => return None,
-                    Status::Asked | Status::Allowed(_) => (
+                    // It has run in another process, and nobody knows how far.
+                    Status::Allowed(granted) if granted.again => lost(granted.effects),
+                    Status::Asked
+                    | Status::Allowed(_)
+                    | Status::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => (
                         CallOutcome::NotStarted,
                         format!(
                             "This call was not started: {}. Nothing of it has happened.",
                             why(*then)
                         ),
                     ),
-                    Status::Started(effects) => stopped(*effects),
+                    Status::Waiting(Wait { awaited, .. }, _) => handed_out(awaited),
+                    Status::Started(granted) => stopped(granted.effects),
+                    Status::Doubtful(granted) => lost(granted.effects),
                 };
                 let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
                 Some(Entry::CallFinished { result })
@@ -436,8 +421,69 @@ impl Machine {
         let call = calling.get(id)?;
         match call.status {
             Status::Asked => Some(&call.call),
-            Status::Allowed(_) | Status::Started(_) | Status::Finished(_) => None,
+            _ => None,
         }
+    }
+
+    /// The calls that wait for what somebody outside of the run decides or answers, in order.
+    pub fn waiting(&self) -> impl Iterator<Item = (&ToolCall, &Wait)> {
+        self.calls().filter_map(|Call { call, status }| match status {
+            Status::Waiting(wait, _) => Some((call, wait)),
+            _ => None,
+        })
+    }
+
+    /// The calls of which nobody knows how they ended, in order: they had started in a process that
+    /// did not see their end, and may not run again.
+    pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().filter_map(|Call { call, status }| match status {
+            Status::Doubtful(_) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// Whether nothing has happened.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.untouched
+    }
+
+    /// Whether a run goes on: the model is to be asked, or calls have no result.
+    pub fn is_going(&self) -> bool {
+        !matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// What was allowed of a call that has not run to its end.
+    pub(super) fn granted(&self, id: &str) -> Option<&Granted> {
+        let Phase::Calling(calling) = &self.phase else { return None };
+        match &calling.get(id)?.status {
+            Status::Allowed(granted)
+            | Status::Started(granted)
+            | Status::Doubtful(granted)
+            | Status::Waiting(_, granted) => Some(granted),
+            Status::Asked | Status::Finished(_) => None,
+        }
+    }
+
+    fn calls(&self) -> impl Iterator<Item = &Call> {
+        let calling = match &self.phase {
+            Phase::Calling(calling) => Some(calling),
+            Phase::Asking | Phase::Ended(_) => None,
+        };
+        calling.into_iter().flat_map(|calling| calling.calls.iter())
+    }
+
+    /// Open calls belong to the conversation whose facts are shared.
+    fn fork(&mut self) -> Result<(), Error> {
+        let outcome = Outcome::Interrupted;
+        match &mut self.phase {
+            Phase::Ended(_) => return Ok(()),
+            Phase::Asking => self.phase = Phase::Ended(Some(outcome)),
+            Phase::Calling(calling) => calling.then = Then::End(outcome),
+        }
+        for fact in Vec::from_iter(self.settlement()) {
+            self.apply(&fact)?;
+        }
+        Ok(())
     }
 
     /// Whether this call is one of the conversation, and its end was not told yet.
@@ -532,7 +578,7 @@ impl Machine {
         };
         let results = calls.iter().filter_map(|call| match &call.status {
             Status::Finished(result) => Some(result.clone()),
-            Status::Asked | Status::Allowed(_) | Status::Started(_) => None,
+            _ => None,
         });
         let mut results: Vec<ToolResult> = results.collect();
         if let Some(last) = results.last_mut().filter(|_| !self.news.is_empty()) {
@@ -571,6 +617,30 @@ pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {
     }
 }
 
+/// What the model is told of a call that ran in a process which is gone.
+pub(super) fn lost(effects: SideEffects) -> (CallOutcome, String) {
+    let ended = "The program that ran this call ended before the call had";
+    if effects.is_read_only() {
+        let text = format!("{ended}. It only reads, so nothing has changed.");
+        (CallOutcome::StoppedReading, text)
+    } else {
+        let text =
+            format!("{ended}: it may have partly run. Check what it did before you repeat it.");
+        (CallOutcome::InDoubt, text)
+    }
+}
+
+/// What the model is told of a call that was handed to the program or asked something, and to which
+/// nobody has answered.
+fn handed_out(awaited: &Awaited) -> (CallOutcome, String) {
+    let how = match awaited {
+        Awaited::Answer { .. } => "This call has asked something, and was not answered",
+        _ => "This call was handed to the program, which has given no result",
+    };
+    let text = format!("{how}: it may have partly run. Check what it did before you repeat it.");
+    (CallOutcome::InDoubt, text)
+}
+
 /// What the model is told of a call that has ended after it had been stopped.
 fn late_end(tool: &str, result: &ToolResult) -> String {
     let id = result.call_id();
@@ -604,6 +674,10 @@ fn why(then: Then) -> String {
         Then::Ask | Then::End(_) => "the run was stopped first",
     };
     why.to_owned()
+}
+
+fn resumed(message: Option<Message>) -> Entry {
+    Entry::Resumed { message, limits: None }
 }
 
 fn cannot(message: impl Into<String>) -> Error {

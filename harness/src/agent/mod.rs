@@ -3,14 +3,19 @@
 
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
+mod answers;
 mod bell;
+mod calling;
 mod calls;
 mod chat;
+mod clock;
+mod durable;
 mod early;
 mod event;
 mod halt;
 mod idle;
 mod machine;
+mod open_call;
 mod outcome;
 mod permit;
 mod reports;
@@ -22,9 +27,11 @@ mod watcher;
 
 pub use self::{
     agent::{Agent, AgentBuilder},
+    answers::Inbox,
     chat::Chat,
     event::Event,
     machine::{Action, Machine},
+    open_call::{OpenCall, Settlement},
     outcome::{Outcome, Reply, Stopped},
     permit::Grant,
     sending::Sending,

@@ -28,6 +28,9 @@ pub enum Outcome {
     Unsupported(WantedItem),
     /// The program stopped it.
     Interrupted,
+    /// Calls wait for what somebody decides or answers later: see
+    /// [`Chat::waiting`](super::Chat::waiting). It goes on with [`Chat::resume`](super::Chat::resume).
+    Waiting,
     /// A call was denied, and a denial ends the run.
     Denied,
     /// Something that it needed failed.
@@ -56,6 +59,7 @@ impl fmt::Display for Outcome {
                 );
             }
             Self::Interrupted => "the run was stopped",
+            Self::Waiting => "calls wait to be decided or answered",
             Self::Denied => "a call was denied, which ends the run",
             Self::Failed => "the run failed",
         })

@@ -1,15 +1,13 @@
 //! Decides about one call: decodes it, lets its tool review it, asks the permissions, and asks a
 //! person where they say so.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use serde::{Deserialize, Serialize};
 
 use super::Agent;
 use crate::{
-    journal::{Decider, Decision},
+    journal::{Always, Decider, Decision, Reason, Repeat, now},
     message::{Arguments, ToolCall},
-    policy::{Answer, Approval, Exposure, Judgement, ProposedCall, Question, Reason},
+    policy::{Answer, Approval, Exposure, Judgement, ProposedCall, Question},
     tool::{Review, Reviewed, Scope, SideEffects, Tool},
     unwind::{Shielded, caught},
 };
@@ -30,6 +28,17 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// What a decision about this call has granted for others.
+    pub(super) fn of(call: &str, decision: &Decision) -> Option<Self> {
+        let Decision::Allow { by: Decider::Person { always: Some(always), .. }, .. } = decision
+        else {
+            return None;
+        };
+        let Always { scope, tool, reasons } = &**always;
+        let (tool, scope, reasons) = (tool.clone(), scope.clone(), reasons.clone());
+        Some(Self { tool, scope, call: call.to_owned(), reasons })
+    }
+
     fn answers(&self, question: &Question) -> bool {
         let known = |reason: &Reason| self.reasons.contains(reason);
         self.tool == question.tool
@@ -73,7 +82,7 @@ impl Asking<'_> {
     pub(super) fn at_once(self, call: &ToolCall) -> Option<Decision> {
         let tool = self.agent.tools().get(call.name())?;
         let effects = tool.side_effects();
-        if !effects.is_read_only() || tool.has_review() {
+        if !effects.is_read_only() || tool.has_review() || tool.is_external() {
             return None;
         }
         let arguments = call.decoded().ok()?;
@@ -86,7 +95,8 @@ impl Asking<'_> {
     /// Looks at a call as far as nobody has to be asked.
     pub(super) async fn look(self, call: &ToolCall) -> Looked {
         let answers_itself = || {
-            let decision = Decision::Allow { side_effects: SideEffects::NONE, by: Decider::Call };
+            let (side_effects, repeat) = (SideEffects::NONE, Repeat::Read);
+            let decision = Decision::Allow { side_effects, repeat, by: Decider::Call };
             Looked::Decided(Permit { decision, review: None })
         };
         // A call of a tool that does not exist, or with arguments that cannot be read, does nothing
@@ -110,12 +120,14 @@ impl Asking<'_> {
         arguments: &Arguments,
         review: Option<&Review>,
     ) -> Half {
-        let side_effects = tool.side_effects();
+        let (side_effects, repeat) = (tool.side_effects(), repeat_of(tool));
         let proposed = ProposedCall::new(tool.name(), arguments, side_effects)
             .with_review(review)
             .with_exposure(self.exposure);
         let reasons = match self.agent.permissions().decide(&proposed) {
-            Judgement::Allow { by } => return Half::Decided(Decision::Allow { side_effects, by }),
+            Judgement::Allow { by } => {
+                return Half::Decided(Decision::Allow { side_effects, repeat, by });
+            }
             Judgement::Deny { by, reason } => {
                 return Half::Decided(Decision::Deny { reason, by });
             }
@@ -127,7 +139,7 @@ impl Asking<'_> {
             Some(grant) => {
                 let (call, scope) = (grant.call.clone(), grant.scope.clone());
                 let by = Decider::Always { call, scope };
-                Half::Decided(Decision::Allow { side_effects, by })
+                Half::Decided(Decision::Allow { side_effects, repeat, by })
             }
             None => Half::Asks(Box::new(question)),
         }
@@ -157,9 +169,9 @@ impl Asking<'_> {
         question
     }
 
-    /// Asks a person, and gives the grant that the person made of it.
-    pub(super) async fn ask(self, question: &Question) -> (Decision, Option<Grant>) {
-        let deny = |by, reason| (Decision::Deny { reason, by }, None);
+    /// Asks a person.
+    pub(super) async fn ask(self, question: &Question, repeat: Repeat) -> Asked {
+        let deny = |by, reason| Asked::Decided(Decision::Deny { reason, by });
         let Some(approver) = self.agent.approver() else {
             return deny(Decider::Nobody, nobody(question));
         };
@@ -167,40 +179,70 @@ impl Asking<'_> {
             Ok(asked) => Shielded::new(asked).await,
             Err(panicked) => Err(panicked),
         };
-        let Approval { question: about, answer, who } = match answered {
-            Ok(approval) => approval,
+        match answered {
+            Ok(Approval { question: about, answer: Answer::Later { until }, .. })
+                if about == question.id() =>
+            {
+                Asked::Later { until }
+            }
+            Ok(approval) => match decision(question, repeat, approval) {
+                Some(decision) => Asked::Decided(decision),
+                None => deny(
+                    Decider::Fault,
+                    "the approval was given for another call, so it does not count".to_owned(),
+                ),
+            },
             Err(panicked) => {
-                return deny(Decider::Fault, format!("who was to be asked about it {panicked}"));
-            }
-        };
-        if about != question.id() {
-            let reason = "the approval was given for another call, so it does not count";
-            return deny(Decider::Fault, reason.to_owned());
-        }
-        let side_effects = question.effects;
-        let person = |always| Decider::Person { who, at: now(), always };
-        match answer {
-            Answer::No { reason } => deny(person(None), reason),
-            Answer::Yes => (Decision::Allow { side_effects, by: person(None) }, None),
-            Answer::Always { scope } if !question.scopes.contains(&scope) => {
-                (Decision::Allow { side_effects, by: person(None) }, None)
-            }
-            Answer::Always { scope } => {
-                let grant = Grant {
-                    tool: question.tool.clone(),
-                    scope: scope.clone(),
-                    call: question.call.clone(),
-                    reasons: question.reasons.clone(),
-                };
-                (Decision::Allow { side_effects, by: person(Some(scope)) }, Some(grant))
+                deny(Decider::Fault, format!("who was to be asked about it {panicked}"))
             }
         }
     }
 }
 
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+/// What a person who was asked has said.
+pub(super) enum Asked {
+    /// Whether the call may run.
+    Decided(Decision),
+    /// The answer comes later, and counts until then.
+    Later { until: Option<u64> },
+}
+
+/// What an approval comes to; nothing if it is that of another question or decides nothing.
+pub(super) fn decision(
+    question: &Question,
+    repeat: Repeat,
+    approval: Approval,
+) -> Option<Decision> {
+    let Approval { question: about, answer, who } = approval;
+    if about != question.id() {
+        return None;
+    }
+    let side_effects = question.effects;
+    let person = |always| Decider::Person { who, at: now(), always };
+    Some(match answer {
+        Answer::Later { .. } => return None,
+        Answer::No { reason } => Decision::Deny { reason, by: person(None) },
+        Answer::Always { scope } if question.scopes.contains(&scope) => {
+            let reasons = question.reasons.clone();
+            let always = Always::new(scope, question.tool.clone(), reasons);
+            Decision::Allow { side_effects, repeat, by: person(Some(Box::new(always))) }
+        }
+        Answer::Yes | Answer::Always { .. } => {
+            Decision::Allow { side_effects, repeat, by: person(None) }
+        }
+    })
+}
+
+/// Whether a call of this tool may run again if nobody knows how it ended.
+pub(super) fn repeat_of(tool: &Tool) -> Repeat {
+    let effects = tool.side_effects();
+    if effects.may_repeat(false) {
+        Repeat::Read
+    } else if effects.may_repeat(tool.is_idempotent()) {
+        Repeat::Idempotent
+    } else {
+        Repeat::Never
+    }
 }
 
 fn nobody(question: &Question) -> String {

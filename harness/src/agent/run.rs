@@ -3,21 +3,22 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
     calls::Contexts,
+    durable::{Durable, Written},
     early::Early,
-    halt::{Halt, warning_event},
+    halt::{Halt, Told, warning_event},
     outcome::Remains,
     reports::Reports,
     sending::{Opening, Stops},
     watcher::{Watch, Watcher},
 };
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     journal::{Entry, InterruptCause},
     message::{Message, ToolCall, ToolResult},
     policy::{LimitReached, Warning},
@@ -25,6 +26,9 @@ use crate::{
     tool::{CallIdentity, LateEnd, Values, ended_in},
     trace::{Cast, Happened},
 };
+
+/// So long the journal may take to write the end of a run.
+const LAST_WRITE: Duration = Duration::from_secs(10);
 
 /// One run, from a message of the user to its end. `turn` asks the model, `calls` runs what it
 /// asks for.
@@ -69,7 +73,8 @@ impl<'a> Run<'a> {
     ) -> Self {
         let Stops { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
-        let halt = Halt::new(cancellation, &chat.guard);
+        let halt = Halt::new(cancellation, &chat.guard, chat.clock.elapsed());
+        chat.clock.starts();
         let contexts = Contexts::new(chat, tool_time);
         Self {
             chat,
@@ -95,17 +100,19 @@ impl<'a> Run<'a> {
     pub(super) async fn drive(
         &mut self,
         opening: Opening,
+        anew: bool,
         values: &Values,
     ) -> Result<Reply, Stopped> {
         self.trace_begin(&opening);
         self.contexts.bring(values);
-        let outcome = match self.begin_with(opening, values) {
+        let outcome = match self.begin_with(opening, anew, values).await {
             Ok(()) => {
                 self.begun = true;
                 self.go().await
             }
             Err(error) => self.fail(error),
         };
+        let outcome = self.write_last(outcome).await;
         let (usage, _) = self.used();
         self.trace_end(outcome);
         self.emit(Event::RunEnded { outcome, usage: &usage });
@@ -113,15 +120,93 @@ impl<'a> Run<'a> {
     }
 
     /// Writes down what the run begins with, if it can begin.
-    fn begin_with(&mut self, opening: Opening, values: &Values) -> Result<(), Error> {
-        self.halt.check_timer()?;
+    async fn begin_with(
+        &mut self,
+        opening: Opening,
+        anew: bool,
+        values: &Values,
+    ) -> Result<(), Error> {
+        self.halt.check_timer(self.chat.durable.is_some())?;
         self.chat.agent.check_state(values)?;
+        self.chat.catch_up().await?;
         self.hear_late_ends()?;
-        let fact = match opening {
-            Opening::Say(message) => Entry::UserSaid { message },
-            Opening::Resume => self.chat.machine.resumption()?,
+        let limits = anew.then(|| Box::new(self.chat.guard.run_limits()));
+        match opening {
+            Opening::Say(message) => {
+                // What the run before has left open does not run any more.
+                if self.chat.machine.is_going() {
+                    self.settle()?;
+                }
+                self.chat.record(&Entry::UserSaid { message, limits })
+            }
+            Opening::Resume if self.chat.machine.is_going() => {
+                self.chat.expire()?;
+                match limits {
+                    Some(_) => self.chat.record(&Entry::Resumed { message: None, limits }),
+                    None => Ok(()),
+                }
+            }
+            Opening::Resume => match self.chat.machine.resumption()? {
+                Entry::Resumed { message, .. } => {
+                    self.chat.record(&Entry::Resumed { message, limits })
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Writes down what waits to be, before something happens that must not happen unless it is
+    /// written. Says whether it may happen: not if the run was stopped meanwhile.
+    pub(super) async fn write(&mut self) -> Result<bool, Error> {
+        loop {
+            let Self { chat, halt, early, .. } = &mut *self;
+            let Some(durable) = chat.durable.as_mut().filter(|durable| durable.is_behind()) else {
+                return Ok(true);
+            };
+            let told = tokio::select! {
+                biased;
+                told = halt.told() => told,
+                written = durable.write() => match written? {
+                    Written::All => return Ok(true),
+                    Written::Behind(facts) => {
+                        self.chat.takes_in(facts).await?;
+                        continue;
+                    }
+                },
+                () = early.drive() => continue,
+            };
+            match told {
+                Told::Stop(cause) => {
+                    self.interrupted(cause)?;
+                    return Ok(false);
+                }
+                Told::Warn(warning) => self.warned(&warning),
+            }
+        }
+    }
+
+    /// Writes down all that is left when the run is over, so that it is there when the program hears of
+    /// the end.
+    async fn write_last(&mut self, outcome: Outcome) -> Outcome {
+        if !self.chat.durable.as_ref().is_some_and(Durable::is_behind) {
+            return outcome;
+        }
+        let written = match timeout(LAST_WRITE, self.chat.save()).await {
+            Ok(written) => written,
+            Err(_) => Err(Error::new(
+                ErrorKind::Journal,
+                format!(
+                    "the journal has not answered for {LAST_WRITE:?}: it is not known whether the end                      of the run is written. The next message finds it out"
+                ),
+            )),
         };
-        self.chat.record(&fact)
+        match written {
+            Ok(()) => outcome,
+            Err(error) => {
+                self.error.get_or_insert(error.cleaned(self.chat.agent.secrets()));
+                Outcome::Failed
+            }
+        }
     }
 
     async fn go(&mut self) -> Outcome {
@@ -135,6 +220,7 @@ impl<'a> Run<'a> {
             }
             let done = match self.chat.machine.next() {
                 Action::CallProvider if self.enough() => self.interrupt(None),
+                Action::CallProvider if self.is_behind() => self.write().await.map(drop),
                 Action::CallProvider => {
                     let Chat { guard, agent, .. } = &mut *self.chat;
                     let (name, model) = agent.answers();
@@ -157,7 +243,9 @@ impl<'a> Run<'a> {
                     }
                 }
                 Action::RunCalls(calls) => self.call(&calls).await,
-                Action::Settle(_) => self.settle(),
+                Action::FindOut(calls) => self.find_out(&calls).await,
+                Action::AwaitAnswers => return Outcome::Waiting,
+                Action::Settle => self.settle(),
                 // Of an answer that is not kept, calls may have started early.
                 Action::Finish(outcome) => match self.settle() {
                     Ok(()) => return outcome,
@@ -172,6 +260,11 @@ impl<'a> Run<'a> {
                 return self.fail(error);
             }
         }
+    }
+
+    /// Whether facts wait to be written.
+    fn is_behind(&self) -> bool {
+        self.chat.durable.as_ref().is_some_and(Durable::is_behind)
     }
 
     /// Whether the program wants no further turn.
@@ -335,11 +428,18 @@ impl<'a> Run<'a> {
     /// Leaves a conversation that can be sent, whatever was going on. Failures to write it down
     /// are passed over: the first error is already on its way, or nobody waits for one.
     fn close(&mut self) {
+        // What was there before the run stays as it is.
+        if !self.begun {
+            return;
+        }
         let going = match self.chat.machine.next() {
-            Action::AwaitUser | Action::Finish(_) | Action::Settle(_) => false,
+            // Its calls wait for somebody outside of the run.
+            Action::AwaitAnswers => return,
+            Action::AwaitUser | Action::Finish(_) | Action::Settle => false,
             Action::CallProvider
             | Action::Decide(_)
             | Action::RunCalls(_)
+            | Action::FindOut(_)
             | Action::AwaitResults => true,
         };
         if going {
@@ -368,6 +468,7 @@ impl<'a> Run<'a> {
             | Outcome::Refused
             | Outcome::Unsupported(_)
             | Outcome::Interrupted
+            | Outcome::Waiting
             | Outcome::Denied
             | Outcome::Failed => {
                 let (error, limit) = (self.error.take(), self.limit.take());
@@ -393,6 +494,7 @@ impl Drop for Run<'_> {
         if !self.ended {
             self.trace_end(Outcome::Interrupted);
         }
+        self.chat.clock.stops();
         self.chat.idle.begins();
     }
 }

@@ -46,6 +46,8 @@ pub struct Sending<'a> {
     stops: Stops,
     tool_time: Option<Duration>,
     budget: Budget,
+    /// Whether what the run has spent is counted from nothing.
+    anew: bool,
     /// What the run brings for its tools.
     values: Values,
 }
@@ -89,9 +91,11 @@ impl<'a> Sending<'a> {
     }
 
     fn new(chat: Holder<'a>, opening: Opening) -> Self {
-        let budget = match &chat {
-            Holder::Borrowed(chat) => chat.budget_of_run(),
-            Holder::Owned(chat) => chat.budget_of_run(),
+        let anew = matches!(opening, Opening::Say(_));
+        let budget = match (&chat, anew) {
+            (Holder::Borrowed(chat), true) => chat.budget_of_run(),
+            (Holder::Borrowed(chat), false) => chat.budget_of_last_run(),
+            (Holder::Owned(chat), _) => chat.budget_of_run(),
         };
         Self {
             chat,
@@ -100,6 +104,7 @@ impl<'a> Sending<'a> {
             stops: Stops::default(),
             tool_time: None,
             budget,
+            anew,
             values: Values::default(),
         }
     }
@@ -109,8 +114,9 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, opening, watch: _, stops, tool_time, budget, values } = self;
-        Sending { chat, opening, watch: Some(Box::new(watch)), stops, tool_time, budget, values }
+        let Self { chat, opening, watch: _, stops, tool_time, budget, anew, values } = self;
+        let watch = Some(Box::new(watch) as Box<Watch<'b>>);
+        Sending { chat, opening, watch, stops, tool_time, budget, anew, values }
     }
 
     /// Lets no call of this run take longer than this, tries and waits included, whatever its tool
@@ -134,6 +140,9 @@ impl<'a> Sending<'a> {
     /// [each run](super::AgentBuilder::run_limits). How often the model may be asked is set for all
     /// runs of an agent, by [`AgentBuilder::guardrails`](super::AgentBuilder::guardrails).
     ///
+    /// A run that [goes on](Chat::resume) has spent what it had spent when it stopped. With new limits,
+    /// also with `Limits::new()`, all that limits it is counted anew, its turns and its time too.
+    ///
     /// ```
     /// use harness::{Agent, Limits, Outcome, journal::Limit, testing::{ScriptedProvider, reply}};
     /// use serde_json::json;
@@ -147,7 +156,13 @@ impl<'a> Sending<'a> {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn limits(self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: Limits) -> Self {
+        if !self.anew {
+            if let Holder::Borrowed(chat) = &self.chat {
+                self.budget = chat.budget_anew(&self.budget);
+            }
+            self.anew = true;
+        }
         self.budget.limit(&limits);
         self
     }
@@ -187,16 +202,16 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chat, opening, watch, stops, tool_time, budget, values } = self;
+        let Self { chat, opening, watch, stops, tool_time, budget, anew, values } = self;
         Box::pin(async move {
             match chat {
                 Holder::Borrowed(chat) => {
-                    chat.begins(budget);
-                    Run::new(chat, watch, stops, tool_time).drive(opening, &values).await
+                    chat.begins(budget, anew);
+                    Run::new(chat, watch, stops, tool_time).drive(opening, anew, &values).await
                 }
                 Holder::Owned(mut chat) => {
-                    chat.begins(budget);
-                    Run::new(&mut chat, watch, stops, tool_time).drive(opening, &values).await
+                    chat.begins(budget, anew);
+                    Run::new(&mut chat, watch, stops, tool_time).drive(opening, anew, &values).await
                 }
             }
         })

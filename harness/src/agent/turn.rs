@@ -239,7 +239,7 @@ impl Run<'_> {
                 shown.push((call.clone(), Instant::now()));
                 let (transcript, stop) = (chat.machine.transcript(), over.token());
                 let (tool, reporter) = (agent.tools().get(call.name()), reports.reporter());
-                let context = contexts.make(transcript, &call, tool, stop, reporter);
+                let context = contexts.make(transcript, &call, tool, None, stop, reporter);
                 early.push(begin(&agent, &call, context, scope), call, decision);
                 // Futures are lazy: it starts when it is polled, in the next round.
                 bell.ring();

@@ -1,8 +1,9 @@
 //! The facts that a run is made of.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     message::{Message, ToolResult, Transcript},
@@ -22,18 +23,29 @@ pub enum Entry {
         /// What was said before.
         transcript: Transcript,
     },
-    /// The user said something; a run begins.
+    /// The user said something; a run begins, and with it all that limits one run.
     UserSaid {
         /// What was said.
         message: Message,
+        /// The limits of the run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<Box<RunLimits>>,
     },
-    /// A run that had stopped goes on from the last complete fact; a run begins.
+    /// A run that had stopped goes on from the last complete fact. What it has spent and for how
+    /// long it has gone on still counts, unless new limits are set here.
     Resumed {
         /// What the model is told, if it is its own reply that broke off: a conversation that ends
         /// with the model's words is not one that it can be asked to continue. An answer that the
         /// vendor paused did not break off: it is sent as it is.
         message: Option<Message>,
+        /// New limits: what was spent is counted anew.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<Box<RunLimits>>,
     },
+    /// The conversation was read again while a run was going on, of which nobody knows how it ended:
+    /// its process was killed, or its future was dropped. Calls that had started and may run again
+    /// are to run again, and the others are in doubt.
+    Reopened {},
     /// The model answered to the end.
     ModelReplied {
         /// What it said; `None` if there is nothing to keep.
@@ -63,6 +75,56 @@ pub enum Entry {
         /// The decision.
         decision: Decision,
     },
+    /// A call cannot go on until somebody outside of the run has answered.
+    CallWaits {
+        /// The call's id.
+        call: String,
+        /// For what.
+        wait: Wait,
+    },
+    /// What a tool has asked by ending as *waiting* was answered: it is to be called again.
+    CallAnswered {
+        /// The call's id.
+        call: String,
+        /// The answer.
+        answer: Value,
+        /// Who gave it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        who: Option<String>,
+        /// When, in milliseconds since the beginning of 1970 in UTC.
+        at: u64,
+    },
+    /// The program says what became of a call that waited for its result or was in doubt.
+    CallSettled {
+        /// The result; it names the call.
+        result: ToolResult,
+        /// Who said it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        who: Option<String>,
+        /// When, in milliseconds since the beginning of 1970 in UTC.
+        at: u64,
+    },
+    /// What was decided about a call no longer holds, since its tool declares more than what was
+    /// allowed: it is to be decided anew.
+    CallUndecided {
+        /// The call's id.
+        call: String,
+    },
+    /// Of a call that was in doubt it is known now that nothing of it has happened: it is to run.
+    CallCleared {
+        /// The call's id.
+        call: String,
+    },
+    /// What a person had allowed by *always* was taken back.
+    GrantRevoked {
+        /// The id of the call that the person was asked about.
+        call: String,
+        /// For what it held.
+        scope: Scope,
+    },
+    /// The conversation goes on from here apart from the one whose facts it shares: open calls belong to
+    /// that one.
+    Forked {},
     /// A call is about to start: written before it does.
     CallStarted {
         /// The call's id.
@@ -92,6 +154,9 @@ pub enum Decision {
     Allow {
         /// What its tool declared at that time, from which order and truth follow.
         side_effects: SideEffects,
+        /// Whether it may run again if nobody knows how it ended.
+        #[serde(default)]
+        repeat: Repeat,
         /// Who decided it.
         #[serde(default)]
         by: Decider,
@@ -139,7 +204,7 @@ pub enum Decider {
         at: u64,
         /// For what the answer holds from then on, if it was *always*.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        always: Option<Scope>,
+        always: Option<Box<Always>>,
     },
     /// A person who said *always* before.
     Always {
@@ -150,10 +215,144 @@ pub enum Decider {
     },
     /// There was nobody to ask.
     Nobody,
+    /// Nobody has answered in the time that there was for it.
+    Expired,
     /// The call itself: its arguments cannot be read, or there is no such tool.
     Call,
     /// Code of the program that should have decided panicked.
     Fault,
+}
+
+/// What a person has allowed for more than one call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Always {
+    /// For which calls of the tool.
+    pub scope: Scope,
+    /// The tool.
+    pub tool: String,
+    /// Why the person was asked: a question for another reason is asked anew.
+    pub reasons: Vec<Reason>,
+}
+
+impl Always {
+    /// For the calls of this scope of this tool, if they are asked about for these reasons.
+    pub fn new(scope: Scope, tool: impl Into<String>, reasons: Vec<Reason>) -> Self {
+        Self { scope, tool: tool.into(), reasons }
+    }
+}
+
+/// Why a person is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Reason {
+    /// Who wants a person to decide.
+    pub by: Decider,
+    /// Why, in words for the person.
+    pub text: String,
+}
+
+impl Reason {
+    /// A reason.
+    pub fn new(by: Decider, text: impl Into<String>) -> Self {
+        Self { by, text: text.into() }
+    }
+}
+
+/// Whether a call may run again if nobody knows how it ended: told from what its tool declared when
+/// the call was allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Repeat {
+    /// It may not: then it is in doubt.
+    #[default]
+    Never,
+    /// It may, since it only reads on this machine.
+    Read,
+    /// It may, since to repeat it has no further effect: it gets the same idempotency key.
+    Idempotent,
+    /// It goes on: it is a conversation of its own.
+    Continues,
+}
+
+/// For what a call waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Wait {
+    /// For what.
+    #[serde(flatten)]
+    pub awaited: Awaited,
+    /// Until when an answer counts, in milliseconds since the beginning of 1970 in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
+}
+
+impl Wait {
+    /// A wait without an end.
+    pub fn new(awaited: Awaited) -> Self {
+        Self { awaited, until: None }
+    }
+
+    /// Lets an answer count only until then, in milliseconds since the beginning of 1970 in UTC.
+    #[must_use]
+    pub fn until(mut self, until: Option<u64>) -> Self {
+        self.until = until;
+        self
+    }
+}
+
+/// What a call can wait for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Awaited {
+    /// Somebody decides whether it may run.
+    Approval {
+        /// The question as it is shown, a `policy::Question` as JSON.
+        question: Value,
+        /// Whether the call may run again if nobody knows how it ended.
+        repeat: Repeat,
+    },
+    /// The program gives its result: the call was handed to it.
+    Result,
+    /// Its tool has asked something, and is called again with the answer.
+    Answer {
+        /// What the tool asks, in words for a person.
+        question: String,
+        /// What the tool wants back with the answer.
+        token: Value,
+    },
+}
+
+/// The limits of one run, as plain data. `None` is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct RunLimits {
+    /// Times that the model is asked.
+    pub turns: Option<u32>,
+    /// Milliseconds that it takes.
+    pub time: Option<u64>,
+    /// Calls in a row that fail.
+    pub failed_calls: Option<u32>,
+    /// Turns in which the model hears the same again.
+    pub repetitions: Option<u32>,
+    /// Calls of one answer that run.
+    pub calls_per_turn: Option<u32>,
+    /// Tools that may say the same for ever.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub polling: BTreeSet<String>,
+    /// Calls that run.
+    pub tool_calls: Option<u32>,
+    /// Tokens that are sent.
+    pub input_tokens: Option<u64>,
+    /// Tokens that the model says.
+    pub output_tokens: Option<u64>,
+    /// Money.
+    pub cost: Option<f64>,
+    /// Whether a model of which nobody knows what it costs is refused.
+    pub refuse_unknown_cost: bool,
 }
 
 /// What stopped a run.

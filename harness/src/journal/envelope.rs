@@ -23,7 +23,7 @@ pub const FORMAT: u32 = 1;
 /// ```
 /// use harness::{Message, journal::{Entry, Envelope}};
 ///
-/// let fact = Entry::UserSaid { message: Message::user("Hello") };
+/// let fact = Entry::UserSaid { message: Message::user("Hello"), limits: None };
 /// let envelope = Envelope::of(&fact, 0)?;
 /// let stored = serde_json::to_string(&envelope)?;
 /// let again: Envelope = serde_json::from_str(&stored)?;

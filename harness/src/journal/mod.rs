@@ -8,7 +8,10 @@ mod store;
 
 pub(crate) use self::envelope::now;
 pub use self::{
-    entry::{Decider, Decision, Entry, InterruptCause, Limit, LimitScope},
+    entry::{
+        Always, Awaited, Decider, Decision, Entry, InterruptCause, Limit, LimitScope, Reason,
+        Repeat, RunLimits, Wait,
+    },
     envelope::{Envelope, FORMAT, Life},
     listing::{Conversations, Listing, Metadata, Summary},
     memory::MemoryJournal,

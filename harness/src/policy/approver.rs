@@ -1,11 +1,17 @@
 //! Who is asked before a call runs, what is asked, and what was answered.
 
-use std::{fmt, future::Future, path::PathBuf, pin::Pin};
+use std::{
+    fmt,
+    future::Future,
+    path::PathBuf,
+    pin::Pin,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    journal::Decider,
+    journal::Reason,
     message::{Arguments, Fingerprint, ToolCall},
     tool::{Preview, Scope, SideEffects},
 };
@@ -51,23 +57,6 @@ pub struct Question {
     /// since each agent asks its own approver. An approver that the program gives to an agent which a
     /// tool calls can add a name here before it hands the question on.
     pub agents: Vec<String>,
-}
-
-/// Why a person is asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Reason {
-    /// Who wants a person to decide.
-    pub by: Decider,
-    /// Why, in words for the person.
-    pub text: String,
-}
-
-impl Reason {
-    /// A reason.
-    pub fn new(by: Decider, text: impl Into<String>) -> Self {
-        Self { by, text: text.into() }
-    }
 }
 
 /// What tells one question from every other one.
@@ -140,6 +129,14 @@ impl Question {
         self.answered(Answer::No { reason: reason.into() })
     }
 
+    /// The answer is given later, perhaps to another process: the call waits, and the run ends as
+    /// [`Outcome::Waiting`](crate::Outcome::Waiting). An answer that comes after `until` does not count.
+    pub fn later(&self, until: Option<SystemTime>) -> Approval {
+        let since = until.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis());
+        let until = since.map(|at| u64::try_from(at).unwrap_or(u64::MAX));
+        self.answered(Answer::Later { until })
+    }
+
     fn answered(&self, answer: Answer) -> Approval {
         Approval { question: self.id(), answer, who: None }
     }
@@ -184,6 +181,12 @@ pub enum Answer {
     No {
         /// Why, in words for the model.
         reason: String,
+    },
+    /// The answer is given later: the call waits, and the run ends as
+    /// [`Outcome::Waiting`](crate::Outcome::Waiting).
+    Later {
+        /// Until when an answer counts, in milliseconds since the beginning of 1970 in UTC.
+        until: Option<u64>,
     },
 }
 

@@ -161,8 +161,16 @@ impl Exposed {
             }
             Entry::UserSaid { .. }
             | Entry::Resumed { .. }
+            | Entry::Reopened {}
+            | Entry::Forked {}
+            | Entry::CallWaits { .. }
+            | Entry::CallAnswered { .. }
+            | Entry::CallUndecided { .. }
+            | Entry::CallCleared { .. }
+            | Entry::GrantRevoked { .. }
             | Entry::CallDecided { decision: Decision::Deny { .. }, .. }
             | Entry::CallFinished { .. }
+            | Entry::CallSettled { .. }
             | Entry::CallEnded { .. } => {}
         }
     }

@@ -23,7 +23,7 @@ pub use self::terminal::TerminalApprover;
 #[cfg(feature = "terminal")]
 pub use self::terminal::visible;
 pub use self::{
-    approver::{Answer, Approval, Approver, Question, QuestionId, Reason},
+    approver::{Answer, Approval, Approver, Question, QuestionId},
     egress::{Egress, Exposure},
     fallback::FallbackProvider,
     guard::{Budget, Guard, Guardrails, Left, LimitReached, Limits, Spent, Warning},

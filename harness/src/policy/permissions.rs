@@ -2,9 +2,9 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use super::{Egress, Exposure, Reason};
+use super::{Egress, Exposure};
 use crate::{
-    journal::Decider,
+    journal::{Decider, Reason},
     message::Arguments,
     tool::{Review, SideEffects},
     unwind::caught,

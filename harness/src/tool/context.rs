@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,7 @@ pub struct ToolContext {
     progress: Progress,
     reviewed: Option<Arc<Reviewed>>,
     identity: Option<Arc<CallIdentity>>,
+    answered: Option<Arc<Answered>>,
     values: Values,
 }
 
@@ -44,6 +46,7 @@ impl ToolContext {
             progress: Progress::default(),
             reviewed: None,
             identity: None,
+            answered: None,
             values: Values::default(),
         }
     }
@@ -58,6 +61,7 @@ impl ToolContext {
             output: Arc::default(),
             reviewed: None,
             identity: None,
+            answered: None,
             progress: Progress { log: Arc::default(), ..self.progress.clone() },
             ..self.clone()
         }
@@ -155,6 +159,18 @@ impl ToolContext {
         self
     }
 
+    /// Gives the answer to what the tool has asked before.
+    #[must_use]
+    pub(crate) fn with_answered(mut self, answered: Option<Arc<Answered>>) -> Self {
+        self.answered = answered;
+        self
+    }
+
+    /// The answer to what the tool has asked by [`ToolError::asks`], if it has.
+    pub fn answered(&self) -> Option<&Answered> {
+        self.answered.as_deref()
+    }
+
     pub(crate) fn identity(&self) -> Option<&CallIdentity> {
         self.identity.as_deref()
     }
@@ -229,6 +245,22 @@ impl ToolContext {
     /// The program's shared value of this type, if there is one.
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
         self.values.get()
+    }
+}
+
+/// The answer to what a tool has asked by [`ToolError::asks`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Answered {
+    /// What the tool wanted back.
+    pub token: Value,
+    /// The answer.
+    pub answer: Value,
+}
+
+impl Answered {
+    pub(crate) fn new(token: Value, answer: Value) -> Self {
+        Self { token, answer }
     }
 }
 

@@ -8,8 +8,9 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    Tool, ToolContext, ToolError, ToolRegistry,
+    Reconciled, Tool, ToolContext, ToolError, ToolRegistry,
     cap::{around, short_name},
+    error::Asks,
     threads,
 };
 use crate::{
@@ -37,12 +38,58 @@ impl ToolRegistry {
     ///
     /// Dropping the future stops the tool.
     pub async fn dispatch(&self, call: &ToolCall, context: &ToolContext) -> ToolResult {
+        match self.dispatch_call(call, context).await {
+            Dispatched::Result(result) => result,
+            Dispatched::Waits { question, token } => {
+                let text = ToolError::asks(question, token).told(self.secrets());
+                self.failed(call, text).await
+            }
+        }
+    }
+
+    /// As [`dispatch`](Self::dispatch), for those who can wait for what a tool asks.
+    pub(crate) async fn dispatch_call(&self, call: &ToolCall, context: &ToolContext) -> Dispatched {
+        match self.run(call, context).await {
+            Ok(result) => Dispatched::Result(result),
+            Err(asks) => {
+                let Asks { question, token } = *asks;
+                Dispatched::Waits { question: self.readable_text(&question), token }
+            }
+        }
+    }
+
+    /// Finds out what became of a call which had started in a process that is gone.
+    pub(crate) async fn reconcile(&self, call: &ToolCall, context: &ToolContext) -> Found {
+        let Some(tool) = self.get(call.name()) else { return Found::Unknown };
+        let Ok(arguments) = call.decoded() else { return Found::Unknown };
+        let limit = Instant::now().checked_add(tool.time_limit().unwrap_or(self.limits().time));
+        let deadline = context.deadline().into_iter().chain(limit).min();
+        let context = context.clone().with_deadline(deadline);
+        let Some(found) = tool.find_out(context, arguments.into_map()) else {
+            return Found::Unknown;
+        };
+        match within(deadline, Shielded::new(found)).await {
+            Some(Ok(Ok(Reconciled::Happened(output)))) => {
+                let content = output.into_content();
+                let outcome = CallOutcome::Succeeded;
+                Found::Happened(self.readable(call.id(), outcome, content).await)
+            }
+            Some(Ok(Ok(Reconciled::NotHappened))) => Found::NotHappened,
+            Some(Ok(Err(err))) => {
+                dropped(err);
+                Found::Unknown
+            }
+            Some(Err(_)) | None => Found::Unknown,
+        }
+    }
+
+    async fn run(&self, call: &ToolCall, context: &ToolContext) -> Result<ToolResult, Box<Asks>> {
         let Some(tool) = self.get(call.name()) else {
-            return self.failed(call, self.unknown(call.name())).await;
+            return Ok(self.failed(call, self.unknown(call.name())).await);
         };
         let decoded = match call.decoded() {
             Ok(decoded) => decoded,
-            Err(err) => return self.failed(call, self.broken(call.arguments(), &err)).await,
+            Err(err) => return Ok(self.failed(call, self.broken(call.arguments(), &err)).await),
         };
         let begun = Instant::now();
         let limit = begun.checked_add(tool.time_limit().unwrap_or(self.limits().time));
@@ -54,7 +101,7 @@ impl ToolRegistry {
                 ))
             })
         {
-            return self.failed(call, err.told(self.secrets())).await;
+            return Ok(self.failed(call, err.told(self.secrets())).await);
         }
         let may_repeat = tool.side_effects().may_repeat(tool.is_idempotent());
         let tries = if may_repeat { self.limits().tries.max(1) } else { 1 };
@@ -70,6 +117,7 @@ impl ToolRegistry {
             let arguments = Value::Object(arguments.into_map());
             let (outcome, content) = match self.attempt(tool, context, arguments).await {
                 Attempt::Ended(Ok(content)) => (CallOutcome::Succeeded, content),
+                Attempt::Ended(Err(ToolError::Asks(asks))) => return Err(asks),
                 Attempt::Ended(Err(err)) if err.is_transient() && attempt < tries => {
                     attempt += 1;
                     context
@@ -89,7 +137,7 @@ impl ToolRegistry {
                 }
                 Attempt::TimedOut(after, said) => timed_out(tool, context, after, said),
             };
-            return self.readable(call.id(), outcome, content).await;
+            return Ok(self.readable(call.id(), outcome, content).await);
         }
     }
 
@@ -198,6 +246,29 @@ impl ToolRegistry {
             }
         }
     }
+}
+
+/// What a call comes to.
+pub(crate) enum Dispatched {
+    /// It has ended.
+    Result(ToolResult),
+    /// Its tool wants to be answered first.
+    Waits {
+        /// In words for a person.
+        question: String,
+        /// What the tool wants back.
+        token: Value,
+    },
+}
+
+/// What is known of a call that had started in a process which is gone.
+pub(crate) enum Found {
+    /// It happened.
+    Happened(ToolResult),
+    /// It did not.
+    NotHappened,
+    /// Nobody knows.
+    Unknown,
 }
 
 /// Waits for a future until then, if there is a limit.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 use super::cap::cut;
 use super::expand::returned::CAUSES;
 use crate::secret::Secrets;
@@ -28,6 +30,18 @@ pub enum ToolError {
     BadArguments(Vec<String>),
     /// The tool ran and failed.
     Failed(ToolFailure),
+    /// The tool cannot go on before somebody has answered it: see [`ToolError::asks`].
+    Asks(Box<Asks>),
+}
+
+/// What a tool asks.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Asks {
+    /// In words for a person.
+    pub question: String,
+    /// What the tool wants back with the answer.
+    pub token: Value,
 }
 
 impl ToolError {
@@ -56,6 +70,33 @@ impl ToolError {
         Self::Failed(ToolFailure { in_doubt: true, ..for_model.into().into() })
     }
 
+    /// The tool cannot go on before somebody outside of the run has answered this question: the call
+    /// waits, and the run ends as [`Outcome::Waiting`](crate::Outcome::Waiting). When it is answered,
+    /// perhaps days later and in another process, the tool is called again with the same arguments, and
+    /// [`ToolContext::answered`](super::ToolContext::answered) gives it the answer and the token.
+    ///
+    /// Ask before anything is changed: the call begins from its start.
+    ///
+    /// ```
+    /// use harness::{ToolContext, ToolError, tool};
+    ///
+    /// /// Books a table.
+    /// #[tool(side_effects = "write")]
+    /// async fn book(
+    ///     /** When, such as `19:30` */ time: String,
+    ///     context: ToolContext,
+    /// ) -> Result<String, ToolError> {
+    ///     let Some(answered) = context.answered() else {
+    ///         return Err(ToolError::asks("Inside or outside?", time.into()));
+    ///     };
+    ///     Ok(format!("Booked at {time}, {}.", answered.answer))
+    /// }
+    /// # let _ = book::TOOL;
+    /// ```
+    pub fn asks(question: impl Into<String>, token: Value) -> Self {
+        Self::Asks(Box::new(Asks { question: question.into(), token }))
+    }
+
     /// The same failure, which may pass by itself or is in doubt if an error below this one says so.
     pub(super) fn like(mut self, err: &(dyn std::error::Error + 'static)) -> Self {
         let mut below = Some(err);
@@ -75,7 +116,7 @@ impl ToolError {
     /// Whether nobody knows how much of the call has happened.
     pub fn is_in_doubt(&self) -> bool {
         match self {
-            Self::BadArguments(_) => false,
+            Self::BadArguments(_) | Self::Asks(_) => false,
             Self::Failed(failure) => failure.in_doubt,
         }
     }
@@ -83,7 +124,7 @@ impl ToolError {
     /// Whether the failure may pass by itself.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::BadArguments(_) => false,
+            Self::BadArguments(_) | Self::Asks(_) => false,
             Self::Failed(failure) => failure.transient,
         }
     }
@@ -94,6 +135,7 @@ impl ToolError {
         let lines = match self {
             Self::BadArguments(lines) => lines,
             Self::Failed(failure) => return failure.for_model.clone(),
+            Self::Asks(_) => return self.to_string(),
         };
         let told = lines.iter().take(LINES).map(|line| {
             let line = secrets.hide(line);
@@ -110,7 +152,7 @@ impl ToolError {
     #[must_use]
     pub fn because(self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         match self {
-            Self::BadArguments(lines) => Self::BadArguments(lines),
+            Self::BadArguments(_) | Self::Asks(_) => self,
             Self::Failed(failure) => {
                 Self::Failed(ToolFailure { cause: Some(cause.into()), ..failure })
             }
@@ -126,6 +168,10 @@ impl fmt::Display for ToolError {
                 lines.iter().try_for_each(|line| write!(f, "\n- {line}"))
             }
             Self::Failed(failure) => f.write_str(&failure.for_model),
+            Self::Asks(asks) => {
+                let question = &asks.question;
+                write!(f, "it asks before it goes on, and there is nobody to answer: {question}")
+            }
         }
     }
 }
@@ -133,7 +179,7 @@ impl fmt::Display for ToolError {
 impl std::error::Error for ToolError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::BadArguments(_) => None,
+            Self::BadArguments(_) | Self::Asks(_) => None,
             Self::Failed(failure) => failure.cause.as_deref().map(|cause| cause as _),
         }
     }

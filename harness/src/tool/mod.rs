@@ -20,7 +20,7 @@ mod threads;
 mod tool;
 
 pub(crate) use self::{
-    dispatch::{GRACE, RUNS_ON},
+    dispatch::{Dispatched, Found, GRACE, RUNS_ON},
     state::{StateType, Values},
     threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},
 };
@@ -30,9 +30,9 @@ pub use tokio_util::sync::CancellationToken;
 pub use self::collect::collected_tools;
 pub(crate) use self::{cap::cut, review::Reviewed};
 pub use self::{
-    context::{Progress, ToolContext},
+    context::{Answered, Progress, ToolContext},
     def::ToolDef,
-    error::{ToolError, ToolFailure},
+    error::{Asks, ToolError, ToolFailure},
     limits::ToolLimits,
     output::ToolOutput,
     registry::{ToolList, ToolRegistry},
@@ -40,6 +40,6 @@ pub use self::{
     side_effects::{SideEffect, SideEffects},
     state::State,
     threads::{StillRunning, still_running},
-    tool::{Tool, ToolFuture},
+    tool::{ReconcileFuture, Reconciled, Tool, ToolFuture},
 };
 pub use crate::schema::{NotStrict, StrictForm, ToolSchema, Unchecked};

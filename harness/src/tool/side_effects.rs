@@ -87,6 +87,11 @@ impl SideEffects {
         self.0 & !Self::of(effects).0 == 0
     }
 
+    /// Whether all of these are among them.
+    pub const fn has_all(self, others: Self) -> bool {
+        others.0 & !self.0 == 0
+    }
+
     /// Whether it changes nothing, here or elsewhere: nothing declared, reading, or reading over
     /// the network. The network alone does not count: it may change something at the other end.
     pub const fn is_read_only(self) -> bool {

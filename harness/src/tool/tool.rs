@@ -29,6 +29,20 @@ use crate::{
 /// A call that runs.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
+/// Finds out what became of a call.
+pub type ReconcileFuture = Pin<Box<dyn Future<Output = Result<Reconciled, ToolError>> + Send>>;
+
+/// What became of a call that had started in a process which is gone.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reconciled {
+    /// It happened, and this is its result.
+    Happened(ToolOutput),
+    /// Nothing of it has happened, so that it can run now.
+    NotHappened,
+}
+
+type Reconcile = dyn Fn(ToolContext, Map<String, Value>) -> ReconcileFuture + Send + Sync;
+
 type Run = dyn Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync;
 
 /// A tool: what the model is told of it, what it declares, and the code that runs. A clone is one
@@ -60,6 +74,9 @@ pub struct Tool {
     idempotent: bool,
     time_limit: Option<Duration>,
     review: Option<Reviewer>,
+    reconcile: Option<Arc<Reconcile>>,
+    /// Whether the program gives the results of its calls.
+    external: bool,
     /// Which shared values it needs, beside those that `#[tool]` has found.
     needs: Vec<StateType>,
 }
@@ -131,13 +148,67 @@ impl Tool {
             run: Arc::new(run),
             checker: OnceLock::new(),
         }));
-        Self { body, idempotent: false, time_limit: None, review: None, needs: Vec::new() }
+        Self::of(body, false, None)
+    }
+
+    /// A tool whose calls the program answers itself: a form that a person fills in, a job that runs
+    /// elsewhere. A call of it that is allowed waits, and the run ends as
+    /// [`Outcome::Waiting`](crate::Outcome::Waiting). Give its result with
+    /// [`Chat::settle`](crate::Chat::settle) or an [`Inbox`](crate::agent::Inbox), and go on with
+    /// [`Chat::resume`](crate::Chat::resume).
+    ///
+    /// ```
+    /// use harness::{Agent, Outcome, SideEffect, SideEffects, Tool, testing::{ScriptedProvider, reply}};
+    /// use serde_json::json;
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    /// let form = Tool::external(
+    ///     "address",
+    ///     "Asks the user for an address.",
+    ///     schema,
+    ///     SideEffects::of(&[SideEffect::Read]),
+    /// );
+    /// let model = ScriptedProvider::new([
+    ///     reply().call("address", json!({"city": "Turin"})),
+    ///     reply().text("Via Po 1 it is."),
+    /// ]);
+    /// let mut chat = Agent::builder(model).tools([form]).build()?.chat();
+    /// let stopped = chat.send("Where do I live?").await.unwrap_err();
+    /// assert_eq!(stopped.outcome(), Outcome::Waiting);
+    ///
+    /// let open = chat.waiting().remove(0);
+    /// chat.settle(open.succeeded("Via Po 1").by("ada")).await?;
+    /// assert_eq!(chat.resume().await?.text(), "Via Po 1 it is.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn external(
+        name: impl Into<Cow<'static, str>>,
+        description: impl Into<Cow<'static, str>>,
+        input_schema: Value,
+        side_effects: SideEffects,
+    ) -> Self {
+        let run = |_, _| -> ToolFuture {
+            Box::pin(async {
+                Err(ToolError::new("the program answers calls of this tool, and nobody has run it"))
+            })
+        };
+        let tool = Self::new(name, description, input_schema, side_effects, run);
+        Self { external: true, ..tool }
+    }
+
+    fn of(body: Body, idempotent: bool, time_limit: Option<Duration>) -> Self {
+        let (review, reconcile) = (None, None);
+        let (external, needs) = (false, Vec::new());
+        Self { body, idempotent, time_limit, review, reconcile, external, needs }
     }
 
     pub(super) fn declared(def: &'static ToolDef, receiver: Option<Receiver>) -> Self {
         let (idempotent, time_limit) = (def.idempotent, def.time_limit);
         let body = Body::Declared { def, receiver };
-        Self { body, idempotent, time_limit, review: None, needs: Vec::new() }
+        Self::of(body, idempotent, time_limit)
     }
 
     /// Declares that a call may be repeated with the same arguments without further effect. What
@@ -190,6 +261,58 @@ impl Tool {
     ) -> Self {
         self.review = Some(Arc::new(review));
         self
+    }
+
+    /// Gives the tool a way to find out what became of a call that had started in a process which is
+    /// gone, from its arguments and its [idempotency key](ToolContext::idempotency_key). A call that
+    /// happened has its result, one that did not happen runs, and one of which this fails to find it
+    /// out is in doubt, as without it. It must change nothing.
+    ///
+    /// ```
+    /// use harness::{SideEffect, SideEffects, Tool, tool::Reconciled};
+    /// use serde_json::json;
+    ///
+    /// let schema = json!({"type": "object", "properties": {"amount": {"type": "integer"}}});
+    /// let effects = SideEffects::of(&[SideEffect::Network]);
+    /// let pay = Tool::new("pay", "Pays.", schema, effects, |_, _| {
+    ///     Box::pin(async { Ok("paid".into()) })
+    /// });
+    /// let pay = pay.with_reconcile(|context, _arguments| {
+    ///     Box::pin(async move {
+    ///         // Asks the bank for a payment of this key.
+    ///         let known = context.idempotency_key().is_empty();
+    ///         Ok(if known { Reconciled::Happened("paid".into()) } else { Reconciled::NotHappened })
+    ///     })
+    /// });
+    /// assert!(pay.can_reconcile());
+    /// ```
+    #[must_use]
+    pub fn with_reconcile(
+        mut self,
+        reconcile: impl Fn(ToolContext, Map<String, Value>) -> ReconcileFuture + Send + Sync + 'static,
+    ) -> Self {
+        self.reconcile = Some(Arc::new(reconcile));
+        self
+    }
+
+    /// Whether it has a way to find out what became of a call.
+    pub fn can_reconcile(&self) -> bool {
+        self.reconcile.is_some()
+    }
+
+    /// Begins to find out what became of a call.
+    pub(super) fn find_out(
+        &self,
+        context: ToolContext,
+        arguments: Map<String, Value>,
+    ) -> Option<ReconcileFuture> {
+        let reconcile = self.reconcile.as_ref()?;
+        caught(|| reconcile(context, arguments)).ok()
+    }
+
+    /// Whether the program gives the results of its calls: see [`external`](Self::external).
+    pub fn is_external(&self) -> bool {
+        self.external
     }
 
     /// Whether it says of each call whether a person should look at it.

@@ -23,8 +23,9 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use super::{Happened, Redactor, TracedCall};
 use crate::{
     journal::{InterruptCause, LimitScope},
-    message::{CallOutcome, ToolResult},
+    message::CallOutcome,
     provider::{StopReason, Usage},
+    tool::Dispatched,
 };
 
 /// The spans that are open, and the histograms.
@@ -413,17 +414,21 @@ impl Scope {
     }
 
     /// Runs a call to its end, which is the end of its span.
-    pub(crate) async fn call<F: Future<Output = ToolResult>>(self, run: F) -> ToolResult {
+    pub(crate) async fn call<F: Future<Output = Dispatched>>(self, run: F) -> Dispatched {
         let Self { span, words } = self;
         let unless_it_ends = Unended(span.clone());
-        let result = run.instrument(span.clone()).await;
+        let ended = run.instrument(span.clone()).await;
         unless_it_ends.disarm();
+        let Dispatched::Result(result) = &ended else {
+            span.record("harness.call.outcome", "waits");
+            return ended;
+        };
         if let Some((mut secrets, tool)) = words {
             let said = secrets.hide(&result.to_text(), Some(&tool));
             span.record("gen_ai.tool.call.result", said.as_str());
         }
         record_outcome(&span, result.outcome());
-        result
+        ended
     }
 }
 

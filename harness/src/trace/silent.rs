@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use super::{Happened, Redactor};
-use crate::message::ToolResult;
+use crate::tool::Dispatched;
 
 /// What would be told to OpenTelemetry.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Scope {
     }
 
     /// Runs a call to its end.
-    pub(crate) fn call<F: Future<Output = ToolResult>>(self, run: F) -> F {
+    pub(crate) fn call<F: Future<Output = Dispatched>>(self, run: F) -> F {
         run
     }
 }

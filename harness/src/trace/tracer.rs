@@ -221,7 +221,7 @@ impl Tracer {
             }
             Entry::CallDecided { call, decision } => {
                 let (side_effects, denied, by) = match decision {
-                    Decision::Allow { side_effects, by } => (Some(*side_effects), None, by),
+                    Decision::Allow { side_effects, by, .. } => (Some(*side_effects), None, by),
                     Decision::Deny { reason, by } => {
                         (None, Some(self.secrets.hide(reason, None)), by)
                     }
@@ -229,7 +229,9 @@ impl Tracer {
                 let (call, by) = (self.secrets.name(call), by.clone());
                 Happened::CallDecided { call, side_effects, denied, by }
             }
-            Entry::CallFinished { result } => self.finished(result),
+            Entry::CallFinished { result } | Entry::CallSettled { result, .. } => {
+                self.finished(result)
+            }
             Entry::CallEnded { result, .. } => Happened::CallEnded {
                 call: self.secrets.name(result.call_id()),
                 outcome: result.outcome(),
@@ -239,6 +241,13 @@ impl Tracer {
             Entry::Given { .. }
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
+            | Entry::Reopened {}
+            | Entry::Forked {}
+            | Entry::CallWaits { .. }
+            | Entry::CallAnswered { .. }
+            | Entry::CallUndecided { .. }
+            | Entry::CallCleared { .. }
+            | Entry::GrantRevoked { .. }
             | Entry::CallStarted { .. } => return,
         };
         self.write(what);

@@ -147,11 +147,15 @@ impl Budget {
         Self::made(LimitScope::Agent, limits, None)
     }
 
-    /// That of a conversation of this agent.
-    pub(crate) fn of_conversation(agent: &Self) -> Self {
-        let budget = Self::made(LimitScope::Conversation, Limits::new(), None);
-        budget.within(agent);
-        budget
+    /// That of a conversation, which does not stand within that of its agent yet: what is spent
+    /// before it does is what was spent in other processes.
+    pub(crate) fn of_conversation() -> Self {
+        Self::made(LimitScope::Conversation, Limits::new(), None)
+    }
+
+    /// The limits that hold for it alone.
+    pub(super) fn limits(&self) -> Limits {
+        self.0.lock().limits.clone()
     }
 
     /// That of a run with these limits in this conversation.
@@ -159,6 +163,14 @@ impl Budget {
         let run = RunPart::new(rails);
         let budget = Self::made(LimitScope::Run, limits, Some(run));
         budget.within(conversation);
+        budget
+    }
+
+    /// That of a run that begins anew within all that this one stands within.
+    pub(crate) fn anew(&self, limits: Limits, rails: Arc<Guardrails>) -> Self {
+        let budget = Self::made(LimitScope::Run, limits, Some(RunPart::new(rails)));
+        let above = self.0.lock().above.clone();
+        budget.0.lock().above = above;
         budget
     }
 

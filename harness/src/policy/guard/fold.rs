@@ -10,7 +10,7 @@ use super::{
     sum::{Charge, Sum, Unknown},
 };
 use crate::{
-    journal::{Decision, Entry, Limit, LimitScope},
+    journal::{Decision, Entry, Limit, LimitScope, RunLimits},
     message::{CallOutcome, Message, ToolCall, ToolResult},
     models::{Models, Money, Price},
     provider::Usage,
@@ -46,7 +46,7 @@ pub enum Warning {
 ///
 /// let budget = Budget::new(Limits::new());
 /// let mut guard = Guard::new(Guardrails::default().turns(0), Models::default(), budget);
-/// guard.apply(&Entry::UserSaid { message: Message::user("Hello") });
+/// guard.apply(&Entry::UserSaid { message: Message::user("Hello"), limits: None });
 /// assert_eq!(guard.before_turn("anthropic", "claude-sonnet-5").unwrap().limit, Limit::Turns);
 /// ```
 pub struct Guard {
@@ -107,6 +107,17 @@ impl Guard {
         &self.budget
     }
 
+    /// What limits the run, as plain data.
+    pub(crate) fn run_limits(&self) -> RunLimits {
+        self.budget.limits().of_run(&self.rails)
+    }
+
+    /// The run goes on: it may stand within other budgets than before.
+    pub(crate) fn goes_on(&mut self) {
+        self.chain = self.budget.begun();
+        self.chain.turns(self.own.turns);
+    }
+
     /// What the run's own turns have cost so far, if that is known.
     pub fn cost(&self) -> Option<f64> {
         self.own.cost().map(Money::to_f64)
@@ -127,7 +138,9 @@ impl Guard {
     /// Takes a fact.
     pub fn apply(&mut self, entry: &Entry) {
         self.is_asking(false);
-        if let Entry::UserSaid { .. } | Entry::Resumed { .. } = entry {
+        // Going on does not begin anew what was spent: a run that is started again whenever it fails
+        // comes to its limits.
+        if let Entry::UserSaid { .. } | Entry::Resumed { limits: Some(_), .. } = entry {
             self.own = Sum::default();
             self.failed_calls = 0;
             self.calls.clear();
@@ -144,7 +157,9 @@ impl Guard {
                 self.asked_for(message.as_ref());
             }
             Entry::Interrupted { message, .. } => self.asked_for(message.as_ref()),
-            Entry::CallFinished { result } => self.finished(result),
+            Entry::CallFinished { result } | Entry::CallSettled { result, .. } => {
+                self.finished(result);
+            }
             Entry::CallDecided { decision: Decision::Deny { .. }, .. } => {
                 self.open = self.open.saturating_sub(1);
                 self.failed_calls = self.failed_calls.saturating_add(1);
@@ -153,6 +168,13 @@ impl Guard {
             | Entry::CallEnded { .. }
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
+            | Entry::Reopened {}
+            | Entry::Forked {}
+            | Entry::CallWaits { .. }
+            | Entry::CallAnswered { .. }
+            | Entry::CallUndecided { .. }
+            | Entry::CallCleared { .. }
+            | Entry::GrantRevoked { .. }
             | Entry::CallStarted { .. }
             | Entry::CallDecided { decision: Decision::Allow { .. }, .. } => {}
         }
@@ -192,11 +214,21 @@ impl Guard {
                 Charge { usage: *usage, money, unknown, ..Charge::default() }
             }
             Entry::CallStarted { .. } => Charge { tool_calls: 1, ..Charge::default() },
+            // What was being done when the process ended may have been an answer of the model. A run
+            // that ends its process each time would have no end otherwise.
+            Entry::Reopened {} => Charge { turns: 1, ..Charge::default() },
             Entry::Given { .. }
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
+            | Entry::Forked {}
             | Entry::CallDecided { .. }
+            | Entry::CallWaits { .. }
+            | Entry::CallAnswered { .. }
+            | Entry::CallUndecided { .. }
+            | Entry::CallCleared { .. }
+            | Entry::GrantRevoked { .. }
             | Entry::CallEnded { .. }
+            | Entry::CallSettled { .. }
             | Entry::CallFinished { .. } => Charge::default(),
         }
     }

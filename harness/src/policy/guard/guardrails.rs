@@ -2,6 +2,8 @@
 
 use std::{collections::HashSet, time::Duration};
 
+use crate::journal::RunLimits;
+
 /// How long one run may go on, and how often it may fail or hear the same. All of them are set
 /// unless the program says otherwise; `None` takes one away. What a run may spend is limited by
 /// [`Limits`](super::Limits).
@@ -116,6 +118,32 @@ impl Guardrails {
     pub fn polling(mut self, tool: impl Into<String>) -> Self {
         self.polling.insert(tool.into());
         self
+    }
+
+    /// These, as plain data.
+    pub(super) fn of_run(&self) -> RunLimits {
+        let Self { turns, calls_per_turn, time, failed_calls, repetitions, polling } = self;
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let mut limits = RunLimits::default();
+        limits.turns = *turns;
+        limits.calls_per_turn = *calls_per_turn;
+        limits.time = time.map(millis);
+        limits.failed_calls = *failed_calls;
+        limits.repetitions = *repetitions;
+        limits.polling = polling.iter().cloned().collect();
+        limits
+    }
+
+    /// Those of such a run.
+    pub(crate) fn said_of_run(limits: &RunLimits) -> Self {
+        Self {
+            turns: limits.turns,
+            calls_per_turn: limits.calls_per_turn,
+            time: limits.time.map(Duration::from_millis),
+            failed_calls: limits.failed_calls,
+            repetitions: limits.repetitions,
+            polling: limits.polling.iter().cloned().collect(),
+        }
     }
 
     /// Whether not even one turn is allowed.

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::Guardrails;
+use crate::journal::RunLimits;
+
 /// What may be spent: money, tokens and calls of tools. The same setting limits one run, a whole
 /// conversation, or an agent with all its conversations:
 ///
@@ -146,6 +149,27 @@ impl Limits {
             cost: cost.or(base.cost),
             refuse_unknown_cost: *refuse_unknown_cost || base.refuse_unknown_cost,
         }
+    }
+
+    /// What limits a run with these guardrails, as plain data.
+    pub(super) fn of_run(&self, rails: &Guardrails) -> RunLimits {
+        let mut limits = rails.of_run();
+        limits.tool_calls = self.calls();
+        limits.input_tokens = self.input();
+        limits.output_tokens = self.output();
+        limits.cost = self.money();
+        limits.refuse_unknown_cost = self.refuse_unknown_cost;
+        limits
+    }
+
+    /// The limits of such a run.
+    pub(crate) fn said_of_run(limits: &RunLimits) -> Self {
+        let set = Self::new()
+            .tool_calls(limits.tool_calls)
+            .input_tokens(limits.input_tokens)
+            .output_tokens(limits.output_tokens)
+            .cost(limits.cost);
+        Self { refuse_unknown_cost: limits.refuse_unknown_cost, ..set }
     }
 
     /// The limit of calls.

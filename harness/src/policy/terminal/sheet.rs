@@ -17,10 +17,7 @@ use super::{
     units::{Unit, units},
 };
 use crate::{
-    journal::Decider,
-    message::Arguments,
-    policy::{Question, Reason},
-    tool::Preview,
+    journal::Decider, journal::Reason, message::Arguments, policy::Question, tool::Preview,
 };
 
 /// Columns of a label, of its bar, and of what may follow at the least.
@@ -302,6 +299,7 @@ fn who(by: &Decider) -> String {
         | Decider::Person { .. }
         | Decider::Always { .. }
         | Decider::Nobody
+        | Decider::Expired
         | Decider::Call
         | Decider::Fault => "the library".to_owned(),
     }

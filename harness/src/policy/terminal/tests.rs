@@ -13,8 +13,9 @@ use super::{
 };
 use crate::{
     journal::Decider,
+    journal::Reason,
     message::{Arguments, ToolCall},
-    policy::{Question, Reason},
+    policy::Question,
     tool::{Preview, Scope, SideEffects},
 };
 

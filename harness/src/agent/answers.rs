@@ -1,0 +1,361 @@
+//! A conversation in a journal: read, written, answered from outside of a run.
+
+use std::sync::Arc;
+
+use super::{
+    Agent, Chat, Machine, OpenCall, Settlement,
+    calls::idempotency_key,
+    durable::{Durable, Written, guarded, is_answer},
+    open_call::{decided, expired, is_over, settled},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{Entry, Envelope, Journal, check_id},
+    message::Transcript,
+    policy::Approval,
+};
+
+impl Agent {
+    /// Opens a conversation of a journal, or begins it. What is said from now on is written into the
+    /// journal: before a call starts that changes something, before the model is asked, and before the
+    /// run returns.
+    ///
+    /// If a run was going on when its process ended, [`Chat::resume`] goes on in the middle of it; a
+    /// new message of the user ends it first. See [`journal`](crate::journal).
+    ///
+    /// ```
+    /// use harness::{Agent, journal::MemoryJournal, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([reply().text("Noted."), reply().text("It is 42.")]);
+    /// let agent = Agent::builder(model).build()?;
+    /// let journal = MemoryJournal::new();
+    /// let mut chat = agent.open(&journal, "chat-17").await?;
+    /// chat.send("My favourite number is 42.").await?;
+    /// drop(chat);
+    ///
+    /// let mut chat = agent.open(&journal, "chat-17").await?;
+    /// assert_eq!(chat.send("What is it?").await?.text(), "It is 42.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Busy`] if the conversation is open here or in another process that
+    /// lives, and with [`ErrorKind::Journal`] if it cannot be read, as when a later version of the
+    /// library has written it. Nothing is changed then.
+    pub async fn open<J>(&self, journal: &J, conversation: impl AsRef<str>) -> Result<Chat, Error>
+    where
+        J: Journal + Clone + 'static,
+    {
+        let id: Arc<str> = conversation.as_ref().into();
+        check_id(&id)?;
+        let journal: Arc<dyn Journal> = Arc::new(journal.clone());
+        let hold = guarded(|| journal.hold(&id)).await?;
+        let facts = guarded(|| journal.read(&id, 0)).await?;
+        let mut chat = Chat::read(self.clone(), &facts)?;
+        chat.durable = Some(Durable::new(journal, id, facts.len() as u64, Some(hold)));
+        if chat.machine.is_going() {
+            chat.record(&Entry::Reopened {})?;
+        }
+        Ok(chat)
+    }
+
+    /// Begins a conversation of a journal with what was said elsewhere. A call in it that has no
+    /// result is answered with *in doubt*, since its record is lost.
+    ///
+    /// # Errors
+    /// Fails as [`open`](Self::open) does, and with [`ErrorKind::Conflict`] if the conversation has
+    /// begun.
+    pub async fn import<J>(
+        &self,
+        journal: &J,
+        conversation: impl AsRef<str>,
+        mut transcript: Transcript,
+    ) -> Result<Chat, Error>
+    where
+        J: Journal + Clone + 'static,
+    {
+        let mut chat = self.open(journal, conversation.as_ref()).await?;
+        if !chat.machine.is_untouched() {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "the conversation `{}` has begun: import into a new one",
+                    conversation.as_ref()
+                ),
+            ));
+        }
+        transcript.settle();
+        chat.record(&Entry::Given { transcript })?;
+        chat.save().await?;
+        Ok(chat)
+    }
+
+    /// Answers calls that wait, in any conversation of a journal, whoever has it open.
+    pub fn inbox<J: Journal + Clone + 'static>(&self, journal: &J) -> Inbox {
+        Inbox { agent: self.clone(), journal: Arc::new(journal.clone()) }
+    }
+}
+
+impl Chat {
+    /// The name of the conversation in its journal.
+    pub fn conversation(&self) -> Option<&str> {
+        self.durable.as_ref().map(|durable| &**durable.id())
+    }
+
+    /// The calls that wait for a decision, a result or an answer, in order. When each has one,
+    /// [`resume`](Self::resume) goes on. If the user says something instead, calls that wait to be
+    /// decided do not run, and those that wait for a result or an answer are in doubt.
+    pub fn waiting(&self) -> Vec<OpenCall> {
+        waiting(&self.machine, self.conversation())
+    }
+
+    /// The calls of which nobody knows how they ended, in order: the process that ran them has ended,
+    /// and they may not run again. Say what became of one by [`settle`](Self::settle), if you can find
+    /// out. With the next run, the model is told of the others that they are in doubt.
+    pub fn in_doubt(&self) -> Vec<OpenCall> {
+        let open = |call| OpenCall {
+            idempotency_key: idempotency_key(
+                self.conversation(),
+                self.transcript(),
+                call,
+                call.fingerprint(),
+            ),
+            call: call.clone(),
+            wait: None,
+        };
+        self.machine.in_doubt().map(open).collect()
+    }
+
+    /// Decides about a call that waits for it. The decision is written when this returns;
+    /// [`resume`](Self::resume) goes on.
+    ///
+    /// # Errors
+    /// Fails, and changes nothing, if no call waits for this approval, or it comes too late. Fails
+    /// with [`ErrorKind::Journal`] if it cannot be written; then the next run tries again.
+    pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
+        self.catch_up().await?;
+        let fact = decided(&self.machine, approval)?;
+        self.record(&fact)?;
+        self.save().await
+    }
+
+    /// Says what became of a call that waits for a result or an answer, or is in doubt. It is written
+    /// when this returns; [`resume`](Self::resume) goes on.
+    ///
+    /// # Errors
+    /// As those of [`decide`](Self::decide).
+    pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
+        self.catch_up().await?;
+        let fact = settled(&self.machine, self.agent.tools(), settlement)?;
+        self.record(&fact)?;
+        self.save().await
+    }
+
+    /// Begins another conversation of the same journal with the first `facts` facts of this one.
+    /// What was answered stands and nothing runs again. A call that was open then is told as not
+    /// started in the new one, or as in doubt if it had started.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Configuration`] if this conversation is in no journal or has fewer
+    /// facts, and with [`ErrorKind::Conflict`] if the other one has begun.
+    pub async fn fork(&mut self, conversation: impl AsRef<str>, facts: u64) -> Result<Self, Error> {
+        self.save().await?;
+        let Some(durable) = &self.durable else {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "the conversation is in no journal: open it with `agent.open(&journal, ..)`, or go on \
+                 from its transcript with `agent.chat_from(..)`",
+            ));
+        };
+        let (journal, id) = (Arc::clone(durable.journal()), conversation.as_ref());
+        check_id(id)?;
+        guarded(|| journal.fork(durable.id(), facts, id)).await?;
+        let mut fork = self.agent.open(&journal, id).await?;
+        fork.record(&Entry::Forked {})?;
+        fork.save().await?;
+        Ok(fork)
+    }
+
+    /// How many facts its journal has of it, with those that are still to be written: what
+    /// [`fork`](Self::fork) takes.
+    pub fn facts(&self) -> u64 {
+        self.durable.as_ref().map_or(0, Durable::count)
+    }
+
+    /// Brings what waits into the journal, and what others have answered meanwhile out of it.
+    pub(super) async fn catch_up(&mut self) -> Result<(), Error> {
+        self.save().await?;
+        if self.machine.waiting().next().is_none() {
+            return Ok(());
+        }
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        let news = durable.news().await?;
+        self.takes_in(news).await
+    }
+
+    /// Writes all facts into the journal that are not there yet. The end of a run is written before
+    /// the run returns, so this is for a run whose future was dropped: without it, they are written with the
+    /// next run.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Journal`] if they cannot be written, and with [`ErrorKind::Conflict`] if
+    /// somebody else has gone on with the conversation.
+    pub async fn save(&mut self) -> Result<(), Error> {
+        loop {
+            let Some(durable) = self.durable.as_mut().filter(|durable| durable.is_behind()) else {
+                return Ok(());
+            };
+            match durable.write().await? {
+                Written::All => return Ok(()),
+                Written::Behind(facts) => self.takes_in(facts).await?,
+            }
+        }
+    }
+
+    /// Others have answered calls that waited: these facts come before those that wait here.
+    pub(super) async fn takes_in(&mut self, facts: Vec<Envelope>) -> Result<(), Error> {
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        if facts.is_empty() {
+            return Ok(());
+        }
+        let entries: Result<Vec<Entry>, Error> = facts.iter().map(Envelope::entry).collect();
+        let Ok(entries) = entries else { return Err(durable.lose()) };
+        if !entries.iter().all(is_answer) {
+            return Err(durable.lose());
+        }
+        if durable.is_behind() {
+            let pending = durable.take_pending();
+            let journal = Arc::clone(durable.journal());
+            let read = guarded(|| journal.read(durable.id(), 0)).await;
+            let again = read.and_then(|facts| folded(facts.iter().chain(&pending)));
+            durable.put_pending(pending);
+            let Ok(machine) = again else { return Err(durable.lose()) };
+            durable.knows(facts.len());
+            for entry in &entries {
+                self.fold_beside_machine(entry);
+            }
+            self.machine = machine;
+            return Ok(());
+        }
+        durable.knows(facts.len());
+        for entry in &entries {
+            if self.fold(entry).is_err() {
+                let Some(durable) = &mut self.durable else { return Ok(()) };
+                return Err(durable.lose());
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the waits whose time is over.
+    pub(super) fn expire(&mut self) -> Result<(), Error> {
+        let over = self.machine.waiting().filter(|(_, wait)| is_over(wait));
+        let over: Vec<Entry> = over.map(|(call, wait)| expired(call, wait)).collect();
+        over.iter().try_for_each(|fact| self.record(fact))
+    }
+}
+
+fn waiting(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
+    let open = |(call, wait): (&crate::message::ToolCall, &crate::journal::Wait)| OpenCall {
+        idempotency_key: idempotency_key(
+            conversation,
+            machine.transcript(),
+            call,
+            call.fingerprint(),
+        ),
+        call: call.clone(),
+        wait: Some(wait.clone()),
+    };
+    machine.waiting().map(open).collect()
+}
+
+fn folded<'a>(facts: impl Iterator<Item = &'a Envelope>) -> Result<Machine, Error> {
+    let mut machine = Machine::new();
+    for envelope in facts {
+        machine.apply(&envelope.entry()?)?;
+    }
+    Ok(machine)
+}
+
+/// Answers calls that wait in the conversations of a journal, from any process, whoever has them open.
+/// Made by [`Agent::inbox`].
+///
+/// Nothing is held: an answer is one fact that is appended if the call still waits for it. Who has the
+/// conversation open reads it with the next run.
+pub struct Inbox {
+    agent: Agent,
+    journal: Arc<dyn Journal>,
+}
+
+/// So often an answer is tried that others are faster than.
+const ANSWERS: u32 = 16;
+
+impl Inbox {
+    /// The calls of a conversation that wait, in order.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read.
+    pub async fn waiting(&self, conversation: &str) -> Result<Vec<OpenCall>, Error> {
+        check_id(conversation)?;
+        let facts = guarded(|| self.journal.read(conversation, 0)).await?;
+        Ok(waiting(&folded(facts.iter())?, Some(conversation)))
+    }
+
+    /// Decides about a call that waits for it. The decision is written when this returns.
+    ///
+    /// # Errors
+    /// Fails, and changes nothing, if no call of the conversation waits for this approval, or it comes
+    /// too late; and with [`ErrorKind::Journal`] if it is not known whether it was written.
+    pub async fn decide(&self, conversation: &str, approval: Approval) -> Result<(), Error> {
+        self.answer(conversation, |machine| decided(machine, approval.clone())).await
+    }
+
+    /// Says what became of a call that waits for a result or an answer. It is written when this
+    /// returns.
+    ///
+    /// # Errors
+    /// As those of [`decide`](Self::decide).
+    pub async fn settle(&self, conversation: &str, settlement: Settlement) -> Result<(), Error> {
+        let tools = self.agent.tools();
+        self.answer(conversation, |machine| settled(machine, tools, settlement.clone())).await
+    }
+
+    async fn answer(
+        &self,
+        conversation: &str,
+        fact: impl Fn(&Machine) -> Result<Entry, Error>,
+    ) -> Result<(), Error> {
+        check_id(conversation)?;
+        let mut sent: Vec<Envelope> = Vec::new();
+        for _ in 0..ANSWERS {
+            let facts = guarded(|| self.journal.read(conversation, 0)).await?;
+            // It was written after all.
+            if sent.iter().any(|sent| facts.contains(sent)) {
+                return Ok(());
+            }
+            let fact = fact(&folded(facts.iter())?)?;
+            let elapsed = facts.last().map_or(0, |last| last.elapsed);
+            let envelope = Envelope::of(&fact, elapsed)?;
+            let after = facts.len() as u64;
+            sent.push(envelope.clone());
+            let facts = [envelope];
+            match guarded(|| self.journal.append(conversation, after, &facts)).await {
+                Err(error) if error.is_conflict() => {}
+                answered => return answered,
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Conflict,
+            format!("others are always faster to write into the conversation `{conversation}`"),
+        ))
+    }
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,154 @@
+//! The calls of one answer, and where each of them stands.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{Action, Outcome, schedule};
+use crate::{
+    journal::{Repeat, Wait},
+    message::{Message, ToolCall, ToolResult},
+    tool::{Answered, SideEffects},
+};
+
+#[derive(Clone, Debug)]
+pub(super) struct Calling {
+    pub(super) asked: Message,
+    pub(super) calls: Vec<Call>,
+    /// Where each of them stands, by its id.
+    places: HashMap<String, usize>,
+    /// How many of them nobody has decided about.
+    pub(super) undecided: usize,
+    /// How many have no result.
+    pub(super) unfinished: usize,
+    /// All before this one have their results.
+    first_unfinished: usize,
+    pub(super) then: Then,
+}
+
+/// What comes when all calls have their results.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Then {
+    /// The model's next turn.
+    Ask,
+    /// The end of the run; calls that have not started will not.
+    End(Outcome),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) call: ToolCall,
+    pub(super) status: Status,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Status {
+    Asked,
+    /// For an approval, before anything was granted; for all else, after it.
+    Waiting(Wait, Granted),
+    Allowed(Granted),
+    Started(Granted),
+    /// It had started in a process that did not see its end, and may not run again.
+    Doubtful(Granted),
+    Finished(ToolResult),
+}
+
+/// What was allowed of a call.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Granted {
+    pub(super) effects: SideEffects,
+    pub(super) repeat: Repeat,
+    /// Whether it has run before, or may have.
+    pub(super) again: bool,
+    /// What its tool has asked, and the answer.
+    pub(super) answered: Option<Arc<Answered>>,
+}
+
+impl Calling {
+    pub(super) fn of(asked: &Message, then: Then) -> Self {
+        let calls: Vec<Call> =
+            asked.calls().map(|call| Call { call: call.clone(), status: Status::Asked }).collect();
+        let ids = calls.iter().map(|call| call.call.id().to_owned());
+        let (places, count) = (ids.zip(0..).collect(), calls.len());
+        let (undecided, unfinished) = (count, count);
+        let asked = asked.clone();
+        Self { asked, calls, places, undecided, unfinished, first_unfinished: 0, then }
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Call> {
+        self.calls.get(*self.places.get(id)?)
+    }
+
+    /// What becomes of a call.
+    pub(super) fn set(&mut self, id: &str, status: Status) {
+        let at = self.places.get(id).copied();
+        let Some(call) = at.and_then(|at| self.calls.get_mut(at)) else { return };
+        match (&call.status, &status) {
+            (Status::Asked, Status::Asked) => {}
+            (Status::Asked, _) => self.undecided = self.undecided.saturating_sub(1),
+            (_, Status::Asked) => self.undecided = self.undecided.saturating_add(1),
+            _ => {}
+        }
+        if let Status::Finished(_) = status {
+            self.unfinished = self.unfinished.saturating_sub(1);
+        }
+        call.status = status;
+        let done = |call: &Call| matches!(call.status, Status::Finished(_));
+        while self.calls.get(self.first_unfinished).is_some_and(done) {
+            self.first_unfinished = self.first_unfinished.saturating_add(1);
+        }
+    }
+}
+
+impl Calling {
+    pub(super) fn next(&self) -> Action {
+        let those = |is: fn(&Status) -> bool| -> Vec<ToolCall> {
+            let those = self.calls.iter().filter(|call| is(&call.status));
+            those.map(|call| call.call.clone()).collect()
+        };
+        if self.undecided > 0 {
+            return Action::Decide(those(|status| matches!(status, Status::Asked)));
+        }
+        let open = self.calls.iter().skip(self.first_unfinished);
+        let (mut doubtful, mut started) = (false, false);
+        for Call { status, .. } in open.clone() {
+            doubtful |= matches!(status, Status::Doubtful(_));
+            started |= matches!(status, Status::Started(_));
+        }
+        if doubtful {
+            return Action::FindOut(those(|status| matches!(status, Status::Doubtful(_))));
+        }
+        // Those behind one that waits do not run before it.
+        let open = open.map_while(|Call { call, status }| match status {
+            Status::Allowed(granted) => Some(Some(((call, true), granted.effects))),
+            Status::Started(granted) => Some(Some(((call, false), granted.effects))),
+            Status::Finished(_) => Some(None),
+            Status::Asked | Status::Doubtful(_) | Status::Waiting(..) => None,
+        });
+        // Those that have started hold up what may not run beside them.
+        let batch = schedule::next_batch(open.flatten());
+        if batch.is_empty() && !started {
+            return Action::AwaitAnswers;
+        }
+        let batch = batch.into_iter().filter(|(_, waits)| *waits);
+        let waiting: Vec<ToolCall> = batch.map(|(call, _)| call.clone()).collect();
+        match waiting.is_empty() {
+            true => Action::AwaitResults,
+            false => Action::RunCalls(waiting),
+        }
+    }
+
+    /// The process that ran the calls is gone.
+    pub(super) fn reopen(&mut self) {
+        let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
+        for id in ids {
+            let Some(Status::Started(granted)) = self.get(&id).map(|call| &call.status) else {
+                continue;
+            };
+            let granted = Granted { again: true, ..granted.clone() };
+            let status = match granted.repeat {
+                Repeat::Never => Status::Doubtful(granted),
+                Repeat::Read | Repeat::Idempotent | Repeat::Continues => Status::Allowed(granted),
+            };
+            self.set(&id, status);
+        }
+    }
+}

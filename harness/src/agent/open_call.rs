@@ -1,0 +1,212 @@
+//! Calls that wait for somebody outside of the run, and what is said of them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Machine, permit::decision};
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{Awaited, Entry, Wait, now},
+    message::{CallOutcome, Fingerprint, ToolCall, ToolContent, ToolResult},
+    policy::{Approval, Question},
+    tool::{ToolOutput, ToolRegistry},
+};
+
+/// A call that cannot go on by itself: it waits for a decision, a result or an answer, or nobody knows
+/// how it ended. What becomes of it is said by [`Chat::decide`](super::Chat::decide) or
+/// [`Chat::settle`](super::Chat::settle), or from any process by an [`Inbox`](super::Inbox).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct OpenCall {
+    /// The call.
+    pub call: ToolCall,
+    /// The key under which a service knows it again.
+    pub idempotency_key: String,
+    /// For what it waits; `None` if it is in doubt.
+    pub wait: Option<Wait>,
+}
+
+impl OpenCall {
+    /// The question to show to a person, if it waits to be decided.
+    pub fn question(&self) -> Option<Question> {
+        question(self.wait.as_ref()?)
+    }
+
+    /// It has run, and this is its result.
+    pub fn succeeded(&self, output: impl Into<ToolOutput>) -> Settlement {
+        let content = output.into().into_content();
+        let result = ToolResult::new(self.call.id(), CallOutcome::Succeeded, content);
+        self.settled(Said::Succeeded { result })
+    }
+
+    /// It has run and failed: the text is for the model.
+    pub fn failed(&self, text: impl Into<String>) -> Settlement {
+        self.settled(Said::Failed { text: text.into() })
+    }
+
+    /// Nothing of it has happened. One that was in doubt runs now.
+    pub fn not_happened(&self) -> Settlement {
+        self.settled(Said::NotHappened)
+    }
+
+    /// The answer to what its tool asks: the tool is called again with it.
+    pub fn answered(&self, answer: impl Into<Value>) -> Settlement {
+        self.settled(Said::Answered { answer: answer.into() })
+    }
+
+    fn settled(&self, said: Said) -> Settlement {
+        let (call, fingerprint) = (self.call.id().to_owned(), self.call.fingerprint());
+        Settlement { call, fingerprint, said, who: None }
+    }
+}
+
+/// What became of a call, made by a method of [`OpenCall`]. It counts for a call of this id with these
+/// arguments alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Settlement {
+    /// The call.
+    pub call: String,
+    /// A hash of the tool's name and the arguments.
+    pub fingerprint: Fingerprint,
+    said: Said,
+    /// Who said it, for the record.
+    pub who: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "said", rename_all = "snake_case")]
+enum Said {
+    Succeeded { result: ToolResult },
+    Failed { text: String },
+    NotHappened,
+    Answered { answer: Value },
+}
+
+impl Settlement {
+    /// Says who said it; it is kept in the facts.
+    #[must_use]
+    pub fn by(mut self, who: impl Into<String>) -> Self {
+        self.who = Some(who.into());
+        self
+    }
+}
+
+fn question(wait: &Wait) -> Option<Question> {
+    match &wait.awaited {
+        Awaited::Approval { question, .. } => serde_json::from_value(question.clone()).ok(),
+        Awaited::Result | Awaited::Answer { .. } => None,
+    }
+}
+
+/// The fact that an approval of this conversation comes to.
+///
+/// # Errors
+/// Fails if it is not the answer to a question that waits.
+pub(super) fn decided(machine: &Machine, approval: Approval) -> Result<Entry, Error> {
+    let id = approval.question.call.clone();
+    let Some((_, wait)) = machine.waiting().find(|(call, _)| call.id() == id) else {
+        return Err(refused(format!("the call `{id}` does not wait to be decided")));
+    };
+    let Awaited::Approval { repeat, .. } = &wait.awaited else {
+        return Err(refused(format!("the call `{id}` does not wait to be decided")));
+    };
+    in_time(wait, &id)?;
+    let question = question(wait);
+    let question = question.ok_or_else(|| refused(format!("the question of `{id}` is broken")))?;
+    match decision(&question, *repeat, approval) {
+        Some(decision) => Ok(Entry::CallDecided { call: id, decision }),
+        None => Err(refused(format!(
+            "the approval was given for another question, or decides nothing: the call `{id}` still \
+             waits"
+        ))),
+    }
+}
+
+/// The fact that a settlement in this conversation comes to.
+///
+/// # Errors
+/// Fails if the call does not wait for it.
+pub(super) fn settled(
+    machine: &Machine,
+    tools: &ToolRegistry,
+    settlement: Settlement,
+) -> Result<Entry, Error> {
+    let Settlement { call: id, fingerprint, said, who } = settlement;
+    let waiting = machine.waiting().map(|(call, wait)| (call, Some(wait)));
+    let doubtful = machine.in_doubt().map(|call| (call, None));
+    let open = waiting.chain(doubtful).find(|(call, _)| call.id() == id);
+    let Some((call, wait)) = open else {
+        return Err(refused(format!("the call `{id}` waits for nothing and is not in doubt")));
+    };
+    if call.fingerprint() != fingerprint {
+        return Err(refused(format!(
+            "this was said of another call: the call `{id}` has other arguments"
+        )));
+    }
+    if let Some(wait) = wait {
+        in_time(wait, &id)?;
+    }
+    let at = now();
+    let awaited = wait.map(|wait| &wait.awaited);
+    let result = |outcome, content| {
+        let result = tools.readable_now(&id, outcome, content);
+        Entry::CallSettled { result, who: who.clone(), at }
+    };
+    match (said, awaited) {
+        (_, Some(Awaited::Approval { .. })) => Err(refused(format!(
+            "the call `{id}` waits to be decided: answer its question, and `decide` it"
+        ))),
+        (Said::Answered { answer }, Some(Awaited::Answer { .. })) => {
+            Ok(Entry::CallAnswered { call: id, answer, who, at })
+        }
+        (Said::Answered { .. }, _) => {
+            Err(refused(format!("the tool of the call `{id}` has asked nothing")))
+        }
+        (Said::Succeeded { result: said }, _) => {
+            Ok(result(CallOutcome::Succeeded, said.content().to_vec()))
+        }
+        (Said::Failed { text }, _) => Ok(result(CallOutcome::Failed, vec![text.into()])),
+        (Said::NotHappened, None) => Ok(Entry::CallCleared { call: id }),
+        (Said::NotHappened, Some(_)) => {
+            let text = "Nothing of this call has happened, and it will not run.".to_owned();
+            Ok(result(CallOutcome::NotStarted, vec![text.into()]))
+        }
+    }
+}
+
+/// The fact that nobody has decided about a call in time, or given its result.
+pub(super) fn expired(call: &ToolCall, wait: &Wait) -> Entry {
+    let id = call.id();
+    match &wait.awaited {
+        Awaited::Approval { .. } => Entry::CallDecided {
+            call: id.to_owned(),
+            decision: crate::journal::Decision::Deny {
+                reason: "nobody has decided about it in the time that there was".to_owned(),
+                by: crate::journal::Decider::Expired,
+            },
+        },
+        Awaited::Result | Awaited::Answer { .. } => {
+            let text = "Nobody has answered this call in the time that there was: it may have partly \
+                        run. Check what it did before you repeat it.";
+            let result =
+                ToolResult::new(id, CallOutcome::InDoubt, [ToolContent::Text(text.to_owned())]);
+            Entry::CallSettled { result, who: None, at: now() }
+        }
+    }
+}
+
+pub(super) fn is_over(wait: &Wait) -> bool {
+    wait.until.is_some_and(|until| now() > until)
+}
+
+fn in_time(wait: &Wait, id: &str) -> Result<(), Error> {
+    match is_over(wait) {
+        false => Ok(()),
+        true => Err(refused(format!("the answer comes too late: the call `{id}` waits no more"))),
+    }
+}
+
+fn refused(why: String) -> Error {
+    Error::new(ErrorKind::Transcript, format!("nothing has changed: {why}"))
+}

@@ -1,0 +1,567 @@
+//! Conversations in a journal: a process may end at any instant, and another one goes on.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use futures_util::FutureExt as _;
+use harness::{
+    Agent, CallOutcome, Chat, Error, ErrorKind, Outcome, SideEffect, SideEffects, Tool,
+    agent::Machine,
+    journal::{Entry, Envelope, Journal, JournalFuture, Limit, MemoryJournal},
+    policy::{Guardrails, Question},
+    testing::{ScriptedProvider, ScriptedReply, reply},
+    tool::Reconciled,
+};
+use serde_json::json;
+
+use crate::kept::{CHAT, Watched, entries, kept_in};
+
+const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
+const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
+
+/// What has really happened, whichever process did it.
+#[derive(Clone, Default)]
+struct World(Arc<Mutex<Vec<String>>>);
+
+impl World {
+    fn does(&self, what: impl Into<String>) {
+        self.0.lock().expect("unpoisoned").push(what.into());
+    }
+
+    fn count(&self, what: &str) -> usize {
+        self.0.lock().expect("unpoisoned").iter().filter(|done| *done == what).count()
+    }
+}
+
+fn tool(name: &'static str, effects: SideEffects, world: &World) -> Tool {
+    let world = world.clone();
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    Tool::new(name, "Does it.", schema, effects, move |context, arguments| {
+        let (world, n) = (world.clone(), arguments["n"].clone());
+        Box::pin(async move {
+            world.does(format!("{name} {n}"));
+            world.does(format!("key {}", context.idempotency_key()));
+            Ok(format!("{name} {n} is done").into())
+        })
+    })
+}
+
+/// Answers by what it reads, so that it goes on wherever a conversation is.
+fn model() -> ScriptedProvider {
+    ScriptedProvider::answering(|request| {
+        let said = request.messages().iter().filter(|m| m.calls().next().is_some()).count();
+        turn(said)
+    })
+}
+
+fn turn(number: usize) -> ScriptedReply {
+    let call = |it: ScriptedReply, name: &str, n: usize| {
+        it.call_with_id(format!("{name}_{n}"), name, json!({ "n": n }))
+    };
+    match number {
+        0 => call(call(call(reply(), "look", 1), "pay", 1), "put", 1),
+        1 => call(call(reply(), "pay", 2), "look", 2),
+        _ => reply().text("All is paid."),
+    }
+}
+
+fn agent(world: &World) -> Agent {
+    let tools = [
+        tool("look", READ, world),
+        tool("pay", WRITE, world),
+        tool("put", WRITE, world).idempotent(),
+    ];
+    Agent::builder(model()).tools(tools).build().expect("an agent")
+}
+
+/// A journal with these facts.
+async fn with_facts(facts: &[Envelope]) -> MemoryJournal {
+    let journal = MemoryJournal::new();
+    journal.append(CHAT, 0, facts).await.expect("an empty conversation");
+    journal
+}
+
+fn outcomes(chat: &Chat) -> Vec<(String, CallOutcome)> {
+    let messages = chat.transcript().messages();
+    let results = messages.iter().flat_map(|message| message.results().collect::<Vec<_>>());
+    results.map(|result| (result.call_id().to_owned(), result.outcome())).collect()
+}
+
+/// The process ends after each of its appends, and before it. What had started and may not be repeated is
+/// in doubt, all else runs exactly once, and the model answers.
+#[tokio::test]
+async fn whenever_a_process_ends_another_one_goes_on() {
+    let whole = MemoryJournal::new();
+    let world = World::default();
+    agent(&world).open(&whole, CHAT).await.expect("new").send("Pay.").await.expect("an answer");
+    let facts = whole.read(CHAT, 0).await.expect("facts");
+    assert!(facts.len() > 15, "{}", facts.len());
+    for kept in 1..=facts.len() {
+        let world = World::default();
+        let journal = with_facts(&facts[..kept]).await;
+        let mut chat = agent(&world).open(&journal, CHAT).await.expect("it opens");
+        // What had its result before the process ended.
+        let before: Vec<String> = facts[..kept]
+            .iter()
+            .filter_map(|fact| match fact.entry().expect("a fact") {
+                Entry::CallFinished { result } => Some(result.call_id().to_owned()),
+                _ => None,
+            })
+            .collect();
+        let doubtful: Vec<String> =
+            chat.in_doubt().iter().map(|open| open.call.id().to_owned()).collect();
+        match chat.resume().await {
+            Ok(reply) => assert_eq!(reply.text(), "All is paid.", "{kept}"),
+            Err(stopped) => {
+                assert_eq!(kept, facts.len(), "{kept}: {stopped}");
+                assert!(stopped.to_string().contains("nothing to resume"), "{stopped}");
+            }
+        }
+        for (id, outcome) in outcomes(&chat) {
+            let (name, n) = id.split_once('_').expect("a name and a number");
+            let (did, was) = (world.count(&format!("{name} {n}")), before.contains(&id));
+            match (outcome, was) {
+                (CallOutcome::Succeeded, was) => {
+                    assert_eq!(did, usize::from(!was), "{kept}: {id} ran {did} times");
+                }
+                (CallOutcome::InDoubt, false) => {
+                    assert!(doubtful.contains(&id), "{kept}: {id} was no doubt");
+                    assert_eq!((name, did), ("pay", 0), "{kept}: {id}");
+                }
+                other => panic!("{kept}: {id} is {other:?}"),
+            }
+        }
+        // What is in the journal is what the conversation says.
+        let mut machine = Machine::new();
+        entries(&journal).iter().for_each(|fact| machine.apply(fact).expect("it follows"));
+        assert_eq!(machine.transcript(), chat.transcript(), "{kept}");
+    }
+}
+
+/// A call that is repeated has the key that it had.
+#[tokio::test]
+async fn an_idempotent_call_runs_again_with_the_same_key() {
+    let whole = MemoryJournal::new();
+    let first = World::default();
+    agent(&first).open(&whole, CHAT).await.expect("new").send("Pay.").await.expect("an answer");
+    let facts = whole.read(CHAT, 0).await.expect("facts");
+    let started = |fact: &Envelope| matches!(fact.entry().expect("a fact"), Entry::CallStarted { call } if call == "put_1");
+    let at = facts.iter().position(started).expect("it starts");
+    let again = World::default();
+    let journal = with_facts(&facts[..=at]).await;
+    let mut chat = agent(&again).open(&journal, CHAT).await.expect("it opens");
+    assert!(chat.in_doubt().is_empty());
+    chat.resume().await.expect("an answer");
+    assert_eq!(again.count("put 1"), 1);
+    let key = |world: &World| {
+        let done = world.0.lock().expect("unpoisoned").clone();
+        let at = done.iter().position(|done| done == "put 1").expect("it ran");
+        done[at + 1].clone()
+    };
+    assert_eq!(key(&first), key(&again));
+    assert!(key(&first).contains("key chat/"), "{}", key(&first));
+}
+
+#[tokio::test]
+async fn a_conversation_is_held_by_who_has_opened_it() {
+    let (journal, world) = (MemoryJournal::new(), World::default());
+    let agent = agent(&world);
+    let chat = agent.open(&journal, CHAT).await.expect("new");
+    let busy = agent.open(&journal, CHAT).await.expect_err("it is open");
+    assert!(busy.is_busy(), "{busy}");
+    drop(chat);
+    agent.open(&journal, CHAT).await.expect("nobody has it");
+}
+
+/// A journal whose conversations are held by nobody: two processes that know nothing of each other.
+#[derive(Clone)]
+struct Unheld(MemoryJournal);
+
+macro_rules! delegate {
+    () => {
+        fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+            self.0.read(id, from)
+        }
+        fn append<'a>(
+            &'a self,
+            id: &'a str,
+            after: u64,
+            facts: &'a [Envelope],
+        ) -> JournalFuture<'a, ()> {
+            self.0.append(id, after, facts)
+        }
+        fn describe<'a>(
+            &'a self,
+            id: &'a str,
+            metadata: &'a harness::journal::Metadata,
+        ) -> JournalFuture<'a, ()> {
+            self.0.describe(id, metadata)
+        }
+        fn list<'a>(
+            &'a self,
+            listing: &'a harness::journal::Listing,
+        ) -> JournalFuture<'a, harness::journal::Conversations> {
+            self.0.list(listing)
+        }
+        fn delete<'a>(&'a self, id: &'a str) -> JournalFuture<'a, bool> {
+            self.0.delete(id)
+        }
+    };
+}
+
+impl Journal for Unheld {
+    delegate!();
+
+    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, harness::journal::Hold> {
+        Box::pin(async { Ok(harness::journal::Hold::new(())) })
+    }
+}
+
+#[tokio::test]
+async fn the_second_writer_is_refused_before_its_effect() {
+    let (journal, world) = (Unheld(MemoryJournal::new()), World::default());
+    let agent = agent(&world);
+    let mut one = agent.open(&journal, CHAT).await.expect("new");
+    let mut two = agent.open(&journal, CHAT).await.expect("new for it, too");
+    one.send("Pay.").await.expect("an answer");
+    let stopped = two.send("Pay.").await.expect_err("somebody was faster");
+    assert!(stopped.error().expect("why").is_conflict(), "{stopped}");
+    for n in ["pay 1", "put 1", "pay 2"] {
+        assert_eq!(world.count(n), 1, "{n}");
+    }
+    // It stays so, also where nothing new was said.
+    let stopped = two.resume().await.expect_err("it is lost");
+    assert!(stopped.error().expect("why").is_conflict(), "{stopped}");
+    assert_eq!(world.count("pay 1"), 1);
+}
+
+/// A journal that fails at one append, before it is done or after.
+fn failing(at: usize, after: bool) -> (impl Journal + Clone + 'static, MemoryJournal) {
+    let journal = MemoryJournal::new();
+    let inner = journal.clone();
+    let count = Arc::new(AtomicUsize::new(0));
+    #[derive(Clone)]
+    struct Failing {
+        inner: MemoryJournal,
+        count: Arc<AtomicUsize>,
+        at: usize,
+        after: bool,
+    }
+    impl Journal for Failing {
+        fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+            self.inner.read(id, from)
+        }
+        fn append<'a>(
+            &'a self,
+            id: &'a str,
+            after: u64,
+            facts: &'a [Envelope],
+        ) -> JournalFuture<'a, ()> {
+            Box::pin(async move {
+                let fails = self.count.fetch_add(1, Ordering::SeqCst) == self.at;
+                if !fails || self.after {
+                    self.inner.append(id, after, facts).await?;
+                }
+                match fails {
+                    true => Err(Error::new(ErrorKind::Journal, "the disk is full")),
+                    false => Ok(()),
+                }
+            })
+        }
+        fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, harness::journal::Hold> {
+            self.inner.hold(id)
+        }
+        fn describe<'a>(
+            &'a self,
+            id: &'a str,
+            metadata: &'a harness::journal::Metadata,
+        ) -> JournalFuture<'a, ()> {
+            self.inner.describe(id, metadata)
+        }
+        fn list<'a>(
+            &'a self,
+            listing: &'a harness::journal::Listing,
+        ) -> JournalFuture<'a, harness::journal::Conversations> {
+            self.inner.list(listing)
+        }
+        fn delete<'a>(&'a self, id: &'a str) -> JournalFuture<'a, bool> {
+            self.inner.delete(id)
+        }
+    }
+    (Failing { inner, count, at, after }, journal)
+}
+
+#[tokio::test]
+async fn an_append_that_fails_ends_the_run_before_the_effect_and_is_tried_again() {
+    let mut failed = 0;
+    for at in 0..8 {
+        for after in [false, true] {
+            let world = World::default();
+            let (journal, kept) = failing(at, after);
+            let mut chat = kept_in(&agent(&world), &journal);
+            let sent = chat.send("Pay.").await;
+            if let Err(stopped) = &sent {
+                // What was written after all is found out, and nothing has failed.
+                assert!(!after, "{at}: {stopped}");
+                failed += 1;
+                assert_eq!(stopped.error().expect("why").kind(), ErrorKind::Journal, "{at}");
+                stopped.transcript().sendable().unwrap_or_else(|err| panic!("{at}: {err}"));
+                for (id, outcome) in outcomes(&chat) {
+                    let (name, n) = id.split_once('_').expect("a name and a number");
+                    let ran = world.count(&format!("{name} {n}"));
+                    assert_eq!(
+                        ran == 1,
+                        outcome == CallOutcome::Succeeded,
+                        "{at}: {id} {outcome:?}"
+                    );
+                }
+                chat.send("And now?").await.expect("the disk has room again");
+            }
+            let mut machine = Machine::new();
+            entries(&kept).iter().for_each(|fact| machine.apply(fact).expect("it follows"));
+            assert_eq!(machine.transcript(), chat.transcript(), "{at} {after}");
+        }
+    }
+    assert!(failed >= 5, "{failed}");
+}
+
+/// Asks a person who answers later.
+fn later(until: Option<std::time::SystemTime>) -> impl harness::policy::Approver {
+    move |question: Question| async move { question.later(until) }
+}
+
+fn asking(world: &World) -> Agent {
+    let (mail, look) =
+        (tool("mail", SideEffects::of(&[SideEffect::Network]), world), tool("look", READ, world));
+    let model = ScriptedProvider::answering(|request| {
+        match request.messages().iter().any(|message| message.results().next().is_some()) {
+            false => reply()
+                .call_with_id("a", "look", json!({"n": 1}))
+                .call_with_id("b", "mail", json!({"n": 2}))
+                .call_with_id("c", "look", json!({"n": 3})),
+            true => reply().text("Done."),
+        }
+    });
+    Agent::builder(model).tools([mail, look]).approver(later(None)).build().expect("an agent")
+}
+
+#[tokio::test]
+async fn an_approval_is_given_later_by_another_process() {
+    let (journal, world) = (MemoryJournal::new(), World::default());
+    let mut chat = asking(&world).open(&journal, CHAT).await.expect("new");
+    let stopped = chat.send("Go.").await.expect_err("it waits");
+    assert_eq!(stopped.outcome(), Outcome::Waiting);
+    assert_eq!(
+        (world.count("look 1"), world.count("mail 2"), world.count("look 3")),
+        (1, 0, 0),
+        "those before run, and those behind do not"
+    );
+    drop(chat);
+
+    // Another process answers, and holds nothing.
+    let inbox = asking(&world).inbox(&journal);
+    let waiting = inbox.waiting(CHAT).await.expect("it reads");
+    let question = waiting[0].question().expect("it waits to be decided");
+    assert_eq!((question.tool.as_str(), question.conversation.as_str()), ("mail", CHAT));
+    let mut forged = question.clone();
+    forged.nonce = "another".to_owned();
+    inbox.decide(CHAT, forged.yes()).await.expect_err("another question");
+    inbox.decide(CHAT, question.yes().by("ada")).await.expect("it waits");
+    inbox.decide(CHAT, question.no("no")).await.expect_err("it was decided");
+
+    // A third one goes on.
+    let mut chat = asking(&world).open(&journal, CHAT).await.expect("nobody has it");
+    assert!(chat.waiting().is_empty());
+    assert_eq!(chat.resume().await.expect("an answer").text(), "Done.");
+    assert_eq!((world.count("mail 2"), world.count("look 3")), (1, 1));
+    assert!(outcomes(&chat).iter().all(|(_, outcome)| *outcome == CallOutcome::Succeeded));
+}
+
+#[tokio::test]
+async fn who_has_the_conversation_open_reads_the_answer_of_another_process() {
+    let (journal, world) = (MemoryJournal::new(), World::default());
+    let mut chat = asking(&world).open(&journal, CHAT).await.expect("new");
+    chat.send("Go.").await.expect_err("it waits");
+    // Nothing was said meanwhile: it still waits.
+    assert_eq!(chat.resume().await.expect_err("it waits").outcome(), Outcome::Waiting);
+    let question = chat.waiting()[0].question().expect("a question");
+    let inbox = asking(&world).inbox(&journal);
+    inbox.decide(CHAT, question.no("not today")).await.expect("it waits");
+    assert_eq!(chat.resume().await.expect("an answer").text(), "Done.");
+    assert_eq!(world.count("mail 2"), 0);
+    assert_eq!(outcomes(&chat)[1], ("b".to_owned(), CallOutcome::Denied));
+}
+
+#[tokio::test]
+async fn a_message_in_between_ends_what_waits() {
+    let (journal, world) = (MemoryJournal::new(), World::default());
+    let mut chat = asking(&world).open(&journal, CHAT).await.expect("new");
+    chat.send("Go.").await.expect_err("it waits");
+    let question = chat.waiting()[0].question().expect("a question");
+    chat.send("Never mind.").await.expect("an answer");
+    assert_eq!(outcomes(&chat)[1], ("b".to_owned(), CallOutcome::NotStarted));
+    let inbox = asking(&world).inbox(&journal);
+    let late = inbox.decide(CHAT, question.yes()).await.expect_err("it waits no more");
+    assert!(late.to_string().contains("nothing has changed"), "{late}");
+    assert_eq!(world.count("mail 2"), 0);
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_too_late_does_not_count() {
+    let (journal, world) = (MemoryJournal::new(), World::default());
+    let mail = tool("mail", SideEffects::of(&[SideEffect::Network]), &world);
+    let model =
+        ScriptedProvider::new([reply().call("mail", json!({"n": 2})), reply().text("Done.")]);
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    let agent = Agent::builder(model).tools([mail]).approver(later(Some(past))).build();
+    let agent = agent.expect("an agent");
+    let mut chat = agent.open(&journal, CHAT).await.expect("new");
+    chat.send("Go.").await.expect_err("it waits");
+    let question = chat.waiting()[0].question().expect("a question");
+    let late = chat.decide(question.yes()).await.expect_err("too late");
+    assert!(late.to_string().contains("too late"), "{late}");
+    chat.resume().await.expect("an answer");
+    assert_eq!(outcomes(&chat)[0].1, CallOutcome::Denied);
+    assert_eq!(world.count("mail 2"), 0);
+}
+
+#[tokio::test]
+async fn what_became_of_a_call_in_doubt_can_be_said_or_found_out() {
+    let whole = MemoryJournal::new();
+    let world = World::default();
+    agent(&world).open(&whole, CHAT).await.expect("new").send("Pay.").await.expect("an answer");
+    let facts = whole.read(CHAT, 0).await.expect("facts");
+    let started = |fact: &Envelope| matches!(fact.entry().expect("a fact"), Entry::CallStarted { call } if call == "pay_1");
+    let facts = &facts[..=facts.iter().position(started).expect("it starts")];
+
+    // The program says it.
+    for (happened, runs) in [(true, 0), (false, 1)] {
+        let (journal, world) = (with_facts(facts).await, World::default());
+        let mut chat = agent(&world).open(&journal, CHAT).await.expect("it opens");
+        let open = chat.in_doubt().remove(0);
+        let said = match happened {
+            true => open.succeeded("paid"),
+            false => open.not_happened(),
+        };
+        chat.settle(said).await.expect("it is in doubt");
+        chat.resume().await.expect("an answer");
+        let pay = outcomes(&chat).into_iter().find(|(id, _)| id == "pay_1").expect("it ended");
+        assert_eq!((pay.1, world.count("pay 1")), (CallOutcome::Succeeded, runs));
+    }
+
+    // Its tool finds it out.
+    for (found, runs, outcome) in [
+        (Some(true), 0, CallOutcome::Succeeded),
+        (Some(false), 1, CallOutcome::Succeeded),
+        (None, 0, CallOutcome::InDoubt),
+    ] {
+        let (journal, world) = (with_facts(facts).await, World::default());
+        let pay = tool("pay", WRITE, &world).with_reconcile(move |context, _| {
+            Box::pin(async move {
+                assert!(context.idempotency_key().starts_with("chat/"));
+                match found {
+                    Some(true) => Ok(Reconciled::Happened("paid".into())),
+                    Some(false) => Ok(Reconciled::NotHappened),
+                    None => panic!("the bank fell"),
+                }
+            })
+        });
+        let tools = [tool("look", READ, &world), pay, tool("put", WRITE, &world)];
+        let agent = Agent::builder(model()).tools(tools).build().expect("an agent");
+        let mut chat = agent.open(&journal, CHAT).await.expect("it opens");
+        chat.resume().await.expect("an answer");
+        let pay = outcomes(&chat).into_iter().find(|(id, _)| id == "pay_1").expect("it ended");
+        assert_eq!((pay.1, world.count("pay 1")), (outcome, runs), "{found:?}");
+    }
+}
+
+/// Whenever it is started, it falls in the middle.
+#[tokio::test]
+async fn a_process_that_falls_again_and_again_comes_to_its_limit() {
+    let journal = Unheld(MemoryJournal::new());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let model = ScriptedProvider::answering(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        reply().stall()
+    });
+    let rails = Guardrails::default().turns(5);
+    let agent = Agent::builder(model).guardrails(rails).build().expect("an agent");
+    let mut chat = agent.open(&journal, CHAT).await.expect("new");
+    assert!(chat.send("Go.").into_future().now_or_never().is_none(), "the model thinks for ever");
+    // The process is gone: what it had not written is lost.
+    std::mem::forget(chat);
+    for life in 0.. {
+        let mut chat = agent.open(&journal, CHAT).await.expect("it opens");
+        match chat.resume().into_future().now_or_never() {
+            None => std::mem::forget(chat),
+            Some(ended) => {
+                let stopped = ended.expect_err("a limit");
+                assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Turns), "{stopped}");
+                assert_eq!((life, asked.load(Ordering::SeqCst)), (4, 5));
+                break;
+            }
+        }
+        assert!(life < 10, "it has no end");
+    }
+}
+
+#[tokio::test]
+async fn a_fork_shares_what_was_said_and_runs_nothing_again() {
+    let (journal, world) = (MemoryJournal::new(), World::default());
+    let agent = agent(&world);
+    let mut chat = agent.open(&journal, CHAT).await.expect("new");
+    chat.send("Pay.").await.expect("an answer");
+    let all = chat.facts();
+    for facts in 0..=all {
+        let name = format!("fork {facts}");
+        let mut fork = chat.fork(&name, facts).await.expect("a new conversation");
+        assert!(fork.transcript().sendable().is_ok() || facts == 0, "{facts}");
+        let pays = world.count("pay 1");
+        if facts > 0 {
+            fork.send("And now?").await.expect("an answer");
+        }
+        let open = outcomes(&fork);
+        let tells = |id: &str| open.iter().find(|(it, _)| it == id).map(|(_, outcome)| *outcome);
+        match tells("pay_1") {
+            Some(CallOutcome::Succeeded | CallOutcome::InDoubt | CallOutcome::NotStarted)
+            | None => {}
+            other => panic!("{facts}: {other:?}"),
+        }
+        if tells("pay_1").is_some() {
+            assert_eq!(world.count("pay 1"), pays, "{facts}: nothing that was there runs again");
+        }
+    }
+    chat.fork("fork 3", 3).await.expect_err("it exists");
+    chat.fork("more", all + 1).await.expect_err("there are not so many");
+}
+
+#[tokio::test]
+async fn a_fact_of_a_later_version_is_kept_and_refused() {
+    let (journal, world) = (MemoryJournal::new(), World::default());
+    let agent = agent(&world);
+    agent.open(&journal, CHAT).await.expect("new").send("Pay.").await.expect("an answer");
+    let mut facts = journal.read(CHAT, 0).await.expect("facts");
+    let life = facts[0].life;
+    facts.push(Envelope::stored(2, "9.9.9", life, 0, 0, r#"{"fact":"dreamt","of":"sheep"}"#));
+    let journal = with_facts(&facts).await;
+    let error = agent.open(&journal, CHAT).await.expect_err("it cannot be read");
+    assert!(error.to_string().contains("9.9.9"), "{error}");
+    assert_eq!(journal.read(CHAT, 0).await.expect("facts"), facts, "nothing has changed");
+}
+
+#[tokio::test]
+async fn a_turn_takes_as_few_appends_as_it_can() {
+    let appends = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&appends);
+    let journal = Watched::new(move |facts: &[Entry]| {
+        seen.lock().expect("unpoisoned").push(facts.len());
+        Ok(())
+    });
+    let world = World::default();
+    kept_in(&agent(&world), &journal).send("Pay.").await.expect("an answer");
+    // Before the model is asked three times, before three calls that change something, at the end.
+    assert_eq!(appends.lock().expect("unpoisoned").len(), 7);
+}
