@@ -530,7 +530,9 @@ async fn a_fork_shares_what_was_said_and_runs_nothing_again() {
         if facts > 0 {
             fork.send("And now?").await.expect("an answer");
         }
-        fork.transcript().sendable().unwrap_or_else(|err| assert_eq!(facts, 0, "{err}"));
+        if facts > 0 {
+            fork.transcript().sendable().unwrap_or_else(|err| panic!("{facts}: {err}"));
+        }
     }
     chat.fork("fork 3", 3).await.expect_err("it exists");
     chat.fork("more", all + 1).await.expect_err("there are not so many");

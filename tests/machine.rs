@@ -44,6 +44,7 @@ fn allowed(call: &str, side_effects: SideEffects) -> Entry {
             side_effects,
             repeat: harness::journal::Repeat::Never,
             by: Decider::SideEffects,
+            reviewed: None,
         },
     }
 }

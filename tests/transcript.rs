@@ -53,7 +53,7 @@ fn fact() -> impl Strategy<Value = Entry> {
         3 => (id(), prop::option::of(effects)).prop_map(|(id, effects)| Entry::CallDecided {
             call: id.into(),
             decision: match effects {
-                Some(side_effects) => Decision::Allow { side_effects, repeat: harness::journal::Repeat::Never, by: Decider::SideEffects },
+                Some(side_effects) => Decision::Allow { side_effects, repeat: harness::journal::Repeat::Never, by: Decider::SideEffects, reviewed: None },
                 None => Decision::Deny { reason: "no".into(), by: Decider::ToolName },
             },
         }),

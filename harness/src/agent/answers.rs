@@ -163,14 +163,15 @@ impl Chat {
     /// facts, and with [`ErrorKind::Conflict`] if the other one has begun.
     pub async fn fork(&mut self, conversation: impl AsRef<str>, facts: u64) -> Result<Self, Error> {
         self.save().await?;
-        let Some(durable) = &self.durable else {
+        let durable = self.durable.as_ref().and_then(|it| Some((it, it.journal()?)));
+        let Some((durable, journal)) = durable else {
             return Err(Error::new(
                 ErrorKind::Configuration,
                 "the conversation is in no journal: open it with `agent.open(&journal, ..)`, or go on \
                  from its transcript with `agent.chat_from(..)`",
             ));
         };
-        let (journal, id) = (Arc::clone(durable.journal()), conversation.as_ref());
+        let (journal, id) = (Arc::clone(journal), conversation.as_ref());
         check_id(id)?;
         guarded(|| journal.fork(durable.id(), facts, id)).await?;
         let mut fork = self.agent.open(&journal, id).await?;
@@ -228,7 +229,7 @@ impl Chat {
         }
         if durable.is_behind() {
             let pending = durable.take_pending();
-            let journal = Arc::clone(durable.journal());
+            let Some(journal) = durable.journal().cloned() else { return Ok(()) };
             let read = guarded(|| journal.read(durable.id(), 0)).await;
             let again = read.and_then(|facts| folded(facts.iter().chain(&pending)));
             durable.put_pending(pending);

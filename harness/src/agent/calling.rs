@@ -6,7 +6,7 @@ use super::{Action, Outcome, schedule};
 use crate::{
     journal::{Repeat, Wait},
     message::{Message, ToolCall, ToolResult},
-    tool::{Answered, SideEffects},
+    tool::{Answered, Reviewed, SideEffects},
 };
 
 #[derive(Clone, Debug)]
@@ -58,6 +58,8 @@ pub(super) struct Granted {
     pub(super) repeat: Repeat,
     /// Whether it has run before, or may have.
     pub(super) again: bool,
+    /// On which review of its tool it was decided.
+    pub(super) reviewed: Option<Arc<Reviewed>>,
     /// What its tool has asked, and the answer.
     pub(super) answered: Option<Arc<Answered>>,
 }

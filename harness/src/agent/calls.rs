@@ -8,10 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Agent, Chat, Event,
-    early::{Ended, Running, begin},
+    calling::Granted,
+    early::{Ended, Running},
     halt::Told,
     machine::{lost, stopped},
-    permit::{Asked, Looked, Permit, repeat_of},
+    permit::{Asked, Looked, repeat_of},
     reports::Reporter,
     run::Run,
 };
@@ -23,9 +24,10 @@ use crate::{
     },
     policy::Question,
     tool::{
-        Answered, CallIdentity, Dispatched, Found, GRACE, RUNS_ON, Reviewed, SideEffects, Tool,
-        ToolContext, Values, equal_still_running, runs_on,
+        CallIdentity, Dispatched, Found, GRACE, RUNS_ON, Review, SideEffects, Tool, ToolContext,
+        Values, equal_still_running, runs_on,
     },
+    trace::Scope,
 };
 
 /// Calls that run at the same time, at most.
@@ -39,8 +41,6 @@ pub(super) struct Contexts {
     /// The name of the conversation, if it has one.
     conversation: Option<Arc<str>>,
     made: HashMap<String, ToolContext>,
-    /// On which reviews the calls of this turn were decided.
-    reviews: HashMap<String, Reviewed>,
     /// How long a call of this run may take, if the run says so.
     time: Option<Duration>,
 }
@@ -50,17 +50,12 @@ impl Contexts {
     pub(super) fn new(chat: &Chat, time: Option<Duration>) -> Self {
         let shared = chat.agent.context().clone().with(chat.guard.budget().clone());
         let conversation = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
-        Self { shared, conversation, made: HashMap::new(), reviews: HashMap::new(), time }
+        Self { shared, conversation, made: HashMap::new(), time }
     }
 
     /// Adds the values that the run brings.
     pub(super) fn bring(&mut self, values: &Values) {
         self.shared = self.shared.clone().with_values(values);
-    }
-
-    /// Keeps the review on which a call was decided, for its tool to compare with.
-    pub(super) fn reviewed(&mut self, call: &ToolCall, review: Option<Reviewed>) {
-        self.reviews.extend(review.map(|review| (call.id().to_owned(), review)));
     }
 
     /// What a call is given when it runs.
@@ -69,7 +64,7 @@ impl Contexts {
         transcript: &Transcript,
         call: &ToolCall,
         tool: Option<&Tool>,
-        answered: Option<Arc<Answered>>,
+        granted: Option<&Granted>,
         stop: &CancellationToken,
         reporter: Reporter,
     ) -> ToolContext {
@@ -91,8 +86,8 @@ impl Contexts {
             .shared
             .for_call(call.id())
             .with_idempotency_key(key)
-            .with_answered(answered)
-            .with_reviewed(self.reviews.get(call.id()).cloned())
+            .with_answered(granted.and_then(|granted| granted.answered.clone()))
+            .with_reviewed(granted.and_then(|granted| granted.reviewed.clone()))
             .with_cancellation(stop.child_token())
             .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
             .with_watch(move |message| {
@@ -106,7 +101,6 @@ impl Contexts {
     /// Forgets the calls of a turn that is over.
     pub(super) fn clear(&mut self) {
         self.made.clear();
-        self.reviews.clear();
     }
 
     /// The result of a call that was stopped, as it is: its function may be one that cannot be
@@ -158,6 +152,16 @@ pub(super) fn idempotency_key(
     }
 }
 
+/// Begins a call. Nothing happens before the future is polled.
+pub(super) fn begin(agent: &Agent, call: &ToolCall, context: ToolContext, scope: Scope) -> Running {
+    let (agent, call) = (agent.clone(), call.clone());
+    Box::pin(async move {
+        let begun = Instant::now();
+        let result = scope.call(agent.tools().dispatch_call(&call, &context)).await;
+        (call, result, begun.elapsed())
+    })
+}
+
 impl Run<'_> {
     /// Answers the calls that are too many for one answer: they do not run.
     pub(super) fn refuse(&mut self, surplus: &[ToolCall]) -> Result<(), Error> {
@@ -202,36 +206,34 @@ impl Run<'_> {
                 Ok(looked) => looked,
                 Err(cause) => return self.interrupted(cause),
             };
-            let permit = match looked {
-                Looked::Decided(permit) => permit,
+            let mut decision = match looked {
+                Looked::Decided(decision) => decision,
                 Looked::Asks(question, review) => {
                     let repeat = agent.tools().get(call.name()).map(repeat_of).unwrap_or_default();
                     let asked_at = Instant::now();
                     let asked = tokio::select! {
                         biased;
                         () = self.halt.cancelled() => return self.interrupt(None),
-                        asked = self.chat.asking(&agent).ask(&question, repeat) => asked,
+                        asked = self.chat.asking(&agent).ask(&question, repeat, review.as_ref()) => {
+                            asked
+                        }
                         () = self.early.drive() => return Ok(()),
                     };
                     // A person may take the time that it takes.
                     self.halt.postpone(asked_at.elapsed());
                     self.chat.clock.postpone(asked_at.elapsed());
                     match asked {
-                        Asked::Decided(decision) => {
-                            Permit { decision, review: review.map(Reviewed::seen) }
-                        }
+                        Asked::Decided(decision) => decision,
                         Asked::Later { until } => {
-                            self.waits(call, approval_of(&question, repeat), until)?;
+                            self.waits(call, approval_of(&question, repeat, review), until)?;
                             continue;
                         }
                     }
                 }
             };
-            let Permit { mut decision, review } = permit;
             if let Decision::Deny { reason, .. } = &mut decision {
                 *reason = agent.tools().readable_text(reason);
             }
-            self.contexts.reviewed(call, review);
             let stop = match &decision {
                 Decision::Allow { .. } => false,
                 Decision::Deny { reason, .. } => {
@@ -305,28 +307,13 @@ impl Run<'_> {
         self.interrupted(cause)
     }
 
-    /// Checks once more whether an allowed call may run, and writes down that it starts: before it
-    /// does, if it changes something.
+    /// Writes down that an allowed call starts: before it does, if it changes something.
     async fn may_begin(&mut self, agent: &Agent, call: &ToolCall) -> Result<Begins, Error> {
-        let granted = self.chat.machine.granted(call.id()).cloned().unwrap_or_default();
-        let tool = agent.tools().get(call.name());
-        // It was decided before, perhaps by another process, whose tools were others.
-        let fits = tool.is_none_or(|tool| granted.effects.has_all(tool.side_effects()));
-        let repeats = tool.map_or(Repeat::Never, repeat_of);
-        if granted.again && (!fits || repeats == Repeat::Never) {
-            self.doubt(call, granted.effects)?;
+        if !self.may_start(agent, call)? {
             return Ok(Begins::Never);
         }
-        if !fits {
-            self.chat.record(&Entry::CallUndecided { call: call.id().to_owned() })?;
-            return Ok(Begins::Never);
-        }
-        if tool.is_some_and(Tool::is_external) {
-            self.waits(call, Awaited::Result, None)?;
-            return Ok(Begins::Never);
-        }
-        self.chat.record(&Entry::CallStarted { call: call.id().to_owned() })?;
-        if granted.effects.is_read_only() {
+        let granted = self.chat.machine.granted(call.id());
+        if granted.is_none_or(|granted| granted.effects.is_read_only()) {
             return Ok(Begins::Now);
         }
         let written = self.write().await;
@@ -340,6 +327,43 @@ impl Run<'_> {
         let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
         self.finish(result)?;
         written.map(|_| Begins::Stopped)
+    }
+
+    /// Checks once more whether an allowed call may run, and says that it starts. If it does not, it
+    /// waits, is to be decided anew, or has its result.
+    pub(super) fn may_start(&mut self, agent: &Agent, call: &ToolCall) -> Result<bool, Error> {
+        let granted = self.chat.machine.granted(call.id()).cloned().unwrap_or_default();
+        let tool = agent.tools().get(call.name());
+        // It was decided before, perhaps by another process, whose tools were others. Arguments that
+        // cannot be read run nothing.
+        let is_within = |tool: &Tool| {
+            granted.effects.has_all(tool.side_effects())
+                && (granted.reviewed.is_some() || !tool.has_review())
+        };
+        let fits = tool.is_none_or(is_within) || call.decoded().is_err();
+        let repeats = tool.map_or(Repeat::Never, repeat_of);
+        if granted.again && (!fits || repeats == Repeat::Never) {
+            self.doubt(call, granted.effects)?;
+            return Ok(false);
+        }
+        if !fits {
+            self.chat.record(&Entry::CallUndecided { call: call.id().to_owned() })?;
+            return Ok(false);
+        }
+        if tool.is_some_and(Tool::is_external) {
+            self.waits(call, Awaited::Result, None)?;
+            return Ok(false);
+        }
+        self.chat.record(&Entry::CallStarted { call: call.id().to_owned() })?;
+        Ok(true)
+    }
+
+    /// Runs a call that has started, to its end.
+    pub(super) async fn finish_started(&mut self, call: &ToolCall) -> Result<(), Error> {
+        let agent = self.chat.agent.clone();
+        let running = self.begin(&agent, call, false);
+        self.early.begun(running, call.clone());
+        self.call(&[]).await
     }
 
     /// A call waits for somebody outside of the run.
@@ -414,8 +438,8 @@ impl Run<'_> {
         let transcript = self.chat.machine.transcript();
         let (stop, reporter) = (self.over.token(), self.reports.reporter());
         let tool = agent.tools().get(call.name());
-        let answered = self.chat.machine.granted(call.id()).and_then(|it| it.answered.clone());
-        let context = self.contexts.make(transcript, call, tool, answered, stop, reporter);
+        let granted = self.chat.machine.granted(call.id());
+        let context = self.contexts.make(transcript, call, tool, granted, stop, reporter);
         begin(agent, call, context, scope)
     }
 
@@ -469,9 +493,9 @@ enum Begins {
     Stopped,
 }
 
-fn approval_of(question: &Question, repeat: Repeat) -> Awaited {
+fn approval_of(question: &Question, repeat: Repeat, review: Option<Review>) -> Awaited {
     let question = serde_json::to_value(question).unwrap_or_default();
-    Awaited::Approval { question, repeat }
+    Awaited::Approval { question, repeat, review: review.map(Box::new) }
 }
 
 /// A tool that failed because it was told to stop did not run to its end: what it says of itself

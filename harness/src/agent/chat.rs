@@ -56,7 +56,7 @@ pub struct Chat {
     /// Ends of calls that had been stopped of which it has heard.
     pub(super) heard_ends: HashSet<u64>,
     /// What the conversation has read, where a policy asks for it.
-    exposed: Exposed,
+    pub(super) exposed: Exposed,
 }
 
 impl Chat {
@@ -94,6 +94,16 @@ impl Chat {
     /// The conversation that these facts make. What was spent in them is no part of what its agent
     /// has spent in this process.
     pub(super) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
+        let chat = Self::read_apart(agent, facts)?;
+        chat.budget.within(&chat.agent.budget());
+        chat.guard.budget().within(&chat.budget);
+        let mut chat = chat;
+        chat.guard.goes_on();
+        Ok(chat)
+    }
+
+    /// The same, and what is spent from now on is no part of that either.
+    pub(super) fn read_apart(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
         let mut chat = Self::apart(agent);
         for (number, envelope) in facts.iter().enumerate() {
             let folded = envelope.entry().and_then(|entry| chat.read_fact(&entry, envelope));
@@ -102,13 +112,10 @@ impl Chat {
                 Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
             })?;
         }
-        chat.budget.within(&chat.agent.budget());
-        chat.guard.budget().within(&chat.budget);
-        chat.guard.goes_on();
         Ok(chat)
     }
 
-    fn read_fact(&mut self, entry: &Entry, envelope: &Envelope) -> Result<(), Error> {
+    pub(super) fn read_fact(&mut self, entry: &Entry, envelope: &Envelope) -> Result<(), Error> {
         let begins = match entry {
             Entry::UserSaid { limits, .. } => Some(limits.as_deref()),
             Entry::Resumed { limits: Some(limits), .. } => Some(Some(&**limits)),
@@ -280,17 +287,17 @@ impl Chat {
 
     /// What the decision about a call of this conversation is made from.
     pub(super) fn asking<'a>(&'a self, agent: &'a Agent) -> Asking<'a> {
-        Asking {
-            agent,
-            grants: &self.grants,
-            exposure: self.exposed.exposure(),
-            conversation: self.durable.as_ref().map_or(self.id(), |durable| durable.id()),
-        }
+        Asking::of(agent, &self.grants, self.exposed.exposure(), self.name())
+    }
+
+    /// The name of the conversation: in its journal, or where it has none what tells it from others.
+    pub(super) fn name(&self) -> &str {
+        self.durable.as_ref().map_or(self.id(), |durable| durable.id())
     }
 
     /// What tells the conversation from others: the id of its first message.
     pub(super) fn id(&self) -> &str {
-        self.transcript().messages().first().map_or("", Message::id)
+        self.machine.id()
     }
 
     /// The agent that answers.

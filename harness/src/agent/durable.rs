@@ -14,7 +14,8 @@ const TRIES: u32 = 3;
 
 /// How a conversation stands in its journal.
 pub(super) struct Durable {
-    journal: Arc<dyn Journal>,
+    /// There is none where another driver takes the facts.
+    journal: Option<Arc<dyn Journal>>,
     id: Arc<str>,
     /// How many facts the journal has, as far as is known here.
     written: u64,
@@ -45,7 +46,21 @@ impl Durable {
         written: u64,
         hold: Option<Hold>,
     ) -> Self {
+        let journal = Some(journal);
         Self { journal, id, written, pending: Vec::new(), unknown: false, lost: None, _hold: hold }
+    }
+
+    /// Collects the facts for another driver, which takes them.
+    pub(super) fn collecting(id: Arc<str>) -> Self {
+        Self {
+            journal: None,
+            id,
+            written: 0,
+            pending: Vec::new(),
+            unknown: false,
+            lost: None,
+            _hold: None,
+        }
     }
 
     pub(super) fn id(&self) -> &Arc<str> {
@@ -60,7 +75,7 @@ impl Durable {
 
     /// Whether there is something to write.
     pub(super) fn is_behind(&self) -> bool {
-        !self.pending.is_empty()
+        self.journal.is_some() && !self.pending.is_empty()
     }
 
     /// How many facts there are, written or not.
@@ -70,7 +85,8 @@ impl Durable {
 
     /// Facts that others have written meanwhile.
     pub(super) async fn news(&mut self) -> Result<Vec<Envelope>, Error> {
-        let read = guarded(|| self.journal.read(&self.id, self.written)).await?;
+        let Some(journal) = &self.journal else { return Ok(Vec::new()) };
+        let read = guarded(|| journal.read(&self.id, self.written)).await?;
         Ok(self.own_first(read))
     }
 
@@ -85,8 +101,9 @@ impl Durable {
         if let Some(why) = &self.lost {
             return Err(Error::new(ErrorKind::Conflict, why.clone()));
         }
+        let Some(journal) = self.journal.clone() else { return Ok(Written::All) };
         if self.unknown {
-            let there = guarded(|| self.journal.read(&self.id, self.written)).await?;
+            let there = guarded(|| journal.read(&self.id, self.written)).await?;
             self.unknown = false;
             let others = self.own_first(there);
             if !others.is_empty() {
@@ -100,7 +117,7 @@ impl Durable {
         // than once; what was written is found out each time.
         for _ in 0..TRIES {
             self.unknown = true;
-            let append = guarded(|| self.journal.append(&self.id, self.written, &self.pending));
+            let append = guarded(|| journal.append(&self.id, self.written, &self.pending));
             let Err(error) = append.await else {
                 self.unknown = false;
                 self.wrote(self.pending.len());
@@ -108,7 +125,7 @@ impl Durable {
             };
             // An append that is repeated on its way is refused the second time, so a refusal does
             // not say that nothing was written.
-            let Ok(there) = guarded(|| self.journal.read(&self.id, self.written)).await else {
+            let Ok(there) = guarded(|| journal.read(&self.id, self.written)).await else {
                 return Err(error);
             };
             self.unknown = false;
@@ -172,8 +189,8 @@ impl Durable {
         self.pending = pending;
     }
 
-    pub(super) fn journal(&self) -> &Arc<dyn Journal> {
-        &self.journal
+    pub(super) fn journal(&self) -> Option<&Arc<dyn Journal>> {
+        self.journal.as_ref()
     }
 }
 

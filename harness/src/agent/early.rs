@@ -8,14 +8,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
-
-use super::Agent;
 use crate::{
-    journal::Decision,
+    journal::{Decider, Decision},
     message::ToolCall,
-    tool::{Dispatched, ToolContext},
-    trace::Scope,
+    tool::Dispatched,
 };
 
 /// A call that runs: it gives the call, its result, and how long it took.
@@ -23,16 +19,6 @@ pub(super) type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// A call that has ended.
 pub(super) type Ended = (ToolCall, Dispatched, Duration);
-
-/// Begins a call. Nothing happens before the future is polled.
-pub(super) fn begin(agent: &Agent, call: &ToolCall, context: ToolContext, scope: Scope) -> Running {
-    let (agent, call) = (agent.clone(), call.clone());
-    Box::pin(async move {
-        let begun = Instant::now();
-        let result = scope.call(agent.tools().dispatch_call(&call, &context)).await;
-        (call, result, begun.elapsed())
-    })
-}
 
 /// The calls of the answer that is being given which have started already.
 #[derive(Default)]
@@ -69,6 +55,13 @@ impl Early {
     pub(super) fn push(&mut self, running: Running, call: ToolCall, decision: Decision) {
         let state = State::Running(running);
         self.calls.push(Begun { call, decision, state, counts: false });
+    }
+
+    /// Takes over a call of which it is a fact that it has started.
+    pub(super) fn begun(&mut self, running: Running, call: ToolCall) {
+        let decision = Decision::Deny { reason: String::new(), by: Decider::Call };
+        let state = State::Running(running);
+        self.calls.push(Begun { call, decision, state, counts: true });
     }
 
     /// Drives the calls for as long as it is polled; it never ends.

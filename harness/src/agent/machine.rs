@@ -104,6 +104,11 @@ impl Machine {
         &self.transcript
     }
 
+    /// What tells the conversation from others: the id of its first message.
+    pub(super) fn id(&self) -> &str {
+        self.transcript.messages().first().map_or("", Message::id)
+    }
+
     /// How many answers of the model in this run came to their end.
     pub fn turns(&self) -> u32 {
         self.turns
@@ -283,11 +288,14 @@ impl Machine {
                     _ => return Err(cannot(format!("`{call}` was decided before"))),
                 }
                 let status = match decision {
-                    Decision::Allow { side_effects, repeat, .. } => Status::Allowed(Granted {
-                        effects: *side_effects,
-                        repeat: *repeat,
-                        ..Granted::default()
-                    }),
+                    Decision::Allow { side_effects, repeat, reviewed, by: _ } => {
+                        Status::Allowed(Granted {
+                            effects: *side_effects,
+                            repeat: *repeat,
+                            reviewed: reviewed.clone(),
+                            ..Granted::default()
+                        })
+                    }
                     Decision::Deny { reason, .. } => Status::Finished(ToolResult::new(
                         call,
                         CallOutcome::Denied,
@@ -440,6 +448,12 @@ impl Machine {
             Status::Doubtful(_) => Some(call),
             _ => None,
         })
+    }
+
+    /// Whether a call has started and has no result.
+    pub(super) fn has_started(&self, id: &str) -> bool {
+        let Phase::Calling(calling) = &self.phase else { return false };
+        calling.get(id).is_some_and(|call| matches!(call.status, Status::Started(_)))
     }
 
     /// Whether nothing has happened.
@@ -599,6 +613,11 @@ impl Machine {
             Then::End(outcome) => Phase::Ended(Some(outcome)),
         };
     }
+}
+
+/// The fact that a run stops before anything more is asked.
+pub(super) fn limited(cause: InterruptCause) -> Entry {
+    Entry::Interrupted { message: None, usage: Usage::default(), cause }
 }
 
 /// What the model is told when its reply broke off.

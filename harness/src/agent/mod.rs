@@ -22,6 +22,7 @@ mod reports;
 mod run;
 mod schedule;
 mod sending;
+mod steps;
 mod turn;
 mod watcher;
 
@@ -35,4 +36,5 @@ pub use self::{
     outcome::{Outcome, Reply, Stopped},
     permit::Grant,
     sending::Sending,
+    steps::{Step, Steps},
 };

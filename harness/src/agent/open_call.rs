@@ -108,13 +108,13 @@ pub(super) fn decided(machine: &Machine, approval: Approval) -> Result<Entry, Er
     let Some((_, wait)) = machine.waiting().find(|(call, _)| call.id() == id) else {
         return Err(refused(format!("the call `{id}` does not wait to be decided")));
     };
-    let Awaited::Approval { repeat, .. } = &wait.awaited else {
+    let Awaited::Approval { repeat, review, .. } = &wait.awaited else {
         return Err(refused(format!("the call `{id}` does not wait to be decided")));
     };
     in_time(wait, &id)?;
     let question = question(wait);
     let question = question.ok_or_else(|| refused(format!("the question of `{id}` is broken")))?;
-    match decision(&question, *repeat, approval) {
+    match decision(&question, *repeat, review.as_deref(), approval) {
         Some(decision) => Ok(Entry::CallDecided { call: id, decision }),
         None => Err(refused(format!(
             "the approval was given for another question, or decides nothing: the call `{id}` still \

@@ -1,6 +1,8 @@
 //! Decides about one call: decodes it, lets its tool review it, asks the permissions, and asks a
 //! person where they say so.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::Agent;
@@ -47,16 +49,10 @@ impl Grant {
     }
 }
 
-/// What was decided about a call, and on which review of its tool.
-pub(super) struct Permit {
-    pub(super) decision: Decision,
-    pub(super) review: Option<Reviewed>,
-}
-
 /// What is known of a call before anybody is asked.
 pub(super) enum Looked {
     /// It is decided.
-    Decided(Permit),
+    Decided(Decision),
     /// A person decides, who sees the review.
     Asks(Box<Question>, Option<Review>),
 }
@@ -64,16 +60,27 @@ pub(super) enum Looked {
 /// What a decision is made from.
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
-    pub(super) agent: &'a Agent,
-    pub(super) grants: &'a [Grant],
-    pub(super) exposure: Exposure,
-    pub(super) conversation: &'a str,
+    agent: &'a Agent,
+    grants: &'a [Grant],
+    exposure: Exposure,
+    conversation: &'a str,
 }
 
 /// What the first half of a decision comes to, for which nobody has to be waited for.
 enum Half {
     Decided(Decision),
     Asks(Box<Question>),
+}
+
+impl<'a> Asking<'a> {
+    pub(super) fn of(
+        agent: &'a Agent,
+        grants: &'a [Grant],
+        exposure: Exposure,
+        conversation: &'a str,
+    ) -> Self {
+        Self { agent, grants, exposure, conversation }
+    }
 }
 
 impl Asking<'_> {
@@ -96,8 +103,8 @@ impl Asking<'_> {
     pub(super) async fn look(self, call: &ToolCall) -> Looked {
         let answers_itself = || {
             let (side_effects, repeat) = (SideEffects::NONE, Repeat::Read);
-            let decision = Decision::Allow { side_effects, repeat, by: Decider::Call };
-            Looked::Decided(Permit { decision, review: None })
+            let by = Decider::Call;
+            Looked::Decided(Decision::Allow { side_effects, repeat, by, reviewed: None })
         };
         // A call of a tool that does not exist, or with arguments that cannot be read, does nothing
         // but answer with what is wrong with it.
@@ -106,10 +113,11 @@ impl Asking<'_> {
         let review = tool.review_off_loop(&arguments).await;
         match self.judge(call, tool, &arguments, review.as_ref()) {
             Half::Asks(question) => Looked::Asks(question, review),
-            Half::Decided(decision) => {
-                let review = review.map(Reviewed::unseen);
-                Looked::Decided(Permit { decision, review })
+            Half::Decided(Decision::Allow { side_effects, repeat, by, .. }) => {
+                let reviewed = review.map(Reviewed::unseen).map(Arc::new);
+                Looked::Decided(Decision::Allow { side_effects, repeat, by, reviewed })
             }
+            Half::Decided(denied) => Looked::Decided(denied),
         }
     }
 
@@ -126,7 +134,8 @@ impl Asking<'_> {
             .with_exposure(self.exposure);
         let reasons = match self.agent.permissions().decide(&proposed) {
             Judgement::Allow { by } => {
-                return Half::Decided(Decision::Allow { side_effects, repeat, by });
+                let reviewed = None;
+                return Half::Decided(Decision::Allow { side_effects, repeat, by, reviewed });
             }
             Judgement::Deny { by, reason } => {
                 return Half::Decided(Decision::Deny { reason, by });
@@ -139,7 +148,7 @@ impl Asking<'_> {
             Some(grant) => {
                 let (call, scope) = (grant.call.clone(), grant.scope.clone());
                 let by = Decider::Always { call, scope };
-                Half::Decided(Decision::Allow { side_effects, repeat, by })
+                Half::Decided(Decision::Allow { side_effects, repeat, by, reviewed: None })
             }
             None => Half::Asks(Box::new(question)),
         }
@@ -170,7 +179,12 @@ impl Asking<'_> {
     }
 
     /// Asks a person.
-    pub(super) async fn ask(self, question: &Question, repeat: Repeat) -> Asked {
+    pub(super) async fn ask(
+        self,
+        question: &Question,
+        repeat: Repeat,
+        review: Option<&Review>,
+    ) -> Asked {
         let deny = |by, reason| Asked::Decided(Decision::Deny { reason, by });
         let Some(approver) = self.agent.approver() else {
             return deny(Decider::Nobody, nobody(question));
@@ -185,7 +199,7 @@ impl Asking<'_> {
             {
                 Asked::Later { until }
             }
-            Ok(approval) => match decision(question, repeat, approval) {
+            Ok(approval) => match decision(question, repeat, review, approval) {
                 Some(decision) => Asked::Decided(decision),
                 None => deny(
                     Decider::Fault,
@@ -211,6 +225,7 @@ pub(super) enum Asked {
 pub(super) fn decision(
     question: &Question,
     repeat: Repeat,
+    review: Option<&Review>,
     approval: Approval,
 ) -> Option<Decision> {
     let Approval { question: about, answer, who } = approval;
@@ -218,6 +233,7 @@ pub(super) fn decision(
         return None;
     }
     let side_effects = question.effects;
+    let reviewed = review.cloned().map(Reviewed::seen).map(Arc::new);
     let person = |always| Decider::Person { who, at: now(), always };
     Some(match answer {
         Answer::Later { .. } => return None,
@@ -225,10 +241,11 @@ pub(super) fn decision(
         Answer::Always { scope } if question.scopes.contains(&scope) => {
             let reasons = question.reasons.clone();
             let always = Always::new(scope, question.tool.clone(), reasons);
-            Decision::Allow { side_effects, repeat, by: person(Some(Box::new(always))) }
+            let by = person(Some(Box::new(always)));
+            Decision::Allow { side_effects, repeat, by, reviewed }
         }
         Answer::Yes | Answer::Always { .. } => {
-            Decision::Allow { side_effects, repeat, by: person(None) }
+            Decision::Allow { side_effects, repeat, by: person(None), reviewed }
         }
     })
 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Action, Chat, Event, Outcome, Reply, Stopped,
+    Action, Chat, Event, Outcome, Reply, Step, Stopped,
     calls::Contexts,
     durable::{Durable, Written},
     early::Early,
@@ -96,6 +96,13 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// For one action of another driver: whoever drops it leaves the conversation as it is.
+    pub(super) fn one_action(chat: &'a mut Chat) -> Self {
+        let mut run = Self::new(chat, None, Stops::default(), None);
+        run.ended = true;
+        run
+    }
+
     /// Runs to the end, with the values that the program brings for the tools of this run.
     pub(super) async fn drive(
         &mut self,
@@ -120,7 +127,7 @@ impl<'a> Run<'a> {
     }
 
     /// Writes down what the run begins with, if it can begin.
-    async fn begin_with(
+    pub(super) async fn begin_with(
         &mut self,
         opening: Opening,
         anew: bool,
@@ -218,43 +225,38 @@ impl<'a> Run<'a> {
             if let Err(error) = self.hear_late_ends() {
                 return self.fail(error);
             }
-            let done = match self.chat.machine.next() {
-                Action::CallProvider if self.enough() => self.interrupt(None),
-                Action::CallProvider if self.is_behind() => self.write().await.map(drop),
-                Action::CallProvider => {
-                    let Chat { guard, agent, .. } = &mut *self.chat;
-                    let (name, model) = agent.answers();
-                    match guard.before_turn(name, model) {
-                        Some(reached) => self.interrupted(reached.into()),
-                        None => self.ask().await,
-                    }
+            if self.enough() && self.chat.machine.next() == Action::CallProvider {
+                if let Err(error) = self.interrupt(None) {
+                    return self.fail(error);
                 }
-                Action::Decide(calls) => {
-                    let (decided, all) = self.chat.machine.decided();
-                    let guard = &mut self.chat.guard;
-                    let may = guard.of_one_answer(all).saturating_sub(decided).min(calls.len());
-                    let (calls, surplus) = calls.split_at(may);
-                    match guard.before_calls(calls.len()) {
-                        Some(reached) => self.interrupted(reached.into()),
-                        None => match self.refuse(surplus) {
-                            Ok(()) => self.decide(calls).await,
-                            failed => failed,
-                        },
-                    }
+                continue;
+            }
+            let step = self.chat.step();
+            if let (Step::Ask, true) = (&step, self.is_behind()) {
+                // What was answered before is written before the model is asked on.
+                if let Err(error) = self.write().await {
+                    return self.fail(error);
                 }
-                Action::RunCalls(calls) => self.call(&calls).await,
-                Action::FindOut(calls) => self.find_out(&calls).await,
-                Action::AwaitAnswers => return Outcome::Waiting,
-                Action::Settle => self.settle(),
+                continue;
+            }
+            let done = match step {
+                Step::Ask => self.ask().await,
+                Step::Stop(cause) => self.interrupted(cause),
+                Step::Decide { calls, surplus } => match self.refuse(&surplus) {
+                    Ok(()) => self.decide(&calls).await,
+                    failed => failed,
+                },
+                Step::Run(calls) => self.call(&calls).await,
+                // Calls that began early hold up the others.
+                Step::AwaitResults => self.call(&[]).await,
+                Step::FindOut(calls) => self.find_out(&calls).await,
+                Step::AwaitAnswers => return Outcome::Waiting,
+                Step::Settle => self.settle(),
                 // Of an answer that is not kept, calls may have started early.
-                Action::Finish(outcome) => match self.settle() {
+                Step::Finish(outcome) => match self.settle() {
                     Ok(()) => return outcome,
                     failed => failed,
                 },
-                // Calls that began early hold up the others.
-                Action::AwaitResults => self.call(&[]).await,
-                // Not met: a run begins with a message.
-                Action::AwaitUser => self.interrupt(None),
             };
             if let Err(error) = done {
                 return self.fail(error);
@@ -391,7 +393,7 @@ impl<'a> Run<'a> {
 
     /// Writes down the truth about every call that has no result, also if writing fails on the way:
     /// the conversation in memory is whole then, and the first failure is returned.
-    fn settle(&mut self) -> Result<(), Error> {
+    pub(super) fn settle(&mut self) -> Result<(), Error> {
         let mut all = self.count_early();
         for (call, result, elapsed) in self.early.stop() {
             all = all.and(self.ended((call, result, elapsed)));

@@ -9,23 +9,28 @@ use std::{
 
 use futures_util::{StreamExt as _, stream};
 use tokio::{task::coop::poll_proceed, time::Instant};
+use tokio_util::sync::DropGuard;
 
 use super::{
-    Event,
+    Agent, Event,
     bell::Bell,
-    calls::AT_ONCE,
-    early::begin,
+    calls::{AT_ONCE, Contexts, begin},
+    early::Early,
     halt::{Told, warning_event},
-    reports::Report,
+    permit::Asking,
+    reports::{Report, Reports},
     run::Run,
+    watcher::Watcher,
 };
 use crate::{
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause},
-    message::ToolCall,
+    message::{ToolCall, Transcript},
+    policy::Guard,
     provider::{
         Accumulator, EventStream, Provider, ProviderResponse, Request, StreamEvent, cut_off,
     },
+    trace::Tracer,
     unwind::{Panicked, caught, dropped},
 };
 
@@ -73,16 +78,32 @@ impl Run<'_> {
             chat, watch, halt, over, answer, early, contexts, reports, shown, ledger, ..
         } = self;
         let agent = chat.agent.clone();
+        let name = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
+        let name = name.as_deref().unwrap_or(chat.machine.id());
+        let asking = Asking::of(&agent, &chat.grants, chat.exposed.exposure(), name);
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
             .with_tools(agent.tools().schemas())
             .with_ledger(Some(ledger))
             .with_sent(Some(chat.idle.sent()));
-        let answer = answer.insert(Accumulator::avoiding(Arc::clone(chat.machine.call_ids())));
         let mut answering = Answering::of(agent.provider(), request);
-        let mut began = false;
         let scope = chat.tracer.chat_scope();
-        let listened = chat.tracer.wants_chunks();
+        let mut hearing = Hearing {
+            agent: &agent,
+            asking,
+            transcript: chat.machine.transcript(),
+            listened: chat.tracer.wants_chunks(),
+            tracer: &mut chat.tracer,
+            guard: &mut chat.guard,
+            answer: answer.insert(Accumulator::avoiding(Arc::clone(chat.machine.call_ids()))),
+            began: false,
+            watch,
+            early,
+            contexts,
+            reports,
+            shown,
+            over,
+        };
         let program = halt.program();
         // One wait for the whole answer: to begin it anew with each event costs more than all the
         // rest of the event.
@@ -109,7 +130,7 @@ impl Run<'_> {
                         Poll::Ready(told) => told.map(Next::Told),
                         Poll::Pending => None,
                     };
-                    let said = said.or_else(|| match reports.poll(others) {
+                    let said = said.or_else(|| match hearing.reports.poll(others) {
                         Poll::Ready(report) => Some(Next::Reported(report)),
                         Poll::Pending => None,
                     });
@@ -118,7 +139,7 @@ impl Run<'_> {
                         bell.ring();
                         return Poll::Ready(said);
                     }
-                    early.poll(others);
+                    hearing.early.poll(others);
                 }
                 if others_first {
                     return scope.within(|| answering.poll_next(context)).map(Next::Said);
@@ -126,124 +147,32 @@ impl Run<'_> {
                 Poll::Pending
             });
             let event = match next.await {
-                Next::Said(event) => event,
+                Next::Said(Some(Ok(event))) => event,
+                Next::Said(Some(Err(error))) => return Ok(Heard::Failed(error)),
+                Next::Said(None) => return Ok(Heard::Out),
                 Next::Told(Told::Stop(cause)) => return Ok(Heard::Stop(cause)),
                 Next::Told(Told::Warn(warning)) => {
-                    chat.tracer.warning(&warning);
-                    watch.tell(warning_event(&warning));
+                    hearing.tracer.warning(&warning);
+                    hearing.watch.tell(warning_event(&warning));
                     continue;
                 }
                 Next::Reported((call, message)) => {
-                    chat.tracer.progress(&call, &message);
-                    watch.tell(Event::ToolProgress { call: &call, message: &message });
+                    hearing.tracer.progress(&call, &message);
+                    hearing.watch.tell(Event::ToolProgress { call: &call, message: &message });
                     continue;
                 }
             };
             in_a_row = (in_a_row + 1) % IN_A_ROW;
-            let event = match event {
-                Some(Ok(event)) => event,
-                Some(Err(error)) => return Ok(Heard::Failed(error)),
-                None => return Ok(Heard::Out),
-            };
-            let is_word = !matches!(
-                event,
-                StreamEvent::Retrying { .. }
-                    | StreamEvent::FallingBack { .. }
-                    | StreamEvent::AnsweredBy { .. }
-                    | StreamEvent::UsageSoFar(_)
-            );
-            if listened && is_word {
-                chat.tracer.chunk();
-            }
-            if is_word && !began {
-                began = true;
-                chat.tracer.answer_began();
-            }
-            if let Err(error) = answer.push(&event) {
-                return Ok(Heard::Failed(error));
-            }
-            let written = match &event {
-                StreamEvent::TextDelta { text, .. } => {
-                    watch.tell(Event::Text(text));
-                    None
-                }
-                StreamEvent::Citation { citation, .. } => {
-                    watch.tell(Event::Citation(citation));
-                    None
-                }
-                StreamEvent::Image { image, .. } => {
-                    watch.tell(Event::Image(image));
-                    None
-                }
-                StreamEvent::ReasoningDelta { text, .. } => {
-                    watch.tell(Event::Reasoning(text));
-                    None
-                }
-                StreamEvent::ToolCallDelta { block, json } if json.trim_end().ends_with('}') => {
-                    answer.written_call(*block)
-                }
-                StreamEvent::ToolCallEnd { block } => answer.written_call(*block),
-                StreamEvent::Retrying { attempt, of, wait, refused: _, cause } => {
-                    let cause = &*agent.secrets().hide(cause);
-                    let (attempt, of, wait) = (*attempt, *of, *wait);
-                    chat.tracer.retry(attempt, of, wait, cause);
-                    watch.tell(Event::Retrying { attempt, of, wait, cause });
-                    None
-                }
-                StreamEvent::FallingBack { from, to, cause } => {
-                    let cause = &*agent.secrets().hide(cause);
-                    chat.tracer.fall_back(from, to, cause);
-                    watch.tell(Event::FallingBack { from, to, cause });
-                    None
-                }
-                StreamEvent::Discarded { cause } => {
-                    let cause = &*agent.secrets().hide(cause);
-                    reports.clear();
-                    for call in early.count(|_| None).1 {
-                        chat.tracer.dropped(&call);
-                        chat.guard.dropped();
-                        shown.retain(|(shown, _)| shown.id() != call.id());
-                        watch.tell(Event::ToolDropped { call: &call });
+            match hearing.takes(&event) {
+                Ok(None) => {}
+                Ok(Some(call)) => {
+                    if hearing.starts(call) {
+                        // Futures are lazy: it starts when it is polled, in the next round.
+                        bell.ring();
+                        in_a_row = 0;
                     }
-                    chat.tracer.discarded(cause);
-                    watch.tell(Event::Discarded { cause });
-                    None
                 }
-                StreamEvent::Started { .. }
-                | StreamEvent::AnsweredBy { .. }
-                | StreamEvent::ToolCallStart { .. }
-                | StreamEvent::ToolCallDelta { .. }
-                | StreamEvent::ToolCallArguments { .. }
-                | StreamEvent::Vendor { .. }
-                | StreamEvent::UsageSoFar(_)
-                | StreamEvent::Completed { .. } => None,
-            };
-            if let Some(error) = watch.fault() {
-                return Ok(Heard::Failed(error));
-            }
-            let Some(call) = written else { continue };
-            if !agent.starts_early() || early.len() >= AT_ONCE || early.has(call.id()) {
-                continue;
-            }
-            let asking = chat.asking(&agent);
-            let Some(decision) = asking.at_once(&call) else { continue };
-            let may_start = |call: &ToolCall| asking.at_once(call).is_some();
-            // What is read after a write must be read after it, so a call starts early only if
-            // all calls before it could.
-            let Some(calls) = answer.count_up_to(&call, may_start) else { continue };
-            let tools = agent.tools();
-            let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call);
-            if is_ready && chat.guard.starts_early(calls) {
-                let scope = chat.tracer.call(&call, true);
-                watch.tell(Event::ToolCall(&call));
-                shown.push((call.clone(), Instant::now()));
-                let (transcript, stop) = (chat.machine.transcript(), over.token());
-                let (tool, reporter) = (agent.tools().get(call.name()), reports.reporter());
-                let context = contexts.make(transcript, &call, tool, None, stop, reporter);
-                early.push(begin(&agent, &call, context, scope), call, decision);
-                // Futures are lazy: it starts when it is polled, in the next round.
-                bell.ring();
-                in_a_row = 0;
+                Err(error) => return Ok(Heard::Failed(error)),
             }
         }
     }
@@ -274,6 +203,129 @@ impl Run<'_> {
         recorded.and(self.count_early())?;
         self.emit(Event::TurnEnded { turn, stop, usage: &usage });
         Ok(())
+    }
+}
+
+/// An answer while it is heard: who hears of its events, and the calls that start meanwhile.
+struct Hearing<'h, 'w> {
+    agent: &'h Agent,
+    asking: Asking<'h>,
+    transcript: &'h Transcript,
+    tracer: &'h mut Tracer,
+    /// Whether anybody wants to know of each piece.
+    listened: bool,
+    guard: &'h mut Guard,
+    answer: &'h mut Accumulator,
+    /// Whether the answer has begun.
+    began: bool,
+    watch: &'h mut Watcher<'w>,
+    early: &'h mut Early,
+    contexts: &'h mut Contexts,
+    reports: &'h mut Reports,
+    shown: &'h mut Vec<(ToolCall, Instant)>,
+    over: &'h DropGuard,
+}
+
+impl Hearing<'_, '_> {
+    /// Takes an event into the answer and shows it. Gives the call that it completes.
+    fn takes(&mut self, event: &StreamEvent) -> Result<Option<ToolCall>, Error> {
+        let is_word = !matches!(
+            event,
+            StreamEvent::Retrying { .. }
+                | StreamEvent::FallingBack { .. }
+                | StreamEvent::AnsweredBy { .. }
+                | StreamEvent::UsageSoFar(_)
+        );
+        if is_word {
+            if self.listened {
+                self.tracer.chunk();
+            }
+            if !self.began {
+                self.began = true;
+                self.tracer.answer_began();
+            }
+        }
+        self.answer.push(event)?;
+        let written = self.shows(event);
+        match self.watch.fault() {
+            Some(error) => Err(error),
+            None => Ok(written),
+        }
+    }
+
+    /// Shows an event, and gives the call that it completes.
+    fn shows(&mut self, event: &StreamEvent) -> Option<ToolCall> {
+        match event {
+            StreamEvent::TextDelta { text, .. } => self.watch.tell(Event::Text(text)),
+            StreamEvent::Citation { citation, .. } => self.watch.tell(Event::Citation(citation)),
+            StreamEvent::Image { image, .. } => self.watch.tell(Event::Image(image)),
+            StreamEvent::ReasoningDelta { text, .. } => self.watch.tell(Event::Reasoning(text)),
+            StreamEvent::ToolCallDelta { block, json } if json.trim_end().ends_with('}') => {
+                return self.answer.written_call(*block);
+            }
+            StreamEvent::ToolCallEnd { block } => return self.answer.written_call(*block),
+            StreamEvent::Retrying { attempt, of, wait, refused: _, cause } => {
+                let cause = &*self.agent.secrets().hide(cause);
+                let (attempt, of, wait) = (*attempt, *of, *wait);
+                self.tracer.retry(attempt, of, wait, cause);
+                self.watch.tell(Event::Retrying { attempt, of, wait, cause });
+            }
+            StreamEvent::FallingBack { from, to, cause } => {
+                let cause = &*self.agent.secrets().hide(cause);
+                self.tracer.fall_back(from, to, cause);
+                self.watch.tell(Event::FallingBack { from, to, cause });
+            }
+            StreamEvent::Discarded { cause } => self.discards(cause),
+            StreamEvent::Started { .. }
+            | StreamEvent::AnsweredBy { .. }
+            | StreamEvent::ToolCallStart { .. }
+            | StreamEvent::ToolCallDelta { .. }
+            | StreamEvent::ToolCallArguments { .. }
+            | StreamEvent::Vendor { .. }
+            | StreamEvent::UsageSoFar(_)
+            | StreamEvent::Completed { .. } => {}
+        }
+        None
+    }
+
+    /// The answer begins anew: the calls that have started are not wanted.
+    fn discards(&mut self, cause: &str) {
+        let cause = &*self.agent.secrets().hide(cause);
+        self.reports.clear();
+        for call in self.early.count(|_| None).1 {
+            self.tracer.dropped(&call);
+            self.guard.dropped();
+            self.shown.retain(|(shown, _)| shown.id() != call.id());
+            self.watch.tell(Event::ToolDropped { call: &call });
+        }
+        self.tracer.discarded(cause);
+        self.watch.tell(Event::Discarded { cause });
+    }
+
+    /// Starts a call before the answer is complete, if it may.
+    fn starts(&mut self, call: ToolCall) -> bool {
+        let Self { agent, asking, early, .. } = self;
+        if !agent.starts_early() || early.len() >= AT_ONCE || early.has(call.id()) {
+            return false;
+        }
+        let Some(decision) = asking.at_once(&call) else { return false };
+        let may_start = |call: &ToolCall| asking.at_once(call).is_some();
+        // What is read after a write must be read after it, so a call starts early only if
+        // all calls before it could.
+        let Some(calls) = self.answer.count_up_to(&call, may_start) else { return false };
+        let tools = self.agent.tools();
+        let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call);
+        if !is_ready || !self.guard.starts_early(calls) {
+            return false;
+        }
+        let scope = self.tracer.call(&call, true);
+        self.watch.tell(Event::ToolCall(&call));
+        self.shown.push((call.clone(), Instant::now()));
+        let (tool, reporter) = (tools.get(call.name()), self.reports.reporter());
+        let stop = self.over.token();
+        let context = self.contexts.make(self.transcript, &call, tool, None, stop, reporter);
+        self.early.push(begin(self.agent, &call, context, scope), call, decision);
+        true
     }
 }
 

@@ -1,6 +1,6 @@
 //! The facts that a run is made of.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     message::{Message, ToolResult, Transcript},
     provider::{StopReason, Usage},
-    tool::{Scope, SideEffects},
+    tool::{Review, Reviewed, Scope, SideEffects},
 };
 
 /// One fact. A conversation is the list of its facts; all else follows from it.
@@ -160,6 +160,10 @@ pub enum Decision {
         /// Who decided it.
         #[serde(default)]
         by: Decider,
+        /// What its tool had said of the call, if it says something: the call runs only if it still
+        /// says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reviewed: Option<Arc<Reviewed>>,
     },
     /// It may not.
     Deny {
@@ -313,6 +317,9 @@ pub enum Awaited {
         question: Value,
         /// Whether the call may run again if nobody knows how it ended.
         repeat: Repeat,
+        /// What its tool has said of the call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        review: Option<Box<Review>>,
     },
     /// The program gives its result: the call was handed to it.
     Result,

@@ -114,13 +114,13 @@ impl ToolContext {
     /// Says on which review a person decided about the call.
     #[must_use]
     pub fn with_review(self, review: Option<Review>) -> Self {
-        self.with_reviewed(review.map(Reviewed::seen))
+        self.with_reviewed(review.map(Reviewed::seen).map(Arc::new))
     }
 
     /// Says on which review the call was decided.
     #[must_use]
-    pub(crate) fn with_reviewed(mut self, reviewed: Option<Reviewed>) -> Self {
-        self.reviewed = reviewed.map(Arc::new);
+    pub(crate) fn with_reviewed(mut self, reviewed: Option<Arc<Reviewed>>) -> Self {
+        self.reviewed = reviewed;
         self
     }
 

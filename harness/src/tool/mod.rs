@@ -26,9 +26,9 @@ pub(crate) use self::{
 };
 pub use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::cap::cut;
 #[cfg(feature = "collect")]
 pub use self::collect::collected_tools;
-pub(crate) use self::{cap::cut, review::Reviewed};
 pub use self::{
     context::{Answered, Progress, ToolContext},
     def::ToolDef,
@@ -36,7 +36,7 @@ pub use self::{
     limits::ToolLimits,
     output::ToolOutput,
     registry::{ToolList, ToolRegistry},
-    review::{Preview, Review, Scope},
+    review::{Preview, Review, Reviewed, Scope},
     side_effects::{SideEffect, SideEffects},
     state::State,
     threads::{StillRunning, still_running},

@@ -96,12 +96,15 @@ impl Review {
     }
 }
 
-/// The review on which a call was decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reviewed {
-    review: Review,
+/// The review on which a call was decided: it is made once more right before the call runs, and the two
+/// are compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Reviewed {
+    /// What the tool has said.
+    pub review: Review,
     /// Whether a person was shown it.
-    seen: bool,
+    pub seen: bool,
 }
 
 impl Reviewed {
