@@ -233,7 +233,7 @@ fn legible(value: &Value) -> String {
 
 fn stop_of(stop: Option<StopReason>, end: &Result<(), Error>) -> &'static str {
     match (stop, end) {
-        (_, Err(err)) if err.kind() == ErrorKind::Interrupted => "interrupted",
+        (_, Err(err)) if err.kind() == ErrorKind::CutOff => "interrupted",
         (_, Err(_)) => "failed",
         (Some(StopReason::Complete), Ok(())) => "complete",
         (Some(StopReason::ToolCalls), Ok(())) => "tool_calls",

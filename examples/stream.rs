@@ -80,8 +80,8 @@ async fn run() -> anyhow::Result<ExitCode> {
             // Behind the `^C` that the terminal has echoed.
             screen.line("")?;
             ending::show(&mut screen, &stopped)?;
-            let interrupted = stopped.outcome() == Outcome::Interrupted;
-            Ok(ExitCode::from(if interrupted { INTERRUPTED } else { 1 }))
+            let cancelled = stopped.outcome() == Outcome::Cancelled;
+            Ok(ExitCode::from(if cancelled { INTERRUPTED } else { 1 }))
         }
     }
 }

@@ -431,7 +431,7 @@ async fn a_run_can_be_stopped_after_the_current_turn() {
         }
     });
     let stopped = run.await.expect_err("no answer");
-    assert_eq!((stopped.outcome(), stopped.turns()), (Outcome::Interrupted, 1));
+    assert_eq!((stopped.outcome(), stopped.turns()), (Outcome::Cancelled, 1));
     assert_eq!(log.lines(), ["begin write", "end write"], "the turn is finished, tools and all");
     assert_eq!(model.requests().len(), 1);
     let reply = chat.send("Go on.").await.expect("an answer");

@@ -73,9 +73,9 @@ async fn what_was_said_is_heard_before_the_failure() {
         // The server gives up in the event that brings the last words.
         (said.clone() + &chunk(" and", Some("error")), ErrorKind::Api),
         // The connection closes before the line after them.
-        (said.clone() + chunk(" and", None).trim_end(), ErrorKind::Interrupted),
+        (said.clone() + chunk(" and", None).trim_end(), ErrorKind::CutOff),
         // Not before it, but without a word.
-        (said + &chunk(" and", None), ErrorKind::Interrupted),
+        (said + &chunk(" and", None), ErrorKind::CutOff),
     ];
     for (body, kind) in table {
         let server = LoopbackServer::start([Answer::sse(body.clone())]).await.unwrap();
@@ -239,8 +239,8 @@ async fn an_answer_in_one_piece_that_breaks_off_is_told_as_that() {
     let answer = || Answer::json(200, &body).header("x-request-id", "req_7");
     let clocks = Clocks { first_event: Duration::from_millis(150), ..Clocks::default() };
     for (answer, kind) in [
-        (answer().cut_at(40), ErrorKind::Interrupted),
-        (answer().reset_at(40), ErrorKind::Interrupted),
+        (answer().cut_at(40), ErrorKind::CutOff),
+        (answer().reset_at(40), ErrorKind::CutOff),
         (answer().stall_at(40), ErrorKind::Timeout),
     ] {
         let server = LoopbackServer::start([answer]).await.unwrap();

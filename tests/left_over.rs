@@ -62,7 +62,7 @@ async fn stopped(chat: &mut Chat, way: Way, ready: impl Future<Output = ()>) {
         Way::Token => {
             token.cancel();
             let stopped = run.await.expect_err("no answer");
-            assert_eq!(stopped.outcome(), Outcome::Interrupted);
+            assert_eq!(stopped.outcome(), Outcome::Cancelled);
         }
         Way::Drop => drop(run),
         Way::TimeOut => {
@@ -332,7 +332,7 @@ async fn cut_once(provider: Arc<dyn Provider>, cut: usize) -> End {
         Err(stopped) => {
             assert_eq!(stopped.outcome(), Outcome::Failed, "{at}");
             let kind = stopped.error().map(harness::Error::kind);
-            assert_eq!(kind, Some(ErrorKind::Interrupted), "{at}: {stopped}");
+            assert_eq!(kind, Some(ErrorKind::CutOff), "{at}: {stopped}");
             false
         }
     };

@@ -86,7 +86,7 @@ async fn a_reply_that_broke_off_is_kept_and_the_model_is_told() {
     let journal = MemoryJournal::default();
     let mut chat = agent(&model).chat().with_journal(journal.clone()).unwrap();
     let stopped = chat.send("Oslo?").await.unwrap_err();
-    assert_eq!(stopped.error().unwrap().kind(), ErrorKind::Interrupted);
+    assert_eq!(stopped.error().unwrap().kind(), ErrorKind::CutOff);
     chat.resume().await.unwrap();
     let expected = "user: Oslo?\n\
                     assistant: It is\n\n[interrupted]\n\

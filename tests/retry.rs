@@ -75,7 +75,7 @@ fn each_failure_has_its_verdict() {
     for status in [307, 400, 401, 402, 403, 404, 405, 413, 422, 451, 501, 505] {
         assert_eq!(again(&api(status)), None, "{status}");
     }
-    for kind in [ErrorKind::Connect, ErrorKind::Timeout, ErrorKind::Interrupted] {
+    for kind in [ErrorKind::Connect, ErrorKind::Timeout, ErrorKind::CutOff] {
         assert_eq!(again(&Error::new(kind, "no")), half, "{kind:?}");
     }
     for kind in [
@@ -83,7 +83,6 @@ fn each_failure_has_its_verdict() {
         ErrorKind::Transcript,
         ErrorKind::Protocol,
         ErrorKind::TooLarge,
-        ErrorKind::Cancelled,
         ErrorKind::Journal,
     ] {
         assert_eq!(again(&Error::new(kind, "no")), None, "{kind:?}");
@@ -464,7 +463,7 @@ async fn each_wait_is_seen_before_it_begins_and_can_be_ended_at_once() {
         .await
         .unwrap_err();
     assert_eq!(shown, "retrying in 1 s (2 of 3): 529 overloaded_error: no");
-    assert_eq!(stopped.outcome(), Outcome::Interrupted);
+    assert_eq!(stopped.outcome(), Outcome::Cancelled);
     assert_eq!(begun.elapsed(), Duration::ZERO);
     assert_eq!(model.open_streams(), 0);
 }

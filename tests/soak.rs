@@ -200,7 +200,7 @@ fn is_typed(stopped: &Stopped) -> String {
         ErrorKind::Api => {
             assert!(error.status().is_some() || error.code().is_some(), "{error:?}");
         }
-        ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::Interrupted | ErrorKind::Protocol => {}
+        ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::CutOff | ErrorKind::Protocol => {}
         other => panic!("{other:?} is no failure of a network: {error}"),
     }
     format!("{:?}", error.kind())

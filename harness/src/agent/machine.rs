@@ -310,7 +310,7 @@ impl Machine {
             }
             Entry::Interrupted { message, usage, cause } => {
                 let outcome = match cause {
-                    InterruptCause::Program => Outcome::Interrupted,
+                    InterruptCause::Program => Outcome::Cancelled,
                     InterruptCause::Limit { limit, .. } => Outcome::Limit(*limit),
                     InterruptCause::Denial { .. } => Outcome::Denied,
                     InterruptCause::Failure { .. } => Outcome::Failed,

@@ -26,8 +26,8 @@ pub enum Outcome {
     Refused,
     /// The model waits until the program has executed an item of this type, which the library cannot.
     Unsupported(WantedItem),
-    /// The program stopped it.
-    Interrupted,
+    /// The program cancelled it.
+    Cancelled,
     /// A call was denied, and a denial ends the run.
     Denied,
     /// Something that it needed failed.
@@ -55,7 +55,7 @@ impl fmt::Display for Outcome {
                     "the model asked the program to execute an item `{item}`, which it cannot"
                 );
             }
-            Self::Interrupted => "the run was stopped",
+            Self::Cancelled => "the run was stopped",
             Self::Denied => "a call was denied, which ends the run",
             Self::Failed => "the run failed",
         })

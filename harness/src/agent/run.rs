@@ -367,7 +367,7 @@ impl<'a> Run<'a> {
             | Outcome::Truncated
             | Outcome::Refused
             | Outcome::Unsupported(_)
-            | Outcome::Interrupted
+            | Outcome::Cancelled
             | Outcome::Denied
             | Outcome::Failed => {
                 let (error, limit) = (self.error.take(), self.limit.take());
@@ -391,7 +391,7 @@ impl Drop for Run<'_> {
     fn drop(&mut self) {
         self.close();
         if !self.ended {
-            self.trace_end(Outcome::Interrupted);
+            self.trace_end(Outcome::Cancelled);
         }
         self.chat.idle.begins();
     }

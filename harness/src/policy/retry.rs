@@ -165,7 +165,7 @@ impl RetryPolicy {
     pub fn decide(&self, error: &Error, call: Spent, run: Spent, chance: f64) -> RetryVerdict {
         use RetryScope::{Call, Run};
         // An answer that broke off before it said anything is a connection that broke.
-        let passes = error.is_retryable() || error.last().kind() == ErrorKind::Interrupted;
+        let passes = error.is_retryable() || error.last().kind() == ErrorKind::CutOff;
         if !passes {
             return RetryVerdict::GiveUp(GiveUp::Lasting);
         }

@@ -115,7 +115,7 @@ impl<P: Provider> ChaosProvider<P> {
                 | Fault::RateLimitWithHint
                 | Fault::Refused
                 | Fault::StallAtFirst => {
-                    Error::new(ErrorKind::Interrupted, "the connection broke in the middle")
+                    Error::new(ErrorKind::CutOff, "the connection broke in the middle")
                 }
             };
             return speaker.say(Err(failure)).await;

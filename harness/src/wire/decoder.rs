@@ -16,7 +16,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     message::{Citation, Image, VendorData},
-    provider::{Limits, StopReason, StreamEvent, Usage, VendorPart},
+    provider::{Limits, StopReason, StreamEvent, Usage, VendorPart, cut_off},
     secret::beginning,
 };
 
@@ -205,7 +205,7 @@ impl<D: Dialect> Decoder<D> {
     /// The bytes are over.
     ///
     /// # Errors
-    /// Fails as interrupted if the answer is not complete.
+    /// Fails as [`ErrorKind::CutOff`] if the answer is not complete.
     pub fn finish(&mut self) -> Result<(), Error> {
         if self.failed || self.out.done {
             return Ok(());
@@ -214,12 +214,12 @@ impl<D: Dialect> Decoder<D> {
         let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
         let result = match result {
             // The last event was cut in the middle.
-            Err(err) if err.kind() == ErrorKind::Protocol => Err(interrupted().because(err)),
+            Err(err) if err.kind() == ErrorKind::Protocol => Err(cut_off().because(err)),
             Err(err) => Err(err),
             Ok(()) if self.out.done => Ok(()),
             Ok(()) => self.dialect.end(&mut self.out).and_then(|()| match self.out.done {
                 true => Ok(()),
-                false => Err(interrupted()),
+                false => Err(cut_off()),
             }),
         };
         self.failed = result.is_err();
@@ -328,13 +328,6 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(halves::text_of(bytes)),
     }
-}
-
-fn interrupted() -> Error {
-    Error::new(
-        ErrorKind::Interrupted,
-        "the answer ended before it was complete: the connection was closed in the middle",
-    )
 }
 
 /// An event that is no JSON, with its beginning quoted.

@@ -487,7 +487,7 @@ impl Answer {
     fn done(&mut self, out: &mut Outlet) -> Result<(), Error> {
         let Some(reason) = self.finish.take() else {
             return Err(Error::new(
-                ErrorKind::Interrupted,
+                ErrorKind::CutOff,
                 "the answer ended before it was complete: no reason to stop was given",
             ));
         };

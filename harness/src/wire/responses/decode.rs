@@ -477,10 +477,7 @@ impl Answer {
             }));
         }
         if status == "cancelled" {
-            return Err(Error::new(
-                ErrorKind::Interrupted,
-                "the answer was cancelled at the vendor",
-            ));
+            return Err(Error::new(ErrorKind::CutOff, "the answer was cancelled at the vendor"));
         }
         let usage = response.usage.0.as_ref().map(WireUsage::known).unwrap_or_default();
         let reason = response.incomplete_details.0.as_ref().map(|details| &*details.reason);
