@@ -32,7 +32,7 @@ use std::{
 use harness::{
     Error, ErrorKind, StopReason, StreamEvent, Usage,
     policy::visible,
-    provider::Limits,
+    provider::AnswerLimits,
     wire::{anthropic, chat, responses},
 };
 use serde_json::{Value, json};
@@ -132,9 +132,9 @@ impl Wire {
             }};
         }
         match self {
-            Self::Anthropic => with!(anthropic::decoder(Limits::default())),
-            Self::Responses => with!(responses::decoder(Limits::default())),
-            Self::Chat => with!(chat::decoder(Limits::default(), chat::Reading::default())),
+            Self::Anthropic => with!(anthropic::decoder(AnswerLimits::default())),
+            Self::Responses => with!(responses::decoder(AnswerLimits::default())),
+            Self::Chat => with!(chat::decoder(AnswerLimits::default(), chat::Reading::default())),
         }
     }
 }

@@ -13,7 +13,7 @@ use harness::{
     Transcript,
     client::Clocks,
     policy::RetryPolicy,
-    provider::{Effort, Limits, ProviderResponse, Request, Settings, accumulate},
+    provider::{AnswerLimits, Effort, ProviderResponse, Request, Settings, accumulate},
     testing::{Answer, LoopbackServer},
     wire::chat::ThinkTags,
 };
@@ -255,11 +255,11 @@ async fn an_answer_over_a_limit_is_refused() {
     let small = |limits| async move {
         let server =
             LoopbackServer::start([Answer::sse(chat_body(&"x".repeat(500)))]).await.unwrap();
-        ask(&local(&server).limits(limits).build().unwrap()).await.unwrap_err()
+        ask(&local(&server).answer_limits(limits).build().unwrap()).await.unwrap_err()
     };
     for (limits, name) in [
-        (Limits { event: 300, ..Limits::default() }, "Limits::event"),
-        (Limits { response: 300, ..Limits::default() }, "Limits::response"),
+        (AnswerLimits { event: 300, ..AnswerLimits::default() }, "AnswerLimits::event"),
+        (AnswerLimits { response: 300, ..AnswerLimits::default() }, "AnswerLimits::response"),
     ] {
         let err = small(limits).await;
         assert_eq!(err.kind(), ErrorKind::TooLarge);

@@ -9,7 +9,7 @@ use harness::{
     client::OpenAIProvider,
     journal::{Entry, MemoryJournal},
     policy::{FallbackProvider, RetryBudget, RetryPolicy, RetryProvider},
-    provider::{Ledger, ProviderResponse, Request, Spent, accumulate},
+    provider::{Ledger, Lost, ProviderResponse, Request, accumulate},
     testing::{Gate, LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, reply, responses},
     tool, tools,
 };
@@ -142,7 +142,7 @@ async fn each_of_them_has_its_own_attempts_and_all_share_the_run() {
     let answer = accumulate(provider.stream(request)).await.unwrap();
     assert_eq!(answer.provider.as_deref(), Some("c"));
     assert_eq!((a.requests().len(), b.requests().len()), (3, 3));
-    assert_eq!(ledger.spent(), Spent { attempts: 6, time: Duration::from_secs(2 * (1 + 2)) });
+    assert_eq!(ledger.lost(), Lost { attempts: 6, time: Duration::from_secs(2 * (1 + 2)) });
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Going on with a run that was stopped, from its last complete fact.
 
 use harness::{
-    Agent, AnthropicProvider, Error, ErrorKind, Message, Outcome,
+    Agent, AnthropicProvider, Error, ErrorKind, Guardrails, Message, Outcome,
     agent::{Action, Machine},
     journal::{Entry, MemoryJournal},
     testing::{LoopbackServer, ScriptedProvider, anthropic, outline, reply},
@@ -121,7 +121,11 @@ async fn a_run_at_its_limit_of_turns_goes_on_with_a_new_one() {
         reply().call("weather", json!({"city": "Oslo"})),
         reply().text("Cold."),
     ]);
-    let agent = Agent::builder(model).tools(tools![weather]).turn_limit(1).build().unwrap();
+    let agent = Agent::builder(model)
+        .tools(tools![weather])
+        .guardrails(Guardrails::default().turns(1))
+        .build()
+        .unwrap();
     let mut chat = agent.chat();
     assert_eq!(
         chat.send("Oslo?").await.unwrap_err().outcome(),

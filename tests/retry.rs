@@ -13,7 +13,7 @@ use harness::{
         GiveUp, RetryBudget, RetryPolicy, RetryProvider, RetryScope, RetryVerdict,
         ThrottledProvider,
     },
-    provider::{EventStream, Ledger, Request, Spent, Usage, accumulate},
+    provider::{EventStream, Ledger, Lost, Request, Usage, accumulate},
     testing::{
         Gate, LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, chat, reply, responses,
     },
@@ -37,8 +37,8 @@ fn asked() -> Transcript {
 }
 
 /// What a call and its run have lost when this many tries have failed.
-fn failed(attempts: u32) -> Spent {
-    Spent { attempts, time: Duration::ZERO }
+fn failed(attempts: u32) -> Lost {
+    Lost { attempts, time: Duration::ZERO }
 }
 
 fn failing(error: impl Fn() -> Error, times: usize) -> Vec<ScriptedReply> {
@@ -137,7 +137,7 @@ fn what_the_server_says_is_waited_and_never_less() {
 #[test]
 fn a_wait_longer_than_what_is_left_fails_at_once_and_says_so() {
     let policy = RetryPolicy::default();
-    let lost = |time| Spent { attempts: 2, time: seconds(time) };
+    let lost = |time| Lost { attempts: 2, time: seconds(time) };
     let why = |wait: f64, call, run| {
         let long = api(429).with_retry_after(seconds(wait));
         let RetryVerdict::GiveUp(why) = policy.decide(&long, lost(call), lost(run), 0.0) else {
@@ -319,9 +319,9 @@ async fn time_lost_in_a_try_counts_once() {
         let transcript = asked();
         let request = Request::new(&transcript).unwrap().with_ledger(Some(&ledger));
         accumulate(provider.stream(request)).await.unwrap();
-        ledger.spent()
+        ledger.lost()
     };
-    let lost = Spent { attempts: 2, time: seconds(20.0 + 1.0 + 2.0) };
+    let lost = Lost { attempts: 2, time: seconds(20.0 + 1.0 + 2.0) };
     assert_eq!(ledger(&inner()).await, lost);
     assert_eq!(ledger(&RetryProvider::new(inner(), policy)).await, lost);
     assert_eq!(ledger(&FallbackProvider::new(inner())).await, lost);

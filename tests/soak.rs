@@ -14,8 +14,8 @@ use std::{
 
 use futures_util::{StreamExt as _, stream};
 use harness::{
-    Agent, AnthropicProvider, ErrorKind, Event, Outcome, Permissions, Provider, State, Stopped,
-    Transcript,
+    Agent, AnthropicProvider, ErrorKind, Event, Guardrails, Outcome, Permissions, Provider, State,
+    Stopped, Transcript,
     client::{Clocks, LocalProvider, OpenAIProvider},
     policy::{FallbackProvider, RetryPolicy, RetryProvider},
     testing::{Answer, Chaos, Fault, LoopbackServer, anthropic, chat, responses},
@@ -369,7 +369,7 @@ async fn an_event_that_comes_twice_rings_no_bell_twice() {
                 .tools(tools![ring])
                 .permissions(Permissions::default().allow("ring"))
                 .state(rung.clone())
-                .turn_limit(3)
+                .guardrails(Guardrails::default().turns(3))
                 .build()
                 .unwrap();
             // How it ends is another matter: an event that comes twice may spoil the answer.

@@ -3,7 +3,7 @@
 
 use harness::{
     Block, Error, ErrorKind, StopReason, Usage,
-    provider::{Accumulator, Limits, ProviderResponse},
+    provider::{Accumulator, AnswerLimits, ProviderResponse},
     testing::{anthropic, chat, outline, responses},
     wire::{self, chat::Reading},
 };
@@ -51,19 +51,19 @@ trait Readable {
 
 impl Readable for anthropic::Body {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::anthropic::decoder(Limits::default()), self)
+        read!(wire::anthropic::decoder(AnswerLimits::default()), self)
     }
 }
 
 impl Readable for responses::Body {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::responses::decoder(Limits::default()), self)
+        read!(wire::responses::decoder(AnswerLimits::default()), self)
     }
 }
 
 impl Readable for chat::Body {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::chat::decoder(Limits::default(), Reading::default()), self)
+        read!(wire::chat::decoder(AnswerLimits::default(), Reading::default()), self)
     }
 }
 

@@ -291,7 +291,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{provider::Limits, wire::anthropic};
+    use crate::{provider::AnswerLimits, wire::anthropic};
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -309,7 +309,7 @@ mod tests {
     ) -> Answer<anthropic::Answer> {
         let clocks = Clocks { first_event: MINUTE, between_events: MINUTE, ..Clocks::default() };
         let (until, whole) = (after(clocks.first_event), after(clocks.whole_call));
-        let decoder = anthropic::decoder(Limits::default());
+        let decoder = anthropic::decoder(AnswerLimits::default());
         Answer::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), clocks, until, whole)
     }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::Error,
     models,
-    provider::{EventStream, Limits, Provider, Request},
+    provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
     wire::anthropic,
 };
@@ -44,7 +44,7 @@ pub struct AnthropicProvider {
     url: String,
     headers: HeaderMap,
     options: anthropic::Options,
-    limits: Limits,
+    answer_limits: AnswerLimits,
 }
 
 impl AnthropicProvider {
@@ -109,7 +109,7 @@ impl Provider for AnthropicProvider {
         self.transport.ask(
             request,
             |request| self.question(request),
-            || anthropic::decoder(self.limits),
+            || anthropic::decoder(self.answer_limits),
             None,
         )
     }
@@ -139,7 +139,8 @@ impl AnthropicBuilder {
     /// Fails if there is no key, or if a header cannot be sent.
     pub fn build(self) -> Result<AnthropicProvider, Error> {
         let Self { setup, no_cache } = self;
-        let Setup { key, base_url, model, headers: own, settings, clocks, limits, .. } = setup;
+        let Setup { key, base_url, model, headers: own, settings, clocks, answer_limits, .. } =
+            setup;
         let key = match key {
             Some(key) => key,
             None => credentials::key("ANTHROPIC_API_KEY")?,
@@ -159,7 +160,7 @@ impl AnthropicBuilder {
             url,
             headers,
             options: anthropic::Options { model, settings, cache: !no_cache },
-            limits,
+            answer_limits,
         })
     }
 }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     error::Error,
     models,
-    provider::{EventStream, Limits, Provider, Request},
+    provider::{AnswerLimits, EventStream, Provider, Request},
     schema::StrictForm,
     secret::Secrets,
     wire::chat,
@@ -62,7 +62,7 @@ pub struct LocalProvider {
     /// the provider ask the same server.
     turns: Option<Arc<AtomicBool>>,
     reading: chat::Reading,
-    limits: Limits,
+    answer_limits: AnswerLimits,
 }
 
 impl LocalProvider {
@@ -140,7 +140,7 @@ impl Provider for LocalProvider {
         self.transport.ask(
             request,
             |request| self.question(request),
-            || chat::decoder(self.limits, self.reading),
+            || chat::decoder(self.answer_limits, self.reading),
             self.turns.as_deref().map(|learnt| Lesson { learnt, tells: wants_turns }),
         )
     }
@@ -264,7 +264,8 @@ impl LocalBuilder {
         } = self;
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
-        let Setup { key, base_url, model, headers: own, settings, clocks, limits, .. } = setup;
+        let Setup { key, base_url, model, headers: own, settings, clocks, answer_limits, .. } =
+            setup;
         let base = base_url.or_else(|| credentials::variable("LOCAL_BASE_URL"));
         let base = match base {
             Some(base) => base,
@@ -316,7 +317,7 @@ impl LocalBuilder {
                 done_is_enough: done_is_enough.unwrap_or(vendor.done_is_enough),
                 origin,
             },
-            limits,
+            answer_limits,
         })
     }
 }

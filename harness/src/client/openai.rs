@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::Error,
     models,
-    provider::{EventStream, Limits, Provider, Request},
+    provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
     wire::responses,
 };
@@ -43,7 +43,7 @@ pub struct OpenAIProvider {
     url: String,
     headers: HeaderMap,
     options: responses::Options,
-    limits: Limits,
+    answer_limits: AnswerLimits,
 }
 
 impl OpenAIProvider {
@@ -109,7 +109,7 @@ impl Provider for OpenAIProvider {
         self.transport.ask(
             request,
             |request| self.question(request),
-            || responses::decoder(self.limits),
+            || responses::decoder(self.answer_limits),
             None,
         )
     }
@@ -161,7 +161,8 @@ impl OpenAIBuilder {
         let setup = self.setup;
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
-        let Setup { key, base_url, model, headers: own, settings, clocks, limits, .. } = setup;
+        let Setup { key, base_url, model, headers: own, settings, clocks, answer_limits, .. } =
+            setup;
         let key = match key {
             Some(key) => key,
             None => credentials::key("OPENAI_API_KEY")?,
@@ -187,7 +188,7 @@ impl OpenAIBuilder {
             url,
             headers,
             options: responses::Options { model, settings },
-            limits,
+            answer_limits,
         })
     }
 }

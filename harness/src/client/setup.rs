@@ -5,7 +5,7 @@ use std::fmt;
 use secrecy::SecretString;
 
 use super::{Clocks, address};
-use crate::provider::{Limits, Settings};
+use crate::provider::{AnswerLimits, Settings};
 
 /// What a builder has been told so far.
 #[derive(Clone, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Setup {
     pub(super) headers: Vec<(String, String)>,
     pub(super) settings: Settings,
     pub(super) clocks: Clocks,
-    pub(super) limits: Limits,
+    pub(super) answer_limits: AnswerLimits,
     /// A typed request, taken over when the provider is built.
     #[cfg(feature = "async-openai")]
     pub(super) template: serde_json::Map<String, serde_json::Value>,
@@ -31,7 +31,7 @@ impl fmt::Debug for Setup {
             .field("model", &self.model)
             .field("settings", &self.settings)
             .field("clocks", &self.clocks)
-            .field("limits", &self.limits)
+            .field("answer_limits", &self.answer_limits)
             .finish_non_exhaustive()
     }
 }
@@ -109,8 +109,8 @@ macro_rules! setters {
 
         /// How large an answer may become.
         #[must_use]
-        pub fn limits(mut self, limits: $crate::provider::Limits) -> Self {
-            self.setup.limits = limits;
+        pub fn answer_limits(mut self, limits: $crate::provider::AnswerLimits) -> Self {
+            self.setup.answer_limits = limits;
             self
         }
     };

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     message::{Citation, Image, VendorData},
-    provider::{Limits, StopReason, StreamEvent, Usage, VendorPart, cut_off},
+    provider::{AnswerLimits, StopReason, StreamEvent, Usage, VendorPart, cut_off},
     secret::beginning,
 };
 
@@ -108,7 +108,7 @@ impl Pace {
 
 #[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
 impl<D: Dialect> Decoder<D> {
-    pub(super) fn with(dialect: D, limits: Limits) -> Self {
+    pub(super) fn with(dialect: D, limits: AnswerLimits) -> Self {
         Self {
             sse: SseParser::new(limits.event),
             dialect,
@@ -348,7 +348,7 @@ impl<T: AsRef<str> + Into<String>> Words for T {}
 #[derive(Debug)]
 pub(crate) struct Outlet {
     events: VecDeque<StreamEvent>,
-    limits: Limits,
+    limits: AnswerLimits,
     size: usize,
     parts: usize,
     /// Bytes of arguments so far, by block.
@@ -358,7 +358,7 @@ pub(crate) struct Outlet {
 }
 
 impl Outlet {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: AnswerLimits) -> Self {
         let events = VecDeque::new();
         let (calls, halves) = (HashMap::new(), Halves::default());
         Self { events, limits, size: 0, parts: 0, calls, halves, done: false }
@@ -473,7 +473,7 @@ impl Outlet {
                     ErrorKind::TooLarge,
                     format!(
                         "the arguments of one call are larger than {} bytes; raise \
-                         `Limits::arguments` if that is meant to be",
+                         `AnswerLimits::arguments` if that is meant to be",
                         self.limits.arguments
                     ),
                 ));
@@ -561,7 +561,7 @@ impl Outlet {
         Err(Error::new(
             ErrorKind::TooLarge,
             format!(
-                "the answer is larger than {} bytes; raise `Limits::response` if that is meant \
+                "the answer is larger than {} bytes; raise `AnswerLimits::response` if that is meant \
                  to be",
                 self.limits.response
             ),

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::item::{Item, Told, What, call_id, is_call};
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Limits, StopReason, Usage, WantedItem},
+    provider::{AnswerLimits, StopReason, Usage, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, reader, scan,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A decoder for one answer.
-pub fn decoder(limits: Limits) -> Decoder<Answer> {
+pub fn decoder(limits: AnswerLimits) -> Decoder<Answer> {
     Decoder::with(Answer::default(), limits)
 }
 
