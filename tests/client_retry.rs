@@ -8,8 +8,8 @@ use std::{
 
 use futures_util::future::join_all;
 use harness::{
-    Agent, AnthropicProvider, CancellationToken, ErrorKind, Event, FallbackProvider, LocalProvider,
-    Message, OpenAIProvider, Outcome, Provider, Reply, Stopped, Transcript,
+    Agent, AnthropicProvider, CancellationToken, ChatCompletionsProvider, ErrorKind, Event,
+    FallbackProvider, Message, OpenAIProvider, Outcome, Provider, Reply, Stopped, Transcript,
     policy::{RetryPolicy, RetryProvider, ThrottledProvider},
     provider::{Request, accumulate},
     testing::{Answer, LoopbackServer, Point, anthropic, chat, responses},
@@ -92,7 +92,7 @@ const WIRES: [Wire; 3] = [
     },
     Wire {
         provider: |url| {
-            let provider = LocalProvider::builder().base_url(url).model("m");
+            let provider = ChatCompletionsProvider::builder().base_url(url).model("m");
             Arc::new(provider.build().unwrap().with_retry(quick()))
         },
         error: |status| chat::error(status, "some_error", "no"),

@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, stream};
 use harness::{
     Agent, AnthropicProvider, CancellationToken, Error, ErrorKind, Event, FallbackProvider,
     Message, Outcome, Provider as _, Reply, Stopped, StreamEvent, Transcript,
-    client::{LocalProvider, OpenAIProvider},
+    client::{ChatCompletionsProvider, OpenAIProvider},
     policy::{
         GiveUp, RetryBudget, RetryPolicy, RetryProvider, RetryScope, RetryVerdict,
         ThrottledProvider,
@@ -527,7 +527,7 @@ async fn an_overload_that_is_told_inside_the_stream_is_tried_again_on_every_wire
     let body = chat::body();
     let down = body.clone().error("502", "upstream").answer();
     let server = LoopbackServer::start([down, body.text("Cold.").answer()]).await.unwrap();
-    let provider = LocalProvider::builder().base_url(server.url()).model("m");
+    let provider = ChatCompletionsProvider::builder().base_url(server.url()).model("m");
     let provider = provider.build().unwrap().with_retry(policy);
     assert_eq!(asked_again(&provider, &server).await.len(), 1);
 }

@@ -16,7 +16,7 @@ use futures_util::{StreamExt as _, stream};
 use harness::{
     Agent, AnthropicProvider, ErrorKind, Event, Guardrails, Outcome, Permissions, Provider, State,
     Stopped, Transcript,
-    client::{Clocks, LocalProvider, OpenAIProvider},
+    client::{ChatCompletionsProvider, Clocks, OpenAIProvider},
     policy::{FallbackProvider, RetryPolicy, RetryProvider},
     testing::{Answer, Chaos, Fault, LoopbackServer, anthropic, chat, responses},
     tool, tools,
@@ -48,7 +48,7 @@ fn open_responses(url: &str) -> Box<dyn Provider> {
 }
 
 fn completions(url: &str) -> Box<dyn Provider> {
-    let provider = LocalProvider::builder().base_url(url).model("m").clocks(clocks());
+    let provider = ChatCompletionsProvider::builder().base_url(url).model("m").clocks(clocks());
     Box::new(provider.build().unwrap())
 }
 

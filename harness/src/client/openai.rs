@@ -8,6 +8,7 @@ use super::{
     address, credentials,
     setup::{Setup, setters, with_retry},
     transport::{self, Question, Transport},
+    vendors,
 };
 use crate::{
     error::Error,
@@ -39,6 +40,7 @@ const BASE_URL: &str = "https://api.openai.com/v1";
 /// ```
 #[derive(Clone)]
 pub struct OpenAIProvider {
+    name: String,
     transport: Transport,
     url: String,
     headers: HeaderMap,
@@ -93,8 +95,10 @@ impl fmt::Debug for OpenAIProvider {
 }
 
 impl Provider for OpenAIProvider {
+    /// What the builder was told, or the vendor at this address. If the vendor is not known, it is
+    /// `openai`.
     fn name(&self) -> &str {
-        "openai"
+        &self.name
     }
 
     fn model(&self) -> &str {
@@ -161,8 +165,9 @@ impl OpenAIBuilder {
         let setup = self.setup;
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
-        let Setup { key, base_url, model, headers: own, settings, clocks, answer_limits, .. } =
-            setup;
+        let Setup {
+            key, base_url, model, headers: own, settings, clocks, name, answer_limits, ..
+        } = setup;
         let key = match key {
             Some(key) => key,
             None => credentials::key("OPENAI_API_KEY")?,
@@ -184,6 +189,7 @@ impl OpenAIBuilder {
         let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "/v1", "/responses");
         let secrets = credentials::known(Some(&key), &own, &url, &settings);
         Ok(OpenAIProvider {
+            name: name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("openai").to_owned()),
             transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,

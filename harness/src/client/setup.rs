@@ -13,6 +13,7 @@ pub(super) struct Setup {
     pub(super) key: Option<SecretString>,
     pub(super) base_url: Option<String>,
     pub(super) model: Option<String>,
+    pub(super) name: Option<String>,
     pub(super) headers: Vec<(String, String)>,
     pub(super) settings: Settings,
     pub(super) clocks: Clocks,
@@ -29,6 +30,7 @@ impl fmt::Debug for Setup {
         f.debug_struct("Setup")
             .field("base_url", &self.base_url.as_deref().map(address::shown))
             .field("model", &self.model)
+            .field("name", &self.name)
             .field("settings", &self.settings)
             .field("clocks", &self.clocks)
             .field("answer_limits", &self.answer_limits)
@@ -57,6 +59,14 @@ macro_rules! setters {
         #[must_use]
         pub fn model(mut self, model: impl Into<String>) -> Self {
             self.setup.model = Some(model.into());
+            self
+        }
+
+        /// What the provider is called in replies, errors and records, and where the price of its
+        /// model is looked up. Default: the vendor at the address, as far as it is known.
+        #[must_use]
+        pub fn name(mut self, name: impl Into<String>) -> Self {
+            self.setup.name = Some(name.into());
             self
         }
 

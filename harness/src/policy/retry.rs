@@ -11,7 +11,7 @@ use crate::{
 /// When a failed call is tried again, and when no more.
 ///
 /// The ready providers ([`AnthropicProvider`](crate::AnthropicProvider),
-/// [`OpenAIProvider`](crate::OpenAIProvider), [`LocalProvider`](crate::LocalProvider)) follow the
+/// [`OpenAIProvider`](crate::OpenAIProvider), [`ChatCompletionsProvider`](crate::ChatCompletionsProvider)) follow the
 /// default policy unless they are given another one with `with_retry`. It is what the vendors' own
 /// SDKs do: two retries, waits that double, the server's own wait where it asks for one.
 /// [`RetryProvider`](super::RetryProvider) gives a policy to any provider.
