@@ -155,7 +155,7 @@ pub enum VendorPart {
 impl StreamEvent {
     /// Whether a reader has learned something of the answer from it. Until then the same question
     /// can be asked again, of the same provider or of another one, and nobody is the wiser.
-    pub fn is_said(&self) -> bool {
+    pub(crate) fn is_said(&self) -> bool {
         match self {
             Self::Started { .. }
             | Self::UsageSoFar(_)
