@@ -13,9 +13,9 @@
 //!   `args_valid` (whether they are whole and JSON),
 //! - `input_tokens`, `output_tokens`, `reasoning_tokens`: `null` where the answer does not say;
 //!   input includes what was cached, output includes thinking,
-//! - `stop`: `complete`, `tool_calls`, `truncated`, `paused`, `refused`, `failed` (the server
-//!   reported an error) or `interrupted` (the answer ended too early); calls may run after the
-//!   first two alone,
+//! - `stop`: `complete`, `tool_calls`, `truncated`, `paused`, `refused`, `unsupported` (the model waits
+//!   for what the library cannot do), `other`, `failed` (the server reported an error) or
+//!   `interrupted` (the answer ended too early); calls may run after the first two alone,
 //! - `error`: `null`, or `status`, `code` and `message`.
 //!
 //! With `--events` each event of the answer is printed before it. The exit status is 1 if a file
@@ -241,6 +241,7 @@ fn stop_of(stop: Option<StopReason>, end: &Result<(), Error>) -> &'static str {
         (Some(StopReason::Paused), Ok(())) => "paused",
         (Some(StopReason::Refused), Ok(())) => "refused",
         (Some(StopReason::Unsupported(_)), Ok(())) => "unsupported",
+        (Some(_), Ok(())) => "other",
         (None, Ok(())) => "interrupted",
     }
 }

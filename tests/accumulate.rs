@@ -52,7 +52,7 @@ fn blocks(message: Option<&Message>) -> Vec<String> {
                 format!("call {} {} {}", call.id(), call.name(), call.arguments())
             }
             Block::Vendor(data) => format!("vendor {}", data.json()),
-            Block::Image(_) | Block::ToolResult(_) => "not of an answer".into(),
+            other => format!("not of an answer: {other:?}"),
         })
         .collect()
 }

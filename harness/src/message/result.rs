@@ -70,6 +70,7 @@ impl CallOutcome {
 /// It is not `Serialize` by itself: any serialisable value may be returned from a tool and is then
 /// handed over as JSON, and a picture must not go that way.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum ToolContent {
     /// Words.
     Text(String),

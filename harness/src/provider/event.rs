@@ -141,6 +141,7 @@ pub enum StreamEvent {
 
 /// What kind of block vendor data belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum VendorPart {
     /// Words.
     Text,
