@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use harness::{
-    Agent, AnthropicProvider, Guardrails, Limits, ChatCompletionsProvider, Message, OpenAIProvider, Transcript,
-    agent::Event, message::Block, tool, tools,
+    Agent, AnthropicProvider, ChatCompletionsProvider, Guardrails, Limits, Message, OpenAIProvider,
+    Transcript, agent::Event, message::Block, tool, tools,
 };
 use stats_alloc::Region;
 use tokio::sync::Mutex;
