@@ -37,7 +37,7 @@ fn scripted(is_set: impl Fn(&str) -> bool) -> String {
     let known = [
         ("ANTHROPIC_API_KEY", "anthropic"),
         ("OPENAI_API_KEY", "openai"),
-        ("LOCAL_BASE_URL", "local"),
+        ("CHAT_COMPLETIONS_BASE_URL", "chat_completions"),
     ];
     match known.into_iter().find(|(key, _)| is_set(key)) {
         Some((key, provider)) => format!(
@@ -46,7 +46,7 @@ fn scripted(is_set: impl Fn(&str) -> bool) -> String {
         ),
         None => {
             "PROVIDER is not set, so a scripted model on this machine answers. For a real one: \
-                 PROVIDER=anthropic, openai or local, with its key."
+                 PROVIDER=anthropic, openai or chat_completions, with its key."
                 .to_owned()
         }
     }

@@ -13,9 +13,9 @@
 //!   `args_valid` (whether they are whole and JSON),
 //! - `input_tokens`, `output_tokens`, `reasoning_tokens`: `null` where the answer does not say;
 //!   input includes what was cached, output includes thinking,
-//! - `stop`: `complete`, `tool_calls`, `truncated`, `paused`, `refused`, `failed` (the server
-//!   reported an error) or `interrupted` (the answer ended too early); calls may run after the
-//!   first two alone,
+//! - `stop`: `complete`, `tool_calls`, `truncated`, `paused`, `refused`, `unsupported` (the model waits
+//!   for what the library cannot do), `other`, `failed` (the server reported an error) or
+//!   `interrupted` (the answer ended too early); calls may run after the first two alone,
 //! - `error`: `null`, or `status`, `code` and `message`.
 //!
 //! With `--events` each event of the answer is printed before it. The exit status is 1 if a file
@@ -32,7 +32,7 @@ use std::{
 use harness::{
     Error, ErrorKind, StopReason, StreamEvent, Usage,
     policy::visible,
-    provider::Limits,
+    provider::AnswerLimits,
     wire::{anthropic, chat, responses},
 };
 use serde_json::{Value, json};
@@ -132,9 +132,9 @@ impl Wire {
             }};
         }
         match self {
-            Self::Anthropic => with!(anthropic::decoder(Limits::default())),
-            Self::Responses => with!(responses::decoder(Limits::default())),
-            Self::Chat => with!(chat::decoder(Limits::default(), chat::Reading::default())),
+            Self::Anthropic => with!(anthropic::decoder(AnswerLimits::default())),
+            Self::Responses => with!(responses::decoder(AnswerLimits::default())),
+            Self::Chat => with!(chat::decoder(AnswerLimits::default(), chat::Reading::default())),
         }
     }
 }
@@ -233,7 +233,7 @@ fn legible(value: &Value) -> String {
 
 fn stop_of(stop: Option<StopReason>, end: &Result<(), Error>) -> &'static str {
     match (stop, end) {
-        (_, Err(err)) if err.kind() == ErrorKind::Interrupted => "interrupted",
+        (_, Err(err)) if err.kind() == ErrorKind::CutOff => "interrupted",
         (_, Err(_)) => "failed",
         (Some(StopReason::Complete), Ok(())) => "complete",
         (Some(StopReason::ToolCalls), Ok(())) => "tool_calls",
@@ -241,6 +241,7 @@ fn stop_of(stop: Option<StopReason>, end: &Result<(), Error>) -> &'static str {
         (Some(StopReason::Paused), Ok(())) => "paused",
         (Some(StopReason::Refused), Ok(())) => "refused",
         (Some(StopReason::Unsupported(_)), Ok(())) => "unsupported",
+        (Some(_), Ok(())) => "other",
         (None, Ok(())) => "interrupted",
     }
 }

@@ -19,7 +19,7 @@ const LETTERS: usize = 80;
 /// Fails if the screen cannot be written to.
 pub(crate) fn show<W: Write>(screen: &mut Screen<W>, stopped: &Stopped) -> io::Result<()> {
     match (stopped.outcome(), stopped.error()) {
-        (Outcome::Interrupted, None) => screen.line("■ interrupted")?,
+        (Outcome::Cancelled, None) => screen.line("■ interrupted")?,
         _ => screen.line(&format!("■ {}", one_line(&stopped.to_string())))?,
     }
     if !stopped.text().is_empty() {

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --example repl
 //!
-//! needs no key; `PROVIDER=anthropic`, `openai` or `local` talks to a real model. Its tools are
+//! needs no key; `PROVIDER=anthropic`, `openai` or `chat_completions` talks to a real model. Its tools are
 //! `calc`, the files of the current folder, and `bash`, which asks before it runs; a file that is
 //! there already is not replaced unasked, neither by the model nor by `/save`. Ctrl-C stops an
 //! answer; a second one within 1.5 s at the prompt quits, and so does Ctrl-D. `--resume FILE` goes

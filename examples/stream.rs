@@ -4,7 +4,7 @@
 //!     cargo run --example stream
 //!     cargo run --example stream -- "What is 2 + 3? Then count to 500."
 //!
-//! needs no key; `PROVIDER=anthropic`, `openai` or `local` asks a real model. Exit codes: 0
+//! needs no key; `PROVIDER=anthropic`, `openai` or `chat_completions` asks a real model. Exit codes: 0
 //! answered, 1 failed, 2 not set up, 130 interrupted.
 
 mod answering;
@@ -25,7 +25,7 @@ use tokio::signal;
 
 const USAGE: &str = "\
 stream [TASK]: one task, shown as it streams, that Ctrl-C stops
-PROVIDER=anthropic, openai or local asks a real model; without it a scripted one answers.";
+PROVIDER=anthropic, openai or chat_completions asks a real model; without it a scripted one answers.";
 const TASK: &str = "What is 17 * 23 - 100? Then count to 300.";
 const INTERRUPTED: u8 = 130;
 
@@ -80,8 +80,8 @@ async fn run() -> anyhow::Result<ExitCode> {
             // Behind the `^C` that the terminal has echoed.
             screen.line("")?;
             ending::show(&mut screen, &stopped)?;
-            let interrupted = stopped.outcome() == Outcome::Interrupted;
-            Ok(ExitCode::from(if interrupted { INTERRUPTED } else { 1 }))
+            let cancelled = stopped.outcome() == Outcome::Cancelled;
+            Ok(ExitCode::from(if cancelled { INTERRUPTED } else { 1 }))
         }
     }
 }

@@ -52,7 +52,7 @@ fn blocks(message: Option<&Message>) -> Vec<String> {
                 format!("call {} {} {}", call.id(), call.name(), call.arguments())
             }
             Block::Vendor(data) => format!("vendor {}", data.json()),
-            Block::Image(_) | Block::ToolResult(_) => "not of an answer".into(),
+            other => format!("not of an answer: {other:?}"),
         })
         .collect()
 }
@@ -99,9 +99,9 @@ async fn whole_and_event_by_event_give_the_same_answer() {
 }
 
 #[test]
-fn an_answer_without_an_end_is_interrupted() {
+fn an_answer_without_an_end_is_cut_off() {
     let err = fed(&[text(0, "So f")]).expect_err("it has no end");
-    assert_eq!(err.kind(), ErrorKind::Interrupted);
+    assert_eq!(err.kind(), ErrorKind::CutOff);
 }
 
 #[test]

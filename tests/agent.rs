@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use harness::{
-    Agent, CancellationToken, Error, ErrorKind, Event, Message, Outcome, Permissions, Role,
-    SideEffects, StopReason, Tool,
+    Agent, CancellationToken, Error, ErrorKind, Event, Guardrails, Message, Outcome, Permissions,
+    Role, SideEffects, StopReason, Tool,
     journal::Decider,
     journal::Limit,
     message::Arguments,
@@ -136,7 +136,7 @@ async fn the_turn_limit_is_no_answer_and_the_chat_goes_on() {
         }
     });
     let agent = Agent::builder(model.clone()).tools([tool("look", READ, &log, Work::Steps(0))]);
-    let agent = agent.turn_limit(3).build().expect("an agent");
+    let agent = agent.guardrails(Guardrails::default().turns(3)).build().expect("an agent");
     let mut chat = agent.chat();
     let stopped = chat.send("Go.").await.expect_err("no answer");
     assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Turns));
@@ -431,7 +431,7 @@ async fn a_run_can_be_stopped_after_the_current_turn() {
         }
     });
     let stopped = run.await.expect_err("no answer");
-    assert_eq!((stopped.outcome(), stopped.turns()), (Outcome::Interrupted, 1));
+    assert_eq!((stopped.outcome(), stopped.turns()), (Outcome::Cancelled, 1));
     assert_eq!(log.lines(), ["begin write", "end write"], "the turn is finished, tools and all");
     assert_eq!(model.requests().len(), 1);
     let reply = chat.send("Go on.").await.expect("an answer");
@@ -497,7 +497,10 @@ fn what_cannot_be_built_says_why() {
     let twice = [tool("look", READ, &log, Work::Fails), tool("look", READ, &log, Work::Fails)];
     let err = Agent::builder(model.clone()).tools(twice).build().expect_err("two of one name");
     assert!(err.to_string().contains("both named `look`"), "{err}");
-    let err = Agent::builder(model).turn_limit(0).build().expect_err("no turn");
+    let err = Agent::builder(model)
+        .guardrails(Guardrails::default().turns(0))
+        .build()
+        .expect_err("no turn");
     assert!(err.to_string().contains("at least 1"), "{err}");
 }
 

@@ -3,7 +3,7 @@
 use crate::decoded::{named, unnamed};
 use crate::probe::{Log, READ, WRITE, Work, tool};
 use harness::{
-    Agent, AnthropicProvider, LocalProvider, OpenAIProvider, Permissions, Provider,
+    Agent, AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, Permissions, Provider,
     policy::RetryPolicy,
     testing::{Answer, LoopbackServer},
 };
@@ -442,7 +442,7 @@ async fn any_answer_leaves_a_conversation_that_can_be_sent() {
                     .with_retry(none),
             ),
             _ => Arc::new(
-                LocalProvider::builder()
+                ChatCompletionsProvider::builder()
                     .base_url(server.url())
                     .model("m")
                     .build()

@@ -284,19 +284,13 @@ impl World {
     }
 }
 
-/// Takes what the facts of a task say of its tokens.
+/// Takes what the facts of a task say of the tokens of an answer that broke off.
 fn facts(world: &Arc<World>, id: usize) -> impl Journal + Clone + 'static {
     let world = Arc::clone(world);
     Watched::new(move |facts: &[journal::Entry]| {
         for fact in facts {
-            match fact {
-                journal::Entry::ModelReplied { usage, .. } => {
-                    world.add(id, Sum { turns: 1, usage: *usage, calls: 0 });
-                }
-                journal::Entry::Interrupted { usage, .. } => {
-                    world.add(id, Sum { usage: *usage, ..Sum::default() });
-                }
-                _ => {}
+            if let journal::Entry::Interrupted { usage, .. } = fact {
+                world.add(id, Sum { usage: *usage, ..Sum::default() });
             }
         }
         Ok(())
@@ -326,7 +320,10 @@ async fn run(world: Arc<World>, id: usize, within: Budget) -> Result<String, Str
     let sending = chat.send(id.to_string()).limits(task.run.limits()).within(&within);
     let sending = sending.on_event(move |event| match event {
         Event::TurnStarted { .. } => answering = true,
-        Event::TurnEnded { .. } => answering = false,
+        Event::TurnEnded { usage, .. } => {
+            answering = false;
+            watched.add(id, Sum { turns: 1, usage: *usage, calls: 0 });
+        }
         Event::ToolCall(_) => {
             watched.ledger().early += usize::from(answering);
             watched.add(id, Sum { calls: 1, ..Sum::default() });

@@ -82,7 +82,7 @@ async fn each_kind_is_what_it_says() {
     assert_eq!(of(Fault::Refused).await, ["Connect"]);
     assert_eq!(of(Fault::StallAtFirst).await, ["Timeout"]);
     assert_eq!(of(Fault::StallMidway).await, ["Timeout"]);
-    assert_eq!(of(Fault::Cut).await, ["Interrupted"]);
+    assert_eq!(of(Fault::Cut).await, ["CutOff"]);
     assert_eq!(of(Fault::Garbage).await, ["Protocol"]);
     assert!(of(Fault::Duplicate).await.len() > 1);
 }
@@ -119,8 +119,8 @@ async fn the_server_fails_in_each_way_over_a_socket() {
     only(of(Fault::Refused).await, &["Connect"]);
     only(of(Fault::StallAtFirst).await, &["Timeout"]);
     only(of(Fault::StallMidway).await, &["Timeout"]);
-    only(of(Fault::Cut).await, &["Interrupted", "Connect"]);
-    only(of(Fault::Garbage).await, &["Protocol", "Interrupted", "It is"]);
+    only(of(Fault::Cut).await, &["CutOff", "Connect"]);
+    only(of(Fault::Garbage).await, &["Protocol", "CutOff", "It is"]);
     only(of(Fault::Duplicate).await, &["It is", "Protocol"]);
 }
 

@@ -148,7 +148,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_off_is_interrupted() {
+async fn an_answer_that_ends_early_is_cut_off() {
     let body = anthropic::body().text("Cold and windy, with rain.").to_string();
     let at = body.len() / 2;
     for answer in [
@@ -157,7 +157,7 @@ async fn an_answer_that_is_cut_off_is_interrupted() {
         Answer::sse(body.clone()).end_at(at),
     ] {
         let err = answered(answer).await.unwrap_err();
-        assert_eq!(err.kind(), ErrorKind::Interrupted, "{err:?}");
+        assert_eq!(err.kind(), ErrorKind::CutOff, "{err:?}");
     }
 }
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use harness::{
-    AnthropicProvider, Error, ErrorKind, LocalProvider, Message, OpenAIProvider, Provider,
-    Transcript,
+    AnthropicProvider, ChatCompletionsProvider, Error, ErrorKind, Message, OpenAIProvider,
+    Provider, Transcript,
     policy::RetryPolicy,
     provider::{Effort, Request, Settings, accumulate},
     testing::{Answer, LoopbackServer, anthropic, chat, responses},
@@ -28,7 +28,7 @@ fn at_once() -> RetryPolicy {
 fn providers(url: &str) -> [(&'static str, Arc<dyn Provider>); 3] {
     let anthropic = AnthropicProvider::builder().api_key("sk-secret-1").base_url(url);
     let openai = OpenAIProvider::builder().api_key("sk-secret-1").base_url(url);
-    let local = LocalProvider::builder().api_key("sk-secret-1").base_url(url).model("m");
+    let local = ChatCompletionsProvider::builder().api_key("sk-secret-1").base_url(url).model("m");
     [
         ("/v1/messages", Arc::new(anthropic.build().unwrap().with_retry(at_once()))),
         ("/v1/responses", Arc::new(openai.build().unwrap().with_retry(at_once()))),
@@ -179,7 +179,7 @@ fn an_address_that_cannot_be_asked_is_refused_when_the_provider_is_built() {
         let built: [Result<(), Error>; 3] = [
             AnthropicProvider::builder().api_key("k").base_url(url).build().map(drop),
             OpenAIProvider::builder().api_key("k").base_url(url).build().map(drop),
-            LocalProvider::builder().base_url(url).model("m").build().map(drop),
+            ChatCompletionsProvider::builder().base_url(url).model("m").build().map(drop),
         ];
         for built in built {
             let err = built.unwrap_err();
@@ -297,7 +297,7 @@ async fn errors_of_google_and_of_routers_are_read() {
         Answer::sse(format!("data: {google}\n\n")),
     ] {
         let server = LoopbackServer::start([answer]).await.unwrap();
-        let provider = LocalProvider::builder().base_url(server.url()).model("gemini-3");
+        let provider = ChatCompletionsProvider::builder().base_url(server.url()).model("gemini-3");
         let err = ask(&provider.build().unwrap().with_retry(once)).await.unwrap_err();
         assert_eq!(err.message(), "Resource has been exhausted.");
         assert_eq!((err.status(), err.code()), (Some(429), Some("RESOURCE_EXHAUSTED")));
@@ -313,7 +313,8 @@ async fn errors_of_google_and_of_routers_are_read() {
     as_object["error"]["metadata"]["raw"] = inner;
     for router in [router, as_object] {
         let server = LoopbackServer::start([Answer::json(400, &router)]).await.unwrap();
-        let provider = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+        let provider =
+            ChatCompletionsProvider::builder().base_url(server.url()).model("m").build().unwrap();
         let err = ask(&provider.with_retry(once)).await.unwrap_err();
         assert_eq!(
             err.message(),
@@ -376,13 +377,13 @@ async fn a_full_context_is_known_by_the_words_of_each_server() {
     for (who, words) in table {
         let body = json!({"error": {"message": words, "type": "invalid_request_error"}});
         let server = LoopbackServer::start([Answer::json(400, &body)]).await.unwrap();
-        let provider = LocalProvider::builder().base_url(server.url()).model("m");
+        let provider = ChatCompletionsProvider::builder().base_url(server.url()).model("m");
         let err = ask(&provider.build().unwrap()).await.unwrap_err();
         assert_eq!(err.kind(), ErrorKind::ContextFull, "{who}: {err}");
         // A limit of the rate says much the same, and passes.
         let limited = Answer::json(429, &body);
         let server = LoopbackServer::start([limited]).await.unwrap();
-        let provider = LocalProvider::builder().base_url(server.url()).model("m");
+        let provider = ChatCompletionsProvider::builder().base_url(server.url()).model("m");
         let provider = provider.build().unwrap().with_retry(RetryPolicy::none());
         assert_eq!(ask(&provider).await.unwrap_err().kind(), ErrorKind::Api, "{who}");
     }

@@ -167,7 +167,7 @@ async fn an_answer_that_has_begun_is_not_asked_for_again() {
     let provider = provider(&server).with_retry(once);
     ask(&provider).await.1.unwrap();
     let error = ask(&provider).await.1.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    assert_eq!(error.kind(), ErrorKind::CutOff);
     server.assert_finished();
 }
 

@@ -9,7 +9,7 @@ use std::sync::{
 
 use futures_util::StreamExt as _;
 use harness::{
-    AnthropicProvider, Block, CallOutcome, Error, ErrorKind, LocalProvider, Message,
+    AnthropicProvider, Block, CallOutcome, ChatCompletionsProvider, Error, ErrorKind, Message,
     OpenAIProvider, Provider, Role, StopReason, StreamEvent, ToolResult, Transcript,
     policy::{RetryPolicy, RetryProvider},
     provider::{ProviderResponse, Request, Settings, ToolChoice, accumulate},
@@ -52,7 +52,7 @@ fn providers(url: &str) -> Vec<Box<dyn Provider>> {
                 .unwrap(),
         ),
         Box::new(
-            LocalProvider::builder()
+            ChatCompletionsProvider::builder()
                 .api_key(key)
                 .base_url(url)
                 .model(&model)

@@ -9,11 +9,11 @@ use async_openai::types::{
 };
 use futures_util::StreamExt as _;
 use harness::{
-    Error, ErrorKind, LocalProvider, Message, OpenAIProvider, Provider, StopReason, StreamEvent,
-    Transcript,
+    AnthropicProvider, ChatCompletionsProvider, Error, ErrorKind, Message, OpenAIProvider,
+    Provider, StopReason, StreamEvent, Transcript,
     client::Clocks,
     policy::RetryPolicy,
-    provider::{Effort, Limits, ProviderResponse, Request, Settings, accumulate},
+    provider::{AnswerLimits, Effort, ProviderResponse, Request, Settings, accumulate},
     testing::{Answer, LoopbackServer},
     wire::chat::ThinkTags,
 };
@@ -46,8 +46,33 @@ fn openai(server: &LoopbackServer) -> harness::client::OpenAIBuilder {
     OpenAIProvider::builder().api_key("sk-secret-1").base_url(server.url()).model("gpt-test")
 }
 
-fn local(server: &LoopbackServer) -> harness::client::LocalBuilder {
-    LocalProvider::builder().base_url(server.url()).model("qwen")
+fn chat_completions(server: &LoopbackServer) -> harness::client::ChatCompletionsBuilder {
+    ChatCompletionsProvider::builder().base_url(server.url()).model("qwen")
+}
+
+#[test]
+fn a_provider_is_called_as_its_builder_says_or_its_vendor_or_else_its_server() {
+    let chat = |url: &str| ChatCompletionsProvider::builder().base_url(url).model("m");
+    let openai = |url: &str| OpenAIProvider::builder().api_key("k").base_url(url);
+    let anthropic = |url: &str| AnthropicProvider::builder().api_key("k").base_url(url);
+    let called = |provider: &dyn Provider| provider.name().to_owned();
+
+    assert_eq!(called(&chat("https://api.groq.com/openai/v1").build().unwrap()), "groq");
+    assert_eq!(called(&chat("https://me.openai.azure.com").build().unwrap()), "azure");
+    assert_eq!(called(&chat("http://127.0.0.1:11434").build().unwrap()), "127.0.0.1:11434");
+    assert_eq!(called(&chat("https://me:key@llm.a.test/v1?k=1").build().unwrap()), "llm.a.test");
+    // A machine that is called like a vendor is not the vendor, whose prices it would get.
+    assert_eq!(called(&chat("http://mistral/v1").build().unwrap()), "mistral:80");
+    assert_eq!(called(&chat("http://127.0.0.1:11434").name("ollama").build().unwrap()), "ollama");
+
+    assert_eq!(called(&openai("https://me.openai.azure.com").build().unwrap()), "azure");
+    assert_eq!(called(&openai("http://127.0.0.1:1").build().unwrap()), "openai");
+    assert_eq!(called(&openai("http://127.0.0.1:1").name("gateway").build().unwrap()), "gateway");
+    assert_eq!(
+        called(&anthropic("https://api.deepseek.com/anthropic").build().unwrap()),
+        "deepseek"
+    );
+    assert_eq!(called(&anthropic("http://127.0.0.1:1").build().unwrap()), "anthropic");
 }
 
 #[tokio::test]
@@ -73,13 +98,13 @@ async fn what_was_said_is_heard_before_the_failure() {
         // The server gives up in the event that brings the last words.
         (said.clone() + &chunk(" and", Some("error")), ErrorKind::Api),
         // The connection closes before the line after them.
-        (said.clone() + chunk(" and", None).trim_end(), ErrorKind::Interrupted),
+        (said.clone() + chunk(" and", None).trim_end(), ErrorKind::CutOff),
         // Not before it, but without a word.
-        (said + &chunk(" and", None), ErrorKind::Interrupted),
+        (said + &chunk(" and", None), ErrorKind::CutOff),
     ];
     for (body, kind) in table {
         let server = LoopbackServer::start([Answer::sse(body.clone())]).await.unwrap();
-        let provider = local(&server).build().unwrap();
+        let provider = chat_completions(&server).build().unwrap();
         let mut transcript = Transcript::default();
         transcript.push(Message::user("Oslo?")).unwrap();
         let heard: Vec<_> = provider.stream(Request::new(&transcript).unwrap()).collect().await;
@@ -98,14 +123,14 @@ async fn the_servers_own_error_wins_over_a_connection_that_breaks_behind_it() {
     let body = chat_body("Cold.").replace("[DONE]\n\n", r#"{"error":{"message":"gone"}}"#);
     let body = body.replacen(r#""finish_reason":"stop""#, r#""finish_reason":null"#, 1);
     let server = LoopbackServer::start([Answer::sse(&*body).cut_at(body.len())]).await.unwrap();
-    let err = ask(&local(&server).build().unwrap()).await.unwrap_err();
+    let err = ask(&chat_completions(&server).build().unwrap()).await.unwrap_err();
     assert_eq!((err.kind(), err.message()), (ErrorKind::Api, "gone"));
 }
 
 #[tokio::test]
 async fn a_local_server_is_asked_over_chat_without_a_key() {
     let server = LoopbackServer::start([Answer::sse(chat_body("Cold."))]).await.unwrap();
-    let answer = ask(&local(&server).build().unwrap()).await.unwrap();
+    let answer = ask(&chat_completions(&server).build().unwrap()).await.unwrap();
     assert_eq!(answer.message.unwrap().text(), "Cold.");
     let request = &server.requests()[0];
     assert_eq!((request.path(), request.header("authorization")), ("/v1/chat/completions", None));
@@ -116,7 +141,7 @@ async fn a_local_server_is_asked_over_chat_without_a_key() {
 async fn a_hosted_server_is_asked_at_its_own_path_with_a_key_and_headers() {
     let server =
         LoopbackServer::start([Answer::sse(chat_body("<think>Hm.</think>Cold."))]).await.unwrap();
-    let provider = local(&server)
+    let provider = chat_completions(&server)
         .base_url(format!("{}/api/v1", server.url()))
         .api_key("sk-secret-1")
         .header("x-title", "test")
@@ -139,7 +164,7 @@ async fn a_hosted_server_is_asked_at_its_own_path_with_a_key_and_headers() {
 #[tokio::test]
 async fn settings_of_one_question_win_over_the_providers_own() {
     let server = LoopbackServer::start([Answer::sse(chat_body("Cold."))]).await.unwrap();
-    let provider = local(&server).max_tokens(100).effort(Effort::High).build().unwrap();
+    let provider = chat_completions(&server).max_tokens(100).effort(Effort::High).build().unwrap();
     let mut transcript = Transcript::default();
     transcript.push(Message::user("Oslo?")).unwrap();
     let own = Settings { max_tokens: Some(5), ..Settings::default() };
@@ -180,7 +205,7 @@ async fn a_typed_request_is_the_template_and_the_builder_wins() {
         .reasoning_effort(ReasoningEffort::High)
         .build()
         .unwrap();
-    let provider = LocalProvider::builder()
+    let provider = ChatCompletionsProvider::builder()
         .base_url(server.url())
         .template(&template)
         .unwrap()
@@ -211,7 +236,7 @@ async fn errors_of_proxies_are_errors_whatever_they_call_their_body() {
         Answer::bytes(500, "text/plain", error),
     ] {
         let server = LoopbackServer::start([answer]).await.unwrap();
-        let provider = local(&server).build().unwrap().with_retry(RetryPolicy::none());
+        let provider = chat_completions(&server).build().unwrap().with_retry(RetryPolicy::none());
         let err = ask(&provider).await.unwrap_err();
         assert_eq!(
             (err.kind(), err.status(), err.message()),
@@ -227,7 +252,7 @@ async fn an_answer_in_one_piece_is_read_although_a_stream_was_asked_for() {
         LoopbackServer::start([Answer::json(200, &body), Answer::json(200, &json!({"hello": 1}))])
             .await
             .unwrap();
-    let provider = local(&server).build().unwrap();
+    let provider = chat_completions(&server).build().unwrap();
     assert_eq!(ask(&provider).await.unwrap().message.unwrap().text(), "Cold.");
     let err = ask(&provider).await.unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Protocol);
@@ -239,12 +264,12 @@ async fn an_answer_in_one_piece_that_breaks_off_is_told_as_that() {
     let answer = || Answer::json(200, &body).header("x-request-id", "req_7");
     let clocks = Clocks { first_event: Duration::from_millis(150), ..Clocks::default() };
     for (answer, kind) in [
-        (answer().cut_at(40), ErrorKind::Interrupted),
-        (answer().reset_at(40), ErrorKind::Interrupted),
+        (answer().cut_at(40), ErrorKind::CutOff),
+        (answer().reset_at(40), ErrorKind::CutOff),
         (answer().stall_at(40), ErrorKind::Timeout),
     ] {
         let server = LoopbackServer::start([answer]).await.unwrap();
-        let provider = local(&server).clocks(clocks).build().unwrap();
+        let provider = chat_completions(&server).clocks(clocks).build().unwrap();
         let err = ask(&provider.with_retry(RetryPolicy::none())).await.unwrap_err();
         assert_eq!((err.kind(), err.request_id()), (kind, Some("req_7")), "{err}");
     }
@@ -255,11 +280,11 @@ async fn an_answer_over_a_limit_is_refused() {
     let small = |limits| async move {
         let server =
             LoopbackServer::start([Answer::sse(chat_body(&"x".repeat(500)))]).await.unwrap();
-        ask(&local(&server).limits(limits).build().unwrap()).await.unwrap_err()
+        ask(&chat_completions(&server).answer_limits(limits).build().unwrap()).await.unwrap_err()
     };
     for (limits, name) in [
-        (Limits { event: 300, ..Limits::default() }, "Limits::event"),
-        (Limits { response: 300, ..Limits::default() }, "Limits::response"),
+        (AnswerLimits { event: 300, ..AnswerLimits::default() }, "AnswerLimits::event"),
+        (AnswerLimits { response: 300, ..AnswerLimits::default() }, "AnswerLimits::response"),
     ] {
         let err = small(limits).await;
         assert_eq!(err.kind(), ErrorKind::TooLarge);
@@ -274,7 +299,7 @@ async fn the_connection_is_used_again_on_every_wire() {
     let at = body.find("data: [DONE]").unwrap() + "data: [DONE]\n\n".len();
     let answers = (0..3).map(|_| Answer::sse(format!("{body}: late\n\n")).pause_at(at, late));
     let server = LoopbackServer::start(answers).await.unwrap();
-    let provider = local(&server).build().unwrap();
+    let provider = chat_completions(&server).build().unwrap();
     for _ in 0..3 {
         ask(&provider).await.unwrap();
     }
@@ -295,7 +320,7 @@ fn a_missing_key_is_one_line_that_names_the_variable() {
 #[test]
 fn keys_never_print() {
     let openai = OpenAIProvider::builder().api_key("sk-secret-1").header("x", "sk-secret-1");
-    let local = LocalProvider::builder().base_url("http://a.test").api_key("sk-secret-1");
+    let local = ChatCompletionsProvider::builder().base_url("http://a.test").api_key("sk-secret-1");
     let shown =
         format!("{openai:?} {:?} {local:?} {:?}", openai.clone().build(), local.clone().build());
     assert!(!shown.contains("sk-secret-1"), "{shown}");

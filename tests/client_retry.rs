@@ -8,8 +8,8 @@ use std::{
 
 use futures_util::future::join_all;
 use harness::{
-    Agent, AnthropicProvider, CancellationToken, ErrorKind, Event, FallbackProvider, LocalProvider,
-    Message, OpenAIProvider, Outcome, Provider, Reply, Stopped, Transcript,
+    Agent, AnthropicProvider, CancellationToken, ChatCompletionsProvider, ErrorKind, Event,
+    FallbackProvider, Message, OpenAIProvider, Outcome, Provider, Reply, Stopped, Transcript,
     policy::{RetryPolicy, RetryProvider, ThrottledProvider},
     provider::{Request, accumulate},
     testing::{Answer, LoopbackServer, Point, anthropic, chat, responses},
@@ -92,7 +92,7 @@ const WIRES: [Wire; 3] = [
     },
     Wire {
         provider: |url| {
-            let provider = LocalProvider::builder().base_url(url).model("m");
+            let provider = ChatCompletionsProvider::builder().base_url(url).model("m");
             Arc::new(provider.build().unwrap().with_retry(quick()))
         },
         error: |status| chat::error(status, "some_error", "no"),
@@ -204,7 +204,7 @@ async fn what_has_been_said_is_not_asked_again() {
     let stopped = result.unwrap_err();
     assert!(stopped.text().starts_with("Cold and windy."), "{stopped}");
     assert!(tries.is_empty());
-    assert_eq!(stopped.error().unwrap().kind(), ErrorKind::Interrupted);
+    assert_eq!(stopped.error().unwrap().kind(), ErrorKind::CutOff);
     server.assert_finished();
 }
 
@@ -221,7 +221,7 @@ async fn a_wait_ends_at_once_when_the_run_is_stopped() {
     });
     let ended = tokio::time::timeout(Duration::from_secs(30), run.into_future()).await;
     let stopped = ended.expect("the wait goes on").unwrap_err();
-    assert_eq!(stopped.outcome(), Outcome::Interrupted);
+    assert_eq!(stopped.outcome(), Outcome::Cancelled);
 }
 
 /// Looks at the weather.

@@ -112,7 +112,7 @@ fn a_cut_off_stream_is_never_taken_for_a_whole_one() {
         let complete = events.iter().any(|event| matches!(event, StreamEvent::Completed { .. }));
         assert!(!complete, "{file}: half of it counts as whole");
         let kind = end.unwrap_err().kind();
-        assert!(matches!(kind, ErrorKind::Interrupted | ErrorKind::Api), "{file}: {kind:?}");
+        assert!(matches!(kind, ErrorKind::CutOff | ErrorKind::Api), "{file}: {kind:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use harness::{
     Error, StopReason, StreamEvent, Usage,
-    provider::{Accumulator, Limits, ProviderResponse},
+    provider::{Accumulator, AnswerLimits, ProviderResponse},
     wire::{anthropic, chat, responses},
 };
 use serde_json::Value;
@@ -142,9 +142,9 @@ pub(crate) fn read(wire: &str, pieces: &[&[u8]], reading: chat::Reading) -> Deco
         }};
     }
     match wire {
-        "anthropic" => read!(anthropic::decoder(Limits::default())),
-        "responses" => read!(responses::decoder(Limits::default())),
-        "chat" => read!(chat::decoder(Limits::default(), reading)),
+        "anthropic" => read!(anthropic::decoder(AnswerLimits::default())),
+        "responses" => read!(responses::decoder(AnswerLimits::default())),
+        "chat" => read!(chat::decoder(AnswerLimits::default(), reading)),
         other => panic!("there is no wire `{other}`"),
     }
 }

@@ -565,3 +565,111 @@ async fn a_turn_takes_as_few_appends_as_it_can() {
     // Before the model is asked three times, before three calls that change something, at the end.
     assert_eq!(appends.lock().expect("unpoisoned").len(), 7);
 }
+
+/// While one call runs, another process decides about the next one.
+#[tokio::test]
+async fn who_runs_reads_what_others_decide_meanwhile() {
+    let (journal, world) = (MemoryJournal::new(), World::default());
+    let decided = Arc::new(Mutex::new(None::<harness::agent::Inbox>));
+    let inbox = Arc::clone(&decided);
+    let schema = json!({"type": "object", "properties": {}});
+    let put = Tool::new("put", "Puts.", schema, WRITE, move |_, _| {
+        let inbox = Arc::clone(&inbox);
+        Box::pin(async move {
+            let inbox = inbox.lock().expect("unpoisoned").take().expect("once");
+            let waiting = inbox.waiting(CHAT).await.expect("it reads").remove(0);
+            let approval = waiting.question().expect("a question").yes();
+            inbox.decide(CHAT, approval).await.expect("it waits");
+            Ok("put".into())
+        })
+    });
+    let mail = tool("mail", SideEffects::of(&[SideEffect::Network]), &world);
+    let model = ScriptedProvider::new([
+        reply().call("put", json!({})).call("mail", json!({"n": 1})),
+        reply().text("Done."),
+    ]);
+    let agent = Agent::builder(model).tools([put, mail]).approver(later(None)).build();
+    let agent = agent.expect("an agent");
+    *decided.lock().expect("unpoisoned") = Some(agent.inbox(&journal));
+    let mut chat = agent.open(&journal, CHAT).await.expect("new");
+    // Nothing is known of it yet where the run goes on, so it waits, and then it does not.
+    if let Err(stopped) = chat.send("Go.").await {
+        assert_eq!(stopped.outcome(), Outcome::Waiting, "{stopped}");
+        assert!(chat.waiting().is_empty(), "what was decided is known when the run ends");
+        assert_eq!(chat.resume().await.expect("an answer").text(), "Done.");
+    }
+    assert_eq!(world.count("mail 1"), 1);
+    let mut machine = Machine::new();
+    entries(&journal).iter().for_each(|fact| machine.apply(fact).expect("it follows"));
+    assert_eq!(machine.transcript(), chat.transcript());
+}
+
+/// What is told is what is read back: to the last bit, and however deep.
+#[tokio::test]
+async fn any_value_of_a_tool_is_read_back_as_it_was() {
+    for depth in [1, 50, 99, 100, 101, 127, 128, 500] {
+        let schema = json!({"type": "object", "properties": {}});
+        let deep = Tool::new("deep", "Digs.", schema, READ, move |_, _| {
+            let mut value =
+                json!([0.1_f64 + 0.2, 1e-7, 5e-324, f64::MAX, -0.0, u64::MAX, i64::MIN]);
+            for _ in 0..depth {
+                value = json!([value]);
+            }
+            Box::pin(async move { Ok(harness::message::ToolContent::Json(value).into()) })
+        });
+        let model = ScriptedProvider::new([reply().call("deep", json!({})), reply().text("Done.")]);
+        let agent = Agent::builder(model).tools([deep]).build().expect("an agent");
+        let journal = MemoryJournal::new();
+        let mut chat = agent.open(&journal, CHAT).await.expect("new");
+        chat.send("Go.").await.expect("an answer");
+        let told = chat.transcript().clone();
+        drop(chat);
+        let again = agent.open(&journal, CHAT).await.unwrap_or_else(|err| panic!("{depth}: {err}"));
+        assert_eq!(*again.transcript(), told, "{depth}");
+    }
+}
+
+/// An approval, a form and a question of a tool, each over a restart, and what expires.
+#[tokio::test]
+async fn a_tool_asks_and_is_called_again_with_the_answer() {
+    let (journal, world) = (MemoryJournal::new(), World::default());
+    let agent = |world: &World| {
+        let world = world.clone();
+        let schema = json!({"type": "object", "properties": {}});
+        let book = Tool::new("book", "Books.", schema, WRITE, move |context, _| {
+            let world = world.clone();
+            Box::pin(async move {
+                match context.answered() {
+                    None => Err(harness::ToolError::asks("Inside?", json!({"table": 7}))),
+                    Some(answered) => {
+                        world.does(format!("booked {} {}", answered.token, answered.answer));
+                        Ok("booked".into())
+                    }
+                }
+            })
+        });
+        let model = ScriptedProvider::answering(|request| {
+            match request.messages().iter().any(|said| said.results().next().is_some()) {
+                false => reply().call("book", json!({})),
+                true => reply().text("Done."),
+            }
+        });
+        Agent::builder(model).tools([book]).build().expect("an agent")
+    };
+    let mut chat = agent(&world).open(&journal, CHAT).await.expect("new");
+    let stopped = chat.send("Book.").await.expect_err("it asks");
+    assert_eq!(stopped.outcome(), Outcome::Waiting);
+    drop(chat);
+    let mut chat = agent(&world).open(&journal, CHAT).await.expect("it opens");
+    let open = chat.waiting().remove(0);
+    chat.decide(asked_nothing()).await.expect_err("it asks no approval");
+    chat.settle(open.answered("outside").by("ada")).await.expect("it waits");
+    chat.settle(open.answered("inside")).await.expect_err("it was answered");
+    assert_eq!(chat.resume().await.expect("an answer").text(), "Done.");
+    assert_eq!(world.count(r#"booked {"table":7} "outside""#), 1);
+}
+
+fn asked_nothing() -> harness::policy::Approval {
+    let call = harness::ToolCall::new("call_1", "book", "{}");
+    Question::new(&call, WRITE).yes()
+}

@@ -14,7 +14,8 @@ const ALL: [&str; 7] = ["quickstart", "stream", "multi_turn", "repl", "trace", "
 /// An example with nothing set up.
 fn example(name: &str) -> Option<Command> {
     let mut program = Command::new(built(name)?);
-    for variable in ["PROVIDER", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "LOCAL_BASE_URL"] {
+    for variable in ["PROVIDER", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CHAT_COMPLETIONS_BASE_URL"]
+    {
         program.env_remove(variable);
     }
     program.stdin(Stdio::null());

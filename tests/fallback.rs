@@ -9,7 +9,7 @@ use harness::{
     client::OpenAIProvider,
     journal::Entry,
     policy::{FallbackProvider, RetryBudget, RetryPolicy, RetryProvider},
-    provider::{Ledger, ProviderResponse, Request, Spent, accumulate},
+    provider::{Ledger, Lost, ProviderResponse, Request, accumulate},
     testing::{Gate, LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, reply, responses},
     tool, tools,
 };
@@ -47,9 +47,7 @@ async fn what_another_one_would_not_share_leads_to_it() {
     }
     assert!(falls_back(api(429).with_code("insufficient_quota")).await);
     assert!(falls_back(api(400).with_code("billing_hard_limit_reached")).await);
-    for kind in
-        [ErrorKind::Connect, ErrorKind::Timeout, ErrorKind::Interrupted, ErrorKind::Protocol]
-    {
+    for kind in [ErrorKind::Connect, ErrorKind::Timeout, ErrorKind::CutOff, ErrorKind::Protocol] {
         assert!(falls_back(Error::new(kind, "no")).await, "{kind:?}");
     }
     assert!(falls_back(Error::new(ErrorKind::Api, "no").with_code("overloaded_error")).await);
@@ -60,13 +58,9 @@ async fn what_is_bad_everywhere_does_not() {
     for status in [400, 413, 422] {
         assert!(!falls_back(api(status)).await, "{status}");
     }
-    for kind in [
-        ErrorKind::Cancelled,
-        ErrorKind::Configuration,
-        ErrorKind::Transcript,
-        ErrorKind::TooLarge,
-        ErrorKind::Journal,
-    ] {
+    for kind in
+        [ErrorKind::Configuration, ErrorKind::Transcript, ErrorKind::TooLarge, ErrorKind::Journal]
+    {
         assert!(!falls_back(Error::new(kind, "no")).await, "{kind:?}");
     }
     for code in ["invalid_request_error", "invalid_prompt", "context_length_exceeded"] {
@@ -150,7 +144,7 @@ async fn each_of_them_has_its_own_attempts_and_all_share_the_run() {
     let answer = accumulate(provider.stream(request)).await.unwrap();
     assert_eq!(answer.provider.as_deref(), Some("c"));
     assert_eq!((a.requests().len(), b.requests().len()), (3, 3));
-    assert_eq!(ledger.spent(), Spent { attempts: 6, time: Duration::from_secs(2 * (1 + 2)) });
+    assert_eq!(ledger.lost(), Lost { attempts: 6, time: Duration::from_secs(2 * (1 + 2)) });
 }
 
 #[tokio::test(start_paused = true)]
@@ -261,6 +255,6 @@ async fn a_stop_by_the_program_asks_nobody_else() {
         stop.cancel();
     };
     let (result, ()) = tokio::join!(run, test);
-    assert_eq!(result.unwrap_err().outcome(), Outcome::Interrupted);
+    assert_eq!(result.unwrap_err().outcome(), Outcome::Cancelled);
     assert_eq!((first.open_streams(), second.requests().len()), (0, 0));
 }

@@ -343,7 +343,7 @@ async fn dropping_the_run_at_every_poll_leaves_the_truth() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_the_run_at_every_poll_ends_it_as_interrupted() {
+async fn cancelling_the_run_at_every_poll_ends_it_as_cancelled() {
     let mut points = 0;
     for scenario in SCENARIOS {
         for polls in 0.. {
@@ -362,7 +362,7 @@ async fn cancelling_the_run_at_every_poll_ends_it_as_interrupted() {
             drop(run);
             if let Err(stopped) = &ended {
                 let outcome = stopped.outcome();
-                assert!(outcome == Outcome::Interrupted || outcome == Outcome::Failed, "{at}");
+                assert!(outcome == Outcome::Cancelled || outcome == Outcome::Failed, "{at}");
                 assert_eq!(stopped.transcript(), setting.chat.transcript(), "{at}");
             }
             setting.check(&at).await;
@@ -377,7 +377,7 @@ async fn cancelling_the_run_at_every_poll_ends_it_as_interrupted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_the_run_at_every_event_ends_it_as_interrupted() {
+async fn cancelling_the_run_at_every_event_ends_it_as_cancelled() {
     let mut points = 0;
     for scenario in SCENARIOS {
         for events in 0.. {
@@ -399,7 +399,7 @@ async fn cancelling_the_run_at_every_event_ends_it_as_interrupted() {
             let cancelled = token.is_cancelled();
             if let Err(stopped) = &ended {
                 let outcome = stopped.outcome();
-                assert!(outcome == Outcome::Interrupted || outcome == Outcome::Failed, "{at}");
+                assert!(outcome == Outcome::Cancelled || outcome == Outcome::Failed, "{at}");
                 assert_eq!(stopped.transcript(), setting.chat.transcript(), "{at}");
             }
             setting.check(&at).await;
@@ -450,7 +450,7 @@ async fn what_stops_a_run_is_heard_at_once_while_the_model_says_nothing() {
         });
         let ended = tokio::time::timeout(MINUTE * 30, run).await.expect("it was not woken");
         let stopped = ended.expect_err("nothing was said");
-        let outcome = if by_the_clock { Outcome::Limit(Limit::Time) } else { Outcome::Interrupted };
+        let outcome = if by_the_clock { Outcome::Limit(Limit::Time) } else { Outcome::Cancelled };
         assert_eq!((stopped.outcome(), stopped.text()), (outcome, "Well\n\n[interrupted]"));
         assert_eq!(begun.elapsed().as_secs(), 60);
     }
@@ -489,7 +489,7 @@ async fn a_model_that_is_never_waited_for_is_stopped_by_another_task() {
     let run = agent.run("Go.").cancel_with(token.clone());
     let other = tokio::spawn(async move { token.cancel() });
     let stopped = run.await.expect_err("no answer");
-    assert_eq!(stopped.outcome(), Outcome::Interrupted, "{}", stopped.text().len());
+    assert_eq!(stopped.outcome(), Outcome::Cancelled, "{}", stopped.text().len());
     other.await.expect("it was cancelled");
 }
 
@@ -508,7 +508,7 @@ async fn a_tool_that_is_never_waited_for_keeps_no_stop_away() {
             }
         }
     });
-    assert_eq!(run.await.expect_err("no answer").outcome(), Outcome::Interrupted);
+    assert_eq!(run.await.expect_err("no answer").outcome(), Outcome::Cancelled);
     assert_eq!((heard, log.lines()), (1000, vec!["begin look".to_owned()]));
 }
 
@@ -539,7 +539,7 @@ async fn a_tool_that_does_not_listen_is_waited_for_and_told_in_doubt() {
         token.cancel();
     };
     let (stopped, ()) = tokio::join!(run, stop);
-    assert_eq!(stopped.expect_err("no answer").outcome(), Outcome::Interrupted);
+    assert_eq!(stopped.expect_err("no answer").outcome(), Outcome::Cancelled);
     assert_eq!(begun.elapsed().as_millis(), 100, "the time it is given to stop by itself");
     let results = chat.transcript().messages().last().expect("results");
     let result = results.results().next().expect("a result");

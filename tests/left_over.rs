@@ -9,8 +9,8 @@ use std::{
 
 use futures_util::{StreamExt as _, stream};
 use harness::{
-    Agent, AnthropicProvider, CallOutcome, CancellationToken, Chat, ErrorKind, Event,
-    LocalProvider, Message, OpenAIProvider, Outcome, Permissions, Provider, RetryPolicy, Role,
+    Agent, AnthropicProvider, CallOutcome, CancellationToken, Chat, ChatCompletionsProvider,
+    ErrorKind, Event, Message, OpenAIProvider, Outcome, Permissions, Provider, RetryPolicy, Role,
     SideEffects, Tool, Transcript,
     testing::{
         Answer, ClosedBy, LoopbackServer, ReceivedRequest, anthropic, chat as chat_bodies,
@@ -62,7 +62,7 @@ async fn stopped(chat: &mut Chat, way: Way, ready: impl Future<Output = ()>) {
         Way::Token => {
             token.cancel();
             let stopped = run.await.expect_err("no answer");
-            assert_eq!(stopped.outcome(), Outcome::Interrupted);
+            assert_eq!(stopped.outcome(), Outcome::Cancelled);
         }
         Way::Drop => drop(run),
         Way::TimeOut => {
@@ -332,7 +332,7 @@ async fn cut_once(provider: Arc<dyn Provider>, cut: usize) -> End {
         Err(stopped) => {
             assert_eq!(stopped.outcome(), Outcome::Failed, "{at}");
             let kind = stopped.error().map(harness::Error::kind);
-            assert_eq!(kind, Some(ErrorKind::Interrupted), "{at}: {stopped}");
+            assert_eq!(kind, Some(ErrorKind::CutOff), "{at}: {stopped}");
             false
         }
     };
@@ -408,7 +408,7 @@ async fn an_answer_of_chat_completions_that_is_cut_anywhere_leaves_the_truth() {
     let body = chat_bodies::body().text(SAID);
     let vendor = Vendor {
         provider: |server| {
-            let provider = LocalProvider::builder().base_url(server.url()).model("m");
+            let provider = ChatCompletionsProvider::builder().base_url(server.url()).model("m");
             Arc::new(provider.build().expect("a provider").with_retry(at_once()))
         },
         body: body.call_text("a", "look", ARGUMENTS).call_text("b", "write", ARGUMENTS).to_string(),

@@ -163,8 +163,8 @@ fn facts_lead_to_actions() {
             "ask",
         ),
         ("all denied", vec![user(), reply(ToolCalls, "", &["a"]), denied("a")], "ask"),
-        ("stopped while the model spoke", vec![user(), interrupted("so f", &[])], "Interrupted"),
-        ("stopped before it spoke", vec![user(), interrupted("", &[])], "Interrupted"),
+        ("stopped while the model spoke", vec![user(), interrupted("so f", &[])], "Cancelled"),
+        ("stopped before it spoke", vec![user(), interrupted("", &[])], "Cancelled"),
         (
             "stopped after a whole call",
             vec![user(), interrupted("", &["a"])],

@@ -52,6 +52,7 @@ mod secret;
 mod side_effects;
 mod soak;
 mod state;
+mod steps;
 mod strict;
 mod strict_forms;
 mod strict_turns;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use harness::{
-    AnthropicProvider, LocalProvider, Message, OpenAIProvider, Transcript, Usage,
+    AnthropicProvider, ChatCompletionsProvider, Message, OpenAIProvider, Transcript, Usage,
     models::{self, Model, Models, Price, Thinking},
     provider::{Effort, Request, Settings},
     wire::anthropic,
@@ -40,7 +40,7 @@ fn the_default_model_of_each_vendor_has_a_price_and_a_window() {
         assert_eq!(known.strict_tools, Some(true), "{model}");
     }
     // Whatever a server on this machine holds, nobody knows what it costs.
-    assert_eq!(find("local", LocalProvider::DEFAULT_MODEL), Model::default());
+    assert_eq!(find("ollama", ChatCompletionsProvider::DEFAULT_MODEL), Model::default());
 }
 
 /// All models stand in one table: no other module names one.
@@ -88,14 +88,14 @@ fn a_model_is_found_by_every_name_that_vendors_give_it() {
         ("openrouter", "anthropic/claude-sonnet-4.5", sonnet),
         ("vertex", "claude-sonnet-4-5@20250929", sonnet),
         ("vertex", "claude-sonnet-4-5@default", sonnet),
-        ("local", "claude-sonnet-4-5", sonnet),
-        ("local", "openrouter/anthropic/claude-sonnet-4.5", sonnet),
-        ("local", "vertex_ai/claude-sonnet-4-5@20250929", sonnet),
+        ("ollama", "claude-sonnet-4-5", sonnet),
+        ("ollama", "openrouter/anthropic/claude-sonnet-4.5", sonnet),
+        ("ollama", "vertex_ai/claude-sonnet-4-5@20250929", sonnet),
         ("google", "projects/p/locations/l/publishers/anthropic/models/claude-sonnet-4-5", sonnet),
         // Regions on Bedrock cost a tenth more; `global` does not.
         ("bedrock", "anthropic.claude-sonnet-4-5-20250929-v1:0", Some((330, 1650))),
         ("bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", Some((330, 1650))),
-        ("local", "us-gov.anthropic.claude-sonnet-4-5-20250929-v1:0", Some((330, 1650))),
+        ("ollama", "us-gov.anthropic.claude-sonnet-4-5-20250929-v1:0", Some((330, 1650))),
         ("anthropic", "bedrock/eu.anthropic.claude-sonnet-4-5-20250929-v1:0", Some((330, 1650))),
         ("bedrock", "claude-sonnet-4-5-20250929", Some((330, 1650))),
         ("bedrock", "global.anthropic.claude-sonnet-4-5-20250929-v1:0", sonnet),
@@ -120,7 +120,7 @@ fn a_model_is_found_by_every_name_that_vendors_give_it() {
         ("openai", "o3", Some((200, 800))),
         ("openai", "o3-mini", Some((110, 440))),
         ("google", "models/gemini-2.5-pro", Some((125, 1000))),
-        ("local", "gemini/gemini-2.5-flash", Some((30, 250))),
+        ("ollama", "gemini/gemini-2.5-flash", Some((30, 250))),
         ("gemini", "gemini-2.5-flash-preview-05-20", Some((15, 60))),
         ("gemini", "gemini-2.0-flash-001", Some((10, 40))),
         ("xai", "grok-4", Some((300, 1500))),
@@ -146,16 +146,16 @@ fn a_name_that_is_only_alike_is_unknown() {
         ("openai", "gpt"),
         ("openai", "ft:gpt-4o-2024-08-06:me::abc"),
         ("openai", "gpt-oss-120b"),
-        ("local", "openai/gpt-oss-120b"),
+        ("ollama", "openai/gpt-oss-120b"),
         ("anthropic", "claude-sonnet-4-7"),
         ("anthropic", "claude-sonnet-9"),
         ("anthropic", "claude-opus-4-8-fast"),
         ("openrouter", "anthropic/claude-opus-4.8:batch"),
         ("openrouter", "anthropic/claude-opus-4.8-fast"),
         ("openrouter", "me/claude-sonnet-5"),
-        ("local", "my-claude-sonnet-5"),
-        ("local", "deepseek-r1"),
-        ("local", "mistral-small-latest"),
+        ("ollama", "my-claude-sonnet-5"),
+        ("ollama", "deepseek-r1"),
+        ("ollama", "mistral-small-latest"),
         ("openrouter", "deepseek/deepseek-chat"),
         ("mistral", "ministral-3b-latest"),
         ("bedrock", "us.anthropic.claude-sonnet-9-v1:0"),
@@ -247,7 +247,7 @@ fn a_program_can_replace_and_add_entries() {
     let known = own.find("anthropic", "claude-sonnet-5-20260630");
     assert_eq!(known.price, Some(Price::new(0.1, 0.2)));
     assert_eq!(known.window, Some(1_000_000), "what it leaves open stays");
-    assert_eq!(own.find("local", "house-7").window, Some(9));
+    assert_eq!(own.find("ollama", "house-7").window, Some(9));
     let other = own.find("bedrock", "us.anthropic.claude-sonnet-5-v1:0").price;
     assert_eq!(other.map(|price| price.input), Some(2.2), "another name is another model");
     assert_eq!(Models::none().find("anthropic", "claude-sonnet-5"), Model::default());

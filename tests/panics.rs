@@ -248,7 +248,7 @@ async fn a_provider_that_panics_fails_the_run() {
     for (at, kind) in [
         ("the call", ErrorKind::Panicked),
         ("a poll", ErrorKind::Panicked),
-        ("its end", ErrorKind::Interrupted),
+        ("its end", ErrorKind::CutOff),
     ] {
         let inner = ScriptedProvider::new([reply().text("Back.")]);
         let weak = Weak { inner, at, left: AtomicUsize::new(1) };

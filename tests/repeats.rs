@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 
 use harness::{
-    Agent, AnthropicProvider, LocalProvider, OpenAIProvider, Permissions, Provider, StreamEvent,
-    ToolCall,
+    Agent, AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, Permissions, Provider,
+    StreamEvent, ToolCall,
     provider::{Accumulator, ProviderResponse},
     testing::{Answer, LoopbackServer},
 };
@@ -550,7 +550,7 @@ async fn what_a_server_sends_twice_runs_once() {
     };
     assert_eq!(ran(openai, [body("responses", &twice), answer]).await, expected);
     let local = |server: &LoopbackServer| {
-        LocalProvider::builder().base_url(server.url()).model("m").build().unwrap()
+        ChatCompletionsProvider::builder().base_url(server.url()).model("m").build().unwrap()
     };
     assert_eq!(ran(local, [body("chat", &twice), unnamed(&[done])]).await, expected);
 }

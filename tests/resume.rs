@@ -1,7 +1,7 @@
 //! Going on with a run that was stopped, from its last complete fact.
 
 use harness::{
-    Agent, AnthropicProvider, Error, ErrorKind, Message, Outcome,
+    Agent, AnthropicProvider, Error, ErrorKind, Guardrails, Message, Outcome,
     agent::{Action, Machine},
     journal::Entry,
     testing::{LoopbackServer, ScriptedProvider, anthropic, outline, reply},
@@ -87,7 +87,7 @@ async fn a_reply_that_broke_off_is_kept_and_the_model_is_told() {
     let model = ScriptedProvider::new([reply().text("It is").cut(), reply().text("cold there.")]);
     let (mut chat, journal) = recorded(&agent(&model));
     let stopped = chat.send("Oslo?").await.unwrap_err();
-    assert_eq!(stopped.error().unwrap().kind(), ErrorKind::Interrupted);
+    assert_eq!(stopped.error().unwrap().kind(), ErrorKind::CutOff);
     chat.resume().await.unwrap();
     let expected = "user: Oslo?\n\
                     assistant: It is\n\n[interrupted]\n\
@@ -122,13 +122,20 @@ async fn a_run_at_its_limit_of_turns_goes_on_with_a_new_one() {
         reply().call("weather", json!({"city": "Oslo"})),
         reply().text("Cold."),
     ]);
-    let agent = Agent::builder(model).tools(tools![weather]).turn_limit(1).build().unwrap();
+    let agent = Agent::builder(model)
+        .tools(tools![weather])
+        .guardrails(Guardrails::default().turns(1))
+        .build()
+        .unwrap();
     let mut chat = agent.chat();
     assert_eq!(
         chat.send("Oslo?").await.unwrap_err().outcome(),
         Outcome::Limit(harness::journal::Limit::Turns)
     );
-    assert_eq!(chat.resume().await.unwrap().turns(), 1);
+    // What was spent still counts, unless the program sets new limits.
+    let again = chat.resume().await.unwrap_err();
+    assert_eq!(again.outcome(), Outcome::Limit(harness::journal::Limit::Turns));
+    assert_eq!(chat.resume().limits(harness::Limits::new()).await.unwrap().turns(), 1);
 }
 
 #[tokio::test]

@@ -8,12 +8,12 @@ use futures_util::{StreamExt as _, stream};
 use harness::{
     Agent, AnthropicProvider, CancellationToken, Error, ErrorKind, Event, FallbackProvider,
     Message, Outcome, Provider as _, Reply, Stopped, StreamEvent, Transcript,
-    client::{LocalProvider, OpenAIProvider},
+    client::{ChatCompletionsProvider, OpenAIProvider},
     policy::{
         GiveUp, RetryBudget, RetryPolicy, RetryProvider, RetryScope, RetryVerdict,
         ThrottledProvider,
     },
-    provider::{EventStream, Ledger, Request, Spent, Usage, accumulate},
+    provider::{EventStream, Ledger, Lost, Request, Usage, accumulate},
     testing::{
         Gate, LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, chat, reply, responses,
     },
@@ -37,8 +37,8 @@ fn asked() -> Transcript {
 }
 
 /// What a call and its run have lost when this many tries have failed.
-fn failed(attempts: u32) -> Spent {
-    Spent { attempts, time: Duration::ZERO }
+fn failed(attempts: u32) -> Lost {
+    Lost { attempts, time: Duration::ZERO }
 }
 
 fn failing(error: impl Fn() -> Error, times: usize) -> Vec<ScriptedReply> {
@@ -75,7 +75,7 @@ fn each_failure_has_its_verdict() {
     for status in [307, 400, 401, 402, 403, 404, 405, 413, 422, 451, 501, 505] {
         assert_eq!(again(&api(status)), None, "{status}");
     }
-    for kind in [ErrorKind::Connect, ErrorKind::Timeout, ErrorKind::Interrupted] {
+    for kind in [ErrorKind::Connect, ErrorKind::Timeout, ErrorKind::CutOff] {
         assert_eq!(again(&Error::new(kind, "no")), half, "{kind:?}");
     }
     for kind in [
@@ -83,7 +83,6 @@ fn each_failure_has_its_verdict() {
         ErrorKind::Transcript,
         ErrorKind::Protocol,
         ErrorKind::TooLarge,
-        ErrorKind::Cancelled,
         ErrorKind::Journal,
     ] {
         assert_eq!(again(&Error::new(kind, "no")), None, "{kind:?}");
@@ -138,7 +137,7 @@ fn what_the_server_says_is_waited_and_never_less() {
 #[test]
 fn a_wait_longer_than_what_is_left_fails_at_once_and_says_so() {
     let policy = RetryPolicy::default();
-    let lost = |time| Spent { attempts: 2, time: seconds(time) };
+    let lost = |time| Lost { attempts: 2, time: seconds(time) };
     let why = |wait: f64, call, run| {
         let long = api(429).with_retry_after(seconds(wait));
         let RetryVerdict::GiveUp(why) = policy.decide(&long, lost(call), lost(run), 0.0) else {
@@ -320,9 +319,9 @@ async fn time_lost_in_a_try_counts_once() {
         let transcript = asked();
         let request = Request::new(&transcript).unwrap().with_ledger(Some(&ledger));
         accumulate(provider.stream(request)).await.unwrap();
-        ledger.spent()
+        ledger.lost()
     };
-    let lost = Spent { attempts: 2, time: seconds(20.0 + 1.0 + 2.0) };
+    let lost = Lost { attempts: 2, time: seconds(20.0 + 1.0 + 2.0) };
     assert_eq!(ledger(&inner()).await, lost);
     assert_eq!(ledger(&RetryProvider::new(inner(), policy)).await, lost);
     assert_eq!(ledger(&FallbackProvider::new(inner())).await, lost);
@@ -464,7 +463,7 @@ async fn each_wait_is_seen_before_it_begins_and_can_be_ended_at_once() {
         .await
         .unwrap_err();
     assert_eq!(shown, "retrying in 1 s (2 of 3): 529 overloaded_error: no");
-    assert_eq!(stopped.outcome(), Outcome::Interrupted);
+    assert_eq!(stopped.outcome(), Outcome::Cancelled);
     assert_eq!(begun.elapsed(), Duration::ZERO);
     assert_eq!(model.open_streams(), 0);
 }
@@ -528,7 +527,7 @@ async fn an_overload_that_is_told_inside_the_stream_is_tried_again_on_every_wire
     let body = chat::body();
     let down = body.clone().error("502", "upstream").answer();
     let server = LoopbackServer::start([down, body.text("Cold.").answer()]).await.unwrap();
-    let provider = LocalProvider::builder().base_url(server.url()).model("m");
+    let provider = ChatCompletionsProvider::builder().base_url(server.url()).model("m");
     let provider = provider.build().unwrap().with_retry(policy);
     assert_eq!(asked_again(&provider, &server).await.len(), 1);
 }

@@ -11,9 +11,9 @@ use std::{
 };
 
 use harness::{
-    Agent, AnthropicProvider, CallOutcome, CancellationToken, FallbackProvider, LocalProvider,
-    Message, OpenAIProvider, Permissions, Provider, RetryPolicy, RetryProvider, State, Stopped,
-    StreamEvent, Tool, ToolContent, ToolContext, ToolError, Transcript,
+    Agent, AnthropicProvider, CallOutcome, CancellationToken, ChatCompletionsProvider,
+    FallbackProvider, Message, OpenAIProvider, Permissions, Provider, RetryPolicy, RetryProvider,
+    State, Stopped, StreamEvent, Tool, ToolContent, ToolContext, ToolError, Transcript,
     agent::AgentBuilder,
     journal::Entry,
     policy::ThrottledProvider,
@@ -151,7 +151,7 @@ fn providers(server: &LoopbackServer) -> Vec<Box<dyn Provider>> {
     let (once, url) = (RetryPolicy::none(), &url);
     let anthropic = AnthropicProvider::builder().api_key(KEY).base_url(url).model("m").build();
     let openai = OpenAIProvider::builder().api_key(KEY).base_url(url).model("m").build();
-    let local = LocalProvider::builder().api_key(KEY).base_url(url).model("m").build();
+    let local = ChatCompletionsProvider::builder().api_key(KEY).base_url(url).model("m").build();
     vec![
         Box::new(anthropic.unwrap().with_retry(once)),
         Box::new(openai.unwrap().with_retry(once)),
@@ -288,7 +288,8 @@ async fn providers_around_providers_hand_on_what_they_know() {
     let quick = RetryPolicy { attempts: 3, base: Duration::ZERO, ..RetryPolicy::default() };
     let knows = providers(&first).remove(1);
     let knows = RetryProvider::new(ThrottledProvider::new(knows, 1), quick);
-    let other = LocalProvider::builder().base_url(second.url()).api_key("another-0123456789");
+    let other =
+        ChatCompletionsProvider::builder().base_url(second.url()).api_key("another-0123456789");
     let both =
         FallbackProvider::new(other.build().unwrap().with_retry(RetryPolicy::none())).or(knows);
     let both = ChaosProvider::new(Arc::new(both), Chaos::seeded(1).rate(0.0));
@@ -325,12 +326,14 @@ async fn nothing_that_is_printed_of_a_provider_is_secret() {
     let printed = [
         printed(&builder!(AnthropicProvider, &wrong)),
         printed(&builder!(OpenAIProvider, &wrong)),
-        printed(&builder!(LocalProvider, &wrong)),
+        printed(&builder!(ChatCompletionsProvider, &wrong)),
         printed(&builder!(AnthropicProvider).build().unwrap()),
         printed(&builder!(OpenAIProvider).build().unwrap()),
-        printed(&builder!(LocalProvider).build().unwrap()),
+        printed(&builder!(ChatCompletionsProvider).build().unwrap()),
         printed(&settings),
-        printed(&Agent::builder(builder!(LocalProvider).build().unwrap()).secret(PASSWORD)),
+        printed(
+            &Agent::builder(builder!(ChatCompletionsProvider).build().unwrap()).secret(PASSWORD),
+        ),
     ];
     for text in &printed {
         clean("printed", text);
@@ -350,7 +353,7 @@ async fn a_header_that_cannot_be_sent_is_refused_without_its_value() {
     let refused = [
         told(&OpenAIProvider::builder().api_key(format!("{KEY}\n")).build().unwrap_err()),
         told(
-            &LocalProvider::builder()
+            &ChatCompletionsProvider::builder()
                 .header("x-api-key", format!("{KEY}\n"))
                 .base_url("http://127.0.0.1")
                 .build()
@@ -361,7 +364,7 @@ async fn a_header_that_cannot_be_sent_is_refused_without_its_value() {
     // A server that is not there, and an address that is none.
     for url in ["http://ann:{}@127.0.0.1:9", "ann:{}@nowhere", "http://[::{}"] {
         let url = url.replace("{}", PASSWORD);
-        let provider = LocalProvider::builder().base_url(url).api_key(KEY).build();
+        let provider = ChatCompletionsProvider::builder().base_url(url).api_key(KEY).build();
         match provider {
             Ok(provider) => run(Agent::builder(provider)).await.clean("not reached"),
             Err(err) => clean("not built", &told(&err)),

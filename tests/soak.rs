@@ -14,9 +14,9 @@ use std::{
 
 use futures_util::{StreamExt as _, stream};
 use harness::{
-    Agent, AnthropicProvider, ErrorKind, Event, Outcome, Permissions, Provider, State, Stopped,
-    Transcript,
-    client::{Clocks, LocalProvider, OpenAIProvider},
+    Agent, AnthropicProvider, ErrorKind, Event, Guardrails, Outcome, Permissions, Provider, State,
+    Stopped, Transcript,
+    client::{ChatCompletionsProvider, Clocks, OpenAIProvider},
     policy::{FallbackProvider, RetryPolicy, RetryProvider},
     testing::{Answer, Chaos, Fault, LoopbackServer, anthropic, chat, responses},
     tool, tools,
@@ -48,7 +48,7 @@ fn open_responses(url: &str) -> Box<dyn Provider> {
 }
 
 fn completions(url: &str) -> Box<dyn Provider> {
-    let provider = LocalProvider::builder().base_url(url).model("m").clocks(clocks());
+    let provider = ChatCompletionsProvider::builder().base_url(url).model("m").clocks(clocks());
     Box::new(provider.build().unwrap())
 }
 
@@ -200,7 +200,7 @@ fn is_typed(stopped: &Stopped) -> String {
         ErrorKind::Api => {
             assert!(error.status().is_some() || error.code().is_some(), "{error:?}");
         }
-        ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::Interrupted | ErrorKind::Protocol => {}
+        ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::CutOff | ErrorKind::Protocol => {}
         other => panic!("{other:?} is no failure of a network: {error}"),
     }
     format!("{:?}", error.kind())
@@ -369,7 +369,7 @@ async fn an_event_that_comes_twice_rings_no_bell_twice() {
                 .tools(tools![ring])
                 .permissions(Permissions::default().allow("ring"))
                 .state(rung.clone())
-                .turn_limit(3)
+                .guardrails(Guardrails::default().turns(3))
                 .build()
                 .unwrap();
             // How it ends is another matter: an event that comes twice may spoil the answer.

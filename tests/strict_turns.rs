@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use harness::{
-    Block, CallOutcome, LocalProvider, Message, Role, ToolCall, ToolContent, ToolResult,
+    Block, CallOutcome, ChatCompletionsProvider, Message, Role, ToolCall, ToolContent, ToolResult,
     Transcript,
     policy::{FallbackProvider, RetryPolicy, RetryProvider, ThrottledProvider},
     provider::{Request, Sent, accumulate},
@@ -111,7 +111,10 @@ fn stopped() -> Transcript {
     transcript
 }
 
-async fn ask(provider: &LocalProvider, transcript: &Transcript) -> Result<String, harness::Error> {
+async fn ask(
+    provider: &ChatCompletionsProvider,
+    transcript: &Transcript,
+) -> Result<String, harness::Error> {
     let request = Request::new(transcript)?;
     let answer = accumulate(harness::Provider::stream(provider, request)).await?;
     Ok(answer.message.unwrap().text())
@@ -121,7 +124,7 @@ async fn ask(provider: &LocalProvider, transcript: &Transcript) -> Result<String
 async fn a_server_is_found_out_by_its_first_refusal_and_remembered() {
     for told in TOLD {
         let (server, refused) = strict(told).await;
-        let local = || LocalProvider::builder().base_url(server.url()).model("m");
+        let local = || ChatCompletionsProvider::builder().base_url(server.url()).model("m");
         let provider = local().build().unwrap().with_retry(RetryPolicy::none());
         let transcript = stopped();
         let kept = transcript.clone();
@@ -152,14 +155,16 @@ async fn another_refusal_teaches_nothing() {
     // What would be sent again as it was is not sent again.
     for (refusal, transcript) in [(refusal, fine), (other, stopped())] {
         let server = LoopbackServer::answering(move |_| Answer::json(400, &refusal)).await.unwrap();
-        let provider = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+        let provider =
+            ChatCompletionsProvider::builder().base_url(server.url()).model("m").build().unwrap();
         assert_eq!(ask(&provider, &transcript).await.unwrap_err().status(), Some(400));
         assert_eq!(server.requests().len(), 1);
     }
     // Nor is a server that refuses the turns as well asked a third time.
     let refusal = json!({"error": {"message": "Conversation roles must alternate", "code": 400}});
     let server = LoopbackServer::answering(move |_| Answer::json(400, &refusal)).await.unwrap();
-    let provider = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+    let provider =
+        ChatCompletionsProvider::builder().base_url(server.url()).model("m").build().unwrap();
     let err = ask(&provider, &stopped()).await.unwrap_err();
     assert_eq!((err.later().len(), server.requests().len()), (1, 2));
     // The turns were not what it wanted, so they are not sent from then on.
@@ -182,7 +187,8 @@ async fn words_that_are_about_something_else_teach_nothing() {
     for words in words {
         let refusal = json!({"error": {"message": words, "code": 400}});
         let server = LoopbackServer::answering(move |_| Answer::json(400, &refusal)).await.unwrap();
-        let provider = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+        let provider =
+            ChatCompletionsProvider::builder().base_url(server.url()).model("m").build().unwrap();
         ask(&provider, &stopped()).await.unwrap_err();
         assert_eq!(server.requests().len(), 1, "{words}");
     }
@@ -206,8 +212,11 @@ async fn a_refusal_in_the_stream_of_a_success_is_one() {
             })
             .await
             .unwrap();
-            let provider =
-                LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+            let provider = ChatCompletionsProvider::builder()
+                .base_url(server.url())
+                .model("m")
+                .build()
+                .unwrap();
             let provider = provider.with_retry(RetryPolicy::none());
             assert_eq!(ask(&provider, &stopped()).await.unwrap(), "Cold.");
             assert_eq!(ask(&provider, &stopped()).await.unwrap(), "Cold.");
@@ -219,7 +228,8 @@ async fn a_refusal_in_the_stream_of_a_success_is_one() {
 #[tokio::test]
 async fn agents_and_policies_around_one_provider_share_what_it_has_learnt() {
     let (server, refused) = strict(TOLD[1]).await;
-    let local = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+    let local =
+        ChatCompletionsProvider::builder().base_url(server.url()).model("m").build().unwrap();
     let around = RetryProvider::new(local.clone(), RetryPolicy::none());
     let around = FallbackProvider::new(ThrottledProvider::new(around, 2));
     let transcript = stopped();
@@ -234,7 +244,8 @@ async fn agents_and_policies_around_one_provider_share_what_it_has_learnt() {
     // A server that always says no is asked twice for each try.
     let refusal = TOLD[1].1("");
     let server = LoopbackServer::answering(move |_| Answer::json(400, &refusal)).await.unwrap();
-    let local = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+    let local =
+        ChatCompletionsProvider::builder().base_url(server.url()).model("m").build().unwrap();
     let around = FallbackProvider::new(local.clone()).or(local);
     let request = Request::new(&transcript).unwrap();
     accumulate(harness::Provider::stream(&around, request)).await.unwrap_err();
@@ -244,7 +255,8 @@ async fn agents_and_policies_around_one_provider_share_what_it_has_learnt() {
 #[tokio::test]
 async fn calls_that_meet_the_refusal_at_the_same_time_all_go_on() {
     let (server, _) = strict(TOLD[0]).await;
-    let provider = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+    let provider =
+        ChatCompletionsProvider::builder().base_url(server.url()).model("m").build().unwrap();
     let transcript = stopped();
     let asking = (0..8).map(|_| ask(&provider, &transcript));
     for answer in futures_util::future::join_all(asking).await {
@@ -264,7 +276,7 @@ async fn a_real_server_is_learnt() {
     transcript.push(asked("a")).unwrap();
     transcript.push(result("a", ToolContent::from("cold"))).unwrap();
     transcript.push(Message::user("Stop. And Rome?")).unwrap();
-    let local = || LocalProvider::builder().base_url(&url).model("m").max_tokens(20);
+    let local = || ChatCompletionsProvider::builder().base_url(&url).model("m").max_tokens(20);
     let never = local().strict_turns(false).build().unwrap().with_retry(RetryPolicy::none());
     let err = ask(&never, &transcript).await.unwrap_err();
     assert!(err.message().contains("alternate"), "{err}");

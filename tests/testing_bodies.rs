@@ -3,7 +3,7 @@
 
 use harness::{
     Block, Error, ErrorKind, StopReason, Usage,
-    provider::{Accumulator, Limits, ProviderResponse},
+    provider::{Accumulator, AnswerLimits, ProviderResponse},
     testing::{anthropic, chat, outline, responses},
     wire::{self, chat::Reading},
 };
@@ -51,19 +51,19 @@ trait Readable {
 
 impl Readable for anthropic::Body {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::anthropic::decoder(Limits::default()), self)
+        read!(wire::anthropic::decoder(AnswerLimits::default()), self)
     }
 }
 
 impl Readable for responses::Body {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::responses::decoder(Limits::default()), self)
+        read!(wire::responses::decoder(AnswerLimits::default()), self)
     }
 }
 
 impl Readable for chat::Body {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::chat::decoder(Limits::default(), Reading::default()), self)
+        read!(wire::chat::decoder(AnswerLimits::default(), Reading::default()), self)
     }
 }
 
@@ -145,7 +145,7 @@ fn anthropic_fails_where_it_was_told_to() {
         [(said().cut(), "content_block_stop"), (said().cut_in_block(), "text_delta")]
     {
         assert!(names(&body.events()).trim_end_matches(" ..").ends_with(last));
-        assert_eq!(body.read().unwrap_err().kind(), ErrorKind::Interrupted);
+        assert_eq!(body.read().unwrap_err().kind(), ErrorKind::CutOff);
     }
 }
 
@@ -264,7 +264,7 @@ assistant: call now {}
         assert_eq!((err.kind(), err.code()), (ErrorKind::Api, Some("server_error")));
     }
     for body in [responses::body().text("Hi").cut(), responses::body().text("Hi").cut_in_item()] {
-        assert_eq!(body.read().unwrap_err().kind(), ErrorKind::Interrupted);
+        assert_eq!(body.read().unwrap_err().kind(), ErrorKind::CutOff);
     }
 }
 
@@ -349,7 +349,7 @@ assistant: call now {}
     assert_eq!(body().stop("length").read().unwrap().stop, StopReason::Truncated);
     assert_eq!(body().without_done().read().unwrap().stop, StopReason::Complete);
     assert_eq!(body().without_usage().read().unwrap().usage, Usage::default());
-    assert_eq!(body().cut().read().unwrap_err().kind(), ErrorKind::Interrupted);
+    assert_eq!(body().cut().read().unwrap_err().kind(), ErrorKind::CutOff);
     let err = body().error("server_error", "Sorry").read().unwrap_err();
     assert_eq!((err.kind(), err.code()), (ErrorKind::Api, Some("server_error")));
 }

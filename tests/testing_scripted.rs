@@ -127,7 +127,7 @@ async fn a_cut_reply_never_completes() {
         reply().cut(),
     ]);
     for _ in 0..2 {
-        assert_eq!(answer(&model).await.unwrap_err().kind(), ErrorKind::Interrupted);
+        assert_eq!(answer(&model).await.unwrap_err().kind(), ErrorKind::CutOff);
     }
     model.assert_finished();
 }

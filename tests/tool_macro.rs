@@ -32,6 +32,7 @@ fn said(answer: Result<ToolOutput, ToolError>) -> String {
                 ToolContent::Text(text) => format!("text {text}"),
                 ToolContent::Json(value) => format!("json {value}"),
                 ToolContent::Image { mime, .. } => format!("image {mime}"),
+                other => format!("{other:?}"),
             });
             parts.collect::<Vec<_>>().join("; ")
         }

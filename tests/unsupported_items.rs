@@ -2,8 +2,8 @@
 //! it, is kept, and does not keep the conversation from going on.
 
 use harness::{
-    Agent, Block, CallOutcome, LocalProvider, Message, OpenAIProvider, Outcome, Role, StopReason,
-    ToolCall, ToolResult, Transcript,
+    Agent, Block, CallOutcome, ChatCompletionsProvider, Message, OpenAIProvider, Outcome, Role,
+    StopReason, ToolCall, ToolResult, Transcript,
     message::VendorData,
     provider::{Request, Settings, WantedItem},
     testing::{Answer, LoopbackServer},
@@ -246,7 +246,8 @@ async fn a_run_stops_names_the_item_and_goes_on() {
     let call = json!({"index": 0, "id": "c1", "type": "custom", "custom": {"name": "sql"}});
     let answers = [body("chat", &[call]), body("chat", &[])].map(Answer::sse);
     let server = LoopbackServer::start(answers).await.unwrap();
-    let provider = LocalProvider::builder().base_url(server.url()).model("m").build().unwrap();
+    let provider =
+        ChatCompletionsProvider::builder().base_url(server.url()).model("m").build().unwrap();
     let mut chat = Agent::builder(provider).build().unwrap().chat();
     let stopped = chat.send("Query.").await.unwrap_err();
     assert_eq!(stopped.outcome(), Outcome::Unsupported(WantedItem::new("custom")));

@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use harness::{
     Error, ErrorKind, Message, Provider as _, Transcript,
     policy::{FallbackProvider, RetryPolicy, RetryVerdict},
-    provider::{Limits, Request, Spent, accumulate},
+    provider::{AnswerLimits, Lost, Request, accumulate},
     testing::{ScriptedProvider, reply},
     wire,
 };
@@ -29,7 +29,7 @@ fn error(status: &str, body: &str) -> Error {
         return wire::error_of(status, body.as_bytes());
     }
     let record = format!("data: {body}\n\n");
-    let limits = Limits::default();
+    let limits = AnswerLimits::default();
     let result = if body.contains("response.failed") {
         wire::responses::decoder(limits).push(record.as_bytes())
     } else if body.contains("choices") {
@@ -55,7 +55,7 @@ async fn the_guide_says_what_happens() {
     let lines = lines();
     assert!(lines.len() > 30, "the table was not found");
     let policy = RetryPolicy { jitter: false, time: Duration::MAX, ..RetryPolicy::default() };
-    let first = Spent { attempts: 1, time: Duration::ZERO };
+    let first = Lost { attempts: 1, time: Duration::ZERO };
     for [statuses, body, again, another] in lines {
         for status in statuses.split(", ") {
             let error = error(status, &body);

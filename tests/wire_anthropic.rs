@@ -121,7 +121,7 @@ fn f1_2_only_message_stop_proves_that_an_answer_is_complete() {
     let [last, _] = end("end_turn");
     let decoded = decode(&named(&[&[start()], &text(0, "Hi")[..], &[last]].concat()));
     assert_eq!(decoded.text(), "Hi");
-    assert_eq!(decoded.error().kind(), ErrorKind::Interrupted);
+    assert_eq!(decoded.error().kind(), ErrorKind::CutOff);
 }
 
 #[test]

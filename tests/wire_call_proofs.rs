@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use harness::{
-    Block, CallOutcome, LocalProvider, Message, Provider, Role, ToolCall, ToolContent, ToolResult,
-    Transcript,
+    Block, CallOutcome, ChatCompletionsProvider, Message, Provider, Role, ToolCall, ToolContent,
+    ToolResult, Transcript,
     message::VendorData,
     provider::{Request, accumulate},
     testing::{Answer, LoopbackServer},
@@ -194,8 +194,9 @@ async fn the_provider_sends_back_what_its_server_gave() {
     let (_, events) = answers().remove(0);
     let body = unnamed(&events) + "data: [DONE]\n\n";
     let server = LoopbackServer::answering(move |_| Answer::sse(body.clone())).await.unwrap();
-    let provider =
-        |model: &str| LocalProvider::builder().base_url(server.url()).model(model).build().unwrap();
+    let provider = |model: &str| {
+        ChatCompletionsProvider::builder().base_url(server.url()).model(model).build().unwrap()
+    };
     let mut first = Transcript::default();
     first.push(Message::user("Look.")).unwrap();
     let asked = provider("gemini-3");

@@ -367,13 +367,13 @@ fn d15_a_repeated_reason_to_stop_ends_calls_once() {
 }
 
 #[test]
-fn d16_an_end_without_a_reason_is_interrupted_unless_the_server_is_known_for_it() {
+fn d16_an_end_without_a_reason_is_cut_off_unless_the_server_is_known_for_it() {
     let stream = body(&[said("Hi")]);
-    assert_eq!(decode(&stream).error().kind(), ErrorKind::Interrupted);
+    assert_eq!(decode(&stream).error().kind(), ErrorKind::CutOff);
     let reading = Reading { done_is_enough: true, ..Reading::default() };
     assert_eq!(both_ways("chat", &stream, reading).stop(), StopReason::Complete);
     let cut = unnamed(&[said("Hi")]);
-    assert_eq!(both_ways("chat", &cut, reading).error().kind(), ErrorKind::Interrupted);
+    assert_eq!(both_ways("chat", &cut, reading).error().kind(), ErrorKind::CutOff);
 }
 
 #[test]
@@ -573,12 +573,12 @@ fn d29_there_is_one_system_message_and_it_leads() {
 }
 
 #[test]
-fn d30_a_stream_that_is_cut_in_the_middle_is_interrupted() {
+fn d30_a_stream_that_ends_in_the_middle_is_cut_off() {
     let stream = body(&[said("Hello"), said(" there"), chunk(json!({}), json!("stop"))]);
     let last = stream.find("\"finish_reason\":\"stop\"").unwrap();
     for at in 0..last {
         let decoded = decode_at(&stream, at);
-        assert_eq!(decoded.error().kind(), ErrorKind::Interrupted, "cut at {at}");
+        assert_eq!(decoded.error().kind(), ErrorKind::CutOff, "cut at {at}");
     }
 }
 

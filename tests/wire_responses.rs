@@ -301,10 +301,10 @@ fn f2_3_an_error_event_is_read_flat_and_nested_and_told_once() {
 }
 
 #[test]
-fn f2_3_an_end_without_a_last_event_is_interrupted() {
+fn f2_3_an_end_without_a_last_event_is_cut_off() {
     let body = named(&[&[created()], &message(0, "Hi")[..]].concat());
     for body in [body.clone(), format!("{body}data: [DONE]\n\n")] {
-        assert_eq!(decode(&body).error().kind(), ErrorKind::Interrupted);
+        assert_eq!(decode(&body).error().kind(), ErrorKind::CutOff);
     }
 }
 

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use harness::{Agent, CancellationToken, LocalProvider, RetryPolicy};
+use harness::{Agent, CancellationToken, ChatCompletionsProvider, RetryPolicy};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     runtime::Runtime,
@@ -148,7 +148,8 @@ fn watched() -> (SocketAddr, mpsc::Receiver<Seen>) {
 }
 
 fn agent(address: SocketAddr) -> Agent {
-    let provider = LocalProvider::builder().base_url(format!("http://{address}")).model("m");
+    let provider =
+        ChatCompletionsProvider::builder().base_url(format!("http://{address}")).model("m");
     let provider = provider.build().expect("a provider").with_retry(RetryPolicy::none());
     Agent::builder(provider).build().expect("an agent")
 }

@@ -16,7 +16,7 @@ use std::{
 
 use harness::{
     StreamEvent,
-    provider::Limits,
+    provider::AnswerLimits,
     wire::{self, chat},
 };
 
@@ -141,7 +141,7 @@ fn decode(wire: &str, pieces: &[&[u8]], mut each: impl FnMut(StreamEvent)) -> bo
             decoder.finish().is_ok()
         }};
     }
-    let limits = Limits::default();
+    let limits = AnswerLimits::default();
     match wire {
         "anthropic" => read!(wire::anthropic::decoder(limits)),
         "responses" => read!(wire::responses::decoder(limits)),

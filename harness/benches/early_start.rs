@@ -11,8 +11,8 @@
 use std::time::Duration;
 
 use harness::{
-    Agent, AnthropicProvider, Event, LocalProvider, OpenAIProvider, Permissions, Provider,
-    SideEffect, SideEffects, Tool,
+    Agent, AnthropicProvider, ChatCompletionsProvider, Event, OpenAIProvider, Permissions,
+    Provider, SideEffect, SideEffects, Tool,
     testing::{Answer, LoopbackServer, ScriptedProvider, anthropic, chat, reply, responses},
 };
 use serde_json::json;
@@ -124,7 +124,7 @@ async fn over_http(wire: &str, mode: Mode) -> Times {
             run(provider.expect("a provider"), mode).await
         }
         _ => {
-            let provider = LocalProvider::builder().base_url(url).model("none").build();
+            let provider = ChatCompletionsProvider::builder().base_url(url).model("none").build();
             run(provider.expect("a provider"), mode).await
         }
     }

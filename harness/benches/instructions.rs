@@ -30,7 +30,7 @@ use harness::{
     agent::Event,
     message::{Block, ToolCall},
     policy::{RetryPolicy, RetryProvider},
-    provider::{Accumulator, EventStream, Limits, Request},
+    provider::{Accumulator, AnswerLimits, EventStream, Request},
     testing::{ScriptedProvider, reply},
     tool::ToolRegistry,
     wire::{self, SseParser},
@@ -313,7 +313,7 @@ fn run_case(case: &str) {
         ["sse"] => {
             let body = rendered::stream("responses", DELTAS);
             twice(|| {
-                let mut parser = SseParser::new(Limits::default().event);
+                let mut parser = SseParser::new(AnswerLimits::default().event);
                 let mut bytes = 0;
                 for chunk in body.as_bytes().chunks(CHUNK) {
                     let pushed = parser.push(chunk, |record| {
@@ -469,7 +469,7 @@ fn decode_pieces(wire: &str, pieces: &[&[u8]], mut each: impl FnMut(StreamEvent)
             decoder.finish().expect("a whole stream");
         }};
     }
-    let limits = Limits::default();
+    let limits = AnswerLimits::default();
     match wire {
         "anthropic" => read!(wire::anthropic::decoder(limits)),
         "responses" => read!(wire::responses::decoder(limits)),

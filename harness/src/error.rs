@@ -23,14 +23,12 @@ pub enum ErrorKind {
     /// The conversation does not fit into the model's context window. Sending it again cannot
     /// help; a shorter one, or a model with a larger window, can.
     ContextFull,
-    /// The answer ended before it was complete.
-    Interrupted,
+    /// The answer ended before it was complete: it was cut off, by the connection or at the vendor.
+    CutOff,
     /// The answer could not be understood.
     Protocol,
     /// The answer is larger than the limit set for it.
     TooLarge,
-    /// Somebody asked for the run to stop.
-    Cancelled,
     /// Reading or writing what must survive failed.
     Journal,
     /// Somebody else has gone on with the conversation: what was to be written does not follow what
@@ -258,11 +256,6 @@ impl Error {
         self.last().0.api.retry_after
     }
 
-    /// Whether somebody asked for the stop.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.kind == ErrorKind::Cancelled
-    }
-
     /// Whether a clock ran out.
     pub fn is_timeout(&self) -> bool {
         self.0.kind == ErrorKind::Timeout
@@ -334,10 +327,9 @@ impl Error {
             ErrorKind::Configuration
             | ErrorKind::Transcript
             | ErrorKind::ContextFull
-            | ErrorKind::Interrupted
+            | ErrorKind::CutOff
             | ErrorKind::Protocol
             | ErrorKind::TooLarge
-            | ErrorKind::Cancelled
             | ErrorKind::Journal
             | ErrorKind::Conflict
             | ErrorKind::Busy

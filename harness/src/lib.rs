@@ -114,7 +114,7 @@ pub use crate::tool::collected_tools;
 
 pub use crate::{
     agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
-    client::{AnthropicProvider, LocalProvider, OpenAIProvider, provider_from_env},
+    client::{AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, provider_from_env},
     error::{Error, ErrorKind},
     message::{
         Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,

@@ -5,8 +5,8 @@ use std::{fmt::Write as _, hint::black_box};
 
 use futures_util::{StreamExt as _, stream};
 use harness::{
-    Agent, Limits, LocalProvider, Message, Provider, SideEffect, SideEffects, StreamEvent, Tool,
-    Transcript,
+    Agent, ChatCompletionsProvider, Limits, Message, Provider, SideEffect, SideEffects,
+    StreamEvent, Tool, Transcript,
     message::{Block, CallOutcome, ToolCall, ToolContent, ToolResult},
     policy::{Guardrails, Permissions},
     provider::{Accumulator, EventStream, Request, StopReason},
@@ -187,8 +187,9 @@ pub(crate) fn run(case: &[&str], size: usize) {
             });
         }
         ["providers"] => {
-            let build =
-                || LocalProvider::builder().base_url("http://127.0.0.1:1").model("m").build();
+            let build = || {
+                ChatCompletionsProvider::builder().base_url("http://127.0.0.1:1").model("m").build()
+            };
             count(|| {
                 let built: Vec<_> = (0..size).map(|_| build().expect("a provider")).collect();
                 black_box(built);

@@ -337,15 +337,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets how many times the model may be asked in one run; 20 unless set. It is short for
-    /// [`Guardrails::turns`].
-    pub fn turn_limit(mut self, turns: u32) -> Self {
-        self.guardrails = self.guardrails.turns(turns);
-        self
-    }
-
-    /// Sets how long each run may go on and whether it may go in circles: see [`Guardrails`]. It
-    /// replaces a turn limit that was set before.
+    /// Sets how many turns each run may have, how long it may go on and whether it may go in circles:
+    /// see [`Guardrails`].
     pub fn guardrails(mut self, guardrails: Guardrails) -> Self {
         self.guardrails = guardrails;
         self
@@ -444,7 +437,7 @@ impl AgentBuilder {
         if guardrails.allows_nothing() {
             return Err(Error::new(
                 ErrorKind::Configuration,
-                "`turn_limit(0)` lets the model say nothing; set at least 1",
+                "`Guardrails::turns(0)` lets the model say nothing; set at least 1",
             ));
         }
         let secrets = known(provider.secrets(), &secrets)?;

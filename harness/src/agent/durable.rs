@@ -69,7 +69,14 @@ impl Durable {
 
     /// A fact waits to be written.
     pub(super) fn add(&mut self, entry: &Entry, elapsed: u64) -> Result<(), Error> {
-        self.pending.push(Envelope::of(entry, elapsed)?);
+        match Envelope::of(entry, elapsed) {
+            Ok(envelope) => self.pending.push(envelope),
+            // What comes after it must not be written without it.
+            Err(error) => {
+                self.lost = Some(error.to_string());
+                return Err(error);
+            }
+        }
         Ok(())
     }
 

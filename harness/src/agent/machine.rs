@@ -262,7 +262,7 @@ impl Machine {
             }
             Entry::Interrupted { message, usage, cause } => {
                 let outcome = match cause {
-                    InterruptCause::Program => Outcome::Interrupted,
+                    InterruptCause::Program => Outcome::Cancelled,
                     InterruptCause::Limit { limit, .. } => Outcome::Limit(*limit),
                     InterruptCause::Denial { .. } => Outcome::Denied,
                     InterruptCause::Failure { .. } => Outcome::Failed,
@@ -488,7 +488,7 @@ impl Machine {
 
     /// Open calls belong to the conversation whose facts are shared.
     fn fork(&mut self) -> Result<(), Error> {
-        let outcome = Outcome::Interrupted;
+        let outcome = Outcome::Cancelled;
         match &mut self.phase {
             Phase::Ended(_) => return Ok(()),
             Phase::Asking => self.phase = Phase::Ended(Some(outcome)),

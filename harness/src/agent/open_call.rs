@@ -7,7 +7,7 @@ use super::{Machine, permit::decision};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Awaited, Entry, Wait, now},
-    message::{CallOutcome, Fingerprint, ToolCall, ToolContent, ToolResult},
+    message::{CallOutcome, Fingerprint, ToolCall, ToolContent, ToolResult, is_too_deep},
     policy::{Approval, Question},
     tool::{ToolOutput, ToolRegistry},
 };
@@ -157,6 +157,9 @@ pub(super) fn settled(
         (_, Some(Awaited::Approval { .. })) => Err(refused(format!(
             "the call `{id}` waits to be decided: answer its question, and `decide` it"
         ))),
+        (Said::Answered { answer }, _) if is_too_deep(&answer) => {
+            Err(refused("the answer is nested too deep to be read back".to_owned()))
+        }
         (Said::Answered { answer }, Some(Awaited::Answer { .. })) => {
             Ok(Entry::CallAnswered { call: id, answer, who, at })
         }

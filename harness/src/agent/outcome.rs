@@ -26,8 +26,8 @@ pub enum Outcome {
     Refused,
     /// The model waits until the program has executed an item of this type, which the library cannot.
     Unsupported(WantedItem),
-    /// The program stopped it.
-    Interrupted,
+    /// The program cancelled it.
+    Cancelled,
     /// Calls wait for what somebody decides or answers later: see
     /// [`Chat::waiting`](super::Chat::waiting). It goes on with [`Chat::resume`](super::Chat::resume).
     Waiting,
@@ -58,7 +58,7 @@ impl fmt::Display for Outcome {
                     "the model asked the program to execute an item `{item}`, which it cannot"
                 );
             }
-            Self::Interrupted => "the run was stopped",
+            Self::Cancelled => "the run was stopped",
             Self::Waiting => "calls wait to be decided or answered",
             Self::Denied => "a call was denied, which ends the run",
             Self::Failed => "the run failed",

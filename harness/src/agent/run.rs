@@ -469,7 +469,7 @@ impl<'a> Run<'a> {
             | Outcome::Truncated
             | Outcome::Refused
             | Outcome::Unsupported(_)
-            | Outcome::Interrupted
+            | Outcome::Cancelled
             | Outcome::Waiting
             | Outcome::Denied
             | Outcome::Failed => {
@@ -494,7 +494,7 @@ impl Drop for Run<'_> {
     fn drop(&mut self) {
         self.close();
         if !self.ended {
-            self.trace_end(Outcome::Interrupted);
+            self.trace_end(Outcome::Cancelled);
         }
         self.chat.clock.stops();
         self.chat.idle.begins();

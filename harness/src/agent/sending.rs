@@ -183,7 +183,7 @@ impl<'a> Sending<'a> {
     }
 
     /// Stops the run when this token is cancelled: it then ends as
-    /// [`Outcome::Interrupted`](super::Outcome::Interrupted) with what there is so far.
+    /// [`Outcome::Cancelled`](super::Outcome::Cancelled) with what there is so far.
     pub fn cancel_with(mut self, token: CancellationToken) -> Self {
         self.stops.now = token;
         self

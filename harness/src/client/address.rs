@@ -171,14 +171,35 @@ fn decoded(text: &str) -> String {
 
 /// The name of the server in an address, in lower case and without the port.
 pub(super) fn host(url: &str) -> String {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    let host = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => host,
-    };
+    let (host, _) = host_and_port(url);
     host.to_ascii_lowercase()
+}
+
+/// The server as a name for it: the host, and the port if the address names one. The name of a
+/// machine such as `mistral` always has its port, since it would be taken for a vendor.
+pub(super) fn server(url: &str) -> String {
+    let (host, port) = host_and_port(url);
+    let is_domain = host.contains(['.', ':']);
+    let port = port.or((!is_domain).then(|| match url.trim().starts_with("https") {
+        true => "443",
+        false => "80",
+    }));
+    match port {
+        Some(port) => format!("{host}:{port}").to_ascii_lowercase(),
+        None => host.to_ascii_lowercase(),
+    }
+}
+
+fn host_and_port(url: &str) -> (&str, Option<&str>) {
+    let url = url.trim();
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    match authority.rsplit_once(':') {
+        Some((host, "")) => (host, None),
+        Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (host, Some(port)),
+        _ => (authority, None),
+    }
 }
 
 #[cfg(test)]
@@ -224,5 +245,15 @@ mod tests {
     fn hosts_are_found() {
         assert_eq!(host("http://user@API.a.test:80/v1"), "api.a.test");
         assert_eq!(host("127.0.0.1:11434"), "127.0.0.1");
+        assert_eq!(host(" https://api.groq.com:/openai"), "api.groq.com");
+    }
+
+    #[test]
+    fn a_server_without_a_vendor_has_a_name_that_is_no_vendors() {
+        assert_eq!(server("http://user:key@127.0.0.1:11434/v1"), "127.0.0.1:11434");
+        assert_eq!(server("https://LLM.a.test/v1"), "llm.a.test");
+        assert_eq!(server("http://mistral/v1"), "mistral:80");
+        assert_eq!(server("https://mistral"), "mistral:443");
+        assert_eq!(server("http://[::1]:8080/v1"), "[::1]:8080");
     }
 }

@@ -148,7 +148,7 @@ impl<D: Dialect> Answer<D> {
         self.body = None;
         // What came is whole, or failed, if it says so; only then a broken end does not matter.
         Poll::Ready(match (came, self.decoder.finish()) {
-            (Some(Err(err)), Err(end)) if end.kind() == ErrorKind::Interrupted => Err(broken(err)),
+            (Some(Err(err)), Err(end)) if end.kind() == ErrorKind::CutOff => Err(broken(err)),
             (_, end) => end,
         })
     }
@@ -268,7 +268,7 @@ impl<D: Dialect> Stream for Answer<D> {
 pub(super) fn broken(err: reqwest::Error) -> Error {
     let err = err.without_url();
     let text = format!("the connection broke before the answer was complete: {}", root(&err));
-    Error::new(ErrorKind::Interrupted, text).because(err)
+    Error::new(ErrorKind::CutOff, text).because(err)
 }
 
 /// The words of the first cause of an error, such as those of the system.
@@ -291,7 +291,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{provider::Limits, wire::anthropic};
+    use crate::{provider::AnswerLimits, wire::anthropic};
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -309,7 +309,7 @@ mod tests {
     ) -> Answer<anthropic::Answer> {
         let clocks = Clocks { first_event: MINUTE, between_events: MINUTE, ..Clocks::default() };
         let (until, whole) = (after(clocks.first_event), after(clocks.whole_call));
-        let decoder = anthropic::decoder(Limits::default());
+        let decoder = anthropic::decoder(AnswerLimits::default());
         Answer::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), clocks, until, whole)
     }
 

@@ -8,11 +8,12 @@ use super::{
     address, credentials,
     setup::{Setup, setters, with_retry},
     transport::{self, Question, Transport},
+    vendors,
 };
 use crate::{
     error::Error,
     models,
-    provider::{EventStream, Limits, Provider, Request},
+    provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
     wire::anthropic,
 };
@@ -40,11 +41,12 @@ const VERSION: &str = "2023-06-01";
 /// ```
 #[derive(Clone)]
 pub struct AnthropicProvider {
+    name: String,
     transport: Transport,
     url: String,
     headers: HeaderMap,
     options: anthropic::Options,
-    limits: Limits,
+    answer_limits: AnswerLimits,
 }
 
 impl AnthropicProvider {
@@ -93,8 +95,10 @@ impl fmt::Debug for AnthropicProvider {
 }
 
 impl Provider for AnthropicProvider {
+    /// What the builder was told, or the vendor at this address. If the vendor is not known, it is
+    /// `anthropic`.
     fn name(&self) -> &str {
-        "anthropic"
+        &self.name
     }
 
     fn model(&self) -> &str {
@@ -109,7 +113,7 @@ impl Provider for AnthropicProvider {
         self.transport.ask(
             request,
             |request| self.question(request),
-            || anthropic::decoder(self.limits),
+            || anthropic::decoder(self.answer_limits),
             None,
         )
     }
@@ -139,7 +143,9 @@ impl AnthropicBuilder {
     /// Fails if there is no key, or if a header cannot be sent.
     pub fn build(self) -> Result<AnthropicProvider, Error> {
         let Self { setup, no_cache } = self;
-        let Setup { key, base_url, model, headers: own, settings, clocks, limits, .. } = setup;
+        let Setup {
+            key, base_url, model, headers: own, settings, clocks, name, answer_limits, ..
+        } = setup;
         let key = match key {
             Some(key) => key,
             None => credentials::key("ANTHROPIC_API_KEY")?,
@@ -155,11 +161,12 @@ impl AnthropicBuilder {
         let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "", "/v1/messages");
         let secrets = credentials::known(Some(&key), &own, &url, &settings);
         Ok(AnthropicProvider {
+            name: name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("anthropic").to_owned()),
             transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
             options: anthropic::Options { model, settings, cache: !no_cache },
-            limits,
+            answer_limits,
         })
     }
 }

@@ -1,13 +1,13 @@
 //! The provider that the environment names.
 
-use super::{AnthropicProvider, LocalProvider, OpenAIProvider, credentials};
+use super::{AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, credentials};
 use crate::{
     error::{Error, ErrorKind},
     provider::Provider,
 };
 
-/// The provider that `PROVIDER` names: `anthropic`, `openai` or `local`. Unset, it is
-/// `anthropic`. Each is set up as by its own `from_env`.
+/// The provider that `PROVIDER` names: `anthropic`, `openai` or `chat_completions`.
+/// Unset, it is `anthropic`. Each is set up as by its own `from_env`.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), harness::Error> {
@@ -24,12 +24,12 @@ pub fn provider_from_env() -> Result<Box<dyn Provider>, Error> {
     match name.to_ascii_lowercase().as_str() {
         "anthropic" => Ok(Box::new(AnthropicProvider::from_env()?)),
         "openai" => Ok(Box::new(OpenAIProvider::from_env()?)),
-        "local" => Ok(Box::new(LocalProvider::from_env()?)),
+        "chat_completions" => Ok(Box::new(ChatCompletionsProvider::from_env()?)),
         _ => Err(Error::new(
             ErrorKind::Configuration,
             format!(
                 "the environment variable `PROVIDER` is `{name}`; expected `anthropic`, `openai` \
-                 or `local`"
+                 or `chat_completions`"
             ),
         )),
     }

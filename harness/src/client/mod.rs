@@ -5,12 +5,12 @@ mod address;
 mod answer;
 mod anthropic;
 mod arrival;
+mod chat_completions;
 mod choose;
 mod clocks;
 mod connection;
 mod credentials;
 mod failure;
-mod local;
 mod openai;
 mod setup;
 #[cfg(feature = "async-openai")]
@@ -21,8 +21,8 @@ mod vendors;
 
 pub use self::{
     anthropic::{AnthropicBuilder, AnthropicProvider},
+    chat_completions::{ChatCompletionsBuilder, ChatCompletionsProvider},
     choose::provider_from_env,
     clocks::Clocks,
-    local::{LocalBuilder, LocalProvider},
     openai::{OpenAIBuilder, OpenAIProvider},
 };

@@ -8,11 +8,12 @@ use super::{
     address, credentials,
     setup::{Setup, setters, with_retry},
     transport::{self, Question, Transport},
+    vendors,
 };
 use crate::{
     error::Error,
     models,
-    provider::{EventStream, Limits, Provider, Request},
+    provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
     wire::responses,
 };
@@ -39,11 +40,12 @@ const BASE_URL: &str = "https://api.openai.com/v1";
 /// ```
 #[derive(Clone)]
 pub struct OpenAIProvider {
+    name: String,
     transport: Transport,
     url: String,
     headers: HeaderMap,
     options: responses::Options,
-    limits: Limits,
+    answer_limits: AnswerLimits,
 }
 
 impl OpenAIProvider {
@@ -93,8 +95,10 @@ impl fmt::Debug for OpenAIProvider {
 }
 
 impl Provider for OpenAIProvider {
+    /// What the builder was told, or the vendor at this address. If the vendor is not known, it is
+    /// `openai`.
     fn name(&self) -> &str {
-        "openai"
+        &self.name
     }
 
     fn model(&self) -> &str {
@@ -109,7 +113,7 @@ impl Provider for OpenAIProvider {
         self.transport.ask(
             request,
             |request| self.question(request),
-            || responses::decoder(self.limits),
+            || responses::decoder(self.answer_limits),
             None,
         )
     }
@@ -161,7 +165,9 @@ impl OpenAIBuilder {
         let setup = self.setup;
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
-        let Setup { key, base_url, model, headers: own, settings, clocks, limits, .. } = setup;
+        let Setup {
+            key, base_url, model, headers: own, settings, clocks, name, answer_limits, ..
+        } = setup;
         let key = match key {
             Some(key) => key,
             None => credentials::key("OPENAI_API_KEY")?,
@@ -183,11 +189,12 @@ impl OpenAIBuilder {
         let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "/v1", "/responses");
         let secrets = credentials::known(Some(&key), &own, &url, &settings);
         Ok(OpenAIProvider {
+            name: name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("openai").to_owned()),
             transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
             options: responses::Options { model, settings },
-            limits,
+            answer_limits,
         })
     }
 }

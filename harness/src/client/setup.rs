@@ -5,7 +5,7 @@ use std::fmt;
 use secrecy::SecretString;
 
 use super::{Clocks, address};
-use crate::provider::{Limits, Settings};
+use crate::provider::{AnswerLimits, Settings};
 
 /// What a builder has been told so far.
 #[derive(Clone, Default)]
@@ -13,10 +13,11 @@ pub(super) struct Setup {
     pub(super) key: Option<SecretString>,
     pub(super) base_url: Option<String>,
     pub(super) model: Option<String>,
+    pub(super) name: Option<String>,
     pub(super) headers: Vec<(String, String)>,
     pub(super) settings: Settings,
     pub(super) clocks: Clocks,
-    pub(super) limits: Limits,
+    pub(super) answer_limits: AnswerLimits,
     /// A typed request, taken over when the provider is built.
     #[cfg(feature = "async-openai")]
     pub(super) template: serde_json::Map<String, serde_json::Value>,
@@ -29,9 +30,10 @@ impl fmt::Debug for Setup {
         f.debug_struct("Setup")
             .field("base_url", &self.base_url.as_deref().map(address::shown))
             .field("model", &self.model)
+            .field("name", &self.name)
             .field("settings", &self.settings)
             .field("clocks", &self.clocks)
-            .field("limits", &self.limits)
+            .field("answer_limits", &self.answer_limits)
             .finish_non_exhaustive()
     }
 }
@@ -57,6 +59,14 @@ macro_rules! setters {
         #[must_use]
         pub fn model(mut self, model: impl Into<String>) -> Self {
             self.setup.model = Some(model.into());
+            self
+        }
+
+        /// What the provider is called in replies, errors and records, and where the price of its
+        /// model is looked up. Default: the vendor at the address, as far as it is known.
+        #[must_use]
+        pub fn name(mut self, name: impl Into<String>) -> Self {
+            self.setup.name = Some(name.into());
             self
         }
 
@@ -109,8 +119,8 @@ macro_rules! setters {
 
         /// How large an answer may become.
         #[must_use]
-        pub fn limits(mut self, limits: $crate::provider::Limits) -> Self {
-            self.setup.limits = limits;
+        pub fn answer_limits(mut self, limits: $crate::provider::AnswerLimits) -> Self {
+            self.setup.answer_limits = limits;
             self
         }
     };

@@ -241,7 +241,7 @@ impl Transport {
             }
             let mut decoder = decoder();
             decoder.push_whole(&body).map_err(|err| match err.kind() {
-                ErrorKind::Interrupted | ErrorKind::Protocol => {
+                ErrorKind::CutOff | ErrorKind::Protocol => {
                     arrival::foreign(status.as_u16(), &headers, &self.hidden(&body)).because(err)
                 }
                 _ => err,

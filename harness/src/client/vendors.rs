@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::credentials;
+use super::{address, credentials};
 use crate::{
     error::{Error, ErrorKind},
     schema::StrictForm,
@@ -12,8 +12,9 @@ use crate::{
 /// How one vendor differs.
 #[derive(Clone, Debug)]
 pub(super) struct Vendor {
-    /// What it is called in replies and records, and in the table of models.
-    pub(super) name: &'static str,
+    /// What it is called in replies and records, and in the table of models; `None` for a server of
+    /// which nothing is known.
+    pub(super) name: Option<&'static str>,
     /// The end of its servers' names.
     host: &'static str,
     /// The address that is used if only its key is set.
@@ -38,7 +39,7 @@ pub(super) struct Vendor {
 
 /// A server of which nothing is known.
 const UNKNOWN: Vendor = Vendor {
-    name: "local",
+    name: None,
     host: "",
     base: None,
     key: None,
@@ -56,7 +57,7 @@ const UNKNOWN: Vendor = Vendor {
 
 const VENDORS: [Vendor; 11] = [
     Vendor {
-        name: "openrouter",
+        name: Some("openrouter"),
         host: "openrouter.ai",
         base: Some("https://openrouter.ai/api/v1"),
         key: Some("OPENROUTER_API_KEY"),
@@ -65,7 +66,7 @@ const VENDORS: [Vendor; 11] = [
         ..UNKNOWN
     },
     Vendor {
-        name: "groq",
+        name: Some("groq"),
         host: "groq.com",
         base: Some("https://api.groq.com/openai/v1"),
         key: Some("GROQ_API_KEY"),
@@ -73,7 +74,7 @@ const VENDORS: [Vendor; 11] = [
         ..UNKNOWN
     },
     Vendor {
-        name: "deepseek",
+        name: Some("deepseek"),
         host: "deepseek.com",
         base: Some("https://api.deepseek.com/v1"),
         key: Some("DEEPSEEK_API_KEY"),
@@ -82,7 +83,7 @@ const VENDORS: [Vendor; 11] = [
         ..UNKNOWN
     },
     Vendor {
-        name: "mistral",
+        name: Some("mistral"),
         host: "mistral.ai",
         base: Some("https://api.mistral.ai/v1"),
         key: Some("MISTRAL_API_KEY"),
@@ -93,7 +94,7 @@ const VENDORS: [Vendor; 11] = [
         ..UNKNOWN
     },
     Vendor {
-        name: "google",
+        name: Some("google"),
         host: "generativelanguage.googleapis.com",
         key: Some("GEMINI_API_KEY"),
         version: "/v1beta/openai",
@@ -103,7 +104,7 @@ const VENDORS: [Vendor; 11] = [
         ..UNKNOWN
     },
     Vendor {
-        name: "vertex",
+        name: Some("vertex"),
         host: "aiplatform.googleapis.com",
         thought: ThoughtReplay::Off,
         signed_calls: Some("vertex"),
@@ -111,14 +112,14 @@ const VENDORS: [Vendor; 11] = [
         ..UNKNOWN
     },
     Vendor {
-        name: "xai",
+        name: Some("xai"),
         host: "x.ai",
         base: Some("https://api.x.ai/v1"),
         key: Some("XAI_API_KEY"),
         ..UNKNOWN
     },
     Vendor {
-        name: "azure",
+        name: Some("azure"),
         host: "azure.com",
         key: Some("AZURE_OPENAI_API_KEY"),
         version: "/openai/v1",
@@ -129,7 +130,7 @@ const VENDORS: [Vendor; 11] = [
         ..UNKNOWN
     },
     Vendor {
-        name: "openai",
+        name: Some("openai"),
         host: "openai.com",
         key: Some("OPENAI_API_KEY"),
         thought: ThoughtReplay::Off,
@@ -137,8 +138,13 @@ const VENDORS: [Vendor; 11] = [
         strict_form: StrictForm::OpenAI,
         ..UNKNOWN
     },
-    Vendor { name: "vercel", host: "vercel.sh", thought: ThoughtReplay::Details, ..UNKNOWN },
-    Vendor { name: "snowflake", host: "snowflakecomputing.com", done_is_enough: true, ..UNKNOWN },
+    Vendor { name: Some("vercel"), host: "vercel.sh", thought: ThoughtReplay::Details, ..UNKNOWN },
+    Vendor {
+        name: Some("snowflake"),
+        host: "snowflakecomputing.com",
+        done_is_enough: true,
+        ..UNKNOWN
+    },
 ];
 
 impl Vendor {
@@ -149,11 +155,16 @@ impl Vendor {
             host.strip_suffix(vendor.host).is_some_and(|rest| {
                 rest.is_empty()
                     || rest.ends_with('.')
-                    || (vendor.name == "vertex" && rest.ends_with('-'))
+                    || (vendor.name == Some("vertex") && rest.ends_with('-'))
             })
         };
         VENDORS.iter().find(is).cloned().unwrap_or(UNKNOWN)
     }
+}
+
+/// The name of the vendor at this address, if it is known.
+pub(super) fn name_at(url: &str) -> Option<&'static str> {
+    Vendor::at(&address::host(url)).name
 }
 
 /// The address that the environment leads to: the vendor whose key is set, or the server on this
@@ -174,7 +185,7 @@ pub(super) fn base_in_env() -> Result<String, Error> {
         return Err(Error::new(
             ErrorKind::Configuration,
             format!(
-                "the environment names several vendors ({}): say with `LOCAL_BASE_URL` which one \
+                "the environment names several vendors ({}): say with `CHAT_COMPLETIONS_BASE_URL` which one \
                  is meant",
                 names.join(", ")
             ),
@@ -210,11 +221,11 @@ mod tests {
         assert_eq!(Vendor::at("openrouter.ai").thought, ThoughtReplay::Details);
         assert_eq!(Vendor::at("notmistral.ai").call_ids, CallIds::Plain);
         assert_eq!(Vendor::at("127.0.0.1").thought, ThoughtReplay::SameField);
-        assert_eq!(Vendor::at("127.0.0.1").name, "local");
-        assert_eq!(Vendor::at("api.groq.com").name, "groq");
-        assert_eq!(Vendor::at("us-east1-aiplatform.googleapis.com").name, "vertex");
+        assert_eq!(Vendor::at("127.0.0.1").name, None);
+        assert_eq!(Vendor::at("api.groq.com").name, Some("groq"));
+        assert_eq!(Vendor::at("us-east1-aiplatform.googleapis.com").name, Some("vertex"));
         assert_eq!(Vendor::at("generativelanguage.googleapis.com").signed_calls, Some("google"));
-        assert_eq!(Vendor::at("not-mistral.ai").name, "local");
+        assert_eq!(Vendor::at("not-mistral.ai").name, None);
         assert_eq!(Vendor::at("api.groq.com").strict_form, StrictForm::Common);
         assert_eq!(Vendor::at("me.openai.azure.com").strict_form, StrictForm::OpenAI);
         let gemini = Vendor::at("generativelanguage.googleapis.com");

@@ -365,6 +365,7 @@ pub struct RunLimits {
 /// What stopped a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum InterruptCause {
     /// The program cancelled it or let go of it.
     Program,

@@ -70,7 +70,7 @@ impl Arguments {
     }
 
     /// The members themselves.
-    pub fn into_map(self) -> Map<String, Value> {
+    pub(crate) fn into_map(self) -> Map<String, Value> {
         self.0
     }
 }

@@ -7,6 +7,7 @@ use super::{Citation, Image, ToolResult, VendorData};
 /// One part of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Block {
     /// Words.
     Text(TextBlock),

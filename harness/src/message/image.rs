@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind};
 /// As JSON it is `{"mime": "image/png", "data": "<base64>"}` or `{"url": "https://.."}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum Image {
     /// The picture itself.
     Data {

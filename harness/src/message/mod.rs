@@ -26,5 +26,5 @@ pub use self::{
 };
 pub(crate) use self::{
     arguments::{is_empty_object, same},
-    strict::is_strict,
+    strict::{is_strict, is_too_deep},
 };

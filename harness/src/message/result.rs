@@ -5,6 +5,8 @@ use std::{borrow::Cow, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::strict::is_too_deep;
+
 /// What became of a call. Each has a text of its own for the model, so that the model never
 /// believes of a call that ran that it did not.
 ///
@@ -70,6 +72,7 @@ impl CallOutcome {
 /// It is not `Serialize` by itself: any serialisable value may be returned from a tool and is then
 /// handed over as JSON, and a picture must not go that way.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum ToolContent {
     /// Words.
     Text(String),
@@ -132,7 +135,12 @@ impl ToolResult {
         outcome: CallOutcome,
         content: impl IntoIterator<Item = ToolContent>,
     ) -> Self {
-        Self { call_id: call_id.into(), outcome, content: content.into_iter().collect() }
+        // A value that could not be read back is kept as its text, which is what the model reads of it.
+        let kept = content.into_iter().map(|part| match part {
+            ToolContent::Json(value) if is_too_deep(&value) => ToolContent::Text(value.to_string()),
+            part => part,
+        });
+        Self { call_id: call_id.into(), outcome, content: kept.collect() }
     }
 
     /// The call that it answers.

@@ -19,6 +19,21 @@ pub(super) fn read(json: &str) -> serde_json::Result<Value> {
     whole(json)
 }
 
+/// Whether a value is nested so deep that not every reader takes it back.
+pub(crate) fn is_too_deep(value: &Value) -> bool {
+    fn is_deeper(value: &Value, left: usize) -> bool {
+        match (value, left.checked_sub(1)) {
+            (Value::Array(_) | Value::Object(_), None) => true,
+            (Value::Array(items), Some(left)) => items.iter().any(|item| is_deeper(item, left)),
+            (Value::Object(members), Some(left)) => {
+                members.values().any(|member| is_deeper(member, left))
+            }
+            _ => false,
+        }
+    }
+    is_deeper(value, DEPTH)
+}
+
 /// Whether every reader takes this text, and takes it for the same value.
 pub(crate) fn is_strict(json: &str) -> bool {
     whole::<()>(json).is_ok()

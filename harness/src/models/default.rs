@@ -7,7 +7,7 @@ pub(crate) const ANTHROPIC: &str = "claude-sonnet-5";
 pub(crate) const OPENAI: &str = "gpt-5.6";
 
 /// No model's name: a server that holds one model takes any.
-pub(crate) const LOCAL: &str = "default";
+pub(crate) const ANY: &str = "default";
 
 #[cfg(test)]
 mod tests {
@@ -21,6 +21,6 @@ mod tests {
             assert!(known.output.is_some() && known.thinking.is_some(), "{model}: {known:?}");
             assert!(known.images.is_some() && known.strict_tools.is_some(), "{model}: {known:?}");
         }
-        assert_eq!(Models::default().find("local", super::LOCAL), Default::default());
+        assert_eq!(Models::default().find("127.0.0.1:11434", super::ANY), Default::default());
     }
 }

@@ -11,12 +11,12 @@
 //! let models = Models::default()
 //!     .with("my-model", Price::new(0.5, 2.0))
 //!     .with("local-*", Price::new(0.0, 0.0));
-//! let known = models.find("local", "my-model-2026-01-31");
+//! let known = models.find("ollama", "my-model-2026-01-31");
 //! assert_eq!(known.price, Some(Price::new(0.5, 2.0)));
 //!
 //! let listed = models.find("anthropic", "claude-sonnet-5");
 //! assert!(listed.price.is_some() && listed.window == Some(1_000_000));
-//! assert_eq!(models.find("local", "nobody-knows").price, None);
+//! assert_eq!(models.find("ollama", "nobody-knows").price, None);
 //! ```
 //!
 //! `find` always returns a [`Model`]. What nobody knows of it is `None`, which is not the same as *no*:
@@ -28,7 +28,7 @@
 //! assert_eq!(model.images, Some(true), "it takes pictures");
 //! assert_eq!(model.thinking, Some(Thinking::Effort));
 //!
-//! let unknown = Models::default().find("local", "nobody-knows");
+//! let unknown = Models::default().find("ollama", "nobody-knows");
 //! assert_eq!(unknown.images, None, "it may take pictures or not");
 //! assert!(!unknown.images.unwrap_or(false), "so a program assumes that it does not");
 //! ```
@@ -44,7 +44,7 @@ mod price;
 mod table;
 
 pub(crate) use self::{
-    default::{ANTHROPIC, LOCAL, OPENAI},
+    default::{ANTHROPIC, ANY, OPENAI},
     price::Money,
 };
 pub use self::{

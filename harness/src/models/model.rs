@@ -13,7 +13,7 @@ use crate::provider::Effort;
 ///
 /// let mine = Model { window: Some(32_000), ..Model::from(Price::new(0.5, 2.0)) };
 /// let models = Models::default().with("my-model", mine);
-/// assert_eq!(models.find("local", "my-model"), mine);
+/// assert_eq!(models.find("ollama", "my-model"), mine);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Model {

@@ -28,7 +28,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Question {
-    /// Which conversation asks: the id of its first message.
+    /// Which conversation asks: its name in its journal, or the id of its first message if it has none.
     pub conversation: String,
     /// The id of the call.
     pub call: String,

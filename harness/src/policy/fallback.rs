@@ -200,9 +200,7 @@ impl Provider for FallbackProvider {
 /// Whether another provider would not share this failure.
 fn another_may_answer(error: &Error) -> bool {
     match error.kind() {
-        ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::Interrupted | ErrorKind::Protocol => {
-            true
-        }
+        ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::CutOff | ErrorKind::Protocol => true,
         ErrorKind::Api if error.is_out_of_quota() => true,
         ErrorKind::Api => match error.status() {
             Some(status) => !matches!(status, 400 | 413 | 422),
@@ -211,12 +209,11 @@ fn another_may_answer(error: &Error) -> bool {
                 !BAD_REQUEST.iter().any(|bad| code.contains(bad))
             }
         },
-        // The program's own mistakes and limits, and its own wish to stop.
+        // The program's own mistakes and limits.
         ErrorKind::Configuration
         | ErrorKind::Transcript
         | ErrorKind::ContextFull
         | ErrorKind::TooLarge
-        | ErrorKind::Cancelled
         | ErrorKind::Journal
         | ErrorKind::Conflict
         | ErrorKind::Busy

@@ -26,10 +26,14 @@ pub use self::{
     approver::{Answer, Approval, Approver, Question, QuestionId},
     egress::{Egress, Exposure},
     fallback::FallbackProvider,
-    guard::{Budget, Guard, Guardrails, Left, LimitReached, Limits, Spent, Warning},
+    guard::{Budget, Guardrails, Left, LimitReached, Limits, Spent},
     permissions::{Judgement, Permissions, ProposedCall, Verdict},
     retry::{GiveUp, RetryBudget, RetryPolicy, RetryScope, RetryVerdict},
     retry_provider::RetryProvider,
     throttle::ThrottledProvider,
 };
-pub(crate) use self::{egress::Exposed, retry_provider::Retry};
+pub(crate) use self::{
+    egress::Exposed,
+    guard::{Guard, Warning},
+    retry_provider::Retry,
+};

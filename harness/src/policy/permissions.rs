@@ -55,7 +55,7 @@ impl<'a> ProposedCall<'a> {
 
     /// Adds what the conversation has read.
     #[must_use]
-    pub fn with_exposure(mut self, exposure: Exposure) -> Self {
+    pub(crate) fn with_exposure(mut self, exposure: Exposure) -> Self {
         self.exposure = exposure;
         self
     }
@@ -224,7 +224,7 @@ impl Permissions {
     }
 
     /// Whether a denial ends the run.
-    pub fn stops_on_denial(&self) -> bool {
+    pub(crate) fn stops_on_denial(&self) -> bool {
         self.stops_on_denial
     }
 

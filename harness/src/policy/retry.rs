@@ -5,13 +5,13 @@ use std::{fmt, time::Duration};
 
 use crate::{
     error::{Error, ErrorKind},
-    provider::Spent,
+    provider::Lost,
 };
 
 /// When a failed call is tried again, and when no more.
 ///
 /// The ready providers ([`AnthropicProvider`](crate::AnthropicProvider),
-/// [`OpenAIProvider`](crate::OpenAIProvider), [`LocalProvider`](crate::LocalProvider)) follow the
+/// [`OpenAIProvider`](crate::OpenAIProvider), [`ChatCompletionsProvider`](crate::ChatCompletionsProvider)) follow the
 /// default policy unless they are given another one with `with_retry`. It is what the vendors' own
 /// SDKs do: two retries, waits that double, the server's own wait where it asks for one.
 /// [`RetryProvider`](super::RetryProvider) gives a policy to any provider.
@@ -41,14 +41,14 @@ use crate::{
 /// ```
 /// use std::time::Duration;
 ///
-/// use harness::{Error, ErrorKind, policy::{RetryPolicy, RetryVerdict}, provider::Spent};
+/// use harness::{Error, ErrorKind, policy::{RetryPolicy, RetryVerdict}, provider::Lost};
 ///
 /// let policy = RetryPolicy { attempts: 5, ..RetryPolicy::default() };
 /// let busy = Error::new(ErrorKind::Api, "Overloaded").with_status(529);
-/// let spent = Spent { attempts: 1, time: Duration::from_secs(2) };
+/// let lost = Lost { attempts: 1, time: Duration::from_secs(2) };
 /// // A chance of a half, before the first try again: half of the base.
 /// let half = Duration::from_millis(500);
-/// assert_eq!(policy.decide(&busy, spent, spent, 0.5), RetryVerdict::Wait(half));
+/// assert_eq!(policy.decide(&busy, lost, lost, 0.5), RetryVerdict::Wait(half));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
@@ -162,15 +162,15 @@ impl RetryPolicy {
 
     /// Decides about a failed try. `call` is what its call has lost, and `run` what the whole run
     /// has lost, this try included in both; `chance` is drawn from 0 up to, but not, 1.
-    pub fn decide(&self, error: &Error, call: Spent, run: Spent, chance: f64) -> RetryVerdict {
+    pub fn decide(&self, error: &Error, call: Lost, run: Lost, chance: f64) -> RetryVerdict {
         use RetryScope::{Call, Run};
         // An answer that broke off before it said anything is a connection that broke.
-        let passes = error.is_retryable() || error.last().kind() == ErrorKind::Interrupted;
+        let passes = error.is_retryable() || error.last().kind() == ErrorKind::CutOff;
         if !passes {
             return RetryVerdict::GiveUp(GiveUp::Lasting);
         }
-        for (spent, of, scope) in [(call, self.attempts.max(1), Call), (run, self.run.tries, Run)] {
-            if spent.attempts >= of {
+        for (lost, of, scope) in [(call, self.attempts.max(1), Call), (run, self.run.tries, Run)] {
+            if lost.attempts >= of {
                 return RetryVerdict::GiveUp(GiveUp::NoAttemptLeft { of, scope });
             }
         }
@@ -181,9 +181,9 @@ impl RetryPolicy {
             self.spread(self.base.saturating_mul(doubled).min(self.max), chance)
         });
         let mut left = Duration::MAX;
-        for (spent, of, scope) in [(call, self.time, Call), (run, self.run.time, Run)] {
+        for (lost, of, scope) in [(call, self.time, Call), (run, self.run.time, Run)] {
             let asked = asked.is_some();
-            left = left.min(of.saturating_sub(spent.time));
+            left = left.min(of.saturating_sub(lost.time));
             if wait > left {
                 return RetryVerdict::GiveUp(GiveUp::NoTimeLeft { wait, asked, left, of, scope });
             }
@@ -197,7 +197,7 @@ impl RetryPolicy {
     }
 
     /// How many tries a call may have that has lost this, in a run that has lost that.
-    pub(super) fn tries(&self, call: Spent, run: Spent) -> u32 {
+    pub(super) fn tries(&self, call: Lost, run: Lost) -> u32 {
         let left = self.run.tries.saturating_sub(run.attempts);
         self.attempts.min(call.attempts.saturating_add(left))
     }

@@ -121,7 +121,7 @@ impl Retry {
                 let tried = relay(open(request.clone()), None, then, &speaker).await;
                 let Err(Failure { error, said }) = tried else { return };
                 request.failed(attempt.failed());
-                let (call, run) = request.spent();
+                let (call, run) = request.lost();
                 let verdict = policy.decide(&error, call, run, self.draw());
                 let (cause, refused) = (error.to_string(), refusal(&error));
                 let failed = match first.take() {

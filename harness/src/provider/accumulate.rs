@@ -25,7 +25,8 @@ use crate::{
 /// Reads a stream to its end and makes a whole answer of it.
 ///
 /// # Errors
-/// Fails with the stream's own error, or as interrupted if the stream ends before it is complete.
+/// Fails with the stream's own error, or as [`ErrorKind::CutOff`] if the stream ends before it is
+/// complete.
 pub async fn accumulate(
     stream: impl Stream<Item = Result<StreamEvent, Error>>,
 ) -> Result<ProviderResponse, Error> {
@@ -313,7 +314,7 @@ impl Accumulator {
     /// run; of a refused one only the words.
     ///
     /// # Errors
-    /// Fails as interrupted if the answer did not come to its end.
+    /// Fails as [`ErrorKind::CutOff`] if the answer did not come to its end.
     pub fn finish(mut self) -> Result<ProviderResponse, Error> {
         let Some(stop) = self.stop else { return Err(cut_off()) };
         self.drop_repeats();
@@ -670,7 +671,7 @@ fn is_whole(arguments: &str) -> bool {
 /// The stream ended, but the answer had not.
 pub(crate) fn cut_off() -> Error {
     Error::new(
-        ErrorKind::Interrupted,
+        ErrorKind::CutOff,
         "the answer ended before it was complete: the connection was closed in the middle",
     )
 }

@@ -141,6 +141,7 @@ pub enum StreamEvent {
 
 /// What kind of block vendor data belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum VendorPart {
     /// Words.
     Text,
@@ -155,7 +156,7 @@ pub enum VendorPart {
 impl StreamEvent {
     /// Whether a reader has learned something of the answer from it. Until then the same question
     /// can be asked again, of the same provider or of another one, and nobody is the wiser.
-    pub fn is_said(&self) -> bool {
+    pub(crate) fn is_said(&self) -> bool {
         match self {
             Self::Started { .. }
             | Self::UsageSoFar(_)

@@ -12,7 +12,7 @@ use super::Request;
 
 /// What failures have cost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct Lost {
     /// Tries that failed.
     pub attempts: u32,
     /// Time that they took, and that was waited after them.
@@ -28,7 +28,7 @@ pub struct Ledger(Arc<Record>);
 
 #[derive(Debug, Default)]
 struct Record {
-    spent: Mutex<Spent>,
+    lost: Mutex<Lost>,
     /// Of a call that several providers may answer: what each of them has lost.
     members: Mutex<Vec<Ledger>>,
     /// How long the call has waited for its turn, whoever of them it waited for.
@@ -37,15 +37,15 @@ struct Record {
 
 impl Ledger {
     /// What failures have cost so far.
-    pub fn spent(&self) -> Spent {
-        *self.0.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn lost(&self) -> Lost {
+        *self.0.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes down tries that failed, and time that was lost.
     pub fn add(&self, attempts: u32, time: Duration) {
-        let mut spent = self.0.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        spent.attempts = spent.attempts.saturating_add(attempts);
-        spent.time = spent.time.saturating_add(time);
+        let mut lost = self.0.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.attempts = lost.attempts.saturating_add(attempts);
+        lost.time = lost.time.saturating_add(time);
     }
 
     /// The record of the member with this number. It is the same one whenever it is asked for, so
@@ -76,14 +76,14 @@ impl Ledger {
 /// record already is not written there again.
 pub(crate) struct Attempt<'r> {
     request: &'r Request<'r>,
-    before: Spent,
+    before: Lost,
     in_line: Duration,
     begun: Instant,
 }
 
 impl<'r> Attempt<'r> {
     pub(crate) fn begin(request: &'r Request<'_>) -> Self {
-        let before = request.ledger().map(Ledger::spent).unwrap_or_default();
+        let before = request.ledger().map(Ledger::lost).unwrap_or_default();
         Self { request, before, in_line: request.call().in_line(), begun: Instant::now() }
     }
 
@@ -93,7 +93,7 @@ impl<'r> Attempt<'r> {
         let in_line = request.call().in_line().saturating_sub(in_line);
         let took = begun.elapsed().saturating_sub(in_line);
         if let Some(run) = request.ledger() {
-            let now = run.spent();
+            let now = run.lost();
             let below = now.time.saturating_sub(before.time);
             let attempts = u32::from(now.attempts == before.attempts);
             run.add(attempts, took.saturating_sub(below));

@@ -5,13 +5,13 @@
 /// fill the memory.
 ///
 /// ```
-/// use harness::provider::Limits;
+/// use harness::provider::AnswerLimits;
 ///
-/// let limits = Limits { arguments: 64 * 1024, ..Limits::default() };
+/// let limits = AnswerLimits { arguments: 64 * 1024, ..AnswerLimits::default() };
 /// assert_eq!(limits.event, 16 * 1024 * 1024);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct AnswerLimits {
     /// One event of the stream. Default 16 MiB.
     pub event: usize,
     /// The arguments of one call. Default 4 MiB.
@@ -21,7 +21,7 @@ pub struct Limits {
     pub response: usize,
 }
 
-impl Default for Limits {
+impl Default for AnswerLimits {
     fn default() -> Self {
         const MIB: usize = 1024 * 1024;
         Self { event: 16 * MIB, arguments: 4 * MIB, response: 64 * MIB }

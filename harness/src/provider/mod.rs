@@ -23,8 +23,8 @@ pub use self::{
     accumulate::{Accumulator, accumulate},
     context::ContextTokens,
     event::{StreamEvent, VendorPart},
-    ledger::{Ledger, Spent},
-    limits::Limits,
+    ledger::{Ledger, Lost},
+    limits::AnswerLimits,
     request::Request,
     response::{ProviderResponse, StopReason, Usage},
     sent::Sent,
@@ -60,7 +60,7 @@ pub trait Provider: Send + Sync {
     /// connection at once.
     ///
     /// A complete answer ends with [`StreamEvent::Completed`]; a stream that ends without it was
-    /// interrupted. A failure is the last item.
+    /// cut off. A failure is the last item.
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a>;
 
     /// What it knows to be secret, such as its key. An agent takes it out of the results of tools,

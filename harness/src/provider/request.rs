@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Ledger, Sent, Settings, Spent};
+use super::{Ledger, Lost, Sent, Settings};
 use crate::{
     error::Error,
     message::{Messages, Transcript},
@@ -151,9 +151,9 @@ impl<'a> Request<'a> {
 
     /// What this call and the run have lost to failures. Without a run's record, the call is all
     /// of the run.
-    pub(crate) fn spent(&self) -> (Spent, Spent) {
-        let call = self.call.spent();
-        (call, self.ledger.as_ref().map_or(call, Ledger::spent))
+    pub(crate) fn lost(&self) -> (Lost, Lost) {
+        let call = self.call.lost();
+        (call, self.ledger.as_ref().map_or(call, Ledger::lost))
     }
 
     /// What this call has lost to failures.

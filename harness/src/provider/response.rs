@@ -8,6 +8,7 @@ use crate::message::Message;
 /// Why the model stopped speaking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum StopReason {
     /// It has said what it had to say.
     Complete,

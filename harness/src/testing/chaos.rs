@@ -12,6 +12,7 @@ use super::Answer;
 
 /// A kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Fault {
     /// One of the statuses 500, 502, 503, 504 and 529.
     ServerError,

@@ -14,7 +14,7 @@ use crate::{
 /// Statuses with which a server says that it is not well.
 pub(super) const SERVER_ERRORS: [u16; 5] = [500, 502, 503, 504, 529];
 
-/// How long a silence lasts until the clock of a real provider would run out, unless set.
+/// How long a silence lasts until the clock of a real provider would run out.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// A provider around a provider that fails by chance, as a network does.
@@ -46,20 +46,12 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub struct ChaosProvider<P> {
     inner: P,
     chaos: Chaos,
-    silence: Duration,
 }
 
 impl<P: Provider> ChaosProvider<P> {
     /// A provider that asks this one, with these failures.
     pub fn new(inner: P, chaos: Chaos) -> Self {
-        Self { inner, chaos, silence: SILENCE }
-    }
-
-    /// Sets how long a silence lasts before it ends as a clock that ran out; 30 s unless set.
-    #[must_use]
-    pub fn silence(mut self, time: Duration) -> Self {
-        self.silence = time;
-        self
+        Self { inner, chaos }
     }
 
     /// The failure of a call that does not come to its first event.
@@ -74,14 +66,9 @@ impl<P: Provider> ChaosProvider<P> {
                 Some(api(429).with_code("rate_limit_error").with_retry_after(self.chaos.wait()))
             }
             Fault::Refused => Some(Error::new(ErrorKind::Connect, "the connection was refused")),
-            Fault::StallAtFirst => Some(self.silent("the server said nothing").await),
+            Fault::StallAtFirst => Some(silent("the server said nothing").await),
             Fault::StallMidway | Fault::Cut | Fault::Garbage | Fault::Duplicate => None,
         }
-    }
-
-    async fn silent(&self, words: &str) -> Error {
-        tokio::time::sleep(self.silence).await;
-        Error::new(ErrorKind::Timeout, format!("{words} for {:?}", self.silence))
     }
 
     /// Says so many events, and fails then; if there are fewer, before the last one.
@@ -108,14 +95,14 @@ impl<P: Provider> ChaosProvider<P> {
                     break;
                 }
                 Fault::Garbage => Error::new(ErrorKind::Protocol, "an event cannot be understood"),
-                Fault::StallMidway => self.silent("the answer stopped coming: no event").await,
+                Fault::StallMidway => silent("the answer stopped coming: no event").await,
                 Fault::Cut
                 | Fault::ServerError
                 | Fault::RateLimit
                 | Fault::RateLimitWithHint
                 | Fault::Refused
                 | Fault::StallAtFirst => {
-                    Error::new(ErrorKind::Interrupted, "the connection broke in the middle")
+                    Error::new(ErrorKind::CutOff, "the connection broke in the middle")
                 }
             };
             return speaker.say(Err(failure)).await;
@@ -164,4 +151,9 @@ impl<P: Provider> fmt::Debug for ChaosProvider<P> {
             .field("chaos", &self.chaos)
             .finish_non_exhaustive()
     }
+}
+
+async fn silent(words: &str) -> Error {
+    tokio::time::sleep(SILENCE).await;
+    Error::new(ErrorKind::Timeout, format!("{words} for {SILENCE:?}"))
 }

@@ -52,7 +52,7 @@ impl ScriptedProvider {
                     let said = said("", text, calls);
                     replies.push(match cause {
                         InterruptCause::Failure { error } => {
-                            said.error(Error::new(ErrorKind::Interrupted, error))
+                            said.error(Error::new(ErrorKind::CutOff, error))
                         }
                         InterruptCause::Program
                         | InterruptCause::Limit { .. }

@@ -53,7 +53,7 @@ impl ToolContext {
 
     /// The same context for another call, with reports of its own.
     #[must_use]
-    pub fn for_call(&self, call_id: impl Into<String>) -> Self {
+    pub(crate) fn for_call(&self, call_id: impl Into<String>) -> Self {
         let call_id: Arc<str> = call_id.into().into();
         Self {
             idempotency_key: Arc::clone(&call_id),
@@ -69,14 +69,8 @@ impl ToolContext {
 
     /// Adds a value that tools take as [`State<T>`]; there is one of each type.
     #[must_use]
-    pub fn with<T: Send + Sync + 'static>(self, value: T) -> Self {
-        self.with_shared(Arc::new(value))
-    }
-
-    /// Adds a value that the program shares already.
-    #[must_use]
-    pub fn with_shared<T: Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
-        self.values.insert(value);
+    pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.values.insert(Arc::new(value));
         self
     }
 
@@ -222,7 +216,7 @@ impl ToolContext {
     }
 
     /// When the tool is stopped, if there is a limit.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 

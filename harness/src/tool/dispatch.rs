@@ -15,7 +15,9 @@ use super::{
 };
 use crate::{
     error::Error,
-    message::{Arguments, CallOutcome, ToolCall, ToolContent, ToolResult, is_empty_object},
+    message::{
+        Arguments, CallOutcome, ToolCall, ToolContent, ToolResult, is_empty_object, is_too_deep,
+    },
     schema::nearest,
     unwind::{Panicked, Shielded, caught, dropped},
 };
@@ -51,6 +53,11 @@ impl ToolRegistry {
     pub(crate) async fn dispatch_call(&self, call: &ToolCall, context: &ToolContext) -> Dispatched {
         match self.run(call, context).await {
             Ok(result) => Dispatched::Result(result),
+            Err(asks) if is_too_deep(&asks.token) => {
+                let text =
+                    "its tool asks something, and wants a value back that is nested too deep";
+                Dispatched::Result(self.failed(call, text.to_owned()).await)
+            }
             Err(asks) => {
                 let Asks { question, token } = *asks;
                 Dispatched::Waits { question: self.readable_text(&question), token }

@@ -2,23 +2,23 @@
 
 use std::{path::PathBuf, time::Duration};
 
-/// How long a call may take, how often it is tried, and how much it may say.
+/// How long a call may take, how often it is tried, and how much it may say. All of it is set unless
+/// the program says otherwise.
+///
+/// ```
+/// use std::time::Duration;
+/// use harness::ToolLimits;
+///
+/// let limits = ToolLimits::default().time(Duration::from_secs(10)).tries(1);
+/// # let _ = limits;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ToolLimits {
-    /// Time of one try, unless the tool itself says otherwise; 60 s unless set. A call that takes
-    /// longer is told to stop, and the model learns the truth about it.
-    pub time: Duration,
-    /// Tries of one call in all; 3 unless set. There is a second one only if the tool failed with
-    /// [`ToolError::transient`](super::ToolError::transient) and what it declares may be repeated.
-    pub tries: u32,
-    /// Wait before the second try, doubled before each further one; 200 ms unless set.
-    pub backoff: Duration,
-    /// Bytes of text in one result, whether it is an output or an error; 64 KiB unless set. More is
-    /// cut in the middle, with a note of how much. Pictures do not count.
-    pub output: usize,
-    /// A folder into which the whole output goes that was cut; the model is told the path.
-    pub overflow_folder: Option<PathBuf>,
+    pub(super) time: Duration,
+    pub(super) tries: u32,
+    pub(super) backoff: Duration,
+    pub(super) output: usize,
+    pub(super) overflow_folder: Option<PathBuf>,
 }
 
 impl Default for ToolLimits {
@@ -34,35 +34,40 @@ impl Default for ToolLimits {
 }
 
 impl ToolLimits {
-    /// Sets the time of one try.
+    /// Sets the time of one try, unless the tool itself says otherwise; 60 s unless set. A call that
+    /// takes longer is told to stop, and the model learns the truth about it.
     #[must_use]
     pub fn time(mut self, time: Duration) -> Self {
         self.time = time;
         self
     }
 
-    /// Sets how often a call is tried in all; 1 means never again.
+    /// Sets how often a call is tried in all; 3 unless set, and 1 means never again. There is a
+    /// second try only if the tool failed with
+    /// [`ToolError::transient`](super::ToolError::transient) and what it declares may be repeated.
     #[must_use]
     pub fn tries(mut self, tries: u32) -> Self {
         self.tries = tries;
         self
     }
 
-    /// Sets the wait before the second try.
+    /// Sets the wait before the second try, which is doubled before each further one; 200 ms unless
+    /// set.
     #[must_use]
     pub fn backoff(mut self, backoff: Duration) -> Self {
         self.backoff = backoff;
         self
     }
 
-    /// Sets the bytes of text in one result.
+    /// Sets the bytes of text in one result, whether it is an output or an error; 64 KiB unless set.
+    /// More is cut in the middle, with a note of how much. Pictures do not count.
     #[must_use]
     pub fn output(mut self, bytes: usize) -> Self {
         self.output = bytes;
         self
     }
 
-    /// Sets the folder into which the whole output goes that was cut.
+    /// Sets a folder into which the whole output goes that was cut; the model is told the path.
     #[must_use]
     pub fn overflow_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.overflow_folder = Some(folder.into());

@@ -20,7 +20,7 @@ impl ToolOutput {
     }
 
     /// The parts, in order.
-    pub fn into_content(self) -> Vec<ToolContent> {
+    pub(crate) fn into_content(self) -> Vec<ToolContent> {
         self.content
     }
 }

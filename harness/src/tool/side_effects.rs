@@ -102,7 +102,7 @@ impl SideEffects {
 
     /// Whether a call may be repeated without asking anybody: what only reads on this machine, and
     /// what is declared idempotent and can be taken back.
-    pub const fn may_repeat(self, idempotent: bool) -> bool {
+    pub(crate) const fn may_repeat(self, idempotent: bool) -> bool {
         let can_be_taken_back =
             self.is_within(&[SideEffect::Read, SideEffect::Write, SideEffect::Network]);
         self.is_within(&[SideEffect::Read]) || (idempotent && can_be_taken_back)

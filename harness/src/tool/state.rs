@@ -33,13 +33,6 @@ use std::{
 /// ```
 pub struct State<T: ?Sized>(Arc<T>);
 
-impl<T> State<T> {
-    /// The shared value itself.
-    pub fn into_shared(self) -> Arc<T> {
-        self.0
-    }
-}
-
 impl<T: ?Sized> Clone for State<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))

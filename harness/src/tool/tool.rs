@@ -34,6 +34,7 @@ pub type ReconcileFuture = Pin<Box<dyn Future<Output = Result<Reconciled, ToolEr
 
 /// What became of a call that had started in a process which is gone.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Reconciled {
     /// It happened, and this is its result.
     Happened(ToolOutput),

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     message::{Citation, Image, VendorData},
-    provider::{Limits, StopReason, StreamEvent, Usage, VendorPart},
+    provider::{AnswerLimits, StopReason, StreamEvent, Usage, VendorPart, cut_off},
     secret::beginning,
 };
 
@@ -108,7 +108,7 @@ impl Pace {
 
 #[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
 impl<D: Dialect> Decoder<D> {
-    pub(super) fn with(dialect: D, limits: Limits) -> Self {
+    pub(super) fn with(dialect: D, limits: AnswerLimits) -> Self {
         Self {
             sse: SseParser::new(limits.event),
             dialect,
@@ -205,7 +205,7 @@ impl<D: Dialect> Decoder<D> {
     /// The bytes are over.
     ///
     /// # Errors
-    /// Fails as interrupted if the answer is not complete.
+    /// Fails as [`ErrorKind::CutOff`] if the answer is not complete.
     pub fn finish(&mut self) -> Result<(), Error> {
         if self.failed || self.out.done {
             return Ok(());
@@ -214,12 +214,12 @@ impl<D: Dialect> Decoder<D> {
         let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
         let result = match result {
             // The last event was cut in the middle.
-            Err(err) if err.kind() == ErrorKind::Protocol => Err(interrupted().because(err)),
+            Err(err) if err.kind() == ErrorKind::Protocol => Err(cut_off().because(err)),
             Err(err) => Err(err),
             Ok(()) if self.out.done => Ok(()),
             Ok(()) => self.dialect.end(&mut self.out).and_then(|()| match self.out.done {
                 true => Ok(()),
-                false => Err(interrupted()),
+                false => Err(cut_off()),
             }),
         };
         self.failed = result.is_err();
@@ -330,13 +330,6 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-fn interrupted() -> Error {
-    Error::new(
-        ErrorKind::Interrupted,
-        "the answer ended before it was complete: the connection was closed in the middle",
-    )
-}
-
 /// An event that is no JSON, with its beginning quoted.
 pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
     // As it is, since a key with a quote in it is known only so, and on one line.
@@ -355,7 +348,7 @@ impl<T: AsRef<str> + Into<String>> Words for T {}
 #[derive(Debug)]
 pub(crate) struct Outlet {
     events: VecDeque<StreamEvent>,
-    limits: Limits,
+    limits: AnswerLimits,
     size: usize,
     parts: usize,
     /// Bytes of arguments so far, by block.
@@ -365,7 +358,7 @@ pub(crate) struct Outlet {
 }
 
 impl Outlet {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: AnswerLimits) -> Self {
         let events = VecDeque::new();
         let (calls, halves) = (HashMap::new(), Halves::default());
         Self { events, limits, size: 0, parts: 0, calls, halves, done: false }
@@ -480,7 +473,7 @@ impl Outlet {
                     ErrorKind::TooLarge,
                     format!(
                         "the arguments of one call are larger than {} bytes; raise \
-                         `Limits::arguments` if that is meant to be",
+                         `AnswerLimits::arguments` if that is meant to be",
                         self.limits.arguments
                     ),
                 ));
@@ -568,7 +561,7 @@ impl Outlet {
         Err(Error::new(
             ErrorKind::TooLarge,
             format!(
-                "the answer is larger than {} bytes; raise `Limits::response` if that is meant \
+                "the answer is larger than {} bytes; raise `AnswerLimits::response` if that is meant \
                  to be",
                 self.limits.response
             ),

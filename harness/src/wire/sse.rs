@@ -218,7 +218,7 @@ impl SseParser {
         Err(Error::new(
             ErrorKind::TooLarge,
             format!(
-                "one event of the answer is larger than {} bytes; raise `Limits::event` if that \
+                "one event of the answer is larger than {} bytes; raise `AnswerLimits::event` if that \
                  is meant to be",
                 self.limit
             ),

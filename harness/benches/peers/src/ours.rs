@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use harness::{
-    Agent, AnthropicProvider, Guardrails, Limits, LocalProvider, Message, OpenAIProvider, Transcript,
-    agent::Event, message::Block, tool, tools,
+    Agent, AnthropicProvider, ChatCompletionsProvider, Guardrails, Limits, Message, OpenAIProvider,
+    Transcript, agent::Event, message::Block, tool, tools,
 };
 use stats_alloc::Region;
 use tokio::sync::Mutex;
@@ -45,7 +45,7 @@ fn agent(wire: &str, base: &str) -> Result<Agent, Failure> {
         }
         _ => {
             let base = format!("{base}/v1");
-            Agent::builder(LocalProvider::builder().base_url(&base).model("m").build()?)
+            Agent::builder(ChatCompletionsProvider::builder().base_url(&base).model("m").build()?)
         }
     };
     let guards = Guardrails::default().turns(20).time(std::time::Duration::from_secs(600));

@@ -3,16 +3,18 @@
 
 mod budget;
 mod chain;
-mod fold;
+#[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
+mod guard;
 mod guardrails;
 mod limits;
 mod node;
 mod repeats;
 mod sum;
 
+pub(crate) use self::guard::{Guard, Warning};
 pub use self::{
     budget::{Budget, Left, Spent},
-    fold::{Guard, LimitReached, Warning},
+    guard::LimitReached,
     guardrails::Guardrails,
     limits::Limits,
 };

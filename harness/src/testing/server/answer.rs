@@ -11,6 +11,7 @@ use crate::testing::Gate;
 ///
 /// A number is a place in the body: `answer.cut_at(120)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Point {
     /// Before the status line.
     BeforeHead,

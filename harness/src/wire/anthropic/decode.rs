@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::block::{OpenBlock, What};
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Limits, StopReason, Usage, WantedItem},
+    provider::{AnswerLimits, StopReason, Usage, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, reader, scan,
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A decoder for one answer.
-pub fn decoder(limits: Limits) -> Decoder<Answer> {
+pub fn decoder(limits: AnswerLimits) -> Decoder<Answer> {
     Decoder::with(Answer::default(), limits)
 }
 

@@ -13,4 +13,4 @@ pub use self::{
 };
 
 /// The name under which vendor data of this wire is kept.
-pub const WIRE: &str = "anthropic";
+pub(crate) const WIRE: &str = "anthropic";

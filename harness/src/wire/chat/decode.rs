@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Limits, StopReason, Usage, VendorPart, WantedItem},
+    provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, Words, not_understood},
         fault, halves, reader, scan,
@@ -39,7 +39,7 @@ pub struct Reading {
 }
 
 /// A decoder for one answer.
-pub fn decoder(limits: Limits, reading: Reading) -> Decoder<Answer> {
+pub fn decoder(limits: AnswerLimits, reading: Reading) -> Decoder<Answer> {
     let Reading { think_tags, done_is_enough, origin } = reading;
     let splitter = Splitter::new(think_tags);
     let calls = Calls::of(origin);
@@ -487,7 +487,7 @@ impl Answer {
     fn done(&mut self, out: &mut Outlet) -> Result<(), Error> {
         let Some(reason) = self.finish.take() else {
             return Err(Error::new(
-                ErrorKind::Interrupted,
+                ErrorKind::CutOff,
                 "the answer ended before it was complete: no reason to stop was given",
             ));
         };

@@ -21,4 +21,4 @@ pub use self::{
 };
 
 /// The name under which vendor data of this wire is kept.
-pub const WIRE: &str = "chat";
+pub(crate) const WIRE: &str = "chat";

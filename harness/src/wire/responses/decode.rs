@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::item::{Item, Told, What, call_id, is_call};
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Limits, StopReason, Usage, WantedItem},
+    provider::{AnswerLimits, StopReason, Usage, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, reader, scan,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A decoder for one answer.
-pub fn decoder(limits: Limits) -> Decoder<Answer> {
+pub fn decoder(limits: AnswerLimits) -> Decoder<Answer> {
     Decoder::with(Answer::default(), limits)
 }
 
@@ -477,10 +477,7 @@ impl Answer {
             }));
         }
         if status == "cancelled" {
-            return Err(Error::new(
-                ErrorKind::Interrupted,
-                "the answer was cancelled at the vendor",
-            ));
+            return Err(Error::new(ErrorKind::CutOff, "the answer was cancelled at the vendor"));
         }
         let usage = response.usage.0.as_ref().map(WireUsage::known).unwrap_or_default();
         let reason = response.incomplete_details.0.as_ref().map(|details| &*details.reason);

@@ -12,4 +12,4 @@ pub use self::{
 };
 
 /// The name under which vendor data of this wire is kept.
-pub const WIRE: &str = "responses";
+pub(crate) const WIRE: &str = "responses";

@@ -30,8 +30,7 @@ pub struct LimitReached {
 
 /// What the program should know before a limit ends the run. Each comes once in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Warning {
+pub(crate) enum Warning {
     /// Four fifths of a limit are used.
     Near(LimitReached),
     /// A limit is set and cannot be held, because nobody says how much is used.
@@ -40,16 +39,7 @@ pub enum Warning {
 
 /// Holds the limits of a run: the fold of its facts, and the budgets that it stands within. A
 /// message of the user begins a run and, with it, all that is of the run alone.
-///
-/// ```
-/// use harness::{Limits, Message, journal::{Entry, Limit}, models::Models, policy::{Budget, Guard, Guardrails}};
-///
-/// let budget = Budget::new(Limits::new());
-/// let mut guard = Guard::new(Guardrails::default().turns(0), Models::default(), budget);
-/// guard.apply(&Entry::UserSaid { message: Message::user("Hello"), limits: None });
-/// assert_eq!(guard.before_turn("anthropic", "claude-sonnet-5").unwrap().limit, Limit::Turns);
-/// ```
-pub struct Guard {
+pub(crate) struct Guard {
     rails: Arc<Guardrails>,
     models: Arc<Models>,
     budget: Budget,
@@ -75,7 +65,7 @@ pub struct Guard {
 
 impl Guard {
     /// Holds these limits, which may be shared, and those of this budget and all around it.
-    pub fn new(
+    pub(crate) fn new(
         rails: impl Into<Arc<Guardrails>>,
         models: impl Into<Arc<Models>>,
         budget: Budget,
@@ -98,12 +88,12 @@ impl Guard {
     }
 
     /// The limits of the run alone.
-    pub fn guardrails(&self) -> &Guardrails {
+    pub(crate) fn guardrails(&self) -> &Guardrails {
         &self.rails
     }
 
     /// What is spent and left, for others to look at while the run goes on.
-    pub fn budget(&self) -> &Budget {
+    pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 
@@ -119,7 +109,7 @@ impl Guard {
     }
 
     /// What the run's own turns have cost so far, if that is known.
-    pub fn cost(&self) -> Option<f64> {
+    pub(crate) fn cost(&self) -> Option<f64> {
         self.own.cost().map(Money::to_f64)
     }
 
@@ -136,7 +126,7 @@ impl Guard {
     }
 
     /// Takes a fact.
-    pub fn apply(&mut self, entry: &Entry) {
+    pub(crate) fn apply(&mut self, entry: &Entry) {
         self.is_asking(false);
         // Going on does not begin anew what was spent: a run that is started again whenever it fails
         // comes to its limits.
@@ -234,7 +224,7 @@ impl Guard {
     }
 
     /// The limit that forbids to ask this model of this provider, if one does.
-    pub fn before_turn(&mut self, provider: &str, model: &str) -> Option<LimitReached> {
+    pub(crate) fn before_turn(&mut self, provider: &str, model: &str) -> Option<LimitReached> {
         let rails = &*self.rails;
         if let Some(limit) = rails.turns.filter(|limit| self.own.turns >= *limit) {
             return reached(Limit::Turns, format!("the model was asked {limit} times"));
@@ -262,7 +252,7 @@ impl Guard {
 
     /// The limit that forbids to run so many calls, if one does: then none of them may. Else they
     /// are set aside, so that nobody else takes them.
-    pub fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
+    pub(crate) fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let more = calls.saturating_sub(self.aside);
         if let Err(over) = self.chain.set_aside(more, calls, self.aside) {
@@ -273,7 +263,7 @@ impl Guard {
     }
 
     /// How many of so many calls of one answer run: the first ones.
-    pub fn of_one_answer(&self, calls: usize) -> usize {
+    pub(crate) fn of_one_answer(&self, calls: usize) -> usize {
         let most =
             self.rails.calls_per_turn.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         most.map_or(calls, |most| calls.min(most))
@@ -282,7 +272,7 @@ impl Guard {
     /// Whether a call may start before the answer is complete that asks for it and, so far, for
     /// this many: if it is one of those that run at all, and as many as can run of one answer are
     /// left. Then it is set aside. What else forbids calls was asked before that answer.
-    pub fn starts_early(&mut self, so_far: usize) -> bool {
+    pub(crate) fn starts_early(&mut self, so_far: usize) -> bool {
         if self.of_one_answer(so_far) != so_far {
             return false;
         }
@@ -295,19 +285,19 @@ impl Guard {
 
     /// A call that started early was not wanted in the end. It has run, so it counts, though it is
     /// no fact of the conversation.
-    pub fn dropped(&mut self) {
+    pub(crate) fn dropped(&mut self) {
         self.charge(&Charge { tool_calls: 1, ..Charge::default() });
     }
 
     /// The result as the model shall read it: with a warning if it was heard too often.
-    pub fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
+    pub(crate) fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
         let Some(limit) = self.rails.repetitions else { return result };
         let turns = self.repeats.turns_with(call, &result);
         if turns >= 2 && turns.saturating_add(1) == limit { with_note(&result) } else { result }
     }
 
     /// What the program should know now; each only once.
-    pub fn warnings(&mut self) -> Vec<Warning> {
+    pub(crate) fn warnings(&mut self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let counts = [
             (Limit::Turns, self.own.turns, self.rails.turns),
@@ -434,4 +424,64 @@ fn no_price(provider: &str, model: &str) -> String {
         "`{model}` of {provider} has no price; give it one with `AgentBuilder::models`, as in \
          `Models::default().with(\"{model}\", Price::new(input, output))`"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        journal::{Decider, InterruptCause},
+        message::{Block, ToolContent},
+        policy::Limits,
+        provider::StopReason,
+        tool::{SideEffect, SideEffects},
+    };
+
+    fn spent(facts: &[Entry]) -> super::super::Spent {
+        let budget = Budget::new(Limits::new());
+        let mut guard = Guard::new(Guardrails::none(), Models::default(), budget);
+        facts.iter().for_each(|fact| guard.apply(fact));
+        guard.budget().spent()
+    }
+
+    #[test]
+    fn facts_that_are_read_again_have_cost_the_same() {
+        let call = ToolCall::new("a", "look", "{}");
+        let replied = |block: Block, input| Entry::ModelReplied {
+            message: Some(Message::assistant([block])),
+            stop: StopReason::Complete,
+            usage: Usage { input: Some(input), output: Some(1), ..Usage::default() },
+            provider: "anthropic".to_owned(),
+            model: "claude-sonnet-5".to_owned(),
+        };
+        let facts = [
+            Entry::UserSaid { message: Message::user("Go.") },
+            replied(Block::ToolCall(call.clone()), 10),
+            Entry::CallDecided {
+                call: "a".to_owned(),
+                decision: Decision::Allow {
+                    side_effects: SideEffects::of(&[SideEffect::Read]),
+                    by: Decider::SideEffects,
+                },
+            },
+            Entry::CallStarted { call: "a".to_owned() },
+            Entry::CallFinished {
+                result: ToolResult::new("a", CallOutcome::Succeeded, [ToolContent::from("It is.")]),
+            },
+            replied(Block::text("Done."), 20),
+            Entry::Interrupted {
+                message: None,
+                usage: Usage { input: Some(5), ..Usage::default() },
+                cause: InterruptCause::Program,
+            },
+        ];
+        let told = spent(&facts);
+        assert_eq!((told.turns, told.tool_calls), (2, 1));
+        assert_eq!((told.usage.input, told.usage.output), (Some(35), Some(2)));
+        assert!(told.known_cost > 0.0 && told.cost.is_none(), "{told:?}");
+
+        let written = serde_json::to_string(&facts).expect("JSON");
+        let read: Vec<Entry> = serde_json::from_str(&written).expect("the same");
+        assert_eq!(spent(&read), told);
+    }
 }

@@ -20,14 +20,14 @@ use super::{
 use crate::{
     error::Error,
     models,
-    provider::{EventStream, Limits, Provider, Request},
+    provider::{AnswerLimits, EventStream, Provider, Request},
     schema::StrictForm,
     secret::Secrets,
     wire::chat,
 };
 
-/// A server that speaks Chat Completions: Ollama, vLLM, llama.cpp or LM Studio on this machine,
-/// or OpenRouter, Groq, DeepSeek, Mistral, Google, xAI, Azure and others.
+/// Any server that speaks Chat Completions, often called *OpenAI-compatible*: Ollama, vLLM, llama.cpp
+/// or LM Studio on this machine, or OpenRouter, Groq, DeepSeek, Mistral, Google, xAI, Azure and others.
 ///
 /// A request that fails in a way that passes is tried again, twice at most, as by the vendors' own
 /// SDKs: see [`RetryPolicy`](crate::RetryPolicy), and [`with_retry`](Self::with_retry) for another
@@ -36,14 +36,14 @@ use crate::{
 /// How a vendor differs is known by its address; what is not known can be said to the builder.
 ///
 /// ```no_run
-/// use harness::LocalProvider;
+/// use harness::ChatCompletionsProvider;
 ///
 /// # fn main() -> Result<(), harness::Error> {
-/// let ollama = LocalProvider::builder()
+/// let ollama = ChatCompletionsProvider::builder()
 ///     .base_url("http://127.0.0.1:11434")
 ///     .model("qwen3")
 ///     .build()?;
-/// let hosted = LocalProvider::builder()
+/// let hosted = ChatCompletionsProvider::builder()
 ///     .base_url("https://openrouter.ai/api/v1")
 ///     .api_key("..")
 ///     .model("z-ai/glm-5")
@@ -52,8 +52,8 @@ use crate::{
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct LocalProvider {
-    vendor: &'static str,
+pub struct ChatCompletionsProvider {
+    name: String,
     transport: Transport,
     url: String,
     headers: HeaderMap,
@@ -62,18 +62,18 @@ pub struct LocalProvider {
     /// the provider ask the same server.
     turns: Option<Arc<AtomicBool>>,
     reading: chat::Reading,
-    limits: Limits,
+    answer_limits: AnswerLimits,
 }
 
-impl LocalProvider {
+impl ChatCompletionsProvider {
     /// The model that is asked unless another is named: servers that hold one model take any
     /// name.
-    pub const DEFAULT_MODEL: &'static str = models::LOCAL;
+    pub const DEFAULT_MODEL: &'static str = models::ANY;
 
-    /// A provider with the address in `LOCAL_BASE_URL`, the model in `LOCAL_MODEL` and, if it is
-    /// set, the key in `LOCAL_API_KEY`.
+    /// A provider with the address in `CHAT_COMPLETIONS_BASE_URL`, the model in `CHAT_COMPLETIONS_MODEL` and, if it is
+    /// set, the key in `CHAT_COMPLETIONS_API_KEY`.
     ///
-    /// Without `LOCAL_BASE_URL`, the one vendor is asked whose key is set: `OPENROUTER_API_KEY`,
+    /// Without `CHAT_COMPLETIONS_BASE_URL`, the one vendor is asked whose key is set: `OPENROUTER_API_KEY`,
     /// `GROQ_API_KEY`, `DEEPSEEK_API_KEY`, `MISTRAL_API_KEY`, `XAI_API_KEY`, or
     /// `AZURE_OPENAI_API_KEY` with `AZURE_OPENAI_ENDPOINT`. Without any, the server at
     /// `OLLAMA_HOST`, which is `http://127.0.0.1:11434` unless it is set.
@@ -86,8 +86,8 @@ impl LocalProvider {
 
     /// A provider to be set up. What is not set is read from the environment, as by
     /// [`from_env`](Self::from_env).
-    pub fn builder() -> LocalBuilder {
-        LocalBuilder::default()
+    pub fn builder() -> ChatCompletionsBuilder {
+        ChatCompletionsBuilder::default()
     }
 
     with_retry!();
@@ -113,19 +113,20 @@ fn wants_turns(request: &Request<'_>, err: &Error) -> bool {
     chat::wants_turns(err) && chat::needs_bridge(request.messages())
 }
 
-impl fmt::Debug for LocalProvider {
+impl fmt::Debug for ChatCompletionsProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalProvider")
+        f.debug_struct("ChatCompletionsProvider")
             .field("model", &self.options.model)
             .field("url", &address::shown(&self.url))
             .finish_non_exhaustive()
     }
 }
 
-impl Provider for LocalProvider {
-    /// The vendor at this address, such as `groq`, or `local` if it is not known.
+impl Provider for ChatCompletionsProvider {
+    /// What the builder was told, or the vendor at this address, such as `groq`. If the vendor is not
+    /// known, it is the server, such as `127.0.0.1:11434`.
     fn name(&self) -> &str {
-        self.vendor
+        &self.name
     }
 
     fn model(&self) -> &str {
@@ -140,15 +141,15 @@ impl Provider for LocalProvider {
         self.transport.ask(
             request,
             |request| self.question(request),
-            || chat::decoder(self.limits, self.reading),
+            || chat::decoder(self.answer_limits, self.reading),
             self.turns.as_deref().map(|learnt| Lesson { learnt, tells: wants_turns }),
         )
     }
 }
 
-/// Sets up a [`LocalProvider`].
+/// Sets up a [`ChatCompletionsProvider`].
 #[derive(Clone, Debug, Default)]
-pub struct LocalBuilder {
+pub struct ChatCompletionsBuilder {
     setup: Setup,
     thought: Option<chat::ThoughtReplay>,
     call_ids: Option<chat::CallIds>,
@@ -160,7 +161,7 @@ pub struct LocalBuilder {
     strict_form: Option<StrictForm>,
 }
 
-impl LocalBuilder {
+impl ChatCompletionsBuilder {
     setters!();
 
     /// How the model's thinking goes back. Default: as the vendor at this address wants it, and
@@ -250,7 +251,7 @@ impl LocalBuilder {
     ///
     /// # Errors
     /// Fails if a header cannot be sent, or if the environment names several vendors.
-    pub fn build(self) -> Result<LocalProvider, Error> {
+    pub fn build(self) -> Result<ChatCompletionsProvider, Error> {
         let Self {
             setup,
             thought,
@@ -264,19 +265,24 @@ impl LocalBuilder {
         } = self;
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
-        let Setup { key, base_url, model, headers: own, settings, clocks, limits, .. } = setup;
-        let base = base_url.or_else(|| credentials::variable("LOCAL_BASE_URL"));
+        let Setup {
+            key, base_url, model, headers: own, settings, clocks, name, answer_limits, ..
+        } = setup;
+        let base = base_url.or_else(|| credentials::variable("CHAT_COMPLETIONS_BASE_URL"));
         let base = match base {
             Some(base) => base,
             None => vendors::base_in_env()?,
         };
         let vendor = Vendor::at(&address::host(&base));
+        let name = name
+            .or_else(|| vendor.name.map(str::to_owned))
+            .unwrap_or_else(|| address::server(&base));
         let key = key
-            .or_else(|| credentials::key("LOCAL_API_KEY").ok())
+            .or_else(|| credentials::key("CHAT_COMPLETIONS_API_KEY").ok())
             .or_else(|| vendor.key.and_then(|name| credentials::key(name).ok()));
         let model = model
-            .or_else(|| credentials::variable("LOCAL_MODEL"))
-            .unwrap_or_else(|| LocalProvider::DEFAULT_MODEL.to_owned());
+            .or_else(|| credentials::variable("CHAT_COMPLETIONS_MODEL"))
+            .unwrap_or_else(|| ChatCompletionsProvider::DEFAULT_MODEL.to_owned());
         let mut headers = transport::json_headers();
         if let Some(key) = &key {
             headers.insert(AUTHORIZATION, transport::secret_header("Bearer ", key)?);
@@ -289,11 +295,11 @@ impl LocalBuilder {
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
         let origin = chat::Origin::of(&address::shown(&url), &model);
         // Models that think within a budget give proofs and do not ask for them.
-        let how = models::Models::default().find(vendor.name, &model).thinking;
+        let how = models::Models::default().find(&name, &model).thinking;
         let signs = !matches!(how, Some(models::Thinking::Budget | models::Thinking::Never));
         let signed_calls = vendor.signed_calls.filter(|_| signs).map(Cow::Borrowed);
-        Ok(LocalProvider {
-            vendor: vendor.name,
+        Ok(ChatCompletionsProvider {
+            name,
             transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
@@ -316,7 +322,7 @@ impl LocalBuilder {
                 done_is_enough: done_is_enough.unwrap_or(vendor.done_is_enough),
                 origin,
             },
-            limits,
+            answer_limits,
         })
     }
 }
