@@ -1,0 +1,4 @@
+//! Stores of conversations: what each promises, and what it survives.
+
+mod conformance;
+mod faulty;
