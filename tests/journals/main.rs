@@ -2,3 +2,5 @@
 
 mod conformance;
 mod faulty;
+mod killed;
+mod sqlite;
