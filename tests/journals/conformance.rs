@@ -54,9 +54,9 @@ enum Wrong {
     PagesEndEmpty,
     PagesAreUnlimited,
     TakesAnyCursor,
-    CountsWrong,
+    HalvesCounts,
     ForgetsWhenItWasMade,
-    ReadsDoNotCountAsConflict,
+    AppendsNothingAnyhow,
     DeletesWithoutChildren,
     DeletesChildrenOnly,
     DeletesWhatIsHeld,
@@ -75,16 +75,18 @@ enum Wrong {
     DroppedHoldStays,
 }
 
+type Shared<T> = Arc<std::sync::Mutex<Vec<T>>>;
+
 /// Journals that do one thing wrong, around the one in memory.
 #[derive(Clone)]
 struct Broken {
     wrong: Wrong,
     inner: MemoryJournal,
-    /// What is held without an end, and for the first handle alone.
-    own: Arc<std::sync::Mutex<Vec<(String, Arc<Hold>)>>>,
+    /// What is held without an end, and by which handle.
+    own: Shared<(String, Arc<Hold>)>,
     is_second: bool,
     /// Forks by reference that go on with their base.
-    views: Arc<std::sync::Mutex<Vec<(String, String)>>>,
+    views: Shared<(String, String)>,
 }
 
 impl Broken {
@@ -181,7 +183,7 @@ impl Journal for Broken {
                 Wrong::ConflictHasAnotherKind if there != after => {
                     return Err(other(ErrorKind::Journal));
                 }
-                Wrong::ReadsDoNotCountAsConflict if there > after && facts.is_empty() => {
+                Wrong::AppendsNothingAnyhow if there > after && facts.is_empty() => {
                     return Ok(());
                 }
                 Wrong::TakesAnyName if conversation.len() > 512 => return Ok(()),
@@ -285,7 +287,7 @@ impl Journal for Broken {
                         page.conversations.extend(next.conversations);
                     }
                 }
-                Wrong::CountsWrong => change(&mut page, |summary| summary.facts /= 2),
+                Wrong::HalvesCounts => change(&mut page, |summary| summary.facts /= 2),
                 Wrong::ForgetsWhenItWasMade => {
                     static NEXT: std::sync::atomic::AtomicU64 =
                         std::sync::atomic::AtomicU64::new(1);
@@ -433,9 +435,9 @@ const CAUGHT: &[(Wrong, &str)] = &[
     (Wrong::PagesEndEmpty, "without loss or repeat"),
     (Wrong::PagesAreUnlimited, "from 1 to 1,000"),
     (Wrong::TakesAnyCursor, "that this journal did not give"),
-    (Wrong::CountsWrong, "is kept unchanged"),
+    (Wrong::HalvesCounts, "is kept unchanged"),
     (Wrong::ForgetsWhenItWasMade, "is kept unchanged"),
-    (Wrong::ReadsDoNotCountAsConflict, "is a conflict"),
+    (Wrong::AppendsNothingAnyhow, "is a conflict"),
     (Wrong::DeletesWithoutChildren, "all that are part of it are deleted"),
     (Wrong::DeletesChildrenOnly, "all that are part of it are deleted"),
     (Wrong::DeletesWhatIsHeld, "what is held is not deleted"),

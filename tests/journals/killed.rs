@@ -135,7 +135,7 @@ async fn a_process_that_is_killed_has_all_that_was_acknowledged() {
         for name in &acknowledged {
             assert!(all.any(|it| it == name), "{name} was acknowledged and is lost: {there:?}");
         }
-        assert!(there.len() <= acknowledged.len() + seed as usize + 1, "batches came twice");
+        assert!(there.len() as u64 <= acknowledged.len() as u64 + seed + 1, "batches came twice");
         drop((journal, other));
     }
     eprintln!("{kills} kills, {from_inside} from inside, {} batches", acknowledged.len());
