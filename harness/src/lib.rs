@@ -44,6 +44,7 @@
 //! | `terminal` | `policy::TerminalApprover` (Unix only) and `policy::visible` |
 //! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and commands of a shell |
 //! | `testing` | the module `testing`: a scripted provider, and a server that speaks like a vendor |
+//! | `sqlite` | `journal::SqliteJournal`: conversations in a file |
 //! | `collect` | `collected_tools`: all tools of a program without a list of them |
 //! | `otel` | spans and metrics by OpenTelemetry's conventions |
 //! | `async-openai` | a typed request of that crate as the template of each request |

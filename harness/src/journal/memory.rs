@@ -199,8 +199,8 @@ impl Journal for MemoryJournal {
             let mut shared = self.lock();
             let there = shared.count(from);
             let wanted = usize::try_from(facts).unwrap_or(usize::MAX);
-            let kept = shared.conversations.get(from).and_then(|kept| kept.facts.get(..wanted));
-            let Some(kept) = kept.map(<[Envelope]>::to_vec) else {
+            let kept = shared.conversations.get(from).map_or(&[][..], |kept| &kept.facts);
+            let Some(kept) = kept.get(..wanted).map(<[Envelope]>::to_vec) else {
                 return Err(too_few(from, there, facts));
             };
             match shared.count(to) {

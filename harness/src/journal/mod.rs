@@ -4,9 +4,13 @@ mod entry;
 mod envelope;
 mod listing;
 mod memory;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod store;
 
 pub(crate) use self::envelope::now;
+#[cfg(feature = "sqlite")]
+pub use self::sqlite::{SqliteBuilder, SqliteJournal, SqliteSynchronous};
 pub use self::{
     entry::{
         Always, Awaited, Decider, Decision, Entry, InterruptCause, Limit, LimitScope, Reason,

@@ -98,12 +98,16 @@
 //! ```
 //!
 //! Where failures are to come by chance, [`Chaos`] brings them, from a seed.
+//!
+//! A journal of your own is checked by [`journal_conformance`]; one that fails is [`FaultyJournal`].
 
 pub mod anthropic;
 mod chaos;
 mod chaos_provider;
 pub mod chat;
+mod conformance;
 mod events;
+mod faulty_journal;
 mod from_trace;
 mod gate;
 mod outline;
@@ -116,6 +120,8 @@ mod server;
 pub use self::{
     chaos::{Chaos, Fault},
     chaos_provider::ChaosProvider,
+    conformance::{Conformance, journal_conformance},
+    faulty_journal::{FaultyJournal, JournalCall, JournalCounts, JournalFault},
     gate::Gate,
     outline::outline,
     reply::{ScriptedReply, reply, reply_to},

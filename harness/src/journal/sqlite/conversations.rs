@@ -1,0 +1,218 @@
+//! Conversations in their table: what is known of them, their list, forks and deletion.
+
+use std::collections::HashMap;
+
+use rusqlite::{Transaction, types::Value};
+
+use super::{
+    facts::{Row, base_of, by_id, by_key, row},
+    fault::{self, Fault},
+    store::Store,
+};
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{
+        Conversations, Listing, Metadata, Summary,
+        envelope::now,
+        store::{conflict, too_few},
+    },
+};
+
+/// What a place in the list begins with, so that those of other journals are known.
+const PLACE: &str = "sqlite-";
+
+/// Makes the conversation if it does not exist, notes that it changes now, and gives its key.
+pub(super) fn changed(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<i64> {
+    let now = now().cast_signed();
+    transaction
+        .prepare_cached(
+            "INSERT INTO conversations
+                (id, metadata, created_at, updated_at, changed, facts, base_facts)
+             VALUES (?1, '{}', ?2, ?2, (SELECT coalesce(max(changed), 0) + 1 FROM conversations), 0, 0)
+             ON CONFLICT (id) DO UPDATE SET updated_at = ?2, changed = excluded.changed
+             RETURNING key",
+        )?
+        .query_row((id, now), |row| row.get(0))
+}
+
+impl Store {
+    pub(super) fn describe(&mut self, id: &str, metadata: &Metadata) -> Result<(), Error> {
+        let known = serde_json::to_string(metadata).map_err(|err| {
+            fault::of(self.path(), "cannot take this metadata: it is not to be written as JSON")
+                .because(err)
+        })?;
+        self.writing(|transaction, _, _| {
+            let key = changed(transaction, id)?;
+            transaction
+                .prepare_cached(
+                    "UPDATE conversations SET metadata = ?, owner = ?, parent = ? WHERE key = ?",
+                )?
+                .execute((known, &metadata.owner, &metadata.parent, key))?;
+            Ok(())
+        })
+    }
+
+    pub(super) fn list(&mut self, listing: &Listing) -> Result<Conversations, Error> {
+        let before = match &listing.after {
+            None => i64::MAX,
+            Some(place) => place_of(place)?,
+        };
+        let (mut wanted, mut values) = (vec!["changed < ?"], vec![Value::from(before)]);
+        let narrowed = [("owner = ?", &listing.owner), ("parent = ?", &listing.parent)];
+        for (words, value) in narrowed {
+            if let Some(value) = value {
+                wanted.push(words);
+                values.push(value.clone().into());
+            }
+        }
+        let size = listing.page_size();
+        // One more, to know whether there is another page.
+        values.push(Value::from(i64::try_from(size).unwrap_or(i64::MAX - 1) + 1));
+        let query = format!(
+            "SELECT changed, id, metadata, facts, created_at, updated_at FROM conversations
+             WHERE {} ORDER BY changed DESC LIMIT ?",
+            wanted.join(" AND ")
+        );
+        self.reading(|transaction, path| {
+            let mut select = transaction.prepare_cached(&query)?;
+            let mut rows = select.query(rusqlite::params_from_iter(values))?;
+            let (mut page, mut last, mut next) = (Vec::new(), 0_i64, None);
+            while let Some(row) = rows.next()? {
+                if page.len() == size {
+                    next = Some(format!("{PLACE}{last}"));
+                    break;
+                }
+                last = row.get(0)?;
+                let (id, metadata): (String, String) = (row.get(1)?, row.get(2)?);
+                let metadata = serde_json::from_str(&metadata)
+                    .map_err(|err| fault::is_strange(path, &id, "the metadata").because(err))?;
+                let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+                page.push(Summary::new(id, metadata, number(3)?, number(4)?, number(5)?));
+            }
+            Ok(Conversations::new(page, next))
+        })
+    }
+
+    pub(super) fn fork(&mut self, from: &str, facts: u64, to: &str) -> Result<(), Error> {
+        self.writing(|transaction, _, _| {
+            let base = by_id(transaction, from)?;
+            let there = base.map_or(0, |base| base.facts);
+            if there < facts {
+                return Err(too_few(from, there, facts).into());
+            }
+            let taken = by_id(transaction, to)?.map_or(0, |row| row.facts);
+            if taken > 0 {
+                return Err(conflict(to, 0, taken).into());
+            }
+            let base = match base {
+                Some(base) if facts > 0 => Some(owner_of(transaction, base, facts)?),
+                _ => None,
+            };
+            let key = changed(transaction, to)?;
+            transaction
+                .prepare_cached(
+                    "UPDATE conversations SET facts = ?1, base = ?2, base_facts = ?1 WHERE key = ?3",
+                )?
+                .execute((facts.cast_signed(), base, key))?;
+            Ok(())
+        })
+    }
+
+    pub(super) fn delete(&mut self, id: &str) -> Result<bool, Error> {
+        let (was_there, dead) = self.writing(|transaction, _, holds| {
+            holds.settle(transaction)?;
+            let mut dead = Vec::new();
+            let family = family(transaction, id)?;
+            for id in &family {
+                dead.extend(holds.check_free(transaction, id)?);
+            }
+            let mut rows: HashMap<i64, Row> = HashMap::new();
+            for id in &family {
+                rows.extend(by_id(transaction, id)?.map(|row| (row.key, row)));
+            }
+            let was_there = by_id(transaction, id)?.is_some();
+            // Forks before their bases, so that nothing is copied that is deleted then.
+            while let Some(key) = without_fork(&rows) {
+                rows.remove(&key);
+                remove(transaction, key)?;
+            }
+            Ok((was_there, dead))
+        })?;
+        self.settled(dead);
+        Ok(was_there)
+    }
+}
+
+fn place_of(place: &str) -> Result<i64, Error> {
+    place.strip_prefix(PLACE).and_then(|number| number.parse().ok()).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Configuration,
+            format!(
+                "`{place}` is not where a page of this journal ended; go on with the `next` of a \
+                 page, or begin without it"
+            ),
+        )
+    })
+}
+
+/// The base in whose own part the last of so many facts is, so that a fork of a fork does not go
+/// through more conversations than it must.
+fn owner_of(transaction: &Transaction<'_>, mut row: Row, facts: u64) -> rusqlite::Result<i64> {
+    while facts <= row.base_facts
+        && let Some(base) = base_of(transaction, &row)?
+        && base.base_facts < row.base_facts
+    {
+        row = base;
+    }
+    Ok(row.key)
+}
+
+/// The conversation and all that are part of it.
+fn family(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Vec<String>> {
+    transaction
+        .prepare_cached(
+            "WITH RECURSIVE family (id) AS (
+                 VALUES (?)
+                 UNION
+                 SELECT c.id FROM conversations c JOIN family ON c.parent = family.id
+             ) SELECT id FROM family",
+        )?
+        .query_map([id], |row| row.get(0))?
+        .collect()
+}
+
+/// One that none of the others is a fork of.
+fn without_fork(rows: &HashMap<i64, Row>) -> Option<i64> {
+    let is_base = |key| rows.values().any(|row| row.base == Some(key));
+    // Rows that are bases of each other are not written by this library; they go in any order.
+    rows.keys().copied().find(|key| !is_base(*key)).or_else(|| rows.keys().next().copied())
+}
+
+/// Deletes one conversation. Its forks get the facts of its own that they share with it, and have
+/// the rest in its base from then on.
+fn remove(transaction: &Transaction<'_>, key: i64) -> Result<(), Fault> {
+    let Some(gone) = by_key(transaction, key)? else { return Ok(()) };
+    let forks: Vec<Row> = transaction
+        .prepare_cached("SELECT key, facts, base, base_facts FROM conversations WHERE base = ?")?
+        .query_map([key], row)?
+        .collect::<rusqlite::Result<_>>()?;
+    for fork in forks {
+        transaction
+            .prepare_cached(
+                "INSERT INTO facts (conversation, number, format, version, life, at, elapsed, fact)
+                 SELECT ?, number, format, version, life, at, elapsed, fact FROM facts
+                 WHERE conversation = ? AND number < ?",
+            )?
+            .execute((fork.key, key, fork.base_facts.cast_signed()))?;
+        let base_facts = fork.base_facts.min(gone.base_facts);
+        transaction
+            .prepare_cached("UPDATE conversations SET base = ?, base_facts = ? WHERE key = ?")?
+            .execute((gone.base, base_facts.cast_signed(), fork.key))?;
+    }
+    for table in
+        ["DELETE FROM facts WHERE conversation = ?", "DELETE FROM conversations WHERE key = ?"]
+    {
+        transaction.prepare_cached(table)?.execute([key])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Facts in their table: appended after so many others, read through the bases of a fork.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction};
+
+use super::{
+    fault::{self, Fault},
+    store::Store,
+};
+use crate::{
+    error::Error,
+    journal::{Envelope, Life, store::conflict},
+};
+
+/// The row of a conversation, as far as its facts go.
+#[derive(Clone, Copy)]
+pub(super) struct Row {
+    pub(super) key: i64,
+    pub(super) facts: u64,
+    /// In whom the facts before `base_facts` are.
+    pub(super) base: Option<i64>,
+    pub(super) base_facts: u64,
+}
+
+const ROW: &str = "SELECT key, facts, base, base_facts FROM conversations";
+
+pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    let count = |at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.cast_unsigned());
+    Ok(Row { key: row.get(0)?, facts: count(1)?, base: row.get(2)?, base_facts: count(3)? })
+}
+
+pub(super) fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
+    db.prepare_cached(&format!("{ROW} WHERE id = ?"))?.query_row([id], row).optional()
+}
+
+pub(super) fn by_key(db: &Connection, key: i64) -> rusqlite::Result<Option<Row>> {
+    db.prepare_cached(&format!("{ROW} WHERE key = ?"))?.query_row([key], row).optional()
+}
+
+/// In whom the facts before its own are.
+pub(super) fn base_of(db: &Connection, row: &Row) -> rusqlite::Result<Option<Row>> {
+    row.base.map_or(Ok(None), |base| by_key(db, base))
+}
+
+impl Store {
+    pub(super) fn read(&mut self, id: &str, from: u64) -> Result<Vec<Envelope>, Error> {
+        self.reading(|transaction, path| {
+            // A fork is read from its end to its beginning: who has which part.
+            let mut parts = Vec::new();
+            let mut next = by_id(transaction, id)?;
+            let mut end = next.map_or(0, |row| row.facts);
+            while from < end {
+                let row = next.filter(|row| parts.is_empty() || row.base_facts < end);
+                let row = row.ok_or_else(|| {
+                    fault::is_strange(path, id, &format!("where the facts before {end} are"))
+                })?;
+                parts.push((row.key, from.max(row.base_facts), end));
+                end = row.base_facts;
+                next = base_of(transaction, &row)?;
+            }
+            let mut facts = Vec::new();
+            for (key, from, end) in parts.into_iter().rev() {
+                read_part(transaction, path, id, key, from..end, &mut facts)?;
+            }
+            Ok(facts)
+        })
+    }
+
+    pub(super) fn append(&mut self, id: &str, after: u64, facts: &[Envelope]) -> Result<(), Error> {
+        self.writing(|transaction, _, _| {
+            let there = by_id(transaction, id)?.map_or(0, |row| row.facts);
+            if there != after {
+                return Err(conflict(id, after, there).into());
+            }
+            let key = super::conversations::changed(transaction, id)?;
+            transaction
+                .prepare_cached("UPDATE conversations SET facts = ? WHERE key = ?")?
+                .execute(((after + facts.len() as u64).cast_signed(), key))?;
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO facts (conversation, number, format, version, life, at, elapsed, fact)
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            )?;
+            for (number, fact) in (after..).zip(facts) {
+                insert.execute((
+                    key,
+                    number.cast_signed(),
+                    fact.format,
+                    &*fact.version,
+                    fact.life.to_string(),
+                    fact.at.cast_signed(),
+                    fact.elapsed.cast_signed(),
+                    &*fact.fact,
+                ))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Adds the facts with these numbers.
+fn read_part(
+    transaction: &Transaction<'_>,
+    path: &Path,
+    id: &str,
+    key: i64,
+    numbers: std::ops::Range<u64>,
+    facts: &mut Vec<Envelope>,
+) -> Result<(), Fault> {
+    let strange = |what: &str| Fault::from(fault::is_strange(path, id, what));
+    let mut select = transaction.prepare_cached(
+        "SELECT number, format, version, life, at, elapsed, fact FROM facts
+         WHERE conversation = ? AND number >= ? AND number < ? ORDER BY number",
+    )?;
+    let mut rows = select.query((key, numbers.start.cast_signed(), numbers.end.cast_signed()))?;
+    for number in numbers {
+        let row = rows.next()?.filter(|row| row.get(0) == Ok(number.cast_signed()));
+        let row = row.ok_or_else(|| strange(&format!("no fact has the number {number}")))?;
+        let life = Life::parse(row.get_ref(3)?.as_str().unwrap_or_default());
+        facts.push(Envelope::stored(
+            row.get::<_, u32>(1)?,
+            row.get::<_, std::sync::Arc<str>>(2)?,
+            life.ok_or_else(|| strange(&format!("the life of fact {number}")))?,
+            row.get::<_, i64>(4)?.cast_unsigned(),
+            row.get::<_, i64>(5)?.cast_unsigned(),
+            row.get::<_, std::sync::Arc<str>>(6)?,
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! What goes wrong with a file, in words: which file, what, and the way out.
+
+use std::{io, path::Path, time::Duration};
+
+use rusqlite::{ErrorCode, ffi};
+
+use crate::error::{Error, ErrorKind};
+
+/// What SQLite says where it cannot make, lock or mend the files beside a file that it could read.
+const NEEDS_FOLDER: [Option<i32>; 4] = [
+    Some(ffi::SQLITE_READONLY_RECOVERY),
+    Some(ffi::SQLITE_READONLY_CANTLOCK),
+    Some(ffi::SQLITE_READONLY_CANTINIT),
+    Some(ffi::SQLITE_READONLY_DIRECTORY),
+];
+
+/// Why something could not be done: SQLite says so, or we do.
+pub(super) enum Fault {
+    Sqlite(rusqlite::Error),
+    Ours(Error),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Ours(error)
+    }
+}
+
+/// An error of this file.
+pub(super) fn of(path: &Path, words: &str) -> Error {
+    Error::new(ErrorKind::Journal, format!("the journal `{}` {words}", path.display()))
+}
+
+impl Fault {
+    /// The error, with the file and the way out.
+    pub(super) fn told(self, path: &Path, busy_timeout: Duration) -> Error {
+        let error = match self {
+            Self::Ours(error) => return error,
+            Self::Sqlite(error) => error,
+        };
+        let words = match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                return of(
+                    path,
+                    &format!(
+                        "is being written by another connection for longer than {busy_timeout:?}. \
+                         Try again, or set a longer `busy_timeout`"
+                    ),
+                )
+                .because(error);
+            }
+            Some(ErrorCode::DiskFull) => {
+                "cannot grow: the disk is full, or the limit `max_size` is reached. Nothing of \
+                 this call was written. Make room or raise the limit"
+            }
+            Some(ErrorCode::ReadOnly)
+                if NEEDS_FOLDER.contains(&error.sqlite_extended_error_code()) =>
+            {
+                "cannot be opened: even who only reads must have the right to write its folder, \
+                 since SQLite keeps the files `-wal` and `-shm` there. Give the program that right, \
+                 or open a copy of the file"
+            }
+            Some(ErrorCode::ReadOnly) => {
+                "can only be read. Give the program the right to write the file and its folder, and \
+                 open it without `read_only`"
+            }
+            Some(ErrorCode::DatabaseCorrupt) => {
+                "is damaged. Restore a copy of it, or save what can be read with the command \
+                 `.recover` of the program `sqlite3`"
+            }
+            Some(ErrorCode::NotADatabase) => {
+                "is no database of SQLite. It was not changed; give the path of another file"
+            }
+            Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                "cannot be opened. Its folder must exist and the program must have the right to \
+                 read and write the file, those beside it (`-wal`, `-shm`), and the folder"
+            }
+            Some(ErrorCode::SystemIoFailure) => {
+                "could not be read or written by the system. See what the system says of the disk"
+            }
+            Some(ErrorCode::TooBig) => {
+                "cannot take a fact of this size: SQLite takes up to 1,000,000,000 bytes"
+            }
+            _ => "could not do what was asked",
+        };
+        of(path, words).because(error)
+    }
+}
+
+pub(super) fn no_path(path: &Path, error: io::Error) -> Error {
+    let words = format!("`{}` is no path of a file for a journal", path.display());
+    Error::new(ErrorKind::Configuration, words).because(error)
+}
+
+pub(super) fn is_folder(path: &Path) -> Error {
+    of(path, "cannot be opened: it is a folder. Give the path of a file in it")
+}
+
+pub(super) fn is_of_others(path: &Path) -> Error {
+    of(
+        path,
+        "cannot be opened: it is a database of another application. It was not changed; give the \
+         path of another file",
+    )
+}
+
+pub(super) fn is_newer(path: &Path, version: i64, ours: i64) -> Error {
+    of(
+        path,
+        &format!(
+            "cannot be opened: a later version of the library made it, with the schema {version}; \
+             this one knows schemas up to {ours}. It was not changed; use that version"
+        ),
+    )
+}
+
+pub(super) fn is_empty(path: &Path) -> Error {
+    of(path, "cannot be read: nothing was ever written into it. Open it without `read_only` first")
+}
+
+pub(super) fn has_moved(path: &Path) -> Error {
+    of(
+        path,
+        "was deleted or moved while it was open, or its file `-wal` was. What would be written now \
+         would be lost. Open it again",
+    )
+}
+
+pub(super) fn ended(path: &Path) -> Error {
+    of(path, "has no thread any more: it has panicked. Open it again")
+}
+
+pub(super) fn no_thread(path: &Path, error: io::Error) -> Error {
+    of(path, "cannot be opened: the system gives no thread").because(error)
+}
+
+/// A row that this library did not write.
+pub(super) fn is_strange(path: &Path, conversation: &str, what: &str) -> Error {
+    of(path, &format!("has a row that cannot be read: {what} of the conversation `{conversation}`"))
+}
+
+pub(super) fn lives(path: &Path, error: io::Error) -> Error {
+    let words = format!(
+        "the folder `{}`, by which processes know who holds a conversation, cannot be used. Give the \
+         program the right to read and write it",
+        path.display()
+    );
+    Error::new(ErrorKind::Journal, words).because(error)
+}

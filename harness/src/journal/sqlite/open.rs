@@ -1,0 +1,166 @@
+//! Opens a file: looks at what it is before anything is changed, and makes the schema on first use.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::{
+    SqliteBuilder,
+    fault::{self, Fault},
+    store::Store,
+};
+use crate::error::Error;
+
+/// How a file of this library is told from those of others: `hrns`, in the header of the file.
+const APPLICATION: i64 = 0x6872_6e73;
+
+/// The version of the schema.
+const VERSION: i64 = 1;
+
+/// `key` stands for a conversation in place of its name: it is shorter, and a conversation that is
+/// deleted and begun anew is another one. A fork has the facts before `base_facts` in `base`.
+const SCHEMA: &str = "
+    CREATE TABLE conversations (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        metadata TEXT NOT NULL,
+        owner TEXT,
+        parent TEXT,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        changed INTEGER NOT NULL UNIQUE,
+        facts INTEGER NOT NULL,
+        base INTEGER,
+        base_facts INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX conversations_owner ON conversations (owner, changed) WHERE owner IS NOT NULL;
+    CREATE INDEX conversations_parent ON conversations (parent, changed) WHERE parent IS NOT NULL;
+    CREATE INDEX conversations_base ON conversations (base) WHERE base IS NOT NULL;
+    CREATE TABLE facts (
+        conversation INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        format INTEGER NOT NULL,
+        version TEXT NOT NULL,
+        life TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        elapsed INTEGER NOT NULL,
+        fact TEXT NOT NULL,
+        PRIMARY KEY (conversation, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE holds (
+        conversation TEXT PRIMARY KEY,
+        life TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// What a file is.
+enum Is {
+    New,
+    Ours,
+}
+
+impl Store {
+    /// Opens the file.
+    pub(super) fn open(settings: &SqliteBuilder, path: PathBuf) -> Result<Self, Error> {
+        if path.is_dir() {
+            return Err(fault::is_folder(&path));
+        }
+        // SQLite counts milliseconds in 31 bits.
+        let longest = Duration::from_millis(i32::MAX.unsigned_abs().into());
+        let busy_timeout = settings.busy_timeout.min(longest);
+        match connect(settings, &path, busy_timeout) {
+            Ok(db) => {
+                // The name that processes agree on, by whatever link each has come.
+                let file = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+                Ok(Self::new(db, path, file, busy_timeout, settings.synchronous))
+            }
+            Err(fault) => Err(fault.told(&path, busy_timeout)),
+        }
+    }
+}
+
+fn connect(
+    settings: &SqliteBuilder,
+    path: &Path,
+    busy_timeout: Duration,
+) -> Result<Connection, Fault> {
+    let access = match settings.read_only {
+        true => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        false => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+    };
+    let mut db = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    db.busy_timeout(busy_timeout)?;
+    db.set_prepared_statement_cache_capacity(64);
+    // Damage is found when it is read, and what a damaged schema says is not run.
+    db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")?;
+    let is = look(&db, path)?;
+    if !db.is_readonly("main")? {
+        keep_a_log(&db, busy_timeout)?;
+        make(&mut db, path)?;
+    } else if let Is::New = is {
+        return Err(fault::is_empty(path).into());
+    }
+    if let Some(bytes) = settings.max_size {
+        let page: i64 = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let pages = bytes / page.max(1).unsigned_abs();
+        // What SQLite takes at most; with 0 it would take it for a question.
+        let pages = pages.clamp(1, 4_294_967_294);
+        db.pragma_update_and_check(None, "max_page_count", pages.cast_signed(), |_| Ok(()))?;
+    }
+    Ok(db)
+}
+
+/// Looks at what the file is, and changes nothing.
+fn look(db: &Connection, path: &Path) -> Result<Is, Fault> {
+    let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (application, version) = (number("application_id")?, number("user_version")?);
+    if application == APPLICATION {
+        return match version {
+            VERSION => Ok(Is::Ours),
+            newer if newer > VERSION => Err(fault::is_newer(path, newer, VERSION).into()),
+            _ => Err(fault::is_of_others(path).into()),
+        };
+    }
+    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+    match (application, version, tables) {
+        (0, 0, 0) => Ok(Is::New),
+        _ => Err(fault::is_of_others(path).into()),
+    }
+}
+
+/// Has changes written to a log first, which is what lets others read meanwhile. The file remembers it.
+fn keep_a_log(db: &Connection, busy_timeout: Duration) -> Result<(), Fault> {
+    let begun = Instant::now();
+    loop {
+        match db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())) {
+            // Where another process does the same, SQLite says so at once, without waiting.
+            Err(err)
+                if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && begun.elapsed() < busy_timeout =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Makes the schema, unless it is there.
+fn make(db: &mut Connection, path: &Path) -> Result<(), Fault> {
+    if let Is::Ours = look(db, path)? {
+        return Ok(());
+    }
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have made it since.
+    if let Is::New = look(&transaction, path)? {
+        transaction.execute_batch(SCHEMA)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    Ok(transaction.commit()?)
+}

@@ -1,0 +1,247 @@
+//! The connection as its thread has it: transactions, and who holds what.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
+
+use super::{
+    SqliteSynchronous,
+    fault::{self, Fault},
+    lives::Lives,
+};
+use crate::{error::Error, journal::store::busy};
+
+/// One connection to a file.
+pub(super) struct Store {
+    db: Connection,
+    /// As it was given, for errors.
+    path: PathBuf,
+    /// The write-ahead log.
+    log: PathBuf,
+    busy_timeout: Duration,
+    /// What an append waits for.
+    synchronous: SqliteSynchronous,
+    /// What a transaction waits for now, if that is known.
+    waits_for: Option<SqliteSynchronous>,
+    holds: Holds,
+}
+
+/// What is held here, and who lives elsewhere.
+pub(super) struct Holds {
+    lives: Lives,
+    here: HashSet<String>,
+    /// What was let go of and still has its row, since the file could not be written.
+    left: HashSet<String>,
+}
+
+impl Store {
+    pub(super) fn new(
+        db: Connection,
+        path: PathBuf,
+        file: PathBuf,
+        busy_timeout: Duration,
+        synchronous: SqliteSynchronous,
+    ) -> Self {
+        let lives = Lives::beside(&file);
+        let mut log = file.into_os_string();
+        log.push("-wal");
+        let holds = Holds { lives, here: HashSet::new(), left: HashSet::new() };
+        Self { db, path, log: log.into(), busy_timeout, synchronous, waits_for: None, holds }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads, all from one moment.
+    pub(super) fn reading<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>, &Path) -> Result<T, Fault>,
+    ) -> Result<T, Error> {
+        self.transaction(TransactionBehavior::Deferred, |transaction, path, _| {
+            work(transaction, path)
+        })
+    }
+
+    /// Writes who holds what: when the system ends, so do all holds, and nobody need wait for the disk.
+    fn noting<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>, &Path, &mut Holds) -> Result<T, Fault>,
+    ) -> Result<T, Error> {
+        self.wait_for(SqliteSynchronous::Normal)?;
+        self.transaction(TransactionBehavior::Immediate, work)
+    }
+
+    /// Writes, all or nothing, and nobody else meanwhile.
+    pub(super) fn writing<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>, &Path, &mut Holds) -> Result<T, Fault>,
+    ) -> Result<T, Error> {
+        self.wait_for(self.synchronous)?;
+        self.transaction(TransactionBehavior::Immediate, work)
+    }
+
+    /// Sets what the next transactions wait for. If that fails, nothing is written.
+    fn wait_for(&mut self, wanted: SqliteSynchronous) -> Result<(), Error> {
+        if self.waits_for == Some(wanted) {
+            return Ok(());
+        }
+        self.waits_for = None;
+        let name = match wanted {
+            SqliteSynchronous::Full => "FULL",
+            SqliteSynchronous::Normal => "NORMAL",
+        };
+        let set = self.db.pragma_update(None, "synchronous", name);
+        set.map_err(|err| Fault::from(err).told(&self.path, self.busy_timeout))?;
+        self.waits_for = Some(wanted);
+        Ok(())
+    }
+
+    fn transaction<T>(
+        &mut self,
+        behavior: TransactionBehavior,
+        work: impl FnOnce(&Transaction<'_>, &Path, &mut Holds) -> Result<T, Fault>,
+    ) -> Result<T, Error> {
+        let Self { db, path, log, busy_timeout, holds, synchronous: _, waits_for: _ } = self;
+        let done = (|| {
+            ensure_there(db, path, log)?;
+            let transaction = db.transaction_with_behavior(behavior)?;
+            // What is not committed is taken back when it is dropped.
+            let done = work(&transaction, path, holds)?;
+            transaction.commit()?;
+            Ok(done)
+        })();
+        done.map_err(|fault: Fault| fault.told(path, *busy_timeout))
+    }
+
+    /// Holds a conversation for this connection.
+    pub(super) fn hold(&mut self, conversation: &str) -> Result<(), Error> {
+        let dead = self.noting(|transaction, _, holds| {
+            holds.settle(transaction)?;
+            let dead = holds.check_free(transaction, conversation)?;
+            let own = holds.own()?;
+            transaction
+                .prepare_cached("INSERT OR REPLACE INTO holds (conversation, life) VALUES (?, ?)")?
+                .execute((conversation, own))?;
+            Ok(dead)
+        })?;
+        self.holds.settled(dead);
+        self.holds.here.insert(conversation.to_owned());
+        Ok(())
+    }
+
+    /// Lets go of a conversation. If the file cannot be written now, it is done with the next hold;
+    /// until then others take it for held.
+    pub(super) fn release(&mut self, conversation: String) {
+        self.holds.here.remove(&conversation);
+        self.holds.left.insert(conversation);
+        let settled = self.noting(|transaction, _, holds| holds.settle(transaction));
+        if settled.is_ok() {
+            self.holds.settled(None);
+        }
+    }
+
+    /// Forgets what was written of the holds.
+    pub(super) fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
+        self.holds.settled(dead);
+    }
+}
+
+impl Holds {
+    /// Removes the rows of what was let go of. They are forgotten when that is committed.
+    pub(super) fn settle(&self, transaction: &Transaction<'_>) -> Result<(), Fault> {
+        for conversation in &self.left {
+            transaction
+                .prepare_cached("DELETE FROM holds WHERE conversation = ?")?
+                .execute([conversation])?;
+        }
+        Ok(())
+    }
+
+    /// After the commit: what was let go of has no row any more, and the dead need no file.
+    fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
+        self.left.clear();
+        dead.into_iter().for_each(|life| self.lives.remove(&life));
+    }
+
+    /// Checks that nobody holds a conversation who lives. The rows of somebody dead are removed, and
+    /// that life is told.
+    pub(super) fn check_free(
+        &self,
+        transaction: &Transaction<'_>,
+        conversation: &str,
+    ) -> Result<Option<String>, Fault> {
+        if self.here.contains(conversation) {
+            return Err(busy(conversation).into());
+        }
+        let holder: Option<String> = transaction
+            .prepare_cached("SELECT life FROM holds WHERE conversation = ?")?
+            .query_row([conversation], |row| row.get(0))
+            .optional()?;
+        let Some(holder) = holder else { return Ok(None) };
+        if self.lives.is_dead(&holder).map_err(|err| fault::lives(self.lives.folder(), err))? {
+            transaction.prepare_cached("DELETE FROM holds WHERE life = ?")?.execute([&holder])?;
+            return Ok(Some(holder));
+        }
+        Err(busy(conversation).into())
+    }
+
+    fn own(&mut self) -> Result<String, Fault> {
+        match self.lives.own() {
+            Ok(own) => Ok(own.to_owned()),
+            Err(err) => Err(fault::lives(self.lives.folder(), err).into()),
+        }
+    }
+}
+
+/// Checks that the file is still the one that has this name: SQLite would write into a file that was
+/// deleted, and all of it would be gone with the process.
+#[cfg(unix)]
+fn ensure_there(db: &Connection, path: &Path, log: &Path) -> Result<(), Fault> {
+    let mut moved = 0;
+    db.file_control(None::<&str>, rusqlite::FileControl::HasMoved(&mut moved))?;
+    // Who may write has made the log when the file was opened, and it stays until the last one closes.
+    if moved != 0 || (!db.is_readonly("main")? && !log.exists()) {
+        return Err(fault::has_moved(path).into());
+    }
+    Ok(())
+}
+
+/// An open file cannot be deleted here.
+#[cfg(not(unix))]
+fn ensure_there(_: &Connection, _: &Path, _: &Path) -> Result<(), Fault> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SqliteSynchronous, Store};
+    use crate::journal::{Envelope, Life, SqliteJournal};
+
+    #[test]
+    fn facts_wait_for_what_is_set_and_holds_do_not_wait() {
+        for (synchronous, number) in [(SqliteSynchronous::Full, 2), (SqliteSynchronous::Normal, 1)]
+        {
+            let folder = tempfile::tempdir().expect("a folder");
+            let settings = SqliteJournal::builder().synchronous(synchronous);
+            let mut store = Store::open(&settings, folder.path().join("chats.db")).expect("open");
+            let fact = Envelope::stored(1, "0", Life::random(), 0, 0, "{}");
+            for after in 0..3 {
+                store.hold("chat").expect("hold");
+                assert_eq!(waits_for(&store), 1);
+                store.append("chat", after, std::slice::from_ref(&fact)).expect("append");
+                assert_eq!(waits_for(&store), number);
+                store.release("chat".to_owned());
+                assert_eq!(waits_for(&store), 1);
+            }
+        }
+    }
+
+    fn waits_for(store: &Store) -> i64 {
+        store.db.pragma_query_value(None, "synchronous", |row| row.get(0)).expect("a number")
+    }
+}

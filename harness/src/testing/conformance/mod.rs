@@ -1,0 +1,111 @@
+//! Whether a journal keeps what [`Journal`] promises: every check, and a report of what is broken.
+
+mod checks;
+mod delete;
+mod dropped;
+mod facts;
+mod fork;
+mod hold;
+mod listing;
+mod races;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use self::checks::{Check, Store};
+use crate::{error::Error, journal::Journal};
+
+/// For how long one check may take. Some write 16 MB, or a thousand conversations.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Checks all that a [`Journal`] promises, on one store that is opened twice.
+///
+/// `open` opens the store, always the same one: for a file, the file; for a journal in memory, a
+/// clone. Nothing else may use the store meanwhile. The checks use conversations of their own with
+/// random names, so the store need not be empty, and leave most of them there.
+///
+/// It needs a runtime whose clock is not paused, since a check that does not end within five minutes
+/// counts as broken. What a journal survives, such as the end of the process, is not checked: that
+/// takes a process that ends.
+///
+/// ```
+/// use harness::{journal::MemoryJournal, testing::journal_conformance};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let journal = MemoryJournal::new();
+/// journal_conformance(async || Ok(journal.clone())).await.assert_kept();
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub async fn journal_conformance<J>(open: impl AsyncFn() -> Result<J, Error>) -> Conformance
+where
+    J: Journal + 'static,
+{
+    let mut report = Conformance { kept: Vec::new(), broken: Vec::new() };
+    let (one, two) = match (open().await, open().await) {
+        (Ok(one), Ok(two)) => (one, two),
+        (Err(error), _) | (_, Err(error)) => {
+            report.broken.push(("opening the store twice", error.to_string()));
+            return report;
+        }
+    };
+    let store = Store::new(Arc::new(one), Arc::new(two));
+    let groups = [
+        facts::CHECKS,
+        races::CHECKS,
+        hold::CHECKS,
+        listing::CHECKS,
+        delete::CHECKS,
+        fork::CHECKS,
+        dropped::CHECKS,
+    ];
+    for Check { promise, check } in groups.into_iter().flatten() {
+        match tokio::time::timeout(PATIENCE, check(&store)).await {
+            Ok(Ok(())) => report.kept.push(promise),
+            Ok(Err(fault)) => report.broken.push((promise, fault)),
+            Err(_) => report.broken.push((promise, format!("no answer within {PATIENCE:?}"))),
+        }
+    }
+    report
+}
+
+/// What [`journal_conformance`] found. Printed, it is a list of what is broken.
+#[derive(Clone, Debug)]
+pub struct Conformance {
+    kept: Vec<&'static str>,
+    broken: Vec<(&'static str, String)>,
+}
+
+impl Conformance {
+    /// The promises that were kept.
+    pub fn kept(&self) -> &[&'static str] {
+        &self.kept
+    }
+
+    /// The promises that were broken, each with what was seen.
+    pub fn broken(&self) -> &[(&'static str, String)] {
+        &self.broken
+    }
+
+    /// Checks that no promise was broken.
+    ///
+    /// # Panics
+    /// Panics if one was, and tells which and what was seen.
+    #[track_caller]
+    #[expect(clippy::panic, reason = "an assertion fails by panicking")]
+    pub fn assert_kept(&self) {
+        if !self.broken.is_empty() {
+            panic!("{self}");
+        }
+    }
+}
+
+impl fmt::Display for Conformance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.kept.len() + self.broken.len();
+        write!(f, "the journal keeps {} of {all} promises", self.kept.len())?;
+        for (promise, fault) in &self.broken {
+            write!(f, "\n- {promise}: {fault}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,290 @@
+//! A journal that fails, by a script or by chance: for tests of what drives it.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::pending,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{Conversations, Envelope, Hold, Journal, JournalFuture, Listing, Metadata},
+};
+
+/// A call of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JournalCall {
+    /// [`Journal::read`].
+    Read,
+    /// [`Journal::append`].
+    Append,
+    /// [`Journal::hold`].
+    Hold,
+    /// [`Journal::describe`].
+    Describe,
+    /// [`Journal::list`].
+    List,
+    /// [`Journal::delete`].
+    Delete,
+    /// [`Journal::fork`].
+    Fork,
+}
+
+/// What goes wrong in a call of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalFault {
+    /// It fails, and nothing was done.
+    FailBefore,
+    /// It fails, although it was done: the answer was lost.
+    FailAfter,
+    /// It does nothing and never answers.
+    StopBefore,
+    /// It is done and never answers.
+    StopAfter,
+    /// It is done twice, and answers what the second time came to: for an append, a conflict with
+    /// one's own facts.
+    Repeat,
+    /// It is done after this time of `tokio`.
+    Delay(Duration),
+}
+
+impl JournalFault {
+    /// All kinds but those that never answer, with a delay of 10 ms.
+    pub const ANSWERED: [Self; 4] =
+        [Self::FailBefore, Self::FailAfter, Self::Repeat, Self::Delay(Duration::from_millis(10))];
+}
+
+/// What a [`FaultyJournal`] was asked for. Calls that failed count, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JournalCounts {
+    /// Calls of [`Journal::read`].
+    pub reads: u64,
+    /// Calls of [`Journal::append`].
+    pub appends: u64,
+    /// Facts in these appends.
+    pub facts: u64,
+    /// Bytes of the JSON texts of these facts.
+    pub bytes: u64,
+    /// Calls of any kind.
+    pub calls: u64,
+    /// Calls in which something went wrong.
+    pub faults: u64,
+}
+
+/// A journal around a journal that fails by a script, or by chance, and counts what it was asked
+/// for. A clone is the same journal: give one to the program and ask the other.
+///
+/// ```
+/// use harness::{
+///     ErrorKind, Message,
+///     journal::{Entry, Envelope, Journal, MemoryJournal},
+///     testing::{FaultyJournal, JournalCall, JournalFault},
+/// };
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let journal = FaultyJournal::new(MemoryJournal::new());
+/// // The answer to the second append is lost.
+/// journal.fail(JournalCall::Append, 1, JournalFault::FailAfter);
+///
+/// let fact = Envelope::of(&Entry::UserSaid { message: Message::user("Hello"), limits: None }, 0)?;
+/// journal.append("chat", 0, &[fact.clone()]).await?;
+/// let error = journal.append("chat", 1, &[fact]).await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Journal);
+/// assert_eq!(journal.read("chat", 0).await?.len(), 2);
+/// assert_eq!(journal.counts().appends, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FaultyJournal<J> {
+    inner: J,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    script: BTreeMap<(JournalCall, u64), JournalFault>,
+    chance: Option<Chance>,
+    called: BTreeMap<JournalCall, u64>,
+    counts: JournalCounts,
+}
+
+struct Chance {
+    random: fastrand::Rng,
+    rate: f64,
+    faults: Vec<JournalFault>,
+}
+
+impl<J: Clone> Clone for FaultyJournal<J> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), state: Arc::clone(&self.state) }
+    }
+}
+
+impl<J: Journal> FaultyJournal<J> {
+    /// A journal that does not fail yet.
+    pub fn new(inner: J) -> Self {
+        Self { inner, state: Arc::default() }
+    }
+
+    /// Lets a call fail: of the calls of this kind since the beginning the one with this number,
+    /// from 0.
+    pub fn fail(&self, call: JournalCall, number: u64, fault: JournalFault) {
+        self.state().script.insert((call, number), fault);
+    }
+
+    /// Lets calls fail by chance from now on, with one of these faults: the same calls in the same
+    /// order fail in the same way. Of a rate of 0 none does, of 1 each. What
+    /// [`fail`](Self::fail) says comes first.
+    pub fn fail_by_chance(
+        &self,
+        seed: u64,
+        rate: f64,
+        faults: impl IntoIterator<Item = JournalFault>,
+    ) {
+        let random = fastrand::Rng::with_seed(seed);
+        self.state().chance = Some(Chance { random, rate, faults: faults.into_iter().collect() });
+    }
+
+    /// Lets no call fail any more.
+    pub fn mend(&self) {
+        let mut state = self.state();
+        state.script.clear();
+        state.chance = None;
+    }
+
+    /// What it was asked for until now.
+    pub fn counts(&self) -> JournalCounts {
+        self.state().counts
+    }
+
+    /// The journal that does the work.
+    pub fn inner(&self) -> &J {
+        &self.inner
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does a call, with what goes wrong in it. It is counted when it is polled first.
+    fn call<'a, T: 'a>(
+        &'a self,
+        call: JournalCall,
+        facts: &'a [Envelope],
+        ask: impl Fn() -> JournalFuture<'a, T> + Send + 'a,
+    ) -> JournalFuture<'a, T> {
+        Box::pin(async move {
+            let fault = self.state().draw(call, facts);
+            let failed = |done: &str| {
+                let words = format!("a call of the journal failed, {done} it was done");
+                Err(Error::new(ErrorKind::Journal, words))
+            };
+            match fault {
+                None => ask().await,
+                Some(JournalFault::FailBefore) => failed("before"),
+                Some(JournalFault::FailAfter) => {
+                    drop(ask().await);
+                    failed("after")
+                }
+                Some(JournalFault::StopBefore) => pending().await,
+                Some(JournalFault::StopAfter) => {
+                    drop(ask().await);
+                    pending().await
+                }
+                Some(JournalFault::Repeat) => {
+                    drop(ask().await);
+                    ask().await
+                }
+                Some(JournalFault::Delay(time)) => {
+                    tokio::time::sleep(time).await;
+                    ask().await
+                }
+            }
+        })
+    }
+}
+
+impl State {
+    /// Counts a call, and says what goes wrong in it.
+    fn draw(&mut self, call: JournalCall, facts: &[Envelope]) -> Option<JournalFault> {
+        let called = self.called.entry(call).or_default();
+        let number = *called;
+        *called += 1;
+        self.counts.calls += 1;
+        match call {
+            JournalCall::Read => self.counts.reads += 1,
+            JournalCall::Append => self.counts.appends += 1,
+            JournalCall::Hold
+            | JournalCall::Describe
+            | JournalCall::List
+            | JournalCall::Delete
+            | JournalCall::Fork => {}
+        }
+        self.counts.facts += facts.len() as u64;
+        self.counts.bytes += facts.iter().map(|fact| fact.fact.len() as u64).sum::<u64>();
+        let scripted = self.script.get(&(call, number)).copied();
+        let fault = scripted.or_else(|| self.chance.as_mut().and_then(Chance::draw));
+        self.counts.faults += u64::from(fault.is_some());
+        fault
+    }
+}
+
+impl Chance {
+    fn draw(&mut self) -> Option<JournalFault> {
+        let fails = self.random.f64() < self.rate;
+        fails.then(|| self.random.choice(self.faults.iter()).copied()).flatten()
+    }
+}
+
+impl<J: Journal> Journal for FaultyJournal<J> {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+        self.call(JournalCall::Read, &[], move || self.inner.read(conversation, from))
+    }
+
+    fn append<'a>(
+        &'a self,
+        conversation: &'a str,
+        after: u64,
+        facts: &'a [Envelope],
+    ) -> JournalFuture<'a, ()> {
+        self.call(JournalCall::Append, facts, move || self.inner.append(conversation, after, facts))
+    }
+
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+        self.call(JournalCall::Hold, &[], move || self.inner.hold(conversation))
+    }
+
+    fn describe<'a>(
+        &'a self,
+        conversation: &'a str,
+        metadata: &'a Metadata,
+    ) -> JournalFuture<'a, ()> {
+        self.call(JournalCall::Describe, &[], move || self.inner.describe(conversation, metadata))
+    }
+
+    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+        self.call(JournalCall::List, &[], move || self.inner.list(listing))
+    }
+
+    fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool> {
+        self.call(JournalCall::Delete, &[], move || self.inner.delete(conversation))
+    }
+
+    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
+        self.call(JournalCall::Fork, &[], move || self.inner.fork(from, facts, to))
+    }
+}
+
+impl<J: fmt::Debug> fmt::Debug for FaultyJournal<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        f.debug_struct("FaultyJournal")
+            .field("inner", &self.inner)
+            .field("counts", &state.counts)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,484 @@
+//! The checks of a journal: the one in memory passes them, and journals that break one promise each
+//! do not.
+
+use std::sync::Arc;
+
+use harness::{
+    Error, ErrorKind,
+    journal::{
+        Conversations, Envelope, Hold, Journal, JournalFuture, Life, Listing, MemoryJournal,
+        Metadata, Summary,
+    },
+    testing::{Conformance, journal_conformance},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_journal_in_memory_keeps_all_promises() {
+    let journal = MemoryJournal::new();
+    let report = journal_conformance(async || Ok(journal.clone())).await;
+    report.assert_kept();
+    assert!(report.kept().len() > 30, "{report}");
+    assert_eq!(report.broken(), []);
+}
+
+/// What a broken journal does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wrong {
+    IgnoresAfter,
+    AppendsHalf,
+    AppendsOneByOne,
+    TakesTheFirstFactOnly,
+    LosesMetadata,
+    LosesTags,
+    LosesElapsed,
+    LosesTheLife,
+    RewritesJson,
+    CutsLongFacts,
+    TakesFactsOfTheFutureForBroken,
+    ReadsFromTheBeginning,
+    ReadsOneTooFew,
+    IgnoresCase,
+    TrimsNames,
+    TakesAnyName,
+    RefusesLongNames,
+    HoldsNothing,
+    HoldsInThisHandleOnly,
+    HoldsForEver,
+    WaitsForTheHold,
+    HoldMakesTheConversation,
+    ListsTheOldestFirst,
+    ListsIgnoringOwner,
+    ListsIgnoringParent,
+    PagesRepeat,
+    PagesLose,
+    PagesEndEmpty,
+    PagesAreUnlimited,
+    TakesAnyCursor,
+    HalvesCounts,
+    ForgetsWhenItWasMade,
+    AppendsNothingAnyhow,
+    DeletesWithoutChildren,
+    DeletesChildrenOnly,
+    DeletesWhatIsHeld,
+    DeleteKeepsMetadata,
+    DeleteAlwaysSaysTrue,
+    DeletesOneGeneration,
+    ForksAll,
+    ForksTooFew,
+    ForkSharesWhatComesLater,
+    ForkReplaces,
+    ForkCopiesMetadata,
+    ForkMakesWhatItRefuses,
+    ConflictHasAnotherKind,
+    BusyHasAnotherKind,
+    DroppedAppendIsHalf,
+    DroppedHoldStays,
+}
+
+type Shared<T> = Arc<std::sync::Mutex<Vec<T>>>;
+
+/// Journals that do one thing wrong, around the one in memory.
+#[derive(Clone)]
+struct Broken {
+    wrong: Wrong,
+    inner: MemoryJournal,
+    /// What is held without an end, and by which handle.
+    own: Shared<(String, Arc<Hold>)>,
+    is_second: bool,
+    /// Forks by reference that go on with their base.
+    views: Shared<(String, String)>,
+}
+
+impl Broken {
+    fn new(wrong: Wrong) -> Self {
+        let (own, views) = (Arc::default(), Arc::default());
+        Self { wrong, inner: MemoryJournal::new(), own, is_second: false, views }
+    }
+
+    fn name<'a>(&self, name: &'a str) -> std::borrow::Cow<'a, str> {
+        match self.wrong {
+            Wrong::IgnoresCase => name.to_lowercase().into(),
+            Wrong::TrimsNames => name.trim_end().into(),
+            _ => name.into(),
+        }
+    }
+
+    fn spoiled(&self, fact: &Envelope) -> Envelope {
+        let mut fact = fact.clone();
+        match self.wrong {
+            Wrong::LosesElapsed => fact.elapsed &= (1 << 53) - 1,
+            Wrong::LosesTheLife => fact.life = Life::of_this_process(),
+            Wrong::RewritesJson => {
+                if let Ok(value) = serde_json::from_str::<serde_json::Value>(&fact.fact) {
+                    fact.fact = value.to_string().into();
+                }
+            }
+            Wrong::CutsLongFacts if fact.fact.len() > 1 << 24 => fact.fact = "null".into(),
+            _ => {}
+        }
+        fact
+    }
+}
+
+fn other(kind: ErrorKind) -> Error {
+    Error::new(kind, "as a broken journal does")
+}
+
+impl Journal for Broken {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+        Box::pin(async move {
+            let name = self.name(conversation);
+            let base = self.views.lock().unwrap().iter().find(|view| view.0 == *name).cloned();
+            if let Some((_, base)) = base {
+                return self.inner.read(&base, from).await;
+            }
+            let mut facts = match self.wrong {
+                Wrong::ReadsFromTheBeginning => self.inner.read(&name, 0).await?,
+                Wrong::ReadsOneTooFew => self.inner.read(&name, from.saturating_add(1)).await?,
+                _ => self.inner.read(&name, from).await?,
+            };
+            if self.wrong == Wrong::TakesFactsOfTheFutureForBroken
+                && facts.iter().any(|fact| fact.format > harness::journal::FORMAT)
+            {
+                return Err(other(ErrorKind::Journal));
+            }
+            for fact in &mut facts {
+                *fact = self.spoiled(fact);
+            }
+            Ok(facts)
+        })
+    }
+
+    fn append<'a>(
+        &'a self,
+        conversation: &'a str,
+        after: u64,
+        facts: &'a [Envelope],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            let name = self.name(conversation);
+            let there = self.inner.read(&name, 0).await?.len() as u64;
+            match self.wrong {
+                Wrong::IgnoresAfter => return self.inner.append(&name, there, facts).await,
+                Wrong::AppendsHalf if there != after => {
+                    let half = &facts[..facts.len().min(1)];
+                    self.inner.append(&name, there, half).await?;
+                    return Err(other(ErrorKind::Conflict));
+                }
+                Wrong::AppendsOneByOne | Wrong::DroppedAppendIsHalf => {
+                    if facts.is_empty() {
+                        return self.inner.append(&name, after, facts).await;
+                    }
+                    for (at, fact) in facts.iter().enumerate() {
+                        let number = after.saturating_add(at as u64);
+                        self.inner.append(&name, number, std::slice::from_ref(fact)).await?;
+                        tokio::task::yield_now().await;
+                    }
+                    return Ok(());
+                }
+                Wrong::TakesTheFirstFactOnly => {
+                    let first = &facts[..facts.len().min(1)];
+                    return self.inner.append(&name, after, first).await;
+                }
+                Wrong::ConflictHasAnotherKind if there != after => {
+                    return Err(other(ErrorKind::Journal));
+                }
+                Wrong::AppendsNothingAnyhow if there > after && facts.is_empty() => {
+                    return Ok(());
+                }
+                Wrong::TakesAnyName if conversation.len() > 512 => return Ok(()),
+                Wrong::RefusesLongNames if conversation.len() > 255 => {
+                    return Err(other(ErrorKind::Configuration));
+                }
+                _ => {}
+            }
+            self.inner.append(&name, after, facts).await
+        })
+    }
+
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+        Box::pin(async move {
+            let own = format!("{}{conversation}", self.is_second);
+            match self.wrong {
+                Wrong::HoldsNothing => {
+                    harness::journal::check_id(conversation)?;
+                    return Ok(Hold::new(()));
+                }
+                Wrong::HoldsInThisHandleOnly if conversation.len() < 400 => {
+                    harness::journal::check_id(conversation)?;
+                    return self.inner.hold(&own).await;
+                }
+                Wrong::BusyHasAnotherKind => {
+                    let held = self.inner.hold(conversation).await;
+                    let kind = ErrorKind::Journal;
+                    return held.map_err(|err| if err.is_busy() { other(kind) } else { err });
+                }
+                Wrong::HoldMakesTheConversation => {
+                    let there = self.inner.read(conversation, 0).await?.len() as u64;
+                    self.inner.append(conversation, there, &[]).await?;
+                }
+                Wrong::WaitsForTheHold => loop {
+                    match self.inner.hold(conversation).await {
+                        Err(err) if err.is_busy() => {
+                            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                        }
+                        result => return result,
+                    }
+                },
+                _ => {}
+            }
+            let held = self.inner.hold(conversation).await?;
+            if self.wrong == Wrong::DroppedHoldStays {
+                let held = Arc::new(held);
+                self.own.lock().unwrap().push((own.clone(), held.clone()));
+                tokio::task::yield_now().await;
+                self.own.lock().unwrap().retain(|(name, _)| *name != own);
+                return Ok(Hold::new(held));
+            }
+            if self.wrong == Wrong::HoldsForEver {
+                let held = Arc::new(held);
+                self.own.lock().unwrap().push((own, held.clone()));
+                return Ok(Hold::new(held));
+            }
+            Ok(held)
+        })
+    }
+
+    fn describe<'a>(
+        &'a self,
+        conversation: &'a str,
+        metadata: &'a Metadata,
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            let mut metadata = metadata.clone();
+            match self.wrong {
+                Wrong::LosesMetadata => metadata = Metadata::new(),
+                Wrong::LosesTags => metadata.tags.clear(),
+                Wrong::TakesAnyName if conversation.is_empty() => return Ok(()),
+                _ => {}
+            }
+            self.inner.describe(&self.name(conversation), &metadata).await
+        })
+    }
+
+    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+        Box::pin(async move {
+            let mut wanted = listing.clone();
+            match self.wrong {
+                Wrong::ListsIgnoringOwner => wanted.owner = None,
+                Wrong::ListsIgnoringParent => wanted.parent = None,
+                Wrong::PagesRepeat => wanted.after = None,
+                Wrong::TakesAnyCursor if wanted.after.as_deref() == Some("x") => {
+                    wanted.after = None;
+                }
+                _ => {}
+            }
+            let mut page = self.inner.list(&wanted).await?;
+            match self.wrong {
+                Wrong::ListsTheOldestFirst => page.conversations.reverse(),
+                Wrong::PagesLose if listing.after.is_some() => {
+                    page.conversations.pop();
+                }
+                Wrong::PagesEndEmpty if page.next.is_none() => page.next = Some("0".to_owned()),
+                Wrong::PagesAreUnlimited => {
+                    while page.next.is_some() {
+                        let next = self.inner.list(&wanted.clone().after(&page)).await?;
+                        page.next = next.next;
+                        page.conversations.extend(next.conversations);
+                    }
+                }
+                Wrong::HalvesCounts => change(&mut page, |summary| summary.facts /= 2),
+                Wrong::ForgetsWhenItWasMade => {
+                    static NEXT: std::sync::atomic::AtomicU64 =
+                        std::sync::atomic::AtomicU64::new(1);
+                    let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    change(&mut page, |summary| summary.created_at = next);
+                }
+                _ => {}
+            }
+            Ok(page)
+        })
+    }
+
+    fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool> {
+        Box::pin(async move {
+            let children = self.inner.list(&Listing::new().parent(conversation)).await?;
+            let children: Vec<&Summary> = children.conversations.iter().collect();
+            let orphan = async |all: &[&Summary]| -> Result<(), Error> {
+                for child in all {
+                    self.inner.describe(&child.id, &Metadata::new()).await?;
+                }
+                Ok(())
+            };
+            match self.wrong {
+                Wrong::DeletesWithoutChildren => orphan(&children).await?,
+                Wrong::DeletesOneGeneration => {
+                    for child in &children {
+                        let below = self.inner.list(&Listing::new().parent(&child.id)).await?;
+                        let below = below.conversations;
+                        let below: Vec<_> =
+                            below.iter().filter(|it| it.id != conversation).collect();
+                        orphan(&below).await?;
+                    }
+                }
+                Wrong::DeletesChildrenOnly if !children.is_empty() => {
+                    for child in &children {
+                        self.inner.delete(&child.id).await?;
+                    }
+                    return Ok(true);
+                }
+                Wrong::DeletesWhatIsHeld => {
+                    for child in &children {
+                        self.inner.describe(&child.id, &Metadata::new()).await?;
+                        drop(self.inner.delete(&child.id).await);
+                    }
+                }
+                Wrong::DeleteKeepsMetadata => {
+                    let mut listing = Listing::new().limit(1000);
+                    let known = loop {
+                        let page = self.inner.list(&listing).await?;
+                        let found = page.conversations.iter().find(|it| it.id == conversation);
+                        match found {
+                            Some(it) => break Some(it.metadata.clone()),
+                            None if page.next.is_none() => break None,
+                            None => listing = listing.after(&page),
+                        }
+                    };
+                    let was_there = self.inner.delete(conversation).await?;
+                    if let Some(known) = known {
+                        self.inner.describe(conversation, &known).await?;
+                    }
+                    return Ok(was_there);
+                }
+                Wrong::DeleteAlwaysSaysTrue => {
+                    return self.inner.delete(conversation).await.map(|_| true);
+                }
+                _ => {}
+            }
+            self.inner.delete(&self.name(conversation)).await
+        })
+    }
+
+    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            let there = self.inner.read(from, 0).await?.len() as u64;
+            match self.wrong {
+                Wrong::ForksAll => return self.inner.fork(from, there, to).await,
+                Wrong::ForksTooFew => return self.inner.fork(from, facts.min(there), to).await,
+                Wrong::ForkSharesWhatComesLater => {
+                    self.inner.fork(from, facts, to).await?;
+                    if facts == there {
+                        self.views.lock().unwrap().push((to.to_owned(), from.to_owned()));
+                    }
+                    return Ok(());
+                }
+                Wrong::ForkReplaces if to != from && facts <= there => {
+                    self.inner.delete(to).await?;
+                }
+                Wrong::ForkCopiesMetadata => {
+                    self.inner.describe(to, &Metadata::new().title("copied")).await?;
+                }
+                Wrong::ForkMakesWhatItRefuses => {
+                    let already = self.inner.read(to, 0).await?.len() as u64;
+                    self.inner.append(to, already, &[]).await?;
+                }
+                _ => {}
+            }
+            self.inner.fork(from, facts, to).await
+        })
+    }
+}
+
+fn change(page: &mut Conversations, how: impl FnMut(&mut Summary)) {
+    page.conversations.iter_mut().for_each(how);
+}
+
+async fn checked(wrong: Wrong) -> Conformance {
+    let journal = Broken::new(wrong);
+    let opened = std::cell::Cell::new(0);
+    let open = async || {
+        let is_second = opened.replace(opened.get() + 1) > 0;
+        Ok(Broken { is_second, ..journal.clone() })
+    };
+    journal_conformance(open).await
+}
+
+/// The promise that each of them breaks, by words that its name has.
+const CAUGHT: &[(Wrong, &str)] = &[
+    (Wrong::IgnoresAfter, "is a conflict and appends nothing"),
+    (Wrong::AppendsHalf, "is a conflict and appends nothing"),
+    (Wrong::AppendsOneByOne, "each as a whole"),
+    (Wrong::TakesTheFirstFactOnly, "1,000 facts"),
+    (Wrong::LosesMetadata, "is kept unchanged"),
+    (Wrong::LosesTags, "is kept unchanged"),
+    (Wrong::LosesElapsed, "is read unchanged"),
+    (Wrong::LosesTheLife, "is read unchanged"),
+    (Wrong::RewritesJson, "is read unchanged"),
+    (Wrong::CutsLongFacts, "16 MB"),
+    (Wrong::TakesFactsOfTheFutureForBroken, "is read unchanged"),
+    (Wrong::ReadsFromTheBeginning, "from a number on"),
+    (Wrong::ReadsOneTooFew, "is read unchanged"),
+    (Wrong::IgnoresCase, "told apart to the byte"),
+    (Wrong::TrimsNames, "told apart to the byte"),
+    (Wrong::TakesAnyName, "a name that is none"),
+    (Wrong::RefusesLongNames, "told apart to the byte"),
+    (Wrong::HoldsNothing, "of several holds"),
+    (Wrong::HoldsInThisHandleOnly, "and in another"),
+    (Wrong::HoldsForEver, "ends when it is dropped"),
+    (Wrong::WaitsForTheHold, "that is held is busy"),
+    (Wrong::HoldMakesTheConversation, "does not make the conversation"),
+    (Wrong::ListsTheOldestFirst, "is listed first"),
+    (Wrong::ListsIgnoringOwner, "narrowed"),
+    (Wrong::ListsIgnoringParent, "narrowed"),
+    (Wrong::PagesRepeat, "without loss or repeat"),
+    (Wrong::PagesLose, "without loss or repeat"),
+    (Wrong::PagesEndEmpty, "without loss or repeat"),
+    (Wrong::PagesAreUnlimited, "from 1 to 1,000"),
+    (Wrong::TakesAnyCursor, "that this journal did not give"),
+    (Wrong::HalvesCounts, "is kept unchanged"),
+    (Wrong::ForgetsWhenItWasMade, "is kept unchanged"),
+    (Wrong::AppendsNothingAnyhow, "is a conflict"),
+    (Wrong::DeletesWithoutChildren, "all that are part of it are deleted"),
+    (Wrong::DeletesChildrenOnly, "all that are part of it are deleted"),
+    (Wrong::DeletesWhatIsHeld, "what is held is not deleted"),
+    (Wrong::DeleteKeepsMetadata, "what was deleted is gone"),
+    (Wrong::DeleteAlwaysSaysTrue, "what was deleted is gone"),
+    (Wrong::DeletesOneGeneration, "all that are part of it are deleted"),
+    (Wrong::ForksAll, "begins with the first facts"),
+    (Wrong::ForksTooFew, "a fork that cannot be"),
+    (Wrong::ForkSharesWhatComesLater, "keeps its facts when its base is deleted"),
+    (Wrong::ForkReplaces, "a fork that cannot be"),
+    (Wrong::ForkCopiesMetadata, "keeps what was known"),
+    (Wrong::ForkMakesWhatItRefuses, "a fork that cannot be"),
+    (Wrong::ConflictHasAnotherKind, "is a conflict"),
+    (Wrong::BusyHasAnotherKind, "that is held is busy"),
+    (Wrong::DroppedAppendIsHalf, "an append that is dropped"),
+    (Wrong::DroppedHoldStays, "dropped before it is given"),
+];
+
+#[tokio::test(start_paused = true)]
+async fn each_broken_promise_is_caught() {
+    let mut missed = Vec::new();
+    for (wrong, words) in CAUGHT {
+        let report = checked(*wrong).await;
+        if !report.broken().iter().any(|(promise, _)| promise.contains(words)) {
+            missed.push(format!("{wrong:?}: {report}"));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n\n"));
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "what was appended is read unchanged: ")]
+async fn a_report_says_what_is_broken() {
+    checked(Wrong::LosesTheLife).await.assert_kept();
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_opened_is_a_broken_promise() {
+    let report = journal_conformance(async || {
+        Err::<MemoryJournal, _>(Error::new(ErrorKind::Journal, "the disk is gone"))
+    })
+    .await;
+    assert!(report.to_string().contains("the disk is gone"), "{report}");
+}

@@ -1,0 +1,6 @@
+//! Stores of conversations: what each promises, and what it survives.
+
+mod conformance;
+mod faulty;
+mod killed;
+mod sqlite;
