@@ -598,7 +598,7 @@ async fn who_runs_reads_what_others_decide_meanwhile() {
         assert!(chat.waiting().is_empty(), "what was decided is known when the run ends");
         assert_eq!(chat.resume().await.expect("an answer").text(), "Done.");
     }
-    assert_eq!(world.count("mail 1"), 1);
+    assert_eq!(world.count("mail 1"), 1, "{:?}", outcomes(&chat));
     let mut machine = Machine::new();
     entries(&journal).iter().for_each(|fact| machine.apply(fact).expect("it follows"));
     assert_eq!(machine.transcript(), chat.transcript());

@@ -91,7 +91,7 @@ async fn drive(
     let said = engine.run(steps.say("Go.".into())).await?;
     steps.apply(said).expect("it follows");
     loop {
-        let facts = match steps.next() {
+        let facts = match steps.step() {
             Step::Ask => engine.run(steps.ask()).await?,
             Step::Decide { calls, surplus } => engine.run(steps.decide(&calls, &surplus)).await?,
             Step::Run(calls) => {

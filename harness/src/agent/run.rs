@@ -112,14 +112,22 @@ impl<'a> Run<'a> {
     ) -> Result<Reply, Stopped> {
         self.trace_begin(&opening);
         self.contexts.bring(values);
-        let outcome = match self.begin_with(opening, anew, values).await {
-            Ok(()) => {
-                self.begun = true;
-                self.go().await
+        let begun = self.begin_with(opening, anew, values).await;
+        self.begun = begun.is_ok();
+        let outcome = loop {
+            let outcome = match &begun {
+                Ok(()) => self.go().await,
+                Err(_) => Outcome::Failed,
+            };
+            let outcome = self.write_last(outcome).await;
+            // What the run waited for may have been answered while its end was written.
+            if outcome != Outcome::Waiting || self.chat.machine.next() == Action::AwaitAnswers {
+                break outcome;
             }
-            Err(error) => self.fail(error),
         };
-        let outcome = self.write_last(outcome).await;
+        if let Err(error) = begun {
+            self.fail(error);
+        }
         let (usage, _) = self.used();
         self.trace_end(outcome);
         self.emit(Event::RunEnded { outcome, usage: &usage });
@@ -492,8 +500,8 @@ impl<'a> Run<'a> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        self.close();
         if !self.ended {
+            self.close();
             self.trace_end(Outcome::Cancelled);
         }
         self.chat.clock.stops();

@@ -90,7 +90,7 @@ impl Chat {
 /// let mut steps = agent.steps("chat-17", Vec::new())?;
 /// steps.apply(steps.say("Say hello.".into()).await?)?;
 /// loop {
-///     let facts = match steps.next() {
+///     let facts = match steps.step() {
 ///         Step::Ask => steps.ask().await?,
 ///         Step::Decide { calls, surplus } => steps.decide(&calls, &surplus).await?,
 ///         Step::Run(calls) => {
@@ -165,7 +165,7 @@ impl Steps {
     }
 
     /// Says what comes next.
-    pub fn next(&mut self) -> Step {
+    pub fn step(&mut self) -> Step {
         self.chat.step()
     }
 

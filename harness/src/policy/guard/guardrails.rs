@@ -124,14 +124,15 @@ impl Guardrails {
     pub(super) fn of_run(&self) -> RunLimits {
         let Self { turns, calls_per_turn, time, failed_calls, repetitions, polling } = self;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let mut limits = RunLimits::default();
-        limits.turns = *turns;
-        limits.calls_per_turn = *calls_per_turn;
-        limits.time = time.map(millis);
-        limits.failed_calls = *failed_calls;
-        limits.repetitions = *repetitions;
-        limits.polling = polling.iter().cloned().collect();
-        limits
+        RunLimits {
+            turns: *turns,
+            calls_per_turn: *calls_per_turn,
+            time: time.map(millis),
+            failed_calls: *failed_calls,
+            repetitions: *repetitions,
+            polling: polling.iter().cloned().collect(),
+            ..RunLimits::default()
+        }
     }
 
     /// Those of such a run.
