@@ -112,22 +112,13 @@ impl<'a> Run<'a> {
     ) -> Result<Reply, Stopped> {
         self.trace_begin(&opening);
         self.contexts.bring(values);
-        let begun = self.begin_with(opening, anew, values).await;
-        self.begun = begun.is_ok();
-        let outcome = loop {
-            let outcome = match &begun {
-                Ok(()) => self.go().await,
-                Err(_) => Outcome::Failed,
-            };
-            let outcome = self.write_last(outcome).await;
-            // What the run waited for may have been answered while its end was written.
-            if outcome != Outcome::Waiting || self.chat.machine.next() == Action::AwaitAnswers {
-                break outcome;
+        let outcome = match self.begin_with(opening, anew, values).await {
+            Ok(()) => {
+                self.begun = true;
+                self.go_to_the_end().await
             }
+            Err(error) => self.fail(error),
         };
-        if let Err(error) = begun {
-            self.fail(error);
-        }
         let (usage, _) = self.used();
         self.trace_end(outcome);
         self.emit(Event::RunEnded { outcome, usage: &usage });
@@ -220,6 +211,18 @@ impl<'a> Run<'a> {
             Err(error) => {
                 self.error.get_or_insert(error.cleaned(self.chat.agent.secrets()));
                 Outcome::Failed
+            }
+        }
+    }
+
+    /// Goes on until the end of the run is written.
+    async fn go_to_the_end(&mut self) -> Outcome {
+        loop {
+            let outcome = self.go().await;
+            let outcome = self.write_last(outcome).await;
+            // What the run waited for may have been answered while its end was written.
+            if outcome != Outcome::Waiting || self.chat.machine.next() == Action::AwaitAnswers {
+                return outcome;
             }
         }
     }
