@@ -104,6 +104,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let form = format!("{WIRE} {thinking_from}");
     conversation(body, "input", b"", &form, request, |out, before, message| {
         encode_message(out, before, message, before.len() >= thinking_from);
+        true
     })
 }
 
