@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    message::{Arguments, CallOutcome, ToolCall, ToolContent, ToolResult, is_empty_object},
+    message::{Arguments, CallOutcome, ToolCall, ToolContent, ToolResult, are_none},
     schema::nearest,
     unwind::{Panicked, Shielded, caught, dropped},
 };
@@ -130,7 +130,7 @@ impl ToolRegistry {
                     .is_some_and(|more| *more != Value::Bool(false))
         };
         let arguments = call.arguments();
-        let is_empty = arguments.trim().is_empty() || is_empty_object(arguments);
+        let is_empty = are_none(arguments);
         is_empty && self.get(call.name()).is_some_and(takes_some)
     }
 
