@@ -37,6 +37,8 @@ use harness::{
 };
 use serde_json::json;
 
+#[path = "answers/mod.rs"]
+mod answers;
 #[path = "growth/mod.rs"]
 mod growth;
 #[path = "one_pass/mod.rs"]
