@@ -7,24 +7,43 @@
 //! the peak while the case ran, above what the process had before. Nothing fails here: the same cases
 //! at small sizes are counted in instructions and held to a bound by `--bench instructions`.
 
-use std::{env, fs, hint::black_box, iter, process::Command};
+use std::{
+    env, fs,
+    hint::black_box,
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    iter,
+    net::{SocketAddr, TcpListener},
+    process::Command,
+    thread,
+};
 
 use futures_util::{StreamExt as _, stream};
 use harness::{
-    Agent, Limits, Provider, SideEffect, SideEffects, StreamEvent, Tool,
+    Agent, AnthropicProvider, Limits, LocalProvider, Message, OpenAIProvider, Provider, SideEffect,
+    SideEffects, StreamEvent, Tool, Transcript,
+    message::Block,
     policy::Guardrails,
     provider::{self, EventStream, Request, StopReason},
     secret::Secrets,
     wire,
 };
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 #[path = "../answers/mod.rs"]
 mod answers;
+#[path = "../rendered/mod.rs"]
+mod rendered;
 
 const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
 
 const MIB: usize = 1024 * 1024;
+
+/// A turn that is short is measured so many times.
+const TURNS: u32 = 20;
 
 /// So many bytes come at once from a socket.
 const CHUNK: usize = 16 * 1024;
@@ -45,6 +64,9 @@ fn main() {
             cases.push((format!("arguments/{cut}/{wire}"), 2 * MIB - 1024));
         }
         cases.push((format!("calls/{wire}"), 2048));
+        for how in ["ready", "kept", "anew"] {
+            cases.push((format!("turn/{how}/{wire}"), 5 * MIB));
+        }
     }
     println!(
         "{:<34} {:>9} {:>9} {:>9} {:>6} {:>9} {:>9}",
@@ -57,7 +79,7 @@ fn main() {
         let [one, two] = [size, 2 * size].map(|size| measure(&case, size));
         let ratio = two.0 / one.0;
         println!(
-            "{case:<34} {size:>9} {:>9.0} {:>9.0} {ratio:>6.2} {:>9.1} {:>9.1}",
+            "{case:<34} {size:>9} {:>9.1} {:>9.1} {ratio:>6.2} {:>9.1} {:>9.1}",
             one.0, two.0, one.1, two.1
         );
     }
@@ -82,9 +104,14 @@ fn measure(case: &str, size: usize) -> (f64, f64) {
 fn count(run: impl FnOnce()) {
     // The peak so far is that of what was made ready.
     let _ = fs::write("/proc/self/clear_refs", "5");
-    let (time, memory) = (time(), memory());
+    let before = (time(), memory());
     run();
-    println!("{} {}", self::time() - time, self::memory() - memory);
+    tell(before, 1);
+}
+
+/// Prints what each of so many times the same cost since then.
+fn tell((before, held): (f64, f64), times: u32) {
+    println!("{} {}", (time() - before) / f64::from(times), memory() - held);
 }
 
 /// Milliseconds that this thread was on a CPU.
@@ -141,6 +168,7 @@ fn run_case(case: &str, size: usize) {
             let json = r#"{"path":"src/lib.rs"}"#.to_owned();
             run(Asked { wire: known(wire), calls: size, json, delta: 8, piece: CHUNK });
         }
+        ["turn", how, wire] => turn(how, wire, size),
         _ => panic!("no case is called `{case}`"),
     }
 }
@@ -177,6 +205,105 @@ struct Asked {
     /// So many bytes of them come in a delta, and so many bytes of the stream in a piece.
     delta: usize,
     piece: usize,
+}
+
+/// A turn over a socket in a conversation of so many bytes: `kept` where the bytes of the turn before
+/// are kept, `anew` where they are not. `ready` is the least that it can cost: a client sends bytes that
+/// are ready and reads the answer.
+fn turn(how: &str, wire: &str, size: usize) {
+    let address = serve(wire);
+    let url = format!("http://{address}");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let line = "It says \"the quick brown fox\" and jumps over the lazy dog, again and again.\n";
+    let words = line.repeat(10_240 / line.len());
+    let mut said = Transcript::default();
+    for at in 0..2 * (size / 20_480) {
+        let message = match at % 2 {
+            0 => Message::user(words.as_str()),
+            _ => Message::assistant([Block::text(words.as_str())]),
+        };
+        said.push(message).expect("a message that fits");
+    }
+    let agent = match wire {
+        "anthropic" => {
+            AnthropicProvider::builder().api_key("k").base_url(url).build().map(Agent::builder)
+        }
+        "responses" => {
+            OpenAIProvider::builder().api_key("k").base_url(url).build().map(Agent::builder)
+        }
+        _ => LocalProvider::builder().base_url(url).model("m").build().map(Agent::builder),
+    };
+    let agent = agent.expect("a provider").build().expect("an agent");
+    let mut chat = agent.chat_from(said.clone());
+    runtime.block_on(chat.send("And?").into_future()).expect("an answer");
+    if how == "anew" {
+        chat = agent.chat_from(chat.transcript().clone());
+    }
+    if how == "ready" {
+        let request = Request::new(chat.transcript()).expect("a transcript that can be sent");
+        let (model, settings) = ("m".to_owned(), Default::default());
+        let body = match wire {
+            "anthropic" => {
+                let options = wire::anthropic::Options { model, settings, cache: true };
+                wire::anthropic::encode(&request, &options)
+            }
+            "responses" => {
+                wire::responses::encode(&request, &wire::responses::Options { model, settings })
+            }
+            _ => wire::chat::encode(&request, &wire::chat::Options::new(model)),
+        };
+        let body = body.expect("a body");
+        let head = format!("POST / HTTP/1.1\r\ncontent-length: {}\r\n\r\n", body.len());
+        return runtime.block_on(async {
+            let mut socket = TcpStream::connect(address).await.expect("a connection");
+            let (before, mut answer) = ((time(), memory()), vec![0; CHUNK]);
+            for _ in 0..TURNS {
+                socket.write_all(head.as_bytes()).await.expect("it is read");
+                socket.write_all(&body).await.expect("it is read");
+                assert_ne!(socket.read(&mut answer).await.expect("an answer"), 0);
+            }
+            tell(before, TURNS);
+        });
+    }
+    let turns = if how == "kept" { TURNS } else { 1 };
+    let _ = fs::write("/proc/self/clear_refs", "5");
+    let before = (time(), memory());
+    for _ in 0..turns {
+        runtime.block_on(chat.send("And?").into_future()).expect("an answer");
+    }
+    tell(before, turns);
+}
+
+/// Answers each request with a few words, on a thread of its own.
+fn serve(wire: &str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let body = rendered::stream(wire, 3);
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream";
+    let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let (socket, answer) = (BufReader::new(socket.expect("a connection")), answer.clone());
+            thread::spawn(move || answer_all(socket, answer.as_bytes()));
+        }
+    });
+    address
+}
+
+fn answer_all(mut socket: BufReader<std::net::TcpStream>, answer: &[u8]) {
+    let (mut length, mut line) = (0, String::new());
+    while socket.read_line(&mut line).is_ok_and(|read| read > 0) {
+        let header = line.trim().to_ascii_lowercase();
+        if let Some(value) = header.strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a length");
+        }
+        if header.is_empty() {
+            io::copy(&mut (&mut socket).take(length), &mut io::sink()).expect("a body");
+            socket.get_mut().write_all(answer).expect("it is read");
+        }
+        line.clear();
+    }
 }
 
 fn known(wire: &str) -> &'static str {
