@@ -76,6 +76,7 @@ impl Run<'_> {
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
             .with_tools(agent.tools().schemas())
+            .with_forms(agent.tools().forms())
             .with_ledger(Some(ledger))
             .with_sent(Some(chat.idle.sent()));
         let answer = answer.insert(Accumulator::avoiding(Arc::clone(chat.machine.call_ids())));

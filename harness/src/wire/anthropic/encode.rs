@@ -16,7 +16,7 @@ use crate::{
     },
     models::{Model, Models},
     provider::{Request, Settings, ToolChoice},
-    schema::StrictForm,
+    schema::{Parameters, StrictForm, Told},
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
@@ -140,17 +140,19 @@ fn breakpoint(out: &mut Vec<u8>, cache: bool) {
 
 fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, cache: bool) {
     let last = request.tools().len().saturating_sub(1);
-    let forms = if strict { StrictForm::Anthropic.of_all(request.tools()) } else { Vec::new() };
-    for (at, tool) in request.tools().iter().enumerate() {
-        let form = forms.get(at).and_then(|form| form.as_ref().ok());
+    let told = if strict { Told::Held(StrictForm::Anthropic) } else { Told::AsIs };
+    let parameters = request.parameters(told);
+    for (at, (tool, Parameters { json, strict })) in
+        request.tools().iter().zip(&*parameters).enumerate()
+    {
         comma(out);
         out.push(b'{');
         member(out, "name", &tool.name);
         member(out, "description", &tool.description);
         key(out, "input_schema");
-        put(out, form.unwrap_or(&tool.input_schema));
+        raw(out, json);
         key(out, "strict");
-        put(out, &form.is_some());
+        put(out, strict);
         breakpoint(out, cache && at == last);
         out.push(b'}');
     }
