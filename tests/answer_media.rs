@@ -374,6 +374,89 @@ fn what_was_said_aloud_is_kept_and_its_words_are_the_answer() {
     assert_eq!(sent("chat", message), [json!({"role": "assistant", "content": "It is cold."})]);
 }
 
+#[test]
+fn a_sound_that_is_none_does_not_fail_the_answer() {
+    let audio = |audio: Value| json!({"audio": audio});
+    let words = json!({"content": "Cold."});
+    let odd = [
+        json!({}),
+        json!({"data": ""}),
+        json!({"id": "", "data": "", "transcript": ""}),
+        json!({"id": null, "data": null, "transcript": null, "expires_at": null}),
+        json!([]),
+        json!("AQID"),
+        json!(5),
+        json!({"expires_at": "soon"}),
+    ];
+    for odd in odd {
+        let body = chunks(&[audio(odd.clone()), words.clone()], &json!({}));
+        let message = read("chat", &body).answer().message.unwrap();
+        assert_eq!(message.blocks().len(), 1, "{odd}: {message:?}");
+        assert_eq!(message.text(), "Cold.");
+    }
+    // What is no base64, or no text, is kept as it came, and nobody decodes it.
+    for data in [json!("!"), json!("AQ=ID==="), json!("\u{0}\\\"é"), json!({"x": 1}), json!(7)] {
+        let body = chunks(&[audio(json!({"id": "a", "data": data})), words.clone()], &json!({}));
+        let message = read("chat", &body).answer().message.unwrap();
+        assert_eq!((message.text(), message.blocks().len()), ("Cold.".to_owned(), 2), "{data}");
+        assert_eq!(sent("chat", message), [json!({"role": "assistant", "content": "Cold."})]);
+    }
+    // In an answer that comes in one piece.
+    let said = json!({"role": "assistant", "content": null,
+        "audio": {"id": "a", "data": "!", "transcript": "Cold.", "expires_at": -1}});
+    let whole =
+        json!({"id": "c", "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]});
+    let mut decoder = chat::decoder(Default::default(), chat::Reading::default());
+    decoder.push_whole(whole.to_string().as_bytes()).unwrap();
+    assert_eq!(collected(&mut decoder).text(), "Cold.");
+}
+
+fn collected(decoder: &mut harness::wire::Decoder<chat::Answer>) -> Message {
+    let mut answer = harness::provider::Accumulator::default();
+    while let Some(event) = decoder.next_event() {
+        answer.push(&event).unwrap();
+    }
+    answer.finish().unwrap().message.unwrap()
+}
+
+#[test]
+fn a_sound_that_is_too_large_is_left_out_and_the_words_stay() {
+    let limits = harness::provider::AnswerLimits { response: 64 * 1024, ..Default::default() };
+    let within = |body: &str| {
+        let mut decoder = chat::decoder(limits, chat::Reading::default());
+        decoder.push(body.as_bytes()).unwrap();
+        decoder.finish().unwrap();
+        collected(&mut decoder)
+    };
+    let audio = |audio: Value| json!({"audio": audio});
+    for (data, times) in
+        [("A".repeat(1024), 200), ("A".repeat(200 * 1024), 1), ("\u{0}".repeat(20 * 1024), 1)]
+    {
+        let mut deltas = vec![audio(json!({"id": "a", "transcript": "It is "}))];
+        deltas.extend((0..times).map(|_| audio(json!({"data": data}))));
+        deltas.push(audio(json!({"transcript": "cold."})));
+        let body = chunks(&deltas, &json!({}));
+        let message = within(&body);
+        assert_eq!(message.text(), "It is cold.");
+        let size: usize = message
+            .blocks()
+            .iter()
+            .map(|block| match block {
+                Block::Vendor(data) => data.json().len(),
+                _ => 0,
+            })
+            .sum();
+        assert!(size < 1024, "{size} bytes are kept");
+    }
+    // What fits is kept.
+    let data = "A".repeat(1024);
+    let deltas: Vec<Value> = (0..20).map(|_| audio(json!({"id": "a", "data": data}))).collect();
+    let body = chunks(&deltas, &json!({}));
+    let message = within(&body);
+    let Some(Block::Vendor(kept)) = message.blocks().last() else { panic!("{message:?}") };
+    assert!(kept.json().contains(&data.repeat(20)));
+}
+
 #[tokio::test]
 async fn a_watcher_hears_of_sources_and_pictures_as_they_come() {
     let source = citation(json!({"url": "https://a.test"}));

@@ -1,4 +1,4 @@
-//! Some servers send `{}` as the arguments of a call first, and the real ones after it. No call runs with
+//! Some servers send `{}` as the arguments of a call before or after the real ones. No call runs with
 //! the `{}`.
 
 use std::sync::{
@@ -57,9 +57,11 @@ fn a_call_that_is_said_again_with_its_arguments_is_one_call() {
     let end = json!({"type": "response.completed", "response": {"status": "completed"}});
     let body = named(&[item(0, "{}"), item(1, REAL), end.clone()]);
     assert_eq!(arguments("responses", &body), [REAL]);
-    // The other way round the second one says nothing new, or something else.
-    let body = named(&[item(0, REAL), item(1, ""), end]);
-    assert_eq!(arguments("responses", &body), [REAL]);
+    // The other way round the second one says nothing new.
+    for empty in ["", "{}", "null"] {
+        let body = named(&[item(0, REAL), item(1, empty), end.clone()]);
+        assert_eq!(arguments("responses", &body), [REAL], "{empty}");
+    }
 
     let block = |at: u8, input: Value| {
         json!({"type": "content_block_start", "index": at, "content_block": {
@@ -81,15 +83,76 @@ fn a_call_that_is_said_again_with_its_arguments_is_one_call() {
 fn an_empty_object_at_the_end_stands_for_what_came_before_it() {
     let item = |text: &str| json!({"type": "function_call", "call_id": "a", "name": "look", "arguments": text});
     let event = |kind: &str, name: &str, value: Value| json!({"type": kind, "output_index": 0, name: value});
-    for (end, last) in [("{}", "{}"), ("{}", ""), ("", "{}"), (REAL, "{}"), ("{}", REAL)] {
+    let empty = ["", "{}", " { }\n", "null"];
+    let pairs = empty.iter().flat_map(|end| empty.iter().map(|last| (*end, *last)));
+    for (end, last) in pairs.chain([(REAL, "{}"), ("{}", REAL), (REAL, "")]) {
+        let (first, rest) = REAL.split_at(5);
+        let delta = |text| event("response.function_call_arguments.delta", "delta", json!(text));
         let body = named(&[
             event("response.output_item.added", "item", item("")),
-            event("response.function_call_arguments.delta", "delta", json!(REAL)),
+            delta(first),
+            delta(rest),
             event("response.function_call_arguments.done", "arguments", json!(end)),
             event("response.output_item.done", "item", item(last)),
             json!({"type": "response.completed", "response": {"status": "completed"}}),
         ]);
         assert_eq!(arguments("responses", &body), [REAL], "{end:?}, {last:?}");
+    }
+    // JSON in place of text.
+    let mut last = item("");
+    for none in [json!({}), Value::Null] {
+        last["arguments"] = none;
+        let body = named(&[
+            event("response.output_item.added", "item", item("")),
+            event("response.function_call_arguments.delta", "delta", json!(REAL)),
+            event("response.output_item.done", "item", last.clone()),
+            json!({"type": "response.completed", "response": {"status": "completed"}}),
+        ]);
+        assert_eq!(arguments("responses", &body), [REAL], "{last}");
+    }
+}
+
+#[test]
+fn it_does_so_in_pieces_of_one_call_on_the_other_wires() {
+    let (first, rest) = REAL.split_at(5);
+    for empty in ["{}", " { }\n"] {
+        let piece = |id: Option<&str>, name: Option<&str>, text: &str| json!({"index": 0, "id": id, "function": {"name": name, "arguments": text}});
+        let (id, name) = (Some("a"), Some("look"));
+        for last in [(None, None), (id, None), (id, name)] {
+            let body = chat(&[
+                piece(id, name, first),
+                piece(id, None, rest),
+                piece(last.0, last.1, empty),
+            ]);
+            assert_eq!(arguments("chat", &body), [REAL], "{last:?} {empty}");
+        }
+        // Another name is another call.
+        let body = chat(&[piece(id, name, REAL), piece(Some("a"), Some("list"), empty)]);
+        assert_eq!(arguments("chat", &body), [REAL, empty]);
+
+        let block = |input: Value| {
+            json!({"type": "content_block_start", "index": 0, "content_block": {
+                "type": "tool_use", "id": "a", "name": "look", "input": input}})
+        };
+        let delta = |text: &str| {
+            json!({"type": "content_block_delta", "index": 0,
+                "delta": {"type": "input_json_delta", "partial_json": text}})
+        };
+        let end = [
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+            json!({"type": "message_stop"}),
+        ];
+        let none = || block(json!({}));
+        for begin in [
+            vec![none(), delta(first), delta(rest), delta(empty)],
+            // The arguments came with the beginning.
+            vec![block(json!({"city": "Oslo"})), delta(empty)],
+            vec![block(json!({"city": "Oslo"})), delta("{"), delta("}")],
+        ] {
+            let body = named(&[&begin[..], &end].concat());
+            assert_eq!(arguments("anthropic", &body), [REAL], "{begin:?}");
+        }
     }
 }
 

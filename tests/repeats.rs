@@ -425,12 +425,13 @@ fn answers(wire: &str, below: &mut impl FnMut(usize) -> usize) -> (Vec<Sent>, Ve
     for number in 0..=below(5) {
         let arguments = ARGUMENTS[below(ARGUMENTS.len())];
         let name = ["look", "add"][below(2)];
-        // An id may come again with other arguments: it is another call then, unless the first one had
+        // An id may come again with other arguments: it is another call then, unless one of them has
         // none.
         let earlier = plain.get(below(plain.len() + 2)).filter(|earlier| {
             let is_known = |call: &&Sent| {
                 let text = call.pieces.concat();
-                call.id == earlier.id && (text == arguments || text == "{}")
+                let is_empty = text == "{}" || arguments == "{}";
+                call.id == earlier.id && (text == arguments || is_empty)
             };
             earlier.name == name && !plain.iter().any(|call| is_known(&call))
         });

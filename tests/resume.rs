@@ -48,13 +48,15 @@ async fn an_answer_that_the_vendor_paused_goes_back_as_it_is() {
     let search = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search",
         "input": {"query": "Oslo"}});
     let paused = || anthropic::body().text("I look.").block(search.clone()).stop("pause_turn");
+    let found =
+        json!({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []});
     let down = || anthropic::error(400, "invalid_request_error", "down for a moment");
     // As it stands in memory, and as it was written down.
     for saved in [false, true] {
         let answers = [
             paused().answer(),
             down(),
-            anthropic::body().text("Cold.").answer(),
+            anthropic::body().block(found.clone()).text("Cold.").answer(),
             anthropic::body().text("You are welcome.").answer(),
         ];
         let server = LoopbackServer::start(answers).await.unwrap();
@@ -80,6 +82,45 @@ async fn an_answer_that_the_vendor_paused_goes_back_as_it_is() {
         assert_eq!((&sent[1], &sent[2]), (&expected, &expected), "saved: {saved}");
         assert_eq!(sent[3].as_array().unwrap()[..2], expected.as_array().unwrap()[..]);
     }
+}
+
+#[tokio::test]
+async fn what_the_vendor_paused_and_nobody_resumes_is_left_out_of_what_is_sent() {
+    let block = |id: &str| json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": "Oslo"}});
+    let found =
+        |id: &str| json!({"type": "web_search_tool_result", "tool_use_id": id, "content": []});
+    let down = || anthropic::error(400, "invalid_request_error", "down for a moment");
+    let answers = [
+        anthropic::body().text("I look.").block(block("s1")).stop("pause_turn").answer(),
+        // The first search is over when the vendor pauses once more.
+        anthropic::body().block(found("s1")).block(block("s2")).stop("pause_turn").answer(),
+        down(),
+        anthropic::body().text("As you like.").answer(),
+        anthropic::body().text("Bye.").answer(),
+    ];
+    let server = LoopbackServer::start(answers).await.unwrap();
+    let provider = AnthropicProvider::builder().api_key("k").base_url(server.url());
+    let provider = provider.model("claude-test").build().unwrap();
+    let mut chat = Agent::builder(provider).build().unwrap().chat();
+    // So long that what is sent of it is kept apart from what follows.
+    let question = "Oslo? ".repeat(20_000);
+    chat.send(question.as_str()).await.unwrap_err();
+    chat.send("Never mind.").await.unwrap();
+    chat.send("Bye!").await.unwrap();
+
+    let sent: Vec<_> = server.requests().iter().map(|one| one.json()["messages"].clone()).collect();
+    let user = |text: &str| json!({"role": "user", "content": [{"type": "text", "text": text}]});
+    let assistant = |content: serde_json::Value| json!({"role": "assistant", "content": content});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let first = [user(&question), assistant(json!([text("I look."), block("s1")]))];
+    // While it is resumed, all goes back as it came.
+    let resumed = [&first[..], &[assistant(json!([found("s1"), block("s2")]))]].concat();
+    assert_eq!((&sent[1], &sent[2]), (&json!(first), &json!(resumed)));
+    // What has its result stays, and what waits for one does not.
+    let said = [&first[..], &[assistant(json!([found("s1")])), user("Never mind.")]].concat();
+    assert_eq!(sent[3], json!(said));
+    let later = [&said[..], &[assistant(json!([text("As you like.")])), user("Bye!")]].concat();
+    assert_eq!(sent[4], json!(later), "it stays so");
 }
 
 #[tokio::test]

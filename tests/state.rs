@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
+use futures_util::FutureExt as _;
 use harness::{
     Agent, ErrorKind, Outcome, SideEffects, State, Tool, ToolContext, Usage,
     agent::Event,
@@ -192,4 +193,109 @@ async fn a_run_that_cannot_begin_tells_nothing_of_the_one_before() {
     chat.send("Go.").await.expect("a reply");
     let stopped = chat.resume().await.unwrap_err();
     assert_eq!((stopped.text(), stopped.turns(), stopped.usage()), ("", 0, Usage::default()));
+}
+
+/// A run's own number, which lives as long as its run, and is counted.
+struct Own(u32, Arc<AtomicU32>);
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Tells the number of the run, and is in no hurry.
+#[tool(side_effects = "read")]
+async fn own(
+    own: State<Own>,
+    /// The number that the run should have
+    number: u32,
+    /// How often others come first
+    later: u32,
+) -> Result<u32, String> {
+    for _ in 0..later {
+        tokio::task::yield_now().await;
+    }
+    if own.0 == number { Ok(own.0) } else { Err(format!("{} has that of {number}", own.0)) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn runs_at_the_same_time_never_see_the_state_of_another() {
+    const RUNS: u32 = 64;
+    let model = ScriptedProvider::answering(|request| {
+        let said = request.messages()[0].text();
+        let number = said.parse::<u32>().expect("a number");
+        let turn = u32::try_from(request.messages().len()).expect("few messages");
+        let call = |at: u32| json!({"number": number, "later": number % 5 + at + turn * 3});
+        match turn {
+            // The second and the third call come while the first one runs, which began early.
+            1 | 3 => reply().call("own", call(0)).call("own", call(1)).call("own", call(2)),
+            _ => reply().text(said),
+        }
+    });
+    let agent = Agent::builder(model).tools(tools![own]).state_per_run::<Own>();
+    let agent = agent.build().expect("an agent");
+    let alive = Arc::new(AtomicU32::new(0));
+    let with = |number: u32| {
+        alive.fetch_add(1, Ordering::SeqCst);
+        Own(number, Arc::clone(&alive))
+    };
+    let started = (0..RUNS).map(|number| {
+        let (agent, own) = (agent.clone(), with(number));
+        tokio::spawn(async move {
+            let run = agent.run(number.to_string()).state(own);
+            if number % 4 != 3 {
+                return Some((number, run.await.expect("an answer")));
+            }
+            // Each fourth one is dropped somewhere on its way.
+            let mut run = run.into_future();
+            for _ in 0..number {
+                if (&mut run).now_or_never().is_some() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            None
+        })
+    });
+    let mut answered = 0;
+    for run in started.collect::<Vec<_>>() {
+        let Some((number, reply)) = run.await.expect("no panic") else { continue };
+        answered += 1;
+        assert_eq!(reply.text(), number.to_string());
+        let messages = reply.transcript().messages();
+        let results: Vec<_> = messages.iter().flat_map(|message| message.results()).collect();
+        assert_eq!(results.len(), 6);
+        for result in results {
+            assert_eq!(result.to_text(), number.to_string());
+        }
+    }
+    assert_eq!(answered, RUNS / 4 * 3);
+    assert_eq!(alive.load(Ordering::SeqCst), 0, "no value outlives its run");
+}
+
+#[tokio::test]
+async fn a_later_run_of_a_chat_does_not_see_the_state_of_one_that_was_dropped() {
+    let model = ScriptedProvider::answering(|request| {
+        let calls =
+            request.messages().iter().filter(|message| message.role() == harness::Role::Tool);
+        match calls.count() {
+            0 => reply().call("own", json!({"number": 1, "later": 50})),
+            1 => reply().call("own", json!({"number": 2, "later": 0})),
+            _ => reply().text("Done."),
+        }
+    });
+    let agent = Agent::builder(model).tools(tools![own]).state_per_run::<Own>();
+    let mut chat = agent.build().expect("an agent").chat();
+    let alive = Arc::new(AtomicU32::new(2));
+    {
+        let mut run = chat.send("Go.").state(Own(1, Arc::clone(&alive))).into_future();
+        for _ in 0..20 {
+            assert!((&mut run).now_or_never().is_none());
+        }
+    }
+    assert_eq!(alive.load(Ordering::SeqCst), 1, "the value went with its run");
+    let reply = chat.send("And now?").state(Own(2, Arc::clone(&alive))).await.expect("an answer");
+    let last = reply.transcript().messages().iter().rev().find_map(|it| it.results().next());
+    assert_eq!(last.expect("a result").to_text(), "2");
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use harness::{Agent, State, ToolRegistry, testing::ScriptedProvider, tool, tools, toolset};
+use harness::{
+    Agent, State, ToolCall, ToolContext, ToolRegistry, testing::ScriptedProvider, tool, tools,
+    toolset,
+};
 use serde_json::{Value, json};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -50,6 +53,71 @@ fn the_bounds_of_integers_are_told_at_every_depth() {
     assert_eq!(told("booking/properties/rank"), (&json!(i32::MIN), &json!(5)));
     // Both ends of 64 bits are taken for no end at all by some servers, which then refuse them.
     assert_eq!(told("long"), (&Value::Null, &Value::Null));
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[expect(dead_code, reason = "only what is read is of interest")]
+struct Large {
+    huge: u128,
+    vast: i128,
+}
+
+/// Counts.
+#[tool(side_effects = "none")]
+fn count(
+    /// Up to where
+    many: u64,
+    /// In which place
+    place: usize,
+    /// By how much
+    by: isize,
+    /// How large
+    large: Large,
+) -> bool {
+    let _ = (many, place, by, large);
+    true
+}
+
+#[tokio::test]
+async fn the_ends_of_large_integers_are_checked_and_only_those_told_that_every_server_reads() {
+    let schema = &count::TOOL.schema().input_schema;
+    for name in ["many", "place", "large/properties/huge"] {
+        assert_eq!(*at(schema, &format!("/properties/{name}/minimum")), 0, "{name}");
+        assert_eq!(*at(schema, &format!("/properties/{name}/maximum")), Value::Null, "{name}");
+    }
+    for name in ["by", "large/properties/vast"] {
+        assert_eq!(*at(schema, &format!("/properties/{name}/minimum")), Value::Null, "{name}");
+    }
+    let registry = ToolRegistry::new(tools![count]).unwrap();
+    let ends = [
+        ("many", "-1", "18446744073709551616", "18446744073709551615"),
+        ("place", "-1", "18446744073709551616", "18446744073709551615"),
+        ("by", "-9223372036854777856", "9223372036854775808", "9223372036854775807"),
+        ("large/huge", "-1", "18446744073709551616", "18446744073709551615"),
+        ("large/vast", "-9223372036854777856", "18446744073709551616", "18446744073709551615"),
+    ];
+    let call = |name: &str, number: &str| {
+        let [many, place, by, huge, vast] =
+            ends.map(|(other, ..)| if other == name { number } else { "1" });
+        let large = format!(r#"{{"huge": {huge}, "vast": {vast}}}"#);
+        let arguments =
+            format!(r#"{{"many": {many}, "place": {place}, "by": {by}, "large": {large}}}"#);
+        let call = ToolCall::new("c", "count", arguments);
+        let registry = &registry;
+        async move { registry.dispatch(&call, &ToolContext::new("c")).await }
+    };
+    for (name, below, above, most) in ends {
+        let said = call(name, most).await;
+        assert!(!said.is_error(), "{name}: {}", said.to_text());
+        for number in [below, above] {
+            let said = call(name, number).await;
+            let text = said.to_text();
+            let name = name.rsplit('/').next().unwrap_or(name);
+            let says = ["must be at least", "must be at most", "must be between"];
+            let names_end = says.iter().any(|words| text.contains(words));
+            assert!(said.is_error() && text.contains(name) && names_end, "{text}");
+        }
+    }
 }
 
 fn odd() -> u8 {

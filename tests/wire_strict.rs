@@ -2,8 +2,9 @@
 //! schema only if it has the form that vendors ask for.
 
 use harness::{
-    Message, Transcript,
-    provider::{Request, Settings},
+    Agent, ChatCompletionsProvider, Message, Provider, SideEffects, Tool, Transcript,
+    provider::{EventStream, Request, Settings},
+    testing::LoopbackServer,
     tool::{StrictForm, ToolSchema},
     wire::{anthropic, chat, responses},
 };
@@ -128,4 +129,53 @@ fn gemini_is_sent_what_it_takes_and_is_never_asked_to_be_strict() {
         let expected = json!({"type": "object", "properties": {"all": all}, "required": ["all"]});
         assert_eq!(body["tools"][1]["function"]["parameters"], expected);
     }
+}
+
+/// Shows the model only the last tool in its second answer.
+struct LastOnly(ChatCompletionsProvider);
+
+impl Provider for LastOnly {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn model(&self) -> &str {
+        self.0.model()
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let tools = request.tools();
+        match request.messages().len() {
+            3 => self.0.stream(request.with_tools(&tools[1..])),
+            _ => self.0.stream(request),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_of_the_tools_is_of_the_tools_that_are_told() {
+    let answers = [(); 3].map(|()| harness::testing::chat::body().text("Fine.").answer());
+    let server = LoopbackServer::start(answers).await.unwrap();
+    let strict = Settings { strict_tools: Some(true), ..Settings::default() };
+    let provider = ChatCompletionsProvider::builder().base_url(server.url()).model("m");
+    let provider = provider.settings(strict).build().unwrap();
+    let tools = [list(1), open_map()].map(|schema| {
+        let ToolSchema { name, description, input_schema } = schema;
+        Tool::new(name, description, input_schema, SideEffects::of(&[]), |_, _| {
+            Box::pin(async { Ok("done".into()) })
+        })
+    });
+    let agent = Agent::builder(LastOnly(provider)).tools(tools).build().unwrap();
+    let mut chat = agent.chat();
+    for _ in 0..3 {
+        chat.send("Go on.").await.unwrap();
+    }
+    let told: Vec<Value> = server.requests().iter().map(|it| it.json()["tools"].clone()).collect();
+    let strict = |tools: &Value| -> Vec<Value> {
+        let tools = tools.as_array().unwrap();
+        tools.iter().map(|tool| tool["function"]["strict"].clone()).collect()
+    };
+    assert_eq!(strict(&told[0]), [true, false]);
+    assert_eq!(told[1], json!([told[0][1]]));
+    assert_eq!(told[2], told[0]);
 }

@@ -46,10 +46,14 @@ pub(crate) fn check_range(
     let shown = types::show(ty);
     if matches!(plain, Some(PlainType::Text | PlainType::Char | PlainType::Bool | PlainType::Other))
     {
-        errors.push(
-            written,
-            format!("`{name}` is a `{shown}`, which has no range\nhelp: only numbers have a range"),
-        );
+        let help = match plain {
+            Some(PlainType::Text) => "limits of a text are given with `length(1..=64)`",
+            Some(PlainType::Other) => {
+                "only numbers have a range; limits of a list are given with `length(1..=64)`"
+            }
+            _ => "only numbers have a range",
+        };
+        errors.push(written, format!("`{name}` is a `{shown}`, which has no range\nhelp: {help}"));
         return None;
     }
     let mut ok = true;

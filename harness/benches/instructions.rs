@@ -30,13 +30,15 @@ use harness::{
     agent::Event,
     message::{Block, ToolCall},
     policy::{RetryPolicy, RetryProvider},
-    provider::{Accumulator, AnswerLimits, EventStream, Request},
+    provider::{Accumulator, AnswerLimits, EventStream, Request, Settings, StopReason},
     testing::{ScriptedProvider, reply},
     tool::ToolRegistry,
     wire::{self, SseParser},
 };
 use serde_json::json;
 
+#[path = "answers/mod.rs"]
+mod answers;
 #[path = "growth/mod.rs"]
 mod growth;
 #[path = "one_pass/mod.rs"]
@@ -90,6 +92,9 @@ const CASES: &[&str] = &[
     "encode/anthropic/1000",
     "encode/responses/1000",
     "encode/chat/1000",
+    "tools/anthropic",
+    "tools/responses",
+    "tools/chat",
     "dispatch",
     "redact",
     "schema",
@@ -393,6 +398,15 @@ fn run_case(case: &str) {
             let request = Request::new(&transcript).expect("a transcript that can be sent");
             twice(|| drop(black_box(encode(wire, &request))));
         }
+        // A turn with fifty strict tools that were told before.
+        ["tools", wire] => {
+            let agent = Agent::builder(Strict((*wire).to_owned())).tools((0..50).map(many));
+            let agent = agent.build().expect("an agent");
+            let runtime = runtime();
+            twice(|| {
+                black_box(runtime.block_on(agent.run("Go.").into_future()).expect("an answer"));
+            });
+        }
         ["dispatch"] => {
             let tools = ToolRegistry::new([tool()]).expect("tools");
             let context = harness::ToolContext::new("call_1");
@@ -482,7 +496,11 @@ fn encode(wire: &str, request: &Request<'_>) -> Vec<u8> {
 }
 
 fn encode_pieces(wire: &str, request: &Request<'_>) -> wire::Encoded {
-    let (model, settings) = ("model".to_owned(), Default::default());
+    encode_with(wire, request, Settings::default())
+}
+
+fn encode_with(wire: &str, request: &Request<'_>, settings: Settings) -> wire::Encoded {
+    let model = "model".to_owned();
     let body = match wire {
         "anthropic" => wire::anthropic::encode_pieces(
             request,
@@ -491,7 +509,11 @@ fn encode_pieces(wire: &str, request: &Request<'_>) -> wire::Encoded {
         "responses" => {
             wire::responses::encode_pieces(request, &wire::responses::Options { model, settings })
         }
-        _ => wire::chat::encode_pieces(request, &wire::chat::Options::new(model)),
+        _ => {
+            let mut options = wire::chat::Options::new(model);
+            options.settings = settings;
+            wire::chat::encode_pieces(request, &options)
+        }
     };
     body.expect("a body")
 }
@@ -523,6 +545,44 @@ fn tool() -> Tool {
     Tool::new("look", "Looks into a file.", schema, SideEffects::of(&[SideEffect::Read]), |_, _| {
         Box::pin(async { Ok("seen".into()) })
     })
+}
+
+/// One of many tools, with ten parameters.
+fn many(at: usize) -> Tool {
+    let member = |at| {
+        (
+            format!("member_{at}"),
+            json!({"type": "integer", "minimum": 1, "maximum": 99, "description": "What it says, in words that a model reads."}),
+        )
+    };
+    let properties: serde_json::Map<_, _> = (0..10).map(member).collect();
+    let required: Vec<_> = properties.keys().take(9).cloned().collect();
+    let schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+    let reads = SideEffects::of(&[SideEffect::Read]);
+    Tool::new(format!("look_{at}"), "Looks into a file.", schema, reads, |_, _| {
+        Box::pin(async { Ok("seen".into()) })
+    })
+}
+
+/// A provider that asks to hold the model to the tools, and answers at once.
+struct Strict(String);
+
+impl Provider for Strict {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn model(&self) -> &str {
+        "strict"
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let settings = Settings { strict_tools: Some(true), ..Settings::default() };
+        black_box(encode_with(&self.0, &request, settings).into_bytes());
+        let text = StreamEvent::TextDelta { block: 0, text: "Done.".into() };
+        let end = StreamEvent::Completed { stop: StopReason::Complete, usage: Box::default() };
+        stream::iter([Ok(text), Ok(end)]).boxed()
+    }
 }
 
 /// A provider whose answer comes through a decoder, without a socket.

@@ -1,7 +1,7 @@
 //! What costs twice as much when there is twice as much of it. Each case is measured at a size and at
 //! twice that size; a ratio over its bound fails.
 
-use std::{fmt::Write as _, hint::black_box};
+use std::hint::black_box;
 
 use futures_util::{StreamExt as _, stream};
 use harness::{
@@ -15,7 +15,10 @@ use harness::{
 };
 use serde_json::json;
 
-use crate::{decode, encode, measured, runtime};
+use crate::{
+    answers::{begin, complete, delta, end, secret, start},
+    decode, encode, measured, runtime,
+};
 
 /// Twice as much may cost so many times as much.
 const LINEAR: f64 = 2.3;
@@ -45,6 +48,8 @@ pub(crate) fn cases() -> Vec<Growing> {
         case(&format!("woven/{wire}"), 2048, LINEAR);
         case(&format!("braces/{wire}"), 4096, LINEAR);
         case(&format!("objects/{wire}"), 4096, LINEAR);
+        case(&format!("bytes/{wire}"), 8192, LINEAR);
+        case(&format!("pieces/{wire}"), 32_768, LINEAR);
         case(&format!("encode/{wire}"), 1024, LINEAR);
     }
     case("repeats/given", 2048, LINEAR);
@@ -132,6 +137,28 @@ pub(crate) fn run(case: &[&str], size: usize) {
             deltas.push("]}");
             read(wire, &calls(wire, 1, &deltas, false), 1);
         }
+        // One call with so many bytes of arguments, each in a delta of its own.
+        ["bytes", wire] => {
+            let json = text(size);
+            let deltas: Vec<&str> = json.split_inclusive(|_| true).collect();
+            read(wire, &calls(wire, 1, &deltas, false), 1);
+        }
+        // In deltas of 4 KiB, and the stream in pieces of one byte.
+        ["pieces", wire] => {
+            let json = text(size);
+            let deltas: Vec<&str> = (0..size)
+                .step_by(4096)
+                .filter_map(|at| json.get(at..size.min(at + 4096)))
+                .collect();
+            let body = calls(wire, 1, &deltas, false);
+            let pieces: Vec<&[u8]> = body.as_bytes().chunks(1).collect();
+            count(|| {
+                let mut answer = Accumulator::default();
+                crate::decode_pieces(wire, &pieces, |event| answer.push(&event).expect("it fits"));
+                let message = answer.finish().expect("an answer").message.expect("a message");
+                assert_eq!(message.calls().next().map(|call| call.arguments()), Some(&*json));
+            });
+        }
         // Objects, one behind the other: the first is whole.
         ["objects", wire] => {
             let body = calls(wire, 1, &vec!["{}"; size], false);
@@ -205,13 +232,13 @@ fn count(mut run: impl FnMut()) {
     std::process::exit(0);
 }
 
-fn secret(at: usize) -> String {
-    // Not in order, and many begin alike.
-    format!("tok/{:08x}\"{at}", (at as u64).wrapping_mul(0x9e37_79b9) % 0xffff_fffb)
-}
-
 fn call(at: usize) -> ToolCall {
     ToolCall::new(format!("call_{at}"), "look", format!(r#"{{"path":"file-{at}"}}"#))
+}
+
+/// Arguments of so many bytes.
+fn text(size: usize) -> String {
+    format!("{{\"path\":\"{:x<1$}\"}}", "a {[b, c]} ", size - 11)
 }
 
 /// A conversation with so many calls in one answer, and their results.
@@ -458,90 +485,4 @@ fn calls(wire: &str, calls: usize, pieces: &[&str], woven: bool) -> String {
     }
     complete(&mut out, wire);
     out
-}
-
-fn say(out: &mut String, data: &serde_json::Value) {
-    let _ = write!(out, "data: {data}\n\n");
-}
-
-fn begin(out: &mut String, wire: &str) {
-    match wire {
-        "anthropic" => say(out, &json!({"type": "message_start", "message": {"id": "m"}})),
-        "responses" => say(out, &json!({"type": "response.created", "response": {"id": "r"}})),
-        _ => {}
-    }
-}
-
-fn start(out: &mut String, wire: &str, at: usize) {
-    let (id, name) = (format!("call_{at}"), "look");
-    match wire {
-        "anthropic" => {
-            let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
-            let start = json!({"type": "content_block_start", "index": at, "content_block": block});
-            say(out, &start);
-        }
-        "responses" => {
-            let item = json!({"type": "function_call", "id": format!("fc_{at}"), "call_id": id,
-                "name": name, "arguments": ""});
-            let added =
-                json!({"type": "response.output_item.added", "output_index": at, "item": item});
-            say(out, &added);
-        }
-        _ => {
-            let function = json!({"name": name, "arguments": ""});
-            let call = json!({"index": at, "id": id, "type": "function", "function": function});
-            say(out, &json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}));
-        }
-    }
-}
-
-fn delta(out: &mut String, wire: &str, at: usize, piece: &str) {
-    match wire {
-        "anthropic" => {
-            let delta = json!({"type": "input_json_delta", "partial_json": piece});
-            say(out, &json!({"type": "content_block_delta", "index": at, "delta": delta}));
-        }
-        "responses" => {
-            let kind = "response.function_call_arguments.delta";
-            say(out, &json!({"type": kind, "output_index": at, "delta": piece}));
-        }
-        _ => {
-            let call = json!({"index": at, "function": {"arguments": piece}});
-            say(out, &json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}));
-        }
-    }
-}
-
-fn end(out: &mut String, wire: &str, at: usize, arguments: &str) {
-    match wire {
-        "anthropic" => say(out, &json!({"type": "content_block_stop", "index": at})),
-        "responses" => {
-            let item = json!({"type": "function_call", "id": format!("fc_{at}"),
-                "call_id": format!("call_{at}"), "name": "look", "arguments": arguments});
-            let done =
-                json!({"type": "response.output_item.done", "output_index": at, "item": item});
-            say(out, &done);
-        }
-        _ => {}
-    }
-}
-
-fn complete(out: &mut String, wire: &str) {
-    match wire {
-        "anthropic" => {
-            say(out, &json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}));
-            say(out, &json!({"type": "message_stop"}));
-        }
-        "responses" => {
-            let response = json!({"id": "r", "status": "completed", "output": []});
-            say(out, &json!({"type": "response.completed", "response": response}));
-        }
-        _ => {
-            say(
-                out,
-                &json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
-            );
-            out.push_str("data: [DONE]\n\n");
-        }
-    }
 }

@@ -84,6 +84,7 @@ impl Run<'_> {
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
             .with_tools(agent.tools().schemas())
+            .with_forms(agent.tools().forms())
             .with_ledger(Some(ledger))
             .with_sent(Some(chat.idle.sent()));
         let mut answering = Answering::of(agent.provider(), request);

@@ -217,6 +217,9 @@ impl ChatCompletionsBuilder {
     /// Default: yes for Mistral. Elsewhere the provider learns it from the server's first refusal: it sends
     /// the conversation once more at once, in turns, and does so from then on. With `false` it never does.
     /// For Mistral's models behind another server, `true` spares that refusal.
+    ///
+    /// Only Chat Completions needs it: Messages joins messages of one side that follow each other, and
+    /// Responses has items and no turns.
     #[must_use]
     pub fn strict_turns(mut self, strict: bool) -> Self {
         self.strict_turns = Some(strict);

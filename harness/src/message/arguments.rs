@@ -214,6 +214,11 @@ fn write_object(members: &Map<String, Value>, to: &mut Vec<u8>) {
     to.push(b'}');
 }
 
+/// Whether these are no arguments: nothing, `null`, or an object without members.
+pub(crate) fn are_none(arguments: &str) -> bool {
+    matches!(arguments.trim(), "" | "null") || is_empty_object(arguments)
+}
+
 /// Whether this is an object without members. Some servers send one as the arguments of a call before
 /// the real ones.
 pub(crate) fn is_empty_object(json: &str) -> bool {

@@ -25,6 +25,6 @@ pub use self::{
     vendor::VendorData,
 };
 pub(crate) use self::{
-    arguments::{is_empty_object, same},
+    arguments::{are_none, is_empty_object, same},
     strict::{is_strict, is_too_deep},
 };

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     message::{
-        Block, Citation, Image, Message, ReasoningBlock, TextBlock, ToolCall, VendorData,
+        Block, Citation, Image, Message, ReasoningBlock, TextBlock, ToolCall, VendorData, are_none,
         is_empty_object,
     },
 };
@@ -42,8 +42,10 @@ pub async fn accumulate(
 ///
 /// A call that the server repeats is one call: the same id with equal decoded arguments, at any block,
 /// or without ids at the same block. The same id with other arguments is another call, which gets an
-/// id of its own; so are equal calls with different ids. A call without arguments stands for the next one
-/// of its id and name, since some servers send `{}` first and the arguments after it.
+/// id of its own; so are equal calls with different ids.
+///
+/// An empty object says nothing beside arguments, whether it comes before or after them: some servers
+/// begin or end a call with `{}`. That holds for pieces of one call, and for calls of one id and name.
 ///
 /// ```
 /// use harness::provider::{Accumulator, StopReason, StreamEvent, Usage};
@@ -210,13 +212,16 @@ impl Accumulator {
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
                 let call = self.changing(*block)?;
-                // No JSON goes on like this: the real arguments follow an empty object.
-                if json.trim_start().starts_with('{') && is_empty_object(&call.arguments) {
+                // No JSON goes on with an object: one of the two is empty and says nothing.
+                let begins = json.trim_start().starts_with('{');
+                if begins && is_empty_object(&call.arguments) {
                     call.arguments.clear();
                     call.progress = Progress::default();
                 }
-                call.arguments.push_str(json);
-                call.progress.read(&call.arguments);
+                if !(begins && is_empty_object(json) && call.progress.is_whole(&call.arguments)) {
+                    call.arguments.push_str(json);
+                    call.progress.read(&call.arguments);
+                }
             }
             StreamEvent::ToolCallArguments { block, json } => {
                 let call = self.changing(*block)?;
@@ -585,15 +590,14 @@ impl Call {
     /// Whether it is a call without arguments that have come: those of the next call of its id and name
     /// may be its own.
     fn stands_for_another(&self) -> bool {
-        let is_empty = self.arguments.trim().is_empty() || is_empty_object(&self.arguments);
-        self.ended && !self.given.is_empty() && is_empty
+        self.ended && !self.given.is_empty() && are_none(&self.arguments)
     }
 
     /// Whether it has arguments that an earlier call of its id may have been waiting for.
     fn fills(&self) -> bool {
         let arguments = self.arguments.trim();
         let is_object = self.print.flatten().is_some() && arguments.starts_with('{');
-        is_object && !is_empty_object(arguments) && !self.given.is_empty()
+        is_object && !are_none(arguments) && !self.given.is_empty()
     }
 }
 

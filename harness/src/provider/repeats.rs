@@ -56,7 +56,9 @@ pub(super) fn repeated<'a>(
     // Each call stands in both once under its name and once under none.
     let mut named: HashMap<Option<&str>, Vec<(usize, &str)>> = HashMap::new();
     let mut printed: HashMap<(Option<&str>, Print), usize> = HashMap::new();
+    // The last one of each name that has no arguments, and the last one that has some.
     let mut empty: HashMap<&str, usize> = HashMap::new();
+    let mut full: HashMap<Option<&str>, usize> = HashMap::new();
     let mut found = Vec::new();
     for Candidate { at, name, arguments, print, stands, fills } in calls {
         let key = Some(name).filter(|name| !name.is_empty());
@@ -74,9 +76,15 @@ pub(super) fn repeated<'a>(
         };
         // An empty object stood for arguments that had not come yet.
         let stood = if earlier.is_none() && fills { empty.remove(name) } else { None };
-        let earlier = earlier.or(stood);
+        // And one that comes after them says nothing.
+        let said = if stands { full.get(&key).copied() } else { None };
+        let earlier = earlier.max(said).or(stood);
         if stands && earlier.is_none() {
             empty.insert(name, at);
+        }
+        if fills {
+            full.insert(Some(name), at);
+            full.insert(None, at);
         }
         found.push((at, earlier));
         for key in [Some(name), None] {

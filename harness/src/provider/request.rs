@@ -1,12 +1,12 @@
 //! What a provider is asked.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{Ledger, Lost, Sent, Settings};
 use crate::{
     error::Error,
     message::{Messages, Transcript},
-    schema::ToolSchema,
+    schema::{Forms, Parameters, Told, ToolSchema},
 };
 
 /// One question to a provider: one call. It borrows what is large, so that asking copies nothing.
@@ -20,6 +20,7 @@ pub struct Request<'a> {
     system: Option<&'a str>,
     messages: &'a Messages,
     tools: &'a [ToolSchema],
+    forms: Option<&'a Forms>,
     settings: Option<&'a Settings>,
     sent: Option<&'a Sent>,
     ledger: Option<Ledger>,
@@ -39,6 +40,7 @@ impl<'a> Request<'a> {
             system: None,
             messages: transcript.sendable()?,
             tools: &[],
+            forms: None,
             settings: None,
             sent: None,
             ledger: None,
@@ -59,6 +61,14 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn with_tools(mut self, tools: &'a [ToolSchema]) -> Self {
         self.tools = tools;
+        self.forms = None;
+        self
+    }
+
+    /// Adds what is kept of these tools from one request to the next.
+    #[must_use]
+    pub(crate) fn with_forms(mut self, forms: &'a Forms) -> Self {
+        self.forms = Some(forms);
         self
     }
 
@@ -131,6 +141,14 @@ impl<'a> Request<'a> {
     /// The tools, in a stable order.
     pub fn tools(&self) -> &'a [ToolSchema] {
         self.tools
+    }
+
+    /// The schemas of the tools in this form, in their order.
+    pub(crate) fn parameters(&self, told: Told) -> Arc<[Parameters]> {
+        match self.forms {
+            Some(forms) => forms.get(told, self.tools),
+            None => told.of(self.tools),
+        }
     }
 
     /// The run's record of what failures have cost.

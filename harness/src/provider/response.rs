@@ -24,6 +24,12 @@ pub enum StopReason {
     /// functions. No call in it is run. The item stays in the transcript, and the conversation can go on:
     /// the vendor is told that it was not executed, or the item is left out of what is sent where the
     /// vendor has no words for that.
+    ///
+    /// `chat.resume()` lets the model go on without the item, and `chat.send(..)` with the person's next
+    /// words, which may say what the program has done in its place. The program cannot hand in an output
+    /// of its own for the item. If it is to execute such things, leave the vendor's tool out of
+    /// [`Settings::extra`](super::Settings::extra) and give the agent a function with `#[tool]` that does
+    /// the same: its calls are approved, ordered and answered as all others.
     Unsupported(WantedItem),
 }
 

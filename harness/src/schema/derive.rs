@@ -99,7 +99,9 @@ fn limit(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let limits = match map.get("format").and_then(Value::as_str) {
         Some("int64" | "int") => Some((json!(i64::MIN), json!(i64::MAX))),
-        Some("uint64" | "uint") => Some((json!(0), json!(u64::MAX))),
+        Some("uint64" | "uint" | "uint128") => Some((json!(0), json!(u64::MAX))),
+        // No reader of JSON that is used here keeps a larger integer whole.
+        Some("int128") => Some((json!(i64::MIN), json!(u64::MAX))),
         // What is above becomes infinite.
         Some("float") => Some((json!(f64::from(f32::MIN)), json!(f64::from(f32::MAX)))),
         _ => None,
@@ -264,9 +266,10 @@ fn say_format(schema: &mut Map<String, Value>) {
     schema.insert("description".to_owned(), Value::String(description));
 }
 
-/// Says which integers a type holds, where only the name of a format says it. Those of 64 bits say
-/// nothing: few readers of JSON keep such numbers whole, and some servers take the ends of 64 bits
-/// for "no end at all" and refuse both of them together.
+/// Says which integers a type holds, where only the name of a format says it. The ends of 64 bits are
+/// not told, but for the 0 of those without a sign, which `schemars` says: llama.cpp reads a limit into
+/// 64 bits with a sign, so that `u64::MAX` becomes -1 and nothing fits; it takes the ends of `i64` for
+/// "no end at all" and refuses both of them together; and readers that keep numbers as floats round them.
 fn say_bounds(schema: &mut Map<String, Value>) {
     let bounds: [i64; 2] = match schema.get("format").and_then(Value::as_str) {
         Some("int8") => [i8::MIN.into(), i8::MAX.into()],

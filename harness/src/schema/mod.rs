@@ -6,6 +6,7 @@ mod close;
 mod compile;
 mod derive;
 mod fault;
+mod forms;
 mod keys;
 mod length;
 mod limits;
@@ -31,6 +32,7 @@ pub(crate) use self::{
     compile::{Checker, Unusable},
     derive::{Derived, Property, schema_of, schema_of_type},
     fault::{Fault, Misfit, step},
+    forms::{Forms, Parameters, Told},
     keys::problem_of_keys,
     nearest::nearest,
 };

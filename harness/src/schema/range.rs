@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no range",
     label = "only numbers have a range",
-    note = "`#[param(range(..))]` is for integers and floats, and for `Option` of one"
+    note = "`#[param(range(..))]` is for integers and floats, and for `Option` of one; limits of a text or a list are given with `#[param(length(..))]`"
 )]
 pub trait Ranged {
     /// The number itself.

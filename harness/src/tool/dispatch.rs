@@ -15,9 +15,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    message::{
-        Arguments, CallOutcome, ToolCall, ToolContent, ToolResult, is_empty_object, is_too_deep,
-    },
+    message::{Arguments, CallOutcome, ToolCall, ToolContent, ToolResult, are_none, is_too_deep},
     schema::nearest,
     unwind::{Panicked, Shielded, caught, dropped},
 };
@@ -185,7 +183,7 @@ impl ToolRegistry {
                     .is_some_and(|more| *more != Value::Bool(false))
         };
         let arguments = call.arguments();
-        let is_empty = arguments.trim().is_empty() || is_empty_object(arguments);
+        let is_empty = are_none(arguments);
         is_empty && self.get(call.name()).is_some_and(takes_some)
     }
 

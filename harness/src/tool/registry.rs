@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::{StateType, Tool, ToolLimits, Values};
 use crate::{
     error::{Error, ErrorKind},
-    schema::ToolSchema,
+    schema::{Forms, ToolSchema},
     secret::Secrets,
 };
 
@@ -33,6 +33,7 @@ impl<I: IntoIterator<Item = Tool>> ToolList for I {
 pub struct ToolRegistry {
     tools: Vec<Tool>,
     schemas: OnceLock<Vec<ToolSchema>>,
+    forms: Forms,
     limits: ToolLimits,
     secrets: Secrets,
 }
@@ -96,6 +97,7 @@ impl ToolRegistry {
         }
         // The schemas are made when somebody first asks for them.
         self.schemas.take();
+        self.forms = Forms::default();
         self.tools.push(tool);
         Ok(())
     }
@@ -166,6 +168,11 @@ impl ToolRegistry {
     /// What the model is told of them, in the same order.
     pub fn schemas(&self) -> &[ToolSchema] {
         self.schemas.get_or_init(|| self.tools.iter().map(|tool| tool.schema().clone()).collect())
+    }
+
+    /// What is kept of these schemas from one request to the next.
+    pub(crate) fn forms(&self) -> &Forms {
+        &self.forms
     }
 }
 

@@ -553,6 +553,11 @@ impl Outlet {
         self.grow(json.len().saturating_add(64))
     }
 
+    /// How many bytes the answer may still have.
+    pub(super) fn room(&self) -> usize {
+        self.limits.response.saturating_sub(self.size)
+    }
+
     fn grow(&mut self, by: usize) -> Result<(), Error> {
         self.size = self.size.saturating_add(by);
         if self.size <= self.limits.response {

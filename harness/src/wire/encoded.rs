@@ -65,7 +65,9 @@ pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings) -> usize
 
 /// Ends a body with the conversation, which is the member `name`. `leading` is what comes before
 /// the first message, and `form` says all that the bytes of a message depend on beside the
-/// message and the one before it, which `write` gets as well.
+/// messages. `write` gets the messages before the one that it writes, and returns whether its bytes
+/// stay the same whatever follows: from the first message on of which they do not, all is written
+/// anew for the next request.
 ///
 /// # Errors
 /// Fails if nothing of the conversation can be sent.
@@ -75,7 +77,7 @@ pub(super) fn conversation(
     leading: &[u8],
     form: &str,
     request: &Request<'_>,
-    write: impl Fn(&mut Vec<u8>, &Messages, &Message),
+    write: impl Fn(&mut Vec<u8>, &Messages, &Message) -> bool,
 ) -> Result<Encoded, Error> {
     let messages = request.messages();
     let known = request.sent().and_then(|sent| sent.take(form, messages));
@@ -97,13 +99,24 @@ pub(super) fn conversation(
     if lead == 1 {
         new.push(b',');
     }
+    // How many messages stay as they are, and where the bytes of the others begin.
+    let mut changes = None;
     for (at, message) in messages.iter().enumerate().skip(count) {
-        write(&mut new, &messages.range(..at), message);
+        let start = new.len();
+        if !write(&mut new, &messages.range(..at), message) {
+            changes.get_or_insert((at, start));
+        }
     }
+    let (stay, start) = changes.unwrap_or((messages.len(), new.len()));
+    let tail = new.split_off(if start > lead { start } else { 0 });
     if new.len() > lead {
         // It may be kept for as long as the conversation; the room to grow into is not needed.
         new.shrink_to_fit();
         pieces.push(Bytes::from(new));
+    }
+    let kept = pieces.len();
+    if tail.len() > lead {
+        pieces.push(Bytes::from(tail));
     }
     if pieces.is_empty() {
         return Err(Error::new(
@@ -111,9 +124,11 @@ pub(super) fn conversation(
             "there is nothing to send: no message has a word in it",
         ));
     }
-    if let (Some(sent), Some(last)) = (request.sent(), messages.last()) {
+    let last = stay.checked_sub(1).and_then(|last| messages.get(last));
+    if let (Some(sent), Some(last)) = (request.sent(), last) {
         let (form, last) = (form.to_owned(), last.id().to_owned());
-        sent.keep(Written { form, count: messages.len(), last, pieces: pieces.clone() });
+        let pieces = pieces.iter().take(kept).cloned().collect();
+        sent.keep(Written { form, count: stay, last, pieces });
     }
     let mut head = body.finish(name);
     head.extend_from_slice(leading);

@@ -430,7 +430,7 @@ fn no_price(provider: &str, model: &str) -> String {
 mod tests {
     use super::*;
     use crate::{
-        journal::{Decider, InterruptCause},
+        journal::{Decider, InterruptCause, Repeat},
         message::{Block, ToolContent},
         policy::Limits,
         provider::StopReason,
@@ -455,13 +455,15 @@ mod tests {
             model: "claude-sonnet-5".to_owned(),
         };
         let facts = [
-            Entry::UserSaid { message: Message::user("Go.") },
+            Entry::UserSaid { message: Message::user("Go."), limits: None },
             replied(Block::ToolCall(call.clone()), 10),
             Entry::CallDecided {
                 call: "a".to_owned(),
                 decision: Decision::Allow {
                     side_effects: SideEffects::of(&[SideEffect::Read]),
+                    repeat: Repeat::Read,
                     by: Decider::SideEffects,
+                    reviewed: None,
                 },
             },
             Entry::CallStarted { call: "a".to_owned() },

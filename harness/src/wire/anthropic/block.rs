@@ -46,6 +46,7 @@ enum Kind {
     Call {
         id: String,
         input: String,
+        /// Whether deltas have brought arguments, and no empty object alone.
         deltas: bool,
         extra: Option<String>,
     },
@@ -165,7 +166,7 @@ impl OpenBlock {
             (Kind::Text { .. }, What::Text) => Some(out.text(self.number, text)),
             (Kind::Thinking { .. }, What::Thinking) => Some(out.reasoning(self.number, text)),
             (Kind::Call { deltas, .. }, What::Input) => {
-                *deltas |= !text.is_empty();
+                *deltas |= has_member(&text);
                 Some(out.call_delta(self.number, text))
             }
             (Kind::Opaque { input, .. }, What::Input) => {
@@ -196,7 +197,7 @@ impl OpenBlock {
                 delta.signature.0.as_ref().clone_into(signature);
             }
             (Kind::Call { deltas, .. }, "input_json_delta") => {
-                *deltas |= !delta.partial_json.is_empty();
+                *deltas |= has_member(&delta.partial_json);
                 out.call_delta(self.number, &*delta.partial_json)?;
             }
             (Kind::Opaque { input, .. }, "input_json_delta") => {
@@ -277,6 +278,11 @@ fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> Strin
         .filter(|name| members.get(name).is_none())
         .filter_map(|name| changed(name).map(|value| (name, value)));
     join(kept.chain(added)).unwrap_or(json)
+}
+
+/// Whether a piece of arguments has more than the braces of an empty object.
+fn has_member(piece: &str) -> bool {
+    piece.chars().any(|char| !char.is_whitespace() && !matches!(char, '{' | '}'))
 }
 
 /// A value that is no object is kept as it is, so that its fault can be told.

@@ -1,7 +1,9 @@
 //! Makes the body of a request of the transcript.
 //!
 //! The bytes of a message depend on that message alone, so what was sent once is a prefix of
-//! what is sent next: that keeps the vendor's cache warm and its bound thinking valid.
+//! what is sent next: that keeps the vendor's cache warm and its bound thinking valid. The one
+//! exception is a block of the vendor's that waits for its result: it is sent while the result may
+//! still come, and left out once it cannot.
 
 use std::borrow::Cow;
 
@@ -9,12 +11,12 @@ use super::{WIRE, thinking::thinking};
 use crate::{
     error::Error,
     message::{
-        Block, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent, ToolResult,
-        VendorData,
+        Block, Image, Message, Messages, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
+        ToolResult, VendorData,
     },
     models::{Model, Models},
     provider::{Request, Settings, ToolChoice},
-    schema::StrictForm,
+    schema::{Parameters, StrictForm, Told},
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
@@ -121,7 +123,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let thinking_from = thinking_from(request, settings);
     let form = format!("{WIRE} {thinking_from}");
     conversation(body, "messages", b"", &form, request, |out, before, message| {
-        encode_message(out, message, before.len() >= thinking_from);
+        let at = before.len();
+        let after = request.messages().range(at.saturating_add(1)..);
+        encode_message(out, message, &after, at >= thinking_from)
     })
 }
 
@@ -136,17 +140,19 @@ fn breakpoint(out: &mut Vec<u8>, cache: bool) {
 
 fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, cache: bool) {
     let last = request.tools().len().saturating_sub(1);
-    let forms = if strict { StrictForm::Anthropic.of_all(request.tools()) } else { Vec::new() };
-    for (at, tool) in request.tools().iter().enumerate() {
-        let form = forms.get(at).and_then(|form| form.as_ref().ok());
+    let told = if strict { Told::Held(StrictForm::Anthropic) } else { Told::AsIs };
+    let parameters = request.parameters(told);
+    for (at, (tool, Parameters { json, strict })) in
+        request.tools().iter().zip(&*parameters).enumerate()
+    {
         comma(out);
         out.push(b'{');
         member(out, "name", &tool.name);
         member(out, "description", &tool.description);
         key(out, "input_schema");
-        put(out, form.unwrap_or(&tool.input_schema));
+        raw(out, json);
         key(out, "strict");
-        put(out, &form.is_some());
+        put(out, strict);
         breakpoint(out, cache && at == last);
         out.push(b'}');
     }
@@ -167,12 +173,14 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
     Some(said)
 }
 
-/// Writes one message, unless nothing of it can be sent.
-fn encode_message(out: &mut Vec<u8>, message: &Message, thinking: bool) {
+/// Writes one message, unless nothing of it can be sent. Returns whether its bytes stay the same
+/// whatever is said next.
+fn encode_message(out: &mut Vec<u8>, message: &Message, after: &Messages, thinking: bool) -> bool {
     // The vendor refuses to go on from what was refused.
     if message.is_refused() {
-        return;
+        return true;
     }
+    let mut stays = true;
     let start = out.len();
     comma(out);
     raw(out, r#"{"role":"#);
@@ -192,7 +200,14 @@ fn encode_message(out: &mut Vec<u8>, message: &Message, thinking: bool) {
             Block::Reasoning(_) if !thinking => {}
             // Only a person shows pictures.
             Block::Image(_) if message.role() == Role::Assistant => {}
-            Block::Vendor(data) if is_unanswered(data, message) => {}
+            Block::Vendor(data) => match result_of(data, message, after) {
+                Awaited::Here => encode_block(out, block),
+                Awaited::Later => {
+                    stays = false;
+                    encode_block(out, block);
+                }
+                Awaited::Never => {}
+            },
             block => encode_block(out, block),
         }
     }
@@ -201,26 +216,59 @@ fn encode_message(out: &mut Vec<u8>, message: &Message, thinking: bool) {
     }
     if out.len() == first {
         out.truncate(start);
-        return;
+        return stays;
     }
     raw(out, "]}");
+    stays
 }
 
-/// Whether the vendor waits for a result of this block that nobody gives. Of its own blocks it gives the
-/// results itself, later if it has paused or waits for other calls; an answer that was cut off has none.
-fn is_unanswered(data: &VendorData, message: &Message) -> bool {
+/// Where the result of one of the vendor's blocks is.
+enum Awaited {
+    /// It is there, or the block wants none.
+    Here,
+    /// It may come with the next answer.
+    Later,
+    /// It is not there and cannot come any more.
+    Never,
+}
+
+/// Where the result of a block is. The vendor gives the results of its own blocks itself, in a later
+/// answer if it has paused or waits for the results of calls. An answer that was cut off has none, and
+/// neither comes one once the person says something else than to go on: the vendor refuses the block
+/// then, with `tool use with id .. was found without a corresponding .. block`.
+///
+/// Source: <https://docs.claude.com/en/docs/agents-and-tools/tool-use/server-tools>.
+fn result_of(data: &VendorData, message: &Message, after: &Messages) -> Awaited {
     let members = Members::of(data.json());
     let kind = text_of(members.get("type"));
-    let is_own = matches!(kind.as_str(), "server_tool_use" | "mcp_tool_use");
-    let comes_later = is_own && (message.is_paused() || message.calls().next().is_some());
-    if comes_later || !kind.ends_with("_use") {
-        return false;
+    if data.wire() != WIRE || !kind.ends_with("_use") {
+        return Awaited::Here;
     }
     let id = text_of(members.get("id"));
-    !message.blocks().iter().any(|block| match block {
-        Block::Vendor(data) => text_of(Members::of(data.json()).get("tool_use_id")) == id,
-        _ => false,
-    })
+    let is_in = |message: &Message| {
+        message.blocks().iter().any(|block| match block {
+            Block::Vendor(data) => text_of(Members::of(data.json()).get("tool_use_id")) == id,
+            _ => false,
+        })
+    };
+    if is_in(message) {
+        return Awaited::Here;
+    }
+    if !matches!(kind.as_str(), "server_tool_use" | "mcp_tool_use") {
+        return Awaited::Never;
+    }
+    let mut last = message;
+    for later in after {
+        if later.role() == Role::User {
+            return Awaited::Never;
+        }
+        if !later.is_refused() && is_in(later) {
+            return Awaited::Here;
+        }
+        last = later;
+    }
+    let goes_on = last.is_paused() || last.role() == Role::Tool || last.calls().next().is_some();
+    if goes_on { Awaited::Later } else { Awaited::Never }
 }
 
 fn encode_block(out: &mut Vec<u8>, block: &Block) {

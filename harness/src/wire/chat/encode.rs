@@ -12,7 +12,7 @@ use crate::{
     },
     models::{Models, Thinking},
     provider::{Effort, Request, Settings, ToolChoice},
-    schema::StrictForm,
+    schema::{Parameters, StrictForm, Told},
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
@@ -162,6 +162,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };
         encode_message(out, before, message, thought, options);
+        true
     })
 }
 
@@ -190,22 +191,21 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
 
 fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, form: StrictForm) {
     // What a vendor refuses to read is left out also where it is not asked to hold the model to the rest.
-    let is_held = strict && form.is_held();
-    let forms: Vec<Option<serde_json::Value>> = match (is_held, form.is_held()) {
-        (true, _) => form.of_all(request.tools()).into_iter().map(Result::ok).collect(),
-        (false, true) => Vec::new(),
-        (false, false) => request.tools().iter().map(|tool| form.readable(tool)).collect(),
+    let told = match (form.is_held(), strict) {
+        (true, true) => Told::Held(form),
+        (true, false) => Told::AsIs,
+        (false, _) => Told::Readable(form),
     };
-    for (at, tool) in request.tools().iter().enumerate() {
-        let form = forms.get(at).and_then(Option::as_ref);
+    let parameters = request.parameters(told);
+    for (tool, Parameters { json, strict }) in request.tools().iter().zip(&*parameters) {
         comma(out);
         raw(out, r#"{"type":"function","function":{"#);
         member(out, "name", &tool.name);
         member(out, "description", &tool.description);
         key(out, "parameters");
-        put(out, form.unwrap_or(&tool.input_schema));
+        raw(out, json);
         key(out, "strict");
-        put(out, &(is_held && form.is_some()));
+        put(out, strict);
         raw(out, "}}");
     }
 }

@@ -39,9 +39,25 @@ pub(super) struct Media {
 #[derive(Debug, Default)]
 struct Sound {
     id: String,
+    /// Base64 as it came. It is nobody's words, so one that is too large is left out, and the answer goes on.
     data: String,
+    is_too_large: bool,
     transcript: String,
     expires_at: Option<u64>,
+}
+
+impl Sound {
+    fn says_anything(&self) -> bool {
+        !self.id.is_empty() || !self.data.is_empty() || !self.transcript.is_empty()
+    }
+
+    fn json(self) -> String {
+        let Self { id, data, is_too_large: _, transcript, expires_at } = self;
+        let audio = serde_json::json!({
+            "id": id, "data": data, "transcript": transcript, "expires_at": expires_at,
+        });
+        serde_json::json!({ "audio": audio }).to_string()
+    }
 }
 
 impl Media {
@@ -105,8 +121,11 @@ impl Media {
         if sound.id.is_empty() {
             sound.id = audio.id.owned().unwrap_or_default();
         }
-        out.kept(&audio.data)?;
-        sound.data.push_str(&audio.data);
+        sound.is_too_large |= sound.data.len().saturating_add(audio.data.len()) > out.room() / 2;
+        match sound.is_too_large {
+            true => sound.data = String::new(),
+            false => sound.data.push_str(&audio.data),
+        }
         sound.transcript.push_str(&audio.transcript);
         sound.expires_at = audio.expires_at.0.or(sound.expires_at);
         // What is said aloud are the words of the answer.
@@ -120,12 +139,11 @@ impl Media {
         for source in sources.filter(|_| self.annotations.is_empty()) {
             out.cited(text, source)?;
         }
-        if let Some(Sound { id, data, transcript, expires_at }) = self.audio.take() {
-            let audio = serde_json::json!({
-                "id": id, "data": data, "transcript": transcript, "expires_at": expires_at,
-            });
-            let json = serde_json::json!({ "audio": audio }).to_string();
-            out.vendor(AUDIO, VendorPart::Opaque, WIRE, json)?;
+        if let Some(sound) = self.audio.take().filter(Sound::says_anything) {
+            let json = sound.json();
+            if json.len() <= out.room() {
+                out.vendor(AUDIO, VendorPart::Opaque, WIRE, json)?;
+            }
         }
         let annotations = std::mem::take(&mut self.annotations);
         Ok((!annotations.is_empty()).then(|| format!("[{}]", annotations.join(","))))

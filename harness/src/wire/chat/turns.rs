@@ -2,6 +2,11 @@
 //! template for the model says so. After a run that was stopped two messages of the person may follow
 //! each other, or one of them the results of tools, and such a server refuses the conversation with
 //! status 400 then. A short message of the other side is put between them, in what is sent alone.
+//!
+//! The other wires do not need it. Messages takes several messages of one side in a row as one
+//! (<https://docs.claude.com/en/api/messages>), and results are messages of the person there. Responses has
+//! items and no turns. A local server that speaks them translates to its template itself; if the template
+//! refuses, the same model is reached by Chat Completions.
 
 use super::encode::{is_written, shows, speaks};
 use crate::{

@@ -17,7 +17,7 @@ use crate::{
     },
     models::{Models, Thinking},
     provider::{Effort, Request, Settings, ToolChoice},
-    schema::StrictForm,
+    schema::{Parameters, StrictForm, Told},
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
@@ -104,6 +104,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let form = format!("{WIRE} {thinking_from}");
     conversation(body, "input", b"", &form, request, |out, before, message| {
         encode_message(out, before, message, before.len() >= thinking_from);
+        true
     })
 }
 
@@ -129,18 +130,18 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
 }
 
 fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
-    let forms = if strict { StrictForm::OpenAI.of_all(request.tools()) } else { Vec::new() };
-    for (at, tool) in request.tools().iter().enumerate() {
-        let form = forms.get(at).and_then(|form| form.as_ref().ok());
+    let told = if strict { Told::Held(StrictForm::OpenAI) } else { Told::AsIs };
+    let parameters = request.parameters(told);
+    for (tool, Parameters { json, strict }) in request.tools().iter().zip(&*parameters) {
         comma(out);
         raw(out, r#"{"type":"function""#);
         member(out, "name", &tool.name);
         member(out, "description", &tool.description);
         key(out, "parameters");
-        put(out, form.unwrap_or(&tool.input_schema));
+        raw(out, json);
         // Left out, the vendor makes it strict and rewrites the schema.
         key(out, "strict");
-        put(out, &form.is_some());
+        put(out, strict);
         out.push(b'}');
     }
 }

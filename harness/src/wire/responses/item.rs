@@ -3,7 +3,7 @@
 use super::WIRE;
 use crate::{
     error::Error,
-    message::Image,
+    message::{Image, are_none},
     provider::VendorPart,
     wire::{
         cited as sources,
@@ -373,8 +373,8 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Resul
             sent.push_str(rest);
             Ok(())
         }
-        // An empty object at the end stands for what came before it.
-        None if matches!(all.trim(), "" | "{}") => Ok(()),
+        // No arguments at the end stand for those that came before it.
+        None if are_none(all) => Ok(()),
         None => {
             all.clone_into(sent);
             out.call_arguments(number, all)

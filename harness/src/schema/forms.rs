@@ -1,0 +1,69 @@
+//! The schemas of the tools of one agent as they are sent: written once for each form, and used by all
+//! requests after that.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::{StrictForm, ToolSchema};
+
+/// In which form schemas are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// As they are.
+    AsIs,
+    /// The vendor shall hold the model to them, as far as they have such a form.
+    Held(StrictForm),
+    /// In words that the vendor can read: it refuses all others.
+    Readable(StrictForm),
+}
+
+/// A schema as it is sent.
+#[derive(Debug)]
+pub(crate) struct Parameters {
+    pub(crate) json: String,
+    /// Whether the vendor shall hold the model to it.
+    pub(crate) strict: bool,
+}
+
+impl Told {
+    /// The schemas of these tools in this form.
+    pub(crate) fn of(self, tools: &[ToolSchema]) -> Arc<[Parameters]> {
+        let forms: Vec<_> = match self {
+            Self::AsIs => Vec::new(),
+            Self::Held(form) => form.of_all(tools).into_iter().map(Result::ok).collect(),
+            Self::Readable(form) => tools.iter().map(|tool| form.readable(tool)).collect(),
+        };
+        let is_held = matches!(self, Self::Held(_));
+        let parameters = tools.iter().enumerate().map(|(at, tool)| {
+            let form = forms.get(at).and_then(Option::as_ref);
+            let json = form.unwrap_or(&tool.input_schema).to_string();
+            Parameters { json, strict: is_held && form.is_some() }
+        });
+        parameters.collect()
+    }
+}
+
+/// The schemas of the tools of one agent, in each form in which they were sent. A copy is the same.
+#[derive(Clone, Default)]
+pub(crate) struct Forms(Arc<Mutex<Vec<(Told, Arc<[Parameters]>)>>>);
+
+impl Forms {
+    /// The schemas in this form. The tools are always the same.
+    pub(crate) fn get(&self, told: Told, tools: &[ToolSchema]) -> Arc<[Parameters]> {
+        let mut forms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = forms.iter().find(|(of, _)| *of == told) {
+            return Arc::clone(known);
+        }
+        let new = told.of(tools);
+        forms.push((told, Arc::clone(&new)));
+        new
+    }
+}
+
+impl fmt::Debug for Forms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forms").finish_non_exhaustive()
+    }
+}
