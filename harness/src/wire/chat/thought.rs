@@ -1,14 +1,12 @@
 //! The model's thinking: in which of many fields it comes, and how it goes back.
 
-use serde_json::value::RawValue;
-
 use super::{WIRE, chunk::Delta};
 use crate::{
     error::Error,
     provider::VendorPart,
     wire::{
         decoder::{Outlet, Words},
-        tolerant::{Members, elements, join, text_of},
+        tolerant::{Members, Raw, elements, join, text_in, text_of},
     },
 };
 
@@ -67,7 +65,7 @@ impl Thought {
     pub(super) fn push(
         &mut self,
         found: Option<(&'static str, impl Words)>,
-        details: &[&RawValue],
+        details: &[Raw<'_>],
         out: &mut Outlet,
     ) -> Result<(), Error> {
         let is_found = found.is_some();
@@ -83,7 +81,7 @@ impl Thought {
             if !is_found {
                 let mut texts = ["text", "summary"].iter().filter_map(|name| detail.last(name));
                 let text = texts.find(|json| json.starts_with('"'));
-                out.reasoning(BLOCK, text_of(text))?;
+                out.reasoning(BLOCK, text.map(text_in).unwrap_or_default())?;
             }
             self.keep(&detail);
         }
@@ -186,7 +184,7 @@ impl Detail {
     /// Takes a member of the next piece.
     fn add(&mut self, name: &str, json: &str) {
         match self.get(name) {
-            Some(Value::Text(all)) if json.starts_with('"') => all.push_str(&text_of(Some(json))),
+            Some(Value::Text(all)) if json.starts_with('"') => all.push_str(&text_in(json)),
             Some(Value::Json(known)) if known == json => {}
             _ if json == "null" => {}
             _ => self.set(name, json),
