@@ -179,9 +179,13 @@ impl<'a> Members<'a> {
         walked().or_else(parsed).unwrap_or_default()
     }
 
-    /// The members of the object that comes next. Half a character in it needs more than to be read.
-    pub(super) fn walk(walk: &mut Walk<'a>) -> Option<Self> {
-        Self::read(walk, |walk| Raw::walk(walk).map(Raw::get))
+    /// The object that comes next, as it was written, and its members. Half a character in it needs more
+    /// than to be read.
+    pub(super) fn walk(walk: &mut Walk<'a>) -> Option<(&'a [u8], Self)> {
+        walk.next();
+        let start = walk.place();
+        let members = Self::read(walk, |walk| Raw::walk(walk).map(Raw::get))?;
+        Some((walk.since(start)?, members))
     }
 
     fn read(

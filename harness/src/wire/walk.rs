@@ -104,14 +104,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Steps over this value, if it is the one that comes next. It must be a list or an object.
-    pub(super) fn steps_over(&mut self, value: &[u8]) -> bool {
-        self.next();
-        let is_next = self.json.get(self.at..).is_some_and(|rest| rest.starts_with(value));
-        if is_next {
-            self.at += value.len();
+    /// Steps over what is written like this, byte for byte.
+    #[inline]
+    pub(super) fn same(&mut self, written: &[u8]) -> Option<()> {
+        if !self.json.get(self.at..)?.starts_with(written) {
+            return None;
         }
-        is_next && !value.is_empty()
+        self.at += written.len();
+        Some(())
     }
 
     /// The same as [`list`](Self::list), where `null` may stand for the list.
@@ -223,16 +223,35 @@ impl<'a> Walk<'a> {
     #[inline]
     pub(super) fn literal(&mut self, word: &str) -> Option<()> {
         self.next();
-        if !self.json.get(self.at..)?.starts_with(word.as_bytes()) {
-            return None;
-        }
-        self.at += word.len();
-        Some(())
+        self.same(word.as_bytes())
     }
 
-    /// A whole number.
+    /// A whole number of at most 19 digits, which fits always; or any other that fits.
+    #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
         self.next();
+        let start = self.at;
+        let (mut at, mut number) = (start, 0_u64);
+        while let Some(digit) = self.json.get(at).map(|byte| byte.wrapping_sub(b'0'))
+            && digit < 10
+        {
+            number = number.wrapping_mul(10).wrapping_add(digit.into());
+            at += 1;
+        }
+        let is_plain = match at - start {
+            0 => false,
+            1 => true,
+            length => length < 20 && *self.json.get(start)? != b'0',
+        };
+        if !is_plain || matches!(self.json.get(at), Some(b'.' | b'e' | b'E')) {
+            return self.long_number();
+        }
+        self.at = at;
+        Some(number)
+    }
+
+    #[cold]
+    fn long_number(&mut self) -> Option<u64> {
         let start = self.at;
         if !self.skip_number()? {
             return None;
@@ -404,47 +423,65 @@ fn escape(bytes: &[u8]) -> Option<usize> {
 /// control character. Most strings of an event are so short that to begin a search with vectors costs
 /// more than it saves: eight bytes at a time are faster.
 #[inline]
-fn special(json: &[u8], mut at: usize) -> Option<usize> {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = ONES << 7;
-    while let Some(word) = json.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let word = u64::from_le_bytes(*word);
-        // The high bit of each byte that is below. Of the lowest one that is found it is exact.
-        let quote = (word ^ (ONES * 0x22)).wrapping_sub(ONES);
-        let escape = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
-        let control = word.wrapping_sub(ONES * 0x20);
-        let found = (quote | escape | control) & !word & HIGH;
-        if found != 0 {
-            return Some(at + found.trailing_zeros() as usize / 8);
+fn special(json: &[u8], at: usize) -> Option<usize> {
+    match json.get(at..).and_then(<[u8]>::first_chunk) {
+        Some(word) => match special_in(*word) {
+            0 => special_behind(json, at + 8),
+            found => Some(at + found.trailing_zeros() as usize / 8),
+        },
+        None => special_behind(json, at),
+    }
+}
+
+/// The same for a longer string.
+#[inline(never)]
+fn special_behind(json: &[u8], mut at: usize) -> Option<usize> {
+    while let Some(word) = json.get(at..).and_then(<[u8]>::first_chunk) {
+        match special_in(*word) {
+            0 => at += 8,
+            found => return Some(at + found.trailing_zeros() as usize / 8),
         }
-        at += 8;
     }
     let tail = json.get(at..)?;
     tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20)).map(|found| at + found)
 }
 
+/// The high bit of each byte that a string cannot hold as it is. Of the lowest one that is set it is
+/// exact.
+#[inline]
+fn special_in(word: [u8; 8]) -> u64 {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    let word = u64::from_le_bytes(word);
+    let quote = (word ^ (ONES * 0x22)).wrapping_sub(ONES);
+    let escape = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
+    let control = word.wrapping_sub(ONES * 0x20);
+    (quote | escape | control) & !word & (ONES << 7)
+}
+
 /// What the text says, of which something is escaped.
 pub(super) fn unescaped(text: &str) -> Option<String> {
-    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some((plain, escape)) = rest.split_once('\\') {
-        out.push_str(plain);
-        let mut after = escape.chars();
-        out.push(match after.next()? {
-            'n' => '\n',
-            't' => '\t',
-            'r' => '\r',
-            'b' => '\u{8}',
-            'f' => '\u{c}',
-            same @ ('"' | '\\' | '/') => same,
+    let mut out = String::with_capacity(text.len());
+    let mut start = 0;
+    // The text of a string holds nothing special but escapes.
+    while let Some(at) = special(text.as_bytes(), start) {
+        out.push_str(text.get(start..at)?);
+        let mut length = 2;
+        out.push(match *text.as_bytes().get(at + 1)? {
+            b'n' => '\n',
+            b't' => '\t',
+            b'r' => '\r',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            same @ (b'"' | b'\\' | b'/') => same.into(),
             _ => {
-                let (char, length) = unicode(escape)?;
-                after = escape.get(length..)?.chars();
+                let (char, digits) = unicode(text.get(at + 1..)?)?;
+                length = digits + 1;
                 char
             }
         });
-        rest = after.as_str();
+        start = at + length;
     }
-    out.push_str(rest);
+    out.push_str(text.get(start..)?);
     Some(out)
 }
 

@@ -38,6 +38,31 @@ pub(super) enum More<'a> {
 
 impl<'a> Common<'a> {
     pub(super) fn of(data: &'a [u8]) -> Option<Self> {
+        Self::usual_delta(data).or_else(|| Self::any(data))
+    }
+
+    /// A delta in the order in which the vendor writes all of them, with nothing else in it.
+    fn usual_delta(data: &'a [u8]) -> Option<Self> {
+        let mut walk = Walk::new(data);
+        walk.same(br#"{"type":"content_block_delta","index":"#)?;
+        let index = Some(walk.number()?);
+        walk.same(br#","delta":{"type":""#)?;
+        let (delta, what) = if walk.same(br#"text_delta","text":"#).is_some() {
+            (&b"text_delta"[..], What::Text)
+        } else if walk.same(br#"input_json_delta","partial_json":"#).is_some() {
+            (&b"input_json_delta"[..], What::Input)
+        } else {
+            walk.same(br#"thinking_delta","thinking":"#)?;
+            (&b"thinking_delta"[..], What::Thinking)
+        };
+        let more = Some(More::Of(what, walk.text()?));
+        walk.expect(b'}')?;
+        walk.expect(b'}')?;
+        walk.end()?;
+        Some(Self { kind: b"content_block_delta", index, delta, more, ..Self::default() })
+    }
+
+    fn any(data: &'a [u8]) -> Option<Self> {
         let mut common = Self::default();
         let mut seen = Once::default();
         let mut walk = Walk::new(data);
@@ -55,11 +80,8 @@ impl<'a> Common<'a> {
                 walk.object(|walk, name| common.delta(walk, name, &mut seen))
             }
             b"content_block" => {
-                walk.next();
-                let start = walk.place();
-                let members = Members::walk(walk)?;
-                let json = std::str::from_utf8(walk.since(start)?).ok()?;
-                common.block = Some((json, members));
+                let (json, members) = Members::walk(walk)?;
+                common.block = Some((std::str::from_utf8(json).ok()?, members));
                 seen.see(3)
             }
             b"message" => {

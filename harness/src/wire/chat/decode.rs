@@ -129,7 +129,8 @@ impl Dialect for Answer {
     }
 
     fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>> {
-        let said = Said::of(data, self.started, &self.media)?;
+        let mut said = Said::default();
+        said.read(data, self.started, &self.media)?;
         if !said.finish.is_empty() && FAILURES.contains(&said.finish.trim()) {
             return None;
         }
@@ -204,7 +205,7 @@ impl Answer {
             out.usage(self.usage);
         }
         if said.thought.is_some() || !said.details.is_empty() {
-            self.thought.push(said.thought, &said.details, out)?;
+            self.thought.push(said.thought, said.details, out)?;
         }
         self.words(said.words, out)?;
         for part in said.parts {
@@ -239,7 +240,10 @@ impl Answer {
     }
 
     fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
-        self.thought.push(Thought::found(delta), &delta.reasoning_details.0, out)?;
+        let details = delta.reasoning_details.0.iter().map(|json| json.get());
+        let details = details.filter(|json| json.starts_with('{'));
+        let details = details.map(|json| (json.len(), Members::of(json)));
+        self.thought.push(Thought::found(delta), details, out)?;
         self.words(&*delta.content.text, out)?;
         for part in &delta.content.list {
             self.part(*part, out)?;

@@ -10,7 +10,7 @@ use super::{
     thought::FIELDS,
 };
 use crate::wire::{
-    tolerant::{Arguments, Count, Obj, Raw, Text},
+    tolerant::{Arguments, Count, Members, Obj, Raw, Text},
     walk::{Once, Walk},
 };
 
@@ -26,7 +26,8 @@ pub(super) struct Said<'a> {
     pub(super) parts: Vec<Raw<'a>>,
     /// The thinking, and the name of the field in which it stands.
     pub(super) thought: Option<(&'static str, Cow<'a, str>)>,
-    pub(super) details: Vec<Raw<'a>>,
+    /// The details of thinking, each with its size.
+    pub(super) details: Vec<(usize, Members<'a>)>,
     pub(super) call: Option<CallDelta<'a>>,
     pub(super) finish: Cow<'a, str>,
     pub(super) usage: Option<WireUsage>,
@@ -39,10 +40,10 @@ pub(super) struct Said<'a> {
 }
 
 impl<'a> Said<'a> {
-    /// What the chunk says; `started` is whether the answer has. `media` knows the last lists of
+    /// Picks up what the chunk says; `started` is whether the answer has. `media` knows the last lists of
     /// sources.
-    pub(super) fn of(data: &'a [u8], started: bool, media: &Media) -> Option<Self> {
-        let mut said = Self::default();
+    pub(super) fn read(&mut self, data: &'a [u8], started: bool, media: &Media) -> Option<()> {
+        let said = self;
         let mut walk = Walk::new(data);
         walk.object(|walk, name| {
             let member = match name {
@@ -94,16 +95,18 @@ impl<'a> Said<'a> {
                     7 + u32::from(name == b"detail")
                 }
                 b"search_results" => {
-                    if !walk.steps_over(&media.last_found) {
-                        let start = walk.next().map(|_| walk.place())?;
+                    walk.next();
+                    let start = walk.place();
+                    if walk.same(&media.last_found).is_none() || walk.place() == start {
                         let found = Raw::walk_list(walk)?;
                         said.found = Some((walk.since(start)?, found));
                     }
                     9
                 }
                 b"citations" => {
-                    if !walk.steps_over(&media.last_urls) {
-                        let start = walk.next().map(|_| walk.place())?;
+                    walk.next();
+                    let start = walk.place();
+                    if walk.same(&media.last_urls).is_none() || walk.place() == start {
                         let mut urls = Vec::new();
                         walk.list_or_null(|walk| {
                             urls.push(Text(walk.text()?));
@@ -117,8 +120,7 @@ impl<'a> Said<'a> {
             };
             said.seen.see(member)
         })?;
-        walk.end()?;
-        Some(said)
+        walk.end()
     }
 
     fn choice(&mut self, walk: &mut Walk<'a>) -> Option<()> {
@@ -175,7 +177,14 @@ impl<'a> Said<'a> {
                     20
                 }
                 b"reasoning_details" => {
-                    self.details = Raw::walk_list(walk)?;
+                    walk.list_or_null(|walk| match walk.next()? {
+                        b'{' => {
+                            let (json, members) = Members::walk(walk)?;
+                            self.details.push((json.len(), members));
+                            Some(())
+                        }
+                        _ => walk.skip(),
+                    })?;
                     21
                 }
                 b"refusal" => none(walk, 22)?,

@@ -208,7 +208,8 @@ impl Dialect for Answer {
     }
 
     fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>> {
-        let common = Common::of(data, self.started)?;
+        let mut common = Common::default();
+        common.read(data, self.started)?;
         let index = Count(common.output);
         let result = match common.kind {
             b"response.output_item.added" => {

@@ -31,9 +31,9 @@ pub(super) struct Common<'a> {
 }
 
 impl<'a> Common<'a> {
-    /// What the event says; `started` is whether the answer has.
-    pub(super) fn of(data: &'a [u8], started: bool) -> Option<Self> {
-        let mut common = Self::default();
+    /// Picks up what the event says; `started` is whether the answer has.
+    pub(super) fn read(&mut self, data: &'a [u8], started: bool) -> Option<()> {
+        let common = self;
         let mut seen = Once::default();
         let mut walk = Walk::new(data);
         walk.object(|walk, name| {
@@ -87,11 +87,8 @@ impl<'a> Common<'a> {
                     9
                 }
                 b"item" => {
-                    walk.next();
-                    let start = walk.place();
-                    let members = Members::walk(walk)?;
-                    let json = std::str::from_utf8(walk.since(start)?).ok()?;
-                    common.item = Some((json, members));
+                    let (json, members) = Members::walk(walk)?;
+                    common.item = Some((std::str::from_utf8(json).ok()?, members));
                     10
                 }
                 b"response" => {
@@ -111,8 +108,7 @@ impl<'a> Common<'a> {
             };
             seen.see(member)
         })?;
-        walk.end()?;
-        Some(common)
+        walk.end()
     }
 
     pub(super) fn told(&self) -> Told<'_> {
