@@ -383,3 +383,211 @@ fn members_of_any_kind_and_place_make_no_difference() {
         both_ways(wire, &body, Default::default());
     }
 }
+
+/// Answers with one event at least of each kind that is walked over, and with all members that matter.
+fn full(wire: &str) -> String {
+    match wire {
+        "anthropic" => {
+            let start = |index: u8, block: Value| json!({"type": "content_block_start", "index": index, "content_block": block});
+            let delta = |index: u8, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+            let stop = |index: u8| json!({"type": "content_block_stop", "index": index});
+            let cited = json!({"type": "char_location", "cited_text": "it", "document_title": "t",
+                "start_char_index": 1, "end_char_index": 3});
+            let usage = json!({"input_tokens": 3, "cache_creation_input_tokens": 1,
+                "cache_read_input_tokens": 2, "output_tokens": 1, "iterations": [],
+                "output_tokens_details": {"thinking_tokens": 1, "reasoning_tokens": null}});
+            named(&[
+                json!({"type": "message_start", "message": {"id": "msg_1", "model": "m",
+                    "content": [], "stop_reason": null, "usage": usage}}),
+                start(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
+                delta(0, json!({"type": "thinking_delta", "thinking": "Hm."})),
+                delta(0, json!({"type": "signature_delta", "signature": "c2ln"})),
+                stop(0),
+                start(1, json!({"type": "text", "text": "", "citations": [cited]})),
+                delta(1, json!({"type": "text_delta", "text": "a"})),
+                delta(1, json!({"type": "citations_delta", "citation": cited})),
+                stop(1),
+                start(
+                    2,
+                    json!({"type": "web_search_tool_result", "tool_use_id": "s",
+                    "content": [{"url": "u", "title": null}]}),
+                ),
+                stop(2),
+                start(
+                    3,
+                    json!({"type": "tool_use", "id": "c", "name": "say", "input": {},
+                    "caller": {"type": "direct"}}),
+                ),
+                delta(3, json!({"type": "input_json_delta", "partial_json": "{}"})),
+                stop(3),
+                json!({"type": "message_delta", "delta": {"stop_reason": "tool_use",
+                    "stop_sequence": null}, "usage": usage}),
+                json!({"type": "message_stop"}),
+            ])
+        }
+        "responses" => {
+            let item = |kind: &str, index: u8, item: Value| {
+                let kind = format!("response.output_item.{kind}");
+                json!({"type": kind, "output_index": index, "item": item})
+            };
+            let source = json!({"type": "url_citation", "url": "u", "title": "t",
+                "start_index": 0, "end_index": 1});
+            let said = json!({"id": "m", "type": "message", "phase": "final_answer", "content": [
+                {"type": "output_text", "text": "ab", "annotations": [source]}]});
+            let call = json!({"id": "f", "type": "function_call", "status": "completed",
+                "call_id": "c", "name": "say", "arguments": "{}"});
+            let told = |kind: &str, index: u8, name: &str, value: Value| {
+                let kind = format!("response.{kind}");
+                json!({"type": kind, "output_index": index, "item_id": "i", "content_index": 0,
+                    "summary_index": 0, name: value})
+            };
+            let response = |status: &str, output: Value| {
+                json!({"id": "resp_1", "model": "m", "status": status, "output": output,
+                "incomplete_details": null, "usage": {"input_tokens": 3,
+                "input_tokens_details": {"cached_tokens": 1, "cache_write_tokens": 0},
+                "output_tokens": 9, "output_tokens_details": {"reasoning_tokens": 2}}})
+            };
+            named(&[
+                json!({"type": "response.created", "response": response("queued", json!([]))}),
+                json!({"type": "response.in_progress", "response": response("x", json!([]))}),
+                item("added", 0, json!({"id": "r", "type": "reasoning", "summary": []})),
+                told("reasoning_summary_text.delta", 0, "delta", json!("Hm.")),
+                item(
+                    "done",
+                    0,
+                    json!({"id": "r", "type": "reasoning",
+                    "summary": [{"type": "summary_text", "text": "Hm."}]}),
+                ),
+                item("added", 1, json!({"id": "m", "type": "message", "content": []})),
+                told("output_text.delta", 1, "delta", json!("a")),
+                told("output_text.annotation.added", 1, "annotation", source.clone()),
+                told("output_text.done", 1, "text", json!("ab")),
+                told("content_part.done", 1, "part", json!({"text": "ab"})),
+                told("refusal.done", 1, "refusal", json!("")),
+                item("done", 1, said.clone()),
+                item(
+                    "added",
+                    2,
+                    json!({"id": "f", "type": "function_call", "call_id": "c",
+                    "name": "say", "arguments": ""}),
+                ),
+                told("function_call_arguments.delta", 2, "delta", json!("{")),
+                told("function_call_arguments.done", 2, "arguments", json!("{}")),
+                item("done", 2, call.clone()),
+                json!({"type": "response.completed",
+                    "response": response("completed", json!([said, call]))}),
+            ])
+        }
+        _ => {
+            let chunk = |choice: Value, name: &str, value: Value| {
+                json!({"id": "c", "object": "chat.completion.chunk", "model": "m",
+                    "choices": [choice], name: value})
+            };
+            let choice = |delta: Value| json!({"index": 0, "delta": delta, "finish_reason": null});
+            let call = |function: Value| {
+                choice(json!({"tool_calls": [{"index": 0, "id": "c", "type": "function",
+                    "function": function, "extra_content": {"google": {"x": 1}}}]}))
+            };
+            let usage = json!({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 7,
+                "prompt_tokens_details": {"cached_tokens": 1}, "prompt_cache_hit_tokens": 1,
+                "completion_tokens_details": {"reasoning_tokens": 1}, "reasoning_tokens": null});
+            let found = json!([{"title": "t", "url": "u"}, {"url": "v"}]);
+            let words = json!({"content": "b"});
+            let beside = json!({"index": 0, "delta": words, "finish_reason": null,
+                "message": {"role": "assistant", "content": "ab", "tool_calls": null}});
+            let details = json!([{"type": "reasoning.text", "text": "Hm", "index": 0}]);
+            let parts = json!([{"type": "thinking", "thinking": [{"type": "text", "text": "o"}]}]);
+            let events = [
+                chunk(choice(json!({"role": "assistant", "content": ""})), "usage", Value::Null),
+                chunk(
+                    choice(json!({"reasoning": "Hm", "reasoning_details": details,
+                    "refusal": null})),
+                    "usage",
+                    usage.clone(),
+                ),
+                chunk(
+                    choice(json!({"reasoning": ".", "reasoning_details": details})),
+                    "error",
+                    Value::Null,
+                ),
+                chunk(beside.clone(), "search_results", found.clone()),
+                chunk(beside, "search_results", found),
+                chunk(choice(words.clone()), "citations", json!(["u", "w"])),
+                chunk(choice(words), "citations", json!(["u", "w"])),
+                chunk(choice(json!({"content": parts})), "detail", Value::Null),
+                chunk(call(json!({"name": "say", "arguments": "{\"a\":"})), "x", Value::Null),
+                chunk(call(json!({"name": null, "arguments": "1}"})), "x", Value::Null),
+                chunk(
+                    json!({"index": 0, "delta": {}, "finish_reason": "tool_calls"}),
+                    "x_groq",
+                    json!({"id": "r", "usage": usage}),
+                ),
+            ];
+            unnamed(&events) + "data: [DONE]\n\n"
+        }
+    }
+}
+
+/// Values that may stand where another one is expected.
+const OTHERS: &[&str] = &[
+    "null",
+    "true",
+    "0",
+    "7",
+    "-1",
+    "1.5",
+    "18446744073709551616",
+    "\"\"",
+    "\"a\"",
+    "\"5\"",
+    "\"\\u00e9\"",
+    "\"\\ud83d\"",
+    "[]",
+    "{}",
+    "[null]",
+    "[\"a\",1]",
+    "[{\"text\":\"b\",\"type\":\"text\"}]",
+    "{\"text\":\"b\"}",
+    "{\"type\":\"text\",\"id\":\"x\"}",
+    "[{}]",
+    "{\"a\":1,\"a\":2}",
+];
+
+#[test]
+fn what_begins_and_ends_an_answer_reads_as_serde_reads_it() {
+    let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+    let mut below = |limit: usize| random.next_u32() as usize % limit;
+    let bodies = ["anthropic", "responses", "chat"].map(|wire| (wire, full(wire)));
+    for (wire, body) in &bodies {
+        let whole = both_ways(wire, body, Default::default());
+        assert!(whole.completed().is_some(), "{wire}: {:?}", whole.end);
+    }
+    let rounds = std::env::var("HARNESS_ALIKE").map_or(3_000, |n| n.parse().unwrap());
+    for round in 0..rounds {
+        let (wire, body) = &bodies[round % 3];
+        let mut names: Vec<&str> = body.split('"').skip(1).step_by(2).collect();
+        let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        names.retain(|name| !name.is_empty() && is_name(name));
+        let mut body = body.clone();
+        for _ in 0..=below(2) {
+            let other = OTHERS[below(OTHERS.len())];
+            if below(2) == 0 {
+                // A member more, which may be there already.
+                let places: Vec<usize> = body.match_indices("{\"").map(|(at, _)| at + 1).collect();
+                let name = names[below(names.len())];
+                body.insert_str(places[below(places.len())], &format!("\"{name}\":{other},"));
+            } else {
+                // Another value.
+                let places: Vec<usize> = body.match_indices("\":").map(|(at, _)| at + 2).collect();
+                let at = places[below(places.len())];
+                let mut values = serde_json::Deserializer::from_str(&body[at..])
+                    .into_iter::<serde::de::IgnoredAny>();
+                if values.next().is_some_and(|value| value.is_ok()) {
+                    let end = at + values.byte_offset();
+                    body.replace_range(at..end, other);
+                }
+            }
+        }
+        both_ways(wire, &body, Default::default());
+    }
+}

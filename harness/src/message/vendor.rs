@@ -1,5 +1,7 @@
 //! What a vendor wants back unread: signatures, encrypted reasoning, item ids, server-side blocks.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -9,11 +11,11 @@ use crate::error::{Error, ErrorKind};
 ///
 /// Nobody can alter it: vendors bind reasoning to its exact bytes and refuse what was changed.
 /// Written down it is a string, so that no reader of JSON re-spells it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Saved", into = "Saved")]
 pub struct VendorData {
-    wire: String,
-    data: Box<RawValue>,
+    wire: Cow<'static, str>,
+    json: Box<str>,
 }
 
 impl VendorData {
@@ -22,10 +24,23 @@ impl VendorData {
     /// # Errors
     /// Fails if `json` is not one JSON value.
     pub fn new(wire: impl Into<String>, json: impl Into<String>) -> Result<Self, Error> {
-        let data = RawValue::from_string(json.into()).map_err(|err| {
+        let mut json = json.into();
+        let value: &RawValue = serde_json::from_str(&json).map_err(|err| {
             Error::new(ErrorKind::Protocol, "vendor data is not one JSON value").because(err)
         })?;
-        Ok(Self { wire: wire.into(), data })
+        if value.get().len() < json.len() {
+            json = value.get().to_owned();
+        }
+        Ok(Self { wire: Cow::Owned(wire.into()), json: json.into() })
+    }
+
+    /// Keeps `json`, which is one JSON value: a decoder made it of values that it has read.
+    pub(crate) fn of_value(wire: &'static str, json: String) -> Self {
+        debug_assert!(
+            serde_json::from_str::<&RawValue>(&json).is_ok_and(|it| it.get().len() == json.len()),
+            "a decoder keeps what is not one JSON value: {json}"
+        );
+        Self { wire: Cow::Borrowed(wire), json: json.into() }
     }
 
     /// The wire that it came from and that alone gets it back.
@@ -35,12 +50,7 @@ impl VendorData {
 
     /// The JSON, exactly as it came.
     pub fn json(&self) -> &str {
-        self.data.get()
-    }
-
-    /// The JSON, ready to be embedded in a request.
-    pub fn raw(&self) -> &RawValue {
-        &self.data
+        &self.json
     }
 }
 
@@ -60,14 +70,6 @@ impl TryFrom<Saved> for VendorData {
 
 impl From<VendorData> for Saved {
     fn from(data: VendorData) -> Self {
-        Self { json: data.json().to_owned(), wire: data.wire }
+        Self { json: data.json.into(), wire: data.wire.into_owned() }
     }
 }
-
-impl PartialEq for VendorData {
-    fn eq(&self, other: &Self) -> bool {
-        self.wire == other.wire && self.json() == other.json()
-    }
-}
-
-impl Eq for VendorData {}

@@ -179,7 +179,7 @@ impl<D: Dialect> Decoder<D> {
         let record = sse.is_between().then_some(*bytes);
         loop {
             let mut delta = None;
-            let rest = sse.take_first(bytes, &mut |data| {
+            *bytes = sse.take_first(bytes, &mut |data| {
                 let is_common = read(data, dialect, out, pace, heard)?;
                 // A piece that ends with the line holds no whole record, and there will be more such.
                 let is_wanted = is_common && record.is_some() && known.wants();
@@ -191,7 +191,6 @@ impl<D: Dialect> Decoder<D> {
                 }
                 Ok(())
             })?;
-            *bytes = rest.unwrap_or_default();
             if let (Some((delta, places)), Some(record)) = (delta, record) {
                 let size = record.len().saturating_sub(bytes.len());
                 known.learn(record.get(..size).unwrap_or_default(), &places, delta);
@@ -365,7 +364,10 @@ impl Outlet {
     }
 
     pub(super) fn started(&mut self, id: Option<String>, model: Option<String>) {
-        let whole = |text: String| halves::joined(&text).into_owned();
+        let whole = |text: String| match halves::joined(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(joined) => joined,
+        };
         let (id, model) = (id.map(whole), model.map(whole));
         self.events.push_back(StreamEvent::Started { id, model });
     }
@@ -504,7 +506,7 @@ impl Outlet {
         &mut self,
         block: u32,
         part: VendorPart,
-        wire: &str,
+        wire: &'static str,
         json: String,
     ) -> Result<(), Error> {
         self.grow(json.len())?;
@@ -512,7 +514,7 @@ impl Outlet {
             Cow::Borrowed(_) => json,
             Cow::Owned(escaped) => escaped,
         };
-        let data = VendorData::new(wire, json)?;
+        let data = VendorData::of_value(wire, json);
         self.events.push_back(StreamEvent::Vendor { block, part, data });
         Ok(())
     }
@@ -545,7 +547,12 @@ impl Outlet {
 
     /// Counts what a dialect keeps for later. It is counted again when it is handed on.
     pub(super) fn kept(&mut self, text: &str) -> Result<(), Error> {
-        self.grow(text.len())
+        self.keeps(text.len())
+    }
+
+    /// The same, of so many bytes.
+    pub(super) fn keeps(&mut self, size: usize) -> Result<(), Error> {
+        self.grow(size)
     }
 
     /// Counts a source of the words that a dialect keeps for later, with what it costs to keep it.

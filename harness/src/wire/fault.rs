@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::{
     halves,
-    tolerant::{Members, Obj, Text},
+    tolerant::{Members, Obj, Raw, Text},
     wait,
 };
 use crate::{
@@ -75,7 +74,7 @@ pub(super) fn in_json(body: &str) -> Option<Error> {
 /// The members of an object, or of the first one of a list.
 fn members_of(body: &str) -> Option<Members<'_>> {
     let body = match body.trim_start().starts_with('[') {
-        true => serde_json::from_str::<Vec<&RawValue>>(body).ok()?.first()?.get(),
+        true => serde_json::from_str::<Vec<Raw<'_>>>(body).ok()?.first()?.get(),
         false => body,
     };
     serde_json::from_str::<Obj<Members<'_>>>(body).ok()?.0
@@ -93,8 +92,8 @@ impl Said {
                 set(&mut self.code, text(Members::of(json).get("error_code")));
             }
             Some(json) if json.starts_with('[') => {
-                let details: Vec<&RawValue> = serde_json::from_str(json).unwrap_or_default();
-                let delay = |it: &&RawValue| text(Members::of(it.get()).get("retryDelay"));
+                let details: Vec<Raw<'_>> = serde_json::from_str(json).unwrap_or_default();
+                let delay = |it: &Raw<'_>| text(Members::of(it.get()).get("retryDelay"));
                 let delay = details.iter().find_map(delay);
                 self.wait = self.wait.or_else(|| wait::duration(&delay?));
             }

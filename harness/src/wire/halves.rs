@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memmem};
+use memchr::memchr;
 
 /// Stands before the character that stands for a half. It is a noncharacter, which Unicode reserves
 /// for the use inside of a program.
@@ -145,7 +145,15 @@ fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
 }
 
 fn has_marks(text: &str) -> bool {
-    memmem::find(text.as_bytes(), "\u{10FFFF}".as_bytes()).is_some()
+    let mut rest = text.as_bytes();
+    // Hardly any text holds as much as the first byte of it.
+    while let Some(found) = memchr(b'\xf4', rest).and_then(|at| rest.get(at..)) {
+        if found.starts_with("\u{10FFFF}".as_bytes()) {
+            return true;
+        }
+        rest = found.get(1..).unwrap_or_default();
+    }
+    false
 }
 
 /// The text with its halves joined.

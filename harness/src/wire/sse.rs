@@ -75,8 +75,8 @@ impl SseParser {
         mut each: impl FnMut(Record<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut rest = bytes;
-        while let Some(after) = self.take_first(rest, &mut each)? {
-            rest = after;
+        while !rest.is_empty() {
+            rest = self.take_first(rest, &mut each)?;
         }
         Ok(())
     }
@@ -90,28 +90,72 @@ impl SseParser {
             && self.event.is_empty()
     }
 
-    /// Takes the first line, and hands over the record that it completes. Returns the bytes after
-    /// it, or nothing when no line is whole any more: what is left is kept.
+    /// Takes the first record if it is whole, is one line of data and has at most its name before it, as
+    /// nearly all are; it is handed over as it stands there. Otherwise takes a line or two, and hands over
+    /// the record that they complete. Returns the bytes after them.
     pub(super) fn take_first<'a>(
         &mut self,
         bytes: &'a [u8],
         each: &mut impl FnMut(Record<'_>) -> Result<(), Error>,
-    ) -> Result<Option<&'a [u8]>, Error> {
+    ) -> Result<&'a [u8], Error> {
+        if !self.is_between() {
+            return self.take_next(bytes, each);
+        }
+        let (event, lines) = match bytes.strip_prefix(b"event:").map(split) {
+            None => (&b""[..], bytes),
+            Some(Some((name, rest))) => {
+                self.check(name.len() + "event:".len())?;
+                (name.strip_prefix(b" ").unwrap_or(name), rest)
+            }
+            Some(None) => return self.take_next(bytes, each),
+        };
+        if lines.is_empty() {
+            self.event.extend_from_slice(event);
+            return Ok(lines);
+        }
+        let end = memchr2(b'\r', b'\n', lines);
+        let (line, rest) = lines.split_at(end.unwrap_or(lines.len()));
+        self.check(line.len())?;
+        if let (Some(data), Some(rest)) = (line.strip_prefix(b"data:"), blank(rest)) {
+            each(Record { event, data: data.strip_prefix(b" ").unwrap_or(data) })?;
+            return Ok(rest);
+        }
+        self.event.extend_from_slice(event);
+        if end.is_none() {
+            self.line.extend_from_slice(line);
+            return Ok(rest);
+        }
+        let rest = self.skip_line_end(rest);
+        self.take_line(line, rest, each)
+    }
+
+    /// Takes the next line of whatever there is, and hands over the record that it completes. Returns
+    /// the bytes after it; what has no line end is kept.
+    fn take_next<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        each: &mut impl FnMut(Record<'_>) -> Result<(), Error>,
+    ) -> Result<&'a [u8], Error> {
         let mut bytes = bytes;
         if self.after_cr && !bytes.is_empty() {
             self.after_cr = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
-        let Some(at) = memchr2(b'\r', b'\n', bytes) else {
+        let end = match bytes.first() {
+            // The line is blank.
+            Some(b'\n') => Some(0),
+            _ => memchr2(b'\r', b'\n', bytes),
+        };
+        let Some(at) = end else {
             self.line.extend_from_slice(bytes);
             self.check(self.line.len())?;
-            return Ok(None);
+            return Ok(b"");
         };
         let (part, rest) = bytes.split_at(at);
         let rest = self.skip_line_end(rest);
         if self.line.is_empty() {
             self.check(part.len())?;
-            return self.take_line(part, rest, each).map(Some);
+            return self.take_line(part, rest, each);
         }
         self.line.extend_from_slice(part);
         self.check(self.line.len())?;
@@ -119,7 +163,7 @@ impl SseParser {
         let rest = self.take_line(&line, rest, each)?;
         line.clear();
         self.line = line;
-        Ok(Some(rest))
+        Ok(rest)
     }
 
     /// Hands over an event at the end of the stream that no blank line follows.
@@ -211,17 +255,39 @@ impl SseParser {
         }
     }
 
+    #[inline]
     fn check(&self, size: usize) -> Result<(), Error> {
-        if size <= self.limit {
-            return Ok(());
+        match size <= self.limit {
+            true => Ok(()),
+            false => Err(self.too_large()),
         }
-        Err(Error::new(
+    }
+
+    #[cold]
+    fn too_large(&self) -> Error {
+        Error::new(
             ErrorKind::TooLarge,
             format!(
                 "one event of the answer is larger than {} bytes; raise `AnswerLimits::event` if that \
                  is meant to be",
                 self.limit
             ),
-        ))
+        )
+    }
+}
+
+/// The line at the beginning, and what follows its end; nothing, if it may end in a carriage return
+/// alone or not be whole.
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (line, rest) = bytes.split_at(memchr2(b'\r', b'\n', bytes)?);
+    let rest = rest.strip_prefix(b"\n").or_else(|| rest.strip_prefix(b"\r\n"))?;
+    Some((line, rest))
+}
+
+/// What follows the end of a line, if a blank line comes next.
+fn blank(bytes: &[u8]) -> Option<&[u8]> {
+    match bytes {
+        [b'\n', b'\n', rest @ ..] | [b'\r', b'\n', b'\r', b'\n', rest @ ..] => Some(rest),
+        _ => None,
     }
 }

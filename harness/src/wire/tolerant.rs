@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{reader, walk::Walk};
+use super::{halves, reader, walk::Walk};
 
 /// Text; a number counts as its digits, and anything else as no text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,12 +39,69 @@ impl std::ops::Deref for Text<'_> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct TextOrList<'a> {
     pub(super) text: Text<'a>,
-    pub(super) list: Vec<&'a RawValue>,
+    pub(super) list: Vec<Raw<'a>>,
+}
+
+/// The arguments of a call, or a piece of them: text, or the JSON itself where a server sends that.
+#[derive(Clone, Debug)]
+pub(super) struct Arguments<'a>(pub(super) Cow<'a, str>);
+
+impl<'a> Arguments<'a> {
+    fn of(Raw(json): Raw<'a>) -> Self {
+        Self(match json.starts_with(['{', '[']) {
+            true => halves::escaped(json),
+            false => text_in(json),
+        })
+    }
+
+    /// The arguments that come next; nothing, if `null` stands for them.
+    pub(super) fn walk(walk: &mut Walk<'a>) -> Option<Option<Self>> {
+        match walk.next()? {
+            b'"' => walk.text().map(|text| Some(Self(text))),
+            b'n' => walk.literal("null").map(|()| None),
+            _ => Raw::walk(walk).map(|json| Some(Self::of(json))),
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Raw::deserialize(from).map(Self::of)
+    }
 }
 
 /// A count; text that holds digits counts as the number, and anything else as unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count(pub(super) Option<u64>);
+
+impl Count {
+    /// The count that comes next; nothing, if it is neither a whole number nor `null`.
+    #[inline]
+    pub(super) fn walk(walk: &mut Walk<'_>) -> Option<Self> {
+        walk.number_or_null().map(Self)
+    }
+
+    /// The counts of these names in the object that comes next; none, where `null` stands for it.
+    pub(super) fn walk_all<const N: usize>(
+        walk: &mut Walk<'_>,
+        names: [&str; N],
+    ) -> Option<Option<[Self; N]>> {
+        let mut counts = [Self::default(); N];
+        let mut seen = [false; N];
+        let is_one = walk.object_or_null(|walk, name| {
+            let at = names.iter().position(|known| known.as_bytes() == name);
+            let Some((at, seen)) = at.and_then(|at| Some((at, seen.get_mut(at)?))) else {
+                return walk.skip();
+            };
+            if std::mem::replace(seen, true) {
+                return None;
+            }
+            *counts.get_mut(at)? = Self::walk(walk)?;
+            Some(())
+        })?;
+        Some(is_one.then_some(counts))
+    }
+}
 
 /// An object; anything else counts as none.
 #[derive(Clone, Debug)]
@@ -66,14 +123,83 @@ impl<T> Default for List<T> {
     }
 }
 
+/// A value as it was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raw<'a>(&'a str);
+
+impl<'a> Raw<'a> {
+    /// The JSON.
+    pub(super) fn get(self) -> &'a str {
+        self.0
+    }
+
+    /// The value that comes next. Half a character in it needs more than to be read: see `halves`.
+    pub(super) fn walk(walk: &mut Walk<'a>) -> Option<Self> {
+        let json = std::str::from_utf8(walk.value()?).ok()?;
+        halves::marked(json).is_none().then_some(Self(json))
+    }
+
+    /// The list of values that comes next; an empty one, where `null` stands for it.
+    pub(super) fn walk_list(walk: &mut Walk<'a>) -> Option<Vec<Self>> {
+        let mut all = Vec::new();
+        if walk.next()? != b'[' {
+            return walk.literal("null").map(|()| all);
+        }
+        walk.list(|walk| {
+            all.push(Self::walk(walk)?);
+            Some(())
+        })?;
+        Some(all)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        <&RawValue>::deserialize(from).map(|value| Self(value.get()))
+    }
+}
+
 /// The members of an object in their order, each byte for byte.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, Raw<'a>)>);
 
 impl<'a> Members<'a> {
     /// The members of `json`; none if it is no object.
     pub(super) fn of(json: &'a str) -> Self {
-        reader::from_str::<Obj<Self>>(json).ok().and_then(|found| found.0).unwrap_or_default()
+        let walked = || {
+            let mut walk = Walk::new(json.as_bytes());
+            let members = Self::read(&mut walk, |walk| {
+                let start = walk.place();
+                walk.skip()?;
+                json.get(start..walk.place())
+            })?;
+            walk.end().map(|()| members)
+        };
+        let parsed = || reader::from_str::<Obj<Self>>(json).ok()?.0;
+        walked().or_else(parsed).unwrap_or_default()
+    }
+
+    /// The object that comes next, as it was written, and its members. Half a character in it needs more
+    /// than to be read.
+    pub(super) fn walk(walk: &mut Walk<'a>) -> Option<(&'a [u8], Self)> {
+        walk.next();
+        let start = walk.place();
+        let members = Self::read(walk, |walk| Raw::walk(walk).map(Raw::get))?;
+        Some((walk.since(start)?, members))
+    }
+
+    fn read(
+        walk: &mut Walk<'a>,
+        mut value: impl FnMut(&mut Walk<'a>) -> Option<&'a str>,
+    ) -> Option<Self> {
+        let mut all = Vec::with_capacity(8);
+        walk.object(|walk, name| {
+            let name = std::str::from_utf8(name).ok()?;
+            walk.next();
+            all.push((Cow::Borrowed(name), Raw(value(walk)?)));
+            Some(())
+        })?;
+        Some(Self(all))
     }
 
     /// The JSON of the member of this name.
@@ -89,29 +215,49 @@ impl<'a> Members<'a> {
 
 /// The text that this JSON is; see [`Text`].
 pub(super) fn text_of(json: Option<&str>) -> String {
-    let plain = |json: &str| {
-        let mut walk = Walk::new(json.as_bytes());
-        let text = walk.text()?.into_owned();
-        walk.end().map(|()| text)
-    };
-    if let Some(text) = json.and_then(plain) {
+    json.map(text_in).unwrap_or_default().into_owned()
+}
+
+/// The same, copied only if something is escaped in it.
+pub(super) fn text_in(json: &str) -> Cow<'_, str> {
+    let mut walk = Walk::new(json.as_bytes());
+    if let Some(text) = walk.text().filter(|_| walk.end().is_some()) {
         return text;
     }
-    let text = json.and_then(|json| reader::from_str::<Text<'_>>(json).ok());
-    text.unwrap_or_default().0.into_owned()
+    reader::from_str::<Text<'_>>(json).map(|text| text.0).unwrap_or_default()
 }
 
 /// The elements of a list, each byte for byte; none if it is no list.
 pub(super) fn elements(json: &str) -> Vec<&str> {
-    let list = reader::from_str::<List<&RawValue>>(json).unwrap_or_default();
-    list.0.into_iter().map(RawValue::get).collect()
+    let list = reader::from_str::<List<Raw<'_>>>(json).unwrap_or_default();
+    list.0.into_iter().map(Raw::get).collect()
 }
 
 /// An object of these members, or nothing if there are none.
 pub(super) fn join<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
-    let members: Vec<String> =
-        members.map(|(name, value)| format!("{}:{value}", serde_json::json!(name))).collect();
-    (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
+    let mut out = String::new();
+    for (name, value) in members {
+        out.push(if out.is_empty() { '{' } else { ',' });
+        quote(&mut out, name);
+        out.push(':');
+        out.push_str(value);
+    }
+    (!out.is_empty()).then(|| {
+        out.push('}');
+        out
+    })
+}
+
+/// Writes a text as JSON has it.
+pub(super) fn quote(out: &mut String, text: &str) {
+    let is_plain = |byte: u8| !matches!(byte, b'"' | b'\\' | ..0x20);
+    if text.bytes().all(is_plain) {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        out.push_str(&serde_json::json!(text).to_string());
+    }
 }
 
 /// Answers every kind of value; a kind that is not overridden counts as nothing.
@@ -359,7 +505,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
         let mut all = Vec::new();
-        while let Some((name, value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+        while let Some((name, value)) = map.next_entry::<Text<'de>, Raw<'de>>()? {
             all.push((name.0, value));
         }
         Ok(Members(all))

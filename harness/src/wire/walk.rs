@@ -12,14 +12,8 @@ const DEEPEST: u32 = 60;
 /// A place in JSON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Walk<'a> {
-    rest: &'a [u8],
-}
-
-/// What stands between the quotes of a string.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Quoted<'a> {
-    pub(super) written: &'a [u8],
-    pub(super) is_escaped: bool,
+    json: &'a [u8],
+    at: usize,
 }
 
 /// Members that were seen. None may come twice.
@@ -36,21 +30,30 @@ impl Once {
 
 impl<'a> Walk<'a> {
     pub(super) fn new(json: &'a [u8]) -> Self {
-        Self { rest: json }
+        Self { json, at: 0 }
     }
 
     pub(super) fn step(&mut self, by: usize) {
-        self.rest = self.rest.get(by..).unwrap_or_default();
+        self.at += by;
+    }
+
+    /// How many bytes were walked over.
+    pub(super) fn place(&self) -> usize {
+        self.at
+    }
+
+    /// What stands from there to here.
+    pub(super) fn since(&self, place: usize) -> Option<&'a [u8]> {
+        self.json.get(place..self.at)
     }
 
     /// The first byte that is no white space.
     #[inline]
     pub(super) fn next(&mut self) -> Option<u8> {
         loop {
-            match self.rest {
-                [b' ' | b'\n' | b'\t' | b'\r', rest @ ..] => self.rest = rest,
-                [byte, ..] => return Some(*byte),
-                [] => return None,
+            match *self.json.get(self.at)? {
+                b' ' | b'\n' | b'\t' | b'\r' => self.at += 1,
+                byte => return Some(byte),
             }
         }
     }
@@ -60,7 +63,7 @@ impl<'a> Walk<'a> {
         if self.next()? != byte {
             return None;
         }
-        self.step(1);
+        self.at += 1;
         Some(())
     }
 
@@ -77,20 +80,46 @@ impl<'a> Walk<'a> {
     ) -> Option<()> {
         self.expect(b'{')?;
         if self.next()? == b'}' {
-            self.step(1);
+            self.at += 1;
             return Some(());
         }
         loop {
             let name = self.name()?;
             each(self, name)?;
-            match self.next()? {
-                b',' => self.step(1),
-                b'}' => {
-                    self.step(1);
-                    return Some(());
-                }
-                _ => return None,
+            if !self.goes_on(b'}')? {
+                return Some(());
             }
+        }
+    }
+
+    /// The same, where `null` may stand for the object. Says whether one stands there.
+    #[inline]
+    pub(super) fn object_or_null(
+        &mut self,
+        each: impl FnMut(&mut Self, &'a [u8]) -> Option<()>,
+    ) -> Option<bool> {
+        match self.next()? {
+            b'n' => self.literal("null").map(|()| false),
+            _ => self.object(each).map(|()| true),
+        }
+    }
+
+    /// Steps over what is written like this, byte for byte.
+    #[inline]
+    pub(super) fn same(&mut self, written: &[u8]) -> Option<()> {
+        if !self.json.get(self.at..)?.starts_with(written) {
+            return None;
+        }
+        self.at += written.len();
+        Some(())
+    }
+
+    /// The same as [`list`](Self::list), where `null` may stand for the list.
+    #[inline]
+    pub(super) fn list_or_null(&mut self, each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        match self.next()? {
+            b'n' => self.literal("null"),
+            _ => self.list(each),
         }
     }
 
@@ -99,19 +128,26 @@ impl<'a> Walk<'a> {
     pub(super) fn list(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.expect(b'[')?;
         if self.next()? == b']' {
-            self.step(1);
+            self.at += 1;
             return Some(());
         }
         loop {
             each(self)?;
-            match self.next()? {
-                b',' => self.step(1),
-                b']' => {
-                    self.step(1);
-                    return Some(());
-                }
-                _ => return None,
+            if !self.goes_on(b']')? {
+                return Some(());
             }
+        }
+    }
+
+    /// Steps over the comma after an element or a member, or over the end of all of them.
+    #[inline]
+    fn goes_on(&mut self, end: u8) -> Option<bool> {
+        let byte = self.next()?;
+        self.at += 1;
+        match byte {
+            b',' => Some(true),
+            byte if byte == end => Some(false),
+            _ => None,
         }
     }
 
@@ -127,14 +163,22 @@ impl<'a> Walk<'a> {
     /// A string in which nothing is escaped.
     #[inline]
     pub(super) fn plain(&mut self) -> Option<&'a [u8]> {
-        let Quoted { written, is_escaped } = self.quoted()?;
-        (!is_escaped).then_some(written)
+        self.expect(b'"')?;
+        let start = self.at;
+        let end = special(self.json, start)?;
+        if *self.json.get(end)? != b'"' {
+            return None;
+        }
+        self.at = end + 1;
+        self.json.get(start..end)
     }
 
     /// What a string says.
     pub(super) fn text(&mut self) -> Option<Cow<'a, str>> {
-        let Quoted { written, is_escaped } = self.quoted()?;
-        let text = std::str::from_utf8(written).ok()?;
+        self.expect(b'"')?;
+        let start = self.at;
+        let is_escaped = self.string()?;
+        let text = std::str::from_utf8(self.json.get(start..self.at - 1)?).ok()?;
         match is_escaped {
             false => Some(Cow::Borrowed(text)),
             true => unescaped(text).map(Cow::Owned),
@@ -149,92 +193,170 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Steps over a string, or over `null`. What is escaped in it must be whole characters.
-    pub(super) fn skip_text(&mut self) -> Option<()> {
-        if self.next()? != b'"' {
-            return self.literal("null");
+    /// Steps over what is left of a string behind its first quote. Says whether something is escaped
+    /// in it.
+    #[inline]
+    fn string(&mut self) -> Option<bool> {
+        let end = special(self.json, self.at)?;
+        if *self.json.get(end)? == b'"' {
+            self.at = end + 1;
+            return Some(false);
         }
-        let Quoted { written, is_escaped } = self.quoted()?;
-        match is_escaped {
-            false => Some(()),
-            true => unescaped(std::str::from_utf8(written).ok()?).map(drop),
+        self.escaped_string(end).map(|()| true)
+    }
+
+    /// The same from an escape on, or from whatever cannot stand in a string.
+    #[inline(never)]
+    fn escaped_string(&mut self, mut at: usize) -> Option<()> {
+        loop {
+            match *self.json.get(at)? {
+                b'"' => {
+                    self.at = at + 1;
+                    return Some(());
+                }
+                b'\\' => at = special(self.json, at + escape(self.json.get(at..)?)?)?,
+                _ => return None,
+            }
         }
     }
 
     #[inline]
-    pub(super) fn quoted(&mut self) -> Option<Quoted<'a>> {
-        self.expect(b'"')?;
-        let start = self.rest;
-        let mut length = 0_usize;
-        let mut is_escaped = false;
-        loop {
-            length = length.checked_add(special(start.get(length..)?)?)?;
-            match start.get(length)? {
-                b'"' => break,
-                b'\\' => {
-                    is_escaped = true;
-                    length = length.checked_add(escape(start.get(length..)?)?)?;
-                }
-                _ => return None,
-            }
-        }
-        let (written, rest) = start.split_at_checked(length)?;
-        self.rest = rest.get(1..)?;
-        Some(Quoted { written, is_escaped })
-    }
-
     pub(super) fn literal(&mut self, word: &str) -> Option<()> {
         self.next();
-        self.rest = self.rest.strip_prefix(word.as_bytes())?;
-        Some(())
+        self.same(word.as_bytes())
     }
 
-    /// A whole number.
+    /// A whole number of at most 19 digits, which fits always; or any other that fits.
+    #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
         self.next();
-        let (length, is_whole) = number(self.rest)?;
-        let (digits, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        std::str::from_utf8(digits).ok().filter(|_| is_whole)?.parse().ok()
+        let start = self.at;
+        let (mut at, mut number) = (start, 0_u64);
+        while let Some(digit) = self.json.get(at).map(|byte| byte.wrapping_sub(b'0'))
+            && digit < 10
+        {
+            number = number.wrapping_mul(10).wrapping_add(digit.into());
+            at += 1;
+        }
+        let is_plain = match at - start {
+            0 => false,
+            1 => true,
+            length => length < 20 && *self.json.get(start)? != b'0',
+        };
+        if !is_plain || matches!(self.json.get(at), Some(b'.' | b'e' | b'E')) {
+            return self.long_number();
+        }
+        self.at = at;
+        Some(number)
+    }
+
+    #[cold]
+    fn long_number(&mut self) -> Option<u64> {
+        let start = self.at;
+        if !self.skip_number()? {
+            return None;
+        }
+        std::str::from_utf8(self.json.get(start..self.at)?).ok()?.parse().ok()
+    }
+
+    /// A whole number; nothing, where `null` stands for one.
+    pub(super) fn number_or_null(&mut self) -> Option<Option<u64>> {
+        match self.next()? {
+            b'n' => self.literal("null").map(|()| None),
+            _ => self.number().map(Some),
+        }
+    }
+
+    /// Steps over a number, and says whether it is a whole one.
+    #[inline]
+    fn skip_number(&mut self) -> Option<bool> {
+        let mut at = self.at;
+        let is_digit = |at: usize| self.json.get(at).is_some_and(u8::is_ascii_digit);
+        let mut is_whole = true;
+        if *self.json.get(at)? == b'-' {
+            is_whole = false;
+            at += 1;
+        }
+        if !is_digit(at) {
+            return None;
+        }
+        let has_zero = *self.json.get(at)? == b'0';
+        at += 1;
+        if has_zero && is_digit(at) {
+            return None;
+        }
+        while is_digit(at) {
+            at += 1;
+        }
+        if let Some(b'.' | b'e' | b'E') = self.json.get(at) {
+            is_whole = false;
+            at = fraction(self.json, at)?;
+        }
+        self.at = at;
+        Some(is_whole)
     }
 
     /// Steps over a value, with all that is nested in it, and gives what it was made of.
+    #[inline]
     pub(super) fn value(&mut self) -> Option<&'a [u8]> {
         self.next();
-        let start = self.rest;
+        let start = self.at;
         self.skip()?;
-        start.get(..start.len().checked_sub(self.rest.len())?)
+        self.json.get(start..self.at)
     }
 
     /// Steps over a value, with all that is nested in it.
+    #[inline]
     pub(super) fn skip(&mut self) -> Option<()> {
+        match self.next()? {
+            b'"' => {
+                self.at += 1;
+                self.string().map(drop)
+            }
+            b'{' | b'[' => self.skip_nested(),
+            _ => self.skip_scalar(),
+        }
+    }
+
+    /// Steps over a number or a literal.
+    #[inline]
+    fn skip_scalar(&mut self) -> Option<()> {
+        match *self.json.get(self.at)? {
+            b'n' => self.literal("null"),
+            b't' => self.literal("true"),
+            b'f' => self.literal("false"),
+            _ => self.skip_number().map(drop),
+        }
+    }
+
+    /// Steps over a list or an object, with all that is nested in it.
+    fn skip_nested(&mut self) -> Option<()> {
         // One bit for each object or list that is open: whether it is an object.
         let (mut open, mut depth) = (0_u64, 0_u32);
         loop {
             match self.next()? {
-                b'"' => drop(self.quoted()?),
+                b'"' => {
+                    self.at += 1;
+                    self.string()?;
+                }
                 first @ (b'{' | b'[') => {
-                    self.step(1);
+                    self.at += 1;
                     let is_object = first == b'{';
-                    depth = depth.checked_add(1).filter(|depth| *depth <= DEEPEST)?;
+                    depth += 1;
+                    if depth > DEEPEST {
+                        return None;
+                    }
                     open = (open << 1) | u64::from(is_object);
                     match (self.next()?, is_object) {
                         (b'}', true) | (b']', false) => {}
                         (_, true) => {
-                            self.quoted()?;
-                            self.expect(b':')?;
+                            self.skip_name()?;
                             continue;
                         }
                         (_, false) => continue,
                     }
                 }
-                b't' => self.literal("true")?,
-                b'f' => self.literal("false")?,
-                b'n' => self.literal("null")?,
-                _ => {
-                    let (length, _) = number(self.rest)?;
-                    self.step(length);
-                }
+                _ => self.skip_scalar()?,
             }
             // A value ends here, or what is open is empty.
             loop {
@@ -243,15 +365,14 @@ impl<'a> Walk<'a> {
                 }
                 let is_object = open & 1 == 1;
                 let byte = self.next()?;
-                self.step(1);
+                self.at += 1;
                 match (byte, is_object) {
                     (b'}', true) | (b']', false) => {
                         open >>= 1;
-                        depth = depth.saturating_sub(1);
+                        depth -= 1;
                     }
                     (b',', true) => {
-                        self.quoted()?;
-                        self.expect(b':')?;
+                        self.skip_name()?;
                         break;
                     }
                     (b',', false) => break,
@@ -260,35 +381,33 @@ impl<'a> Walk<'a> {
             }
         }
     }
+
+    #[inline]
+    fn skip_name(&mut self) -> Option<()> {
+        self.expect(b'"')?;
+        self.string()?;
+        self.expect(b':')
+    }
 }
 
-/// How long the number is that begins here, and whether it is a whole one.
-fn number(bytes: &[u8]) -> Option<(usize, bool)> {
+/// The end of a number whose fraction or exponent begins here.
+#[inline(never)]
+fn fraction(json: &[u8], mut at: usize) -> Option<usize> {
     let digits = |at: usize| {
-        let count = bytes.get(at..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        at.checked_add(count).filter(|_| count > 0)
+        let count = json.get(at..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (count > 0).then_some(at + count)
     };
-    let mut at = usize::from(bytes.first()? == &b'-');
-    let mut is_whole = at == 0;
-    let first = *bytes.get(at)?;
-    let end = digits(at)?;
-    if first == b'0' && end != at.checked_add(1)? {
-        return None;
+    if json.get(at) == Some(&b'.') {
+        at = digits(at + 1)?;
     }
-    at = end;
-    if bytes.get(at) == Some(&b'.') {
-        is_whole = false;
-        at = digits(at.checked_add(1)?)?;
-    }
-    if let Some(b'e' | b'E') = bytes.get(at) {
-        is_whole = false;
-        at = at.checked_add(1)?;
-        if let Some(b'+' | b'-') = bytes.get(at) {
-            at = at.checked_add(1)?;
+    if let Some(b'e' | b'E') = json.get(at) {
+        at += 1;
+        if let Some(b'+' | b'-') = json.get(at) {
+            at += 1;
         }
         at = digits(at)?;
     }
-    Some((at, is_whole))
+    Some(at)
 }
 
 /// How long the escape is that begins here.
@@ -300,54 +419,69 @@ fn escape(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the first byte is that a string cannot hold as it is: a quote, a backslash, a control
-/// character. Most strings of an event are so short that to begin a search with vectors costs more
-/// than it saves: eight bytes at a time are faster.
+/// Where the first byte from here on is that a string cannot hold as it is: a quote, a backslash, a
+/// control character. Most strings of an event are so short that to begin a search with vectors costs
+/// more than it saves: eight bytes at a time are faster.
 #[inline]
-fn special(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = ONES << 7;
-    let (words, tail) = bytes.as_chunks::<8>();
-    let mut before = 0_usize;
-    for word in words {
-        let word = u64::from_le_bytes(*word);
-        // The high bit of each byte that is below. Of the lowest one that is found it is exact.
-        let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
-        let quote = below(word ^ (ONES * 0x22), 1);
-        let escape = below(word ^ (ONES * 0x5c), 1);
-        let found = (quote | escape | below(word, 0x20)) & HIGH;
-        if found != 0 {
-            let byte = usize::try_from(found.trailing_zeros() / 8).ok()?;
-            return before.checked_add(byte);
-        }
-        before = before.checked_add(8)?;
+fn special(json: &[u8], at: usize) -> Option<usize> {
+    match json.get(at..).and_then(<[u8]>::first_chunk) {
+        Some(word) => match special_in(*word) {
+            0 => special_behind(json, at + 8),
+            found => Some(at + found.trailing_zeros() as usize / 8),
+        },
+        None => special_behind(json, at),
     }
-    let at = tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20))?;
-    before.checked_add(at)
+}
+
+/// The same for a longer string.
+#[inline(never)]
+fn special_behind(json: &[u8], mut at: usize) -> Option<usize> {
+    while let Some(word) = json.get(at..).and_then(<[u8]>::first_chunk) {
+        match special_in(*word) {
+            0 => at += 8,
+            found => return Some(at + found.trailing_zeros() as usize / 8),
+        }
+    }
+    let tail = json.get(at..)?;
+    tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20)).map(|found| at + found)
+}
+
+/// The high bit of each byte that a string cannot hold as it is. Of the lowest one that is set it is
+/// exact.
+#[inline]
+fn special_in(word: [u8; 8]) -> u64 {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    let word = u64::from_le_bytes(word);
+    let quote = (word ^ (ONES * 0x22)).wrapping_sub(ONES);
+    let escape = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
+    let control = word.wrapping_sub(ONES * 0x20);
+    (quote | escape | control) & !word & (ONES << 7)
 }
 
 /// What the text says, of which something is escaped.
 pub(super) fn unescaped(text: &str) -> Option<String> {
-    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some((plain, escape)) = rest.split_once('\\') {
-        out.push_str(plain);
-        let mut after = escape.chars();
-        out.push(match after.next()? {
-            'n' => '\n',
-            't' => '\t',
-            'r' => '\r',
-            'b' => '\u{8}',
-            'f' => '\u{c}',
-            same @ ('"' | '\\' | '/') => same,
+    let mut out = String::with_capacity(text.len());
+    let mut start = 0;
+    // The text of a string holds nothing special but escapes.
+    while let Some(at) = special(text.as_bytes(), start) {
+        out.push_str(text.get(start..at)?);
+        let mut length = 2;
+        out.push(match *text.as_bytes().get(at + 1)? {
+            b'n' => '\n',
+            b't' => '\t',
+            b'r' => '\r',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            same @ (b'"' | b'\\' | b'/') => same.into(),
             _ => {
-                let (char, length) = unicode(escape)?;
-                after = escape.get(length..)?.chars();
+                let (char, digits) = unicode(text.get(at + 1..)?)?;
+                length = digits + 1;
                 char
             }
         });
-        rest = after.as_str();
+        start = at + length;
     }
-    out.push_str(rest);
+    out.push_str(text.get(start..)?);
     Some(out)
 }
 

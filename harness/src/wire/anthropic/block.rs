@@ -10,7 +10,7 @@ use crate::{
         cited,
         decoder::Outlet,
         halves,
-        tolerant::{Members, elements, join, text_of},
+        tolerant::{Members, elements, join, quote, text_of},
     },
 };
 
@@ -69,9 +69,9 @@ impl OpenBlock {
         index: u64,
         number: u32,
         json: &str,
+        members: &Members<'_>,
         out: &mut Outlet,
     ) -> Result<Self, Error> {
-        let members = Members::of(json);
         let text = |name: &str| text_of(members.get(name));
         let kind = match text("type").as_str() {
             "text" => {
@@ -134,18 +134,17 @@ impl OpenBlock {
         }
     }
 
-    /// Whether this call has only begun, and `json` begins it once more: a start that comes twice is
+    /// Whether this call has only begun, and these members begin it once more: a start that comes twice is
     /// not a second call.
-    pub(super) fn is_begun_by(&self, json: &str) -> bool {
+    pub(super) fn is_begun_by(&self, members: &Members<'_>) -> bool {
         let Kind::Call { id, input, deltas, .. } = &self.kind else { return false };
         let has_only_begun = !self.closed && !*deltas && input.is_empty();
-        has_only_begun && !id.is_empty() && text_of(Members::of(json).get("id")) == *id
+        has_only_begun && !id.is_empty() && text_of(members.get("id")) == *id
     }
 
-    /// Whether `json` is a call, too, and neither has an id.
-    pub(super) fn is_again(&self, json: &str) -> bool {
+    /// Whether these are the members of a call, too, and neither has an id.
+    pub(super) fn is_again(&self, members: &Members<'_>) -> bool {
         let Kind::Call { id, .. } = &self.kind else { return false };
-        let members = Members::of(json);
         let text = |name| text_of(members.get(name));
         id.is_empty() && text("type") == "tool_use" && text("id").is_empty()
     }
@@ -177,25 +176,37 @@ impl OpenBlock {
         }
     }
 
+    /// The proof of the thinking, if it is thinking. It is set, not added to.
+    pub(super) fn sign(&mut self, proof: Cow<'_, str>) {
+        if let Kind::Thinking { signature } = &mut self.kind {
+            *signature = proof.into_owned();
+        }
+    }
+
+    /// A source of the words, if it is words.
+    pub(super) fn cite(&mut self, json: &str, out: &mut Outlet) -> Result<(), Error> {
+        if let Kind::Text { citations } = &mut self.kind {
+            out.source(json)?;
+            out.citation(self.number, json)?;
+            if cited::goes_back(json) {
+                citations.push(json.to_owned());
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
         match (&mut self.kind, &*delta.kind) {
             (Kind::Text { .. }, "text_delta") => out.text(self.number, &*delta.text)?,
-            (Kind::Text { citations }, "citations_delta") => {
+            (_, "citations_delta") => {
                 if let Some(citation) = delta.citation {
-                    out.source(citation.get())?;
-                    out.citation(self.number, citation.get())?;
-                    if cited::goes_back(citation.get()) {
-                        citations.push(citation.get().to_owned());
-                    }
+                    self.cite(citation.get(), out)?;
                 }
             }
             (Kind::Thinking { .. }, "thinking_delta") => {
                 out.reasoning(self.number, &*delta.thinking)?;
             }
-            // It is set, not added to.
-            (Kind::Thinking { signature }, "signature_delta") => {
-                delta.signature.0.as_ref().clone_into(signature);
-            }
+            (_, "signature_delta") => self.sign(Cow::Borrowed(&delta.signature)),
             (Kind::Call { deltas, .. }, "input_json_delta") => {
                 *deltas |= has_member(&delta.partial_json);
                 out.call_delta(self.number, &*delta.partial_json)?;
@@ -235,7 +246,9 @@ impl OpenBlock {
             // Thinking without its proof must not go back.
             Kind::Thinking { signature } if signature.is_empty() => {}
             Kind::Thinking { signature } => {
-                let json = serde_json::json!({ "signature": signature }).to_string();
+                let mut json = r#"{"signature":"#.to_owned();
+                quote(&mut json, signature);
+                json.push('}');
                 out.vendor(number, VendorPart::Reasoning, WIRE, json)?;
             }
             Kind::Call { id: _, input, deltas, extra } => {

@@ -7,9 +7,11 @@ use std::{
 };
 
 use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 
-use super::block::{OpenBlock, What};
+use super::{
+    block::{OpenBlock, What},
+    walked::{Common, More},
+};
 use crate::{
     error::{Error, ErrorKind},
     provider::{AnswerLimits, StopReason, Usage, WantedItem},
@@ -17,8 +19,7 @@ use crate::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, reader, scan,
         shape::Places,
-        tolerant::{Count, List, Obj, Text},
-        walk::{Once, Walk},
+        tolerant::{Count, List, Members, Obj, Raw, Text},
     },
 };
 
@@ -53,13 +54,13 @@ struct Event<'a> {
     #[serde(borrow, default)]
     delta: Obj<Delta<'a>>,
     #[serde(borrow, default)]
-    content_block: Option<&'a RawValue>,
+    content_block: Option<Raw<'a>>,
     #[serde(borrow, default)]
-    message: Option<&'a RawValue>,
+    message: Option<Raw<'a>>,
     #[serde(default)]
     usage: Obj<WireUsage>,
     #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
+    error: Option<Raw<'a>>,
 }
 
 /// The members of all kinds of delta.
@@ -76,51 +77,51 @@ pub(super) struct Delta<'a> {
     #[serde(borrow, default)]
     pub(super) signature: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) citation: Option<&'a RawValue>,
+    pub(super) citation: Option<Raw<'a>>,
     #[serde(borrow, default)]
-    pub(super) content: Option<&'a RawValue>,
+    pub(super) content: Option<Raw<'a>>,
     #[serde(borrow, default)]
-    pub(super) encrypted_content: Option<&'a RawValue>,
+    pub(super) encrypted_content: Option<Raw<'a>>,
     #[serde(borrow, default)]
     stop_reason: Text<'a>,
 }
 
-#[derive(Deserialize)]
-struct Message<'a> {
+#[derive(Default, Deserialize)]
+pub(super) struct Message<'a> {
     #[serde(borrow, default)]
-    id: Text<'a>,
+    pub(super) id: Text<'a>,
     #[serde(borrow, default)]
-    model: Text<'a>,
+    pub(super) model: Text<'a>,
     #[serde(borrow, default)]
-    content: List<&'a RawValue>,
+    pub(super) content: List<Raw<'a>>,
     #[serde(borrow, default)]
-    stop_reason: Text<'a>,
+    pub(super) stop_reason: Text<'a>,
     #[serde(default)]
-    usage: Obj<WireUsage>,
+    pub(super) usage: Obj<WireUsage>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct WireUsage {
+pub(super) struct WireUsage {
     #[serde(default)]
-    input_tokens: Count,
+    pub(super) input_tokens: Count,
     #[serde(default)]
-    cache_creation_input_tokens: Count,
+    pub(super) cache_creation_input_tokens: Count,
     #[serde(default)]
-    cache_read_input_tokens: Count,
+    pub(super) cache_read_input_tokens: Count,
     #[serde(default)]
-    output_tokens: Count,
+    pub(super) output_tokens: Count,
     #[serde(default)]
-    output_tokens_details: Obj<OutputDetails>,
+    pub(super) output_tokens_details: Obj<OutputDetails>,
     #[serde(default)]
-    iterations: Compaction,
+    pub(super) iterations: Compaction,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct OutputDetails {
+pub(super) struct OutputDetails {
     #[serde(default)]
-    thinking_tokens: Count,
+    pub(super) thinking_tokens: Count,
     #[serde(default)]
-    reasoning_tokens: Count,
+    pub(super) reasoning_tokens: Count,
 }
 
 impl Copy for Obj<OutputDetails> {}
@@ -129,7 +130,7 @@ impl Copy for Obj<OutputDetails> {}
 /// an answer was made (`iterations`), and the counts of the answer leave it out. They leave out
 /// what an advisor used, too, but that is another model, at another price.
 #[derive(Clone, Copy, Debug, Default)]
-struct Compaction(Option<Usage>);
+pub(super) struct Compaction(Option<Usage>);
 
 #[derive(Deserialize)]
 struct Iteration<'a> {
@@ -174,73 +175,18 @@ fn whole_input(fresh: Count, read: Count, written: Count) -> Option<u64> {
     fresh.0.map(|fresh| fresh.saturating_add(cached))
 }
 
-/// An event that adds to a block, or says nothing but that something is over.
-#[derive(Default)]
-struct Common<'a> {
-    kind: &'a [u8],
-    index: Option<u64>,
-    /// What the delta says that it is.
-    delta: &'a [u8],
-    more: Option<(What, Cow<'a, str>)>,
-}
-
-impl<'a> Common<'a> {
-    fn of(data: &'a [u8]) -> Option<Self> {
-        let mut common = Self::default();
-        let mut seen = Once::default();
-        let mut walk = Walk::new(data);
-        walk.object(|walk, name| match name {
-            b"type" => {
-                common.kind = walk.plain()?;
-                let is_common = matches!(
-                    common.kind,
-                    b"content_block_delta" | b"content_block_stop" | b"message_stop" | b"ping"
-                );
-                seen.see(0).filter(|()| is_common)
-            }
-            b"index" => {
-                common.index = Some(walk.number()?);
-                seen.see(1)
-            }
-            b"delta" => {
-                seen.see(2)?;
-                walk.object(|walk, name| {
-                    let what = match name {
-                        b"type" => {
-                            common.delta = walk.plain()?;
-                            return seen.see(3);
-                        }
-                        b"text" => What::Text,
-                        b"thinking" => What::Thinking,
-                        b"partial_json" => What::Input,
-                        b"signature" | b"citation" | b"content" | b"encrypted_content"
-                        | b"stop_reason" => return None,
-                        _ => return walk.skip(),
-                    };
-                    common.more = Some((what, walk.text()?));
-                    seen.see(4)
-                })
-            }
-            b"content_block" | b"message" | b"usage" | b"error" => None,
-            _ => walk.skip(),
-        })?;
-        walk.end()?;
-        Some(common)
-    }
-}
-
 /// What an event says that it is, if it adds to a block.
 const DELTA: &str = r#""content_block_delta""#;
 
 /// A delta that adds to its block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct More {
+pub(crate) struct Addition {
     index: Count,
     what: What,
 }
 
 impl Dialect for Answer {
-    type Delta = More;
+    type Delta = Addition;
 
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
         let parsed = match reader::from_str::<Event<'_>>(data) {
@@ -252,10 +198,15 @@ impl Dialect for Answer {
         let kind = parsed.kind.some().unwrap_or(event);
         match kind {
             "ping" => return Ok(false),
-            "message_start" => self.start(parsed.message, out)?,
+            "message_start" => {
+                let json = parsed.message.map(Raw::get);
+                if let Some(message) = json.and_then(|json| reader::from_str(json).ok()) {
+                    self.start(message, out)?;
+                }
+            }
             "content_block_start" => {
-                if let Some(block) = parsed.content_block {
-                    self.open(parsed.index, block.get(), out)?;
+                if let Some(json) = parsed.content_block.map(Raw::get) {
+                    self.open(parsed.index, json, &Members::of(json), out)?;
                 }
             }
             "content_block_delta" => {
@@ -265,17 +216,15 @@ impl Dialect for Answer {
             }
             "content_block_stop" => self.close(parsed.index, out)?,
             "message_delta" => {
-                if let Some(usage) = parsed.usage.0 {
-                    self.usage.replace(&usage);
-                }
-                if let Some(stop) = parsed.delta.0.and_then(|delta| delta.stop_reason.owned()) {
-                    self.stop = Some(stop);
-                }
+                let stop = parsed.delta.0.map(|delta| delta.stop_reason.0);
+                self.over(parsed.usage.0.as_ref(), stop);
             }
             "message_stop" => self.complete(out)?,
             // An answer in one piece.
             "message" => {
-                self.start(serde_json::from_str(data).ok(), out)?;
+                if let Ok(message) = reader::from_str(data) {
+                    self.start(message, out)?;
+                }
                 self.complete(out)?;
             }
             _ if kind == "error" || parsed.error.is_some_and(|it| fault::is_told(it.get())) => {
@@ -290,27 +239,45 @@ impl Dialect for Answer {
     fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>> {
         let common = Common::of(data)?;
         let index = Count(common.index);
-        match common.kind {
-            b"ping" => Some(Ok(false)),
-            b"message_stop" => Some(self.complete(out).map(|()| true)),
-            b"content_block_stop" if index.0.is_some() => {
-                Some(self.close(index, out).map(|()| true))
-            }
+        let result = match common.kind {
             b"content_block_delta" if index.0.is_some() => {
-                let (what, text) = common.more?;
-                let is_its_kind = match what {
-                    What::Text => common.delta == b"text_delta",
-                    What::Thinking => common.delta == b"thinking_delta",
-                    What::Input => common.delta == b"input_json_delta",
-                };
-                let block = self.block(index).filter(|_| is_its_kind)?;
-                Some(block.more(what, text, out)?.map(|()| true))
+                let block = self.block(index)?;
+                match (common.delta, common.more?) {
+                    (b"text_delta", More::Of(What::Text, text)) => {
+                        block.more(What::Text, text, out)?
+                    }
+                    (b"thinking_delta", More::Of(What::Thinking, text)) => {
+                        block.more(What::Thinking, text, out)?
+                    }
+                    (b"input_json_delta", More::Of(What::Input, text)) => {
+                        block.more(What::Input, text, out)?
+                    }
+                    (b"signature_delta", More::Signature(signature)) => {
+                        block.sign(signature);
+                        Ok(())
+                    }
+                    (b"citations_delta", More::Citation(json)) => block.cite(json.get(), out),
+                    _ => return None,
+                }
             }
-            _ => None,
-        }
+            b"content_block_start" => {
+                let (json, members) = common.block?;
+                self.open(index, json, &members, out)
+            }
+            b"content_block_stop" if index.0.is_some() => self.close(index, out),
+            b"message_start" => self.start(common.message?, out),
+            b"message_delta" => {
+                self.over(common.usage.as_ref(), Some(common.stop));
+                Ok(())
+            }
+            b"message_stop" => self.complete(out),
+            b"ping" => return Some(Ok(false)),
+            _ => return None,
+        };
+        Some(result.map(|()| true))
     }
 
-    fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
+    fn delta(&self, data: &str, places: &mut Places) -> Option<Addition> {
         let (mut event, mut index, mut kind, mut field) = ("", "", "", "");
         scan::object(data, |name, rest| match name {
             "type" => scan::value(rest, &mut event).filter(|_| event == DELTA),
@@ -331,12 +298,12 @@ impl Dialect for Answer {
             (r#""input_json_delta""#, "partial_json") => What::Input,
             _ => return None,
         };
-        (event == DELTA).then_some(More { index: Count(Some(index.parse().ok()?)), what })
+        (event == DELTA).then_some(Addition { index: Count(Some(index.parse().ok()?)), what })
     }
 
     fn again(
         &mut self,
-        More { index, what }: More,
+        Addition { index, what }: Addition,
         text: Cow<'_, str>,
         out: &mut Outlet,
     ) -> Option<Result<(), Error>> {
@@ -349,11 +316,7 @@ impl Dialect for Answer {
 }
 
 impl Answer {
-    fn start(&mut self, message: Option<&RawValue>, out: &mut Outlet) -> Result<(), Error> {
-        let message = message.map(|json| reader::from_str::<Message<'_>>(json.get()));
-        let Some(Ok(message)) = message else {
-            return Ok(());
-        };
+    fn start(&mut self, message: Message<'_>, out: &mut Outlet) -> Result<(), Error> {
         let id = message.id.owned();
         if self.started {
             // Gateways repeat the start; the start of another answer is another matter.
@@ -380,13 +343,31 @@ impl Answer {
         self.stop = message.stop_reason.owned();
         // Blocks that are here already are whole: no event follows for them.
         for (index, block) in (0_u64..).zip(message.content.0) {
-            self.open(Count(Some(index)), block.get(), out)?;
+            let json = block.get();
+            self.open(Count(Some(index)), json, &Members::of(json), out)?;
             self.close(Count(Some(index)), out)?;
         }
         Ok(())
     }
 
-    fn open(&mut self, index: Count, json: &str, out: &mut Outlet) -> Result<(), Error> {
+    /// What was used, and why the answer stopped.
+    fn over(&mut self, usage: Option<&WireUsage>, stop: Option<Cow<'_, str>>) {
+        if let Some(usage) = usage {
+            self.usage.replace(usage);
+        }
+        if let Some(stop) = stop.filter(|stop| !stop.is_empty()) {
+            self.stop = Some(stop.into_owned());
+        }
+    }
+
+    /// A block begins, which `json` is, of these members.
+    fn open(
+        &mut self,
+        index: Count,
+        json: &str,
+        members: &Members<'_>,
+        out: &mut Outlet,
+    ) -> Result<(), Error> {
         // A server that gives every block the same number, or none, still gives them one by one.
         let index = index.0.unwrap_or(u64::from(self.next));
         let mut number = match u32::try_from(index) {
@@ -397,16 +378,16 @@ impl Answer {
         // says: without ids they need one number for it.
         let call = self.call_places.get(&index).and_then(|at| self.blocks.get_mut(*at));
         if let Some(call) = call {
-            if call.is_begun_by(json) {
+            if call.is_begun_by(members) {
                 return Ok(());
             }
-            if call.is_again(json) {
+            if call.is_again(members) {
                 call.close(out)?;
                 number = call.number;
             }
         }
         out.part()?;
-        let block = OpenBlock::open(index, number, json, out)?;
+        let block = OpenBlock::open(index, number, json, members, out)?;
         if block.is_call() {
             self.calls = true;
             self.call_places.insert(index, self.blocks.len());
@@ -432,7 +413,7 @@ impl Answer {
                 }
                 _ => return Ok(()),
             };
-            self.open(index, json, out)?;
+            self.open(index, json, &Members::of(json), out)?;
         }
         match self.block(index) {
             Some(block) => block.delta(delta, out),

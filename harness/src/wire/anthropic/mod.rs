@@ -6,6 +6,7 @@ mod block;
 mod decode;
 mod encode;
 mod thinking;
+mod walked;
 
 pub use self::{
     decode::{Answer, decoder},

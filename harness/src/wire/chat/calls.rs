@@ -5,7 +5,6 @@
 use std::collections::{BTreeSet, HashMap};
 
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 
 use super::{
     Origin, WIRE,
@@ -16,7 +15,7 @@ use crate::{
     error::Error,
     message::is_empty_object,
     provider::{Progress, VendorPart},
-    wire::{decoder::Outlet, halves, tolerant::text_of},
+    wire::{decoder::Outlet, tolerant::Raw},
 };
 
 /// The calls of one answer, in the order in which they began.
@@ -88,10 +87,10 @@ impl Calls {
     ) -> Result<(), Error> {
         let none = Function::default();
         let function = delta.function.0.as_ref().unwrap_or(&none);
-        let arguments = fragment(function);
+        let arguments = function.arguments.as_ref().map_or("", |arguments| &arguments.0);
         let (id, name) = (delta.id.trim(), function.name.trim());
-        let extra = delta.extra_content.map(RawValue::get).filter(|extra| *extra != "null");
-        let place = self.place(delta.index.0, id, name, &arguments);
+        let extra = delta.extra_content.map(Raw::get).filter(|extra| *extra != "null");
+        let place = self.place(delta.index.0, id, name, arguments);
         // What the server wants back may come alone, and tell nothing of its call.
         let is_alone = extra.is_some() && id.is_empty() && name.is_empty() && arguments.is_empty();
         let place = match (place, self.calls.len().checked_sub(1)) {
@@ -102,8 +101,8 @@ impl Calls {
         let at = match place {
             Place::At(at) => at,
             Place::Nowhere => return Ok(()),
-            Place::Again(at) if self.is_to_follow(at, id, name, &arguments) => {
-                return self.start_over(at, &arguments, out);
+            Place::Again(at) if self.is_to_follow(at, id, name, arguments) => {
+                return self.start_over(at, arguments, out);
             }
             Place::Again(at) => {
                 self.end(at, out)?;
@@ -135,7 +134,7 @@ impl Calls {
             if call.name.is_empty() {
                 name.clone_into(&mut call.name);
             }
-            call.arguments.push_str(&arguments);
+            call.arguments.push_str(arguments);
             // An empty object behind a proof says nothing.
             let is_new = |extra: &&str| call.extra.is_none() || *extra != "{}";
             if let Some(extra) = extra.filter(is_new) {
@@ -146,7 +145,7 @@ impl Calls {
         self.read(at);
         self.hand_on(at, false, out)?;
         match self.calls.get(at) {
-            Some(call) if call.sent < call.arguments.len() => out.kept(&arguments),
+            Some(call) if call.sent < call.arguments.len() => out.kept(arguments),
             _ => Ok(()),
         }
     }
@@ -351,14 +350,6 @@ impl Call {
     /// Whether its arguments are one JSON value.
     fn is_whole(&self) -> bool {
         self.progress.is_whole(&self.arguments)
-    }
-}
-
-/// The text of a fragment: a string's, or the JSON itself where a server sends that.
-fn fragment(function: &Function<'_>) -> String {
-    match function.arguments.map(|json| json.get()) {
-        Some(json) if json.starts_with(['{', '[']) => halves::escaped(json).into_owned(),
-        json => text_of(json),
     }
 }
 

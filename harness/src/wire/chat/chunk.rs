@@ -1,11 +1,10 @@
 //! The chunk of a stream: every member is optional, and none has a type that can be wrong.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::{
     provider::Usage,
-    wire::tolerant::{Count, List, Obj, Text, TextOrList},
+    wire::tolerant::{Arguments, Count, List, Obj, Raw, Text, TextOrList},
 };
 
 #[derive(Deserialize)]
@@ -23,15 +22,15 @@ pub(super) struct Chunk<'a> {
     #[serde(default)]
     pub(super) x_groq: Obj<Groq>,
     #[serde(borrow, default)]
-    pub(super) error: Option<&'a RawValue>,
+    pub(super) error: Option<Raw<'a>>,
     #[serde(borrow, default)]
-    pub(super) detail: Option<&'a RawValue>,
+    pub(super) detail: Option<Raw<'a>>,
     /// Addresses of what the answer was made of, in each chunk.
     #[serde(borrow, default)]
     pub(super) citations: List<Text<'a>>,
     /// The same with titles.
     #[serde(borrow, default)]
-    pub(super) search_results: List<&'a RawValue>,
+    pub(super) search_results: List<Raw<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -62,17 +61,17 @@ pub(super) struct Delta<'a> {
     #[serde(borrow, default)]
     pub(super) thinking: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) reasoning_details: List<&'a RawValue>,
+    pub(super) reasoning_details: List<Raw<'a>>,
     #[serde(borrow, default)]
     pub(super) tool_calls: List<CallDelta<'a>>,
     #[serde(borrow, default)]
     pub(super) function_call: Obj<Function<'a>>,
     /// Sources of the words.
     #[serde(borrow, default)]
-    pub(super) annotations: List<&'a RawValue>,
+    pub(super) annotations: List<Raw<'a>>,
     /// Pictures that the model has made.
     #[serde(borrow, default)]
-    pub(super) images: List<&'a RawValue>,
+    pub(super) images: List<Raw<'a>>,
     /// What the model says aloud.
     #[serde(borrow, default)]
     pub(super) audio: Obj<Audio<'a>>,
@@ -102,10 +101,10 @@ pub(super) struct CallDelta<'a> {
     pub(super) kind: Text<'a>,
     /// A call that is none of a function.
     #[serde(borrow, default)]
-    pub(super) custom: Option<&'a RawValue>,
+    pub(super) custom: Option<Raw<'a>>,
     /// What the server wants back with the call.
     #[serde(borrow, default)]
-    pub(super) extra_content: Option<&'a RawValue>,
+    pub(super) extra_content: Option<Raw<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -113,7 +112,7 @@ pub(super) struct Function<'a> {
     #[serde(borrow, default)]
     pub(super) name: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) arguments: Option<&'a RawValue>,
+    pub(super) arguments: Option<Arguments<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -122,36 +121,36 @@ pub(super) struct Groq {
     pub(super) usage: Obj<WireUsage>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct WireUsage {
     #[serde(default)]
-    prompt_tokens: Count,
+    pub(super) prompt_tokens: Count,
     #[serde(default)]
-    completion_tokens: Count,
+    pub(super) completion_tokens: Count,
     #[serde(default)]
-    total_tokens: Count,
+    pub(super) total_tokens: Count,
     #[serde(default)]
-    reasoning_tokens: Count,
+    pub(super) reasoning_tokens: Count,
     #[serde(default)]
-    prompt_cache_hit_tokens: Count,
+    pub(super) prompt_cache_hit_tokens: Count,
     #[serde(default)]
-    prompt_tokens_details: Obj<PromptDetails>,
+    pub(super) prompt_tokens_details: Obj<PromptDetails>,
     #[serde(default)]
-    completion_tokens_details: Obj<CompletionDetails>,
+    pub(super) completion_tokens_details: Obj<CompletionDetails>,
 }
 
 #[derive(Default, Deserialize)]
-struct PromptDetails {
+pub(super) struct PromptDetails {
     #[serde(default)]
-    cached_tokens: Count,
+    pub(super) cached_tokens: Count,
     #[serde(default)]
-    cache_write_tokens: Count,
+    pub(super) cache_write_tokens: Count,
 }
 
 #[derive(Default, Deserialize)]
-struct CompletionDetails {
+pub(super) struct CompletionDetails {
     #[serde(default)]
-    reasoning_tokens: Count,
+    pub(super) reasoning_tokens: Count,
 }
 
 impl WireUsage {

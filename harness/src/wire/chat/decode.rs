@@ -3,15 +3,13 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use super::{
     Origin, ThinkTags, WIRE,
     calls::Calls,
-    chunk::{CallDelta, Choice, Chunk, Delta, WireUsage},
+    chunk::{CallDelta, Choice, Chunk, Delta},
     media::Media,
-    thought::{FIELDS, Splitter, Thought},
+    thought::{Splitter, Thought},
+    walked::Said,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -20,8 +18,7 @@ use crate::{
         decoder::{Decoder, Dialect, Outlet, Words, not_understood},
         fault, halves, reader, scan,
         shape::Places,
-        tolerant::{Count, List, Members, Obj, join, text_of},
-        walk::{Once, Walk},
+        tolerant::{Count, Members, Obj, Raw, Text, join, text_in},
     },
 };
 
@@ -76,22 +73,6 @@ pub struct Answer {
     usage: Usage,
 }
 
-/// What a chunk says that has one choice at most.
-#[derive(Default)]
-struct Said<'a> {
-    id: Cow<'a, str>,
-    model: Cow<'a, str>,
-    has_choice: bool,
-    words: Cow<'a, str>,
-    /// The thinking, and in which of the fields it stands.
-    thought: Option<(usize, Cow<'a, str>)>,
-    details: Vec<&'a RawValue>,
-    call: Option<CallDelta<'a>>,
-    finish: Cow<'a, str>,
-    usage: Option<&'a [u8]>,
-    seen: Once,
-}
-
 /// A chunk that holds nothing but words, or nothing but thinking.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum More {
@@ -129,7 +110,7 @@ impl Dialect for Answer {
             self.started = true;
             out.started(chunk.id.owned(), chunk.model.owned());
         }
-        self.media.sources(&chunk, out)?;
+        self.media.sources(&chunk.search_results.0, &chunk.citations.0, out)?;
         let usage = chunk.usage.0.or_else(|| chunk.x_groq.0.and_then(|groq| groq.usage.0));
         if let Some(usage) = usage {
             self.usage = usage.known();
@@ -148,27 +129,10 @@ impl Dialect for Answer {
     }
 
     fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>> {
-        let said = Said::of(data)?;
-        let parsed = |json: &[u8]| {
-            let json = std::str::from_utf8(json).ok()?;
-            reader::from_str::<Obj<WireUsage>>(json).ok()?.0
-        };
-        if FAILURES.contains(&said.finish.trim()) {
+        let mut said = Said::default();
+        said.read(data, self.started, &self.media)?;
+        if !said.finish.is_empty() && FAILURES.contains(&said.finish.trim()) {
             return None;
-        }
-        let usage = match said.usage {
-            None | Some(b"null") => None,
-            Some(json) => Some(parsed(json)?),
-        };
-        if !self.started && (said.has_choice || !said.id.is_empty() || !said.model.is_empty()) {
-            self.started = true;
-            let owned =
-                |text: &Cow<'_, str>| Some(text.to_string()).filter(|text| !text.is_empty());
-            out.started(owned(&said.id), owned(&said.model));
-        }
-        if let Some(usage) = usage {
-            self.usage = usage.known();
-            out.usage(self.usage);
         }
         Some(self.said(said, out).map(|()| true))
     }
@@ -222,160 +186,31 @@ impl Dialect for Answer {
     }
 }
 
-impl<'a> Said<'a> {
-    fn of(data: &'a [u8]) -> Option<Self> {
-        let mut said = Self::default();
-        let mut walk = Walk::new(data);
-        walk.object(|walk, name| {
-            let member = match name {
-                b"choices" => {
-                    said.seen.see(0)?;
-                    return walk.list(|walk| {
-                        if std::mem::replace(&mut said.has_choice, true) {
-                            return None;
-                        }
-                        said.choice(walk)
-                    });
-                }
-                b"id" => {
-                    said.id = walk.text_or_null()?;
-                    1
-                }
-                b"model" => {
-                    said.model = walk.text_or_null()?;
-                    2
-                }
-                b"object" => {
-                    if walk.plain()? != b"chat.completion.chunk" {
-                        return None;
-                    }
-                    3
-                }
-                b"usage" => {
-                    said.usage = Some(walk.value()?);
-                    4
-                }
-                b"x_groq" => none(walk, 5)?,
-                b"error" => {
-                    walk.literal("null")?;
-                    6
-                }
-                b"detail" => {
-                    walk.literal("null")?;
-                    7
-                }
-                b"citations" => none(walk, 21)?,
-                b"search_results" => none(walk, 22)?,
-                _ => return walk.skip(),
-            };
-            said.seen.see(member)
-        })?;
-        walk.end()?;
-        Some(said)
-    }
-
-    fn choice(&mut self, walk: &mut Walk<'a>) -> Option<()> {
-        let mut has_delta = false;
-        walk.object(|walk, name| {
-            let member = match name {
-                b"index" => {
-                    if walk.number()? != 0 {
-                        return None;
-                    }
-                    8
-                }
-                b"delta" => {
-                    has_delta = true;
-                    self.delta(walk)?;
-                    9
-                }
-                // It must be one, but beside a delta it says nothing new.
-                b"message" => {
-                    parsed::<Obj<Delta<'_>>>(walk)?;
-                    10
-                }
-                b"finish_reason" => {
-                    self.finish = walk.text_or_null()?;
-                    11
-                }
-                _ => return walk.skip(),
-            };
-            self.seen.see(member)
-        })?;
-        has_delta.then_some(())
-    }
-
-    fn delta(&mut self, walk: &mut Walk<'a>) -> Option<()> {
-        walk.object(|walk, name| {
-            let member = match name {
-                b"content" => {
-                    self.words = walk.text_or_null()?;
-                    12
-                }
-                b"reasoning_content" => self.thought(0, walk)?,
-                b"reasoning" => self.thought(1, walk)?,
-                b"reasoning_text" => self.thought(2, walk)?,
-                b"thinking" => self.thought(3, walk)?,
-                b"tool_calls" => {
-                    self.calls(walk)?;
-                    17
-                }
-                b"reasoning_details" => {
-                    self.details = parsed::<List<&RawValue>>(walk)?.0;
-                    18
-                }
-                b"refusal" => none(walk, 19)?,
-                b"function_call" => none(walk, 20)?,
-                b"annotations" => none(walk, 23)?,
-                b"images" => none(walk, 24)?,
-                b"audio" => none(walk, 25)?,
-                _ => return walk.skip(),
-            };
-            self.seen.see(member)
-        })
-    }
-
-    /// The same words may stand in several fields: the first one of the list counts.
-    fn thought(&mut self, field: usize, walk: &mut Walk<'a>) -> Option<u32> {
-        let text = walk.text_or_null()?;
-        let is_first = self.thought.as_ref().is_none_or(|(known, _)| field < *known);
-        if is_first && !text.is_empty() {
-            self.thought = Some((field, text));
-        }
-        u32::try_from(field).ok()?.checked_add(13)
-    }
-
-    /// A list with more of one call.
-    fn calls(&mut self, walk: &mut Walk<'a>) -> Option<()> {
-        if walk.next()? == b'n' {
-            return walk.literal("null");
-        }
-        walk.list(|walk| {
-            let call = parsed(walk)?;
-            let is_common = other_than_function(&call).is_none();
-            (is_common && self.call.replace(call).is_none()).then_some(())
-        })
-    }
-}
-
-/// Steps over `null` or an empty list, and nothing else.
-fn none(walk: &mut Walk<'_>, member: u32) -> Option<u32> {
-    matches!(walk.value()?, b"null" | b"[]").then_some(member)
-}
-
-/// What the value is that comes next. Half a character in it is none of the common things.
-fn parsed<'a, T: Deserialize<'a>>(walk: &mut Walk<'a>) -> Option<T> {
-    let json = std::str::from_utf8(walk.value()?).ok()?;
-    reader::from_str(json).ok().filter(|_| halves::marked(json).is_none())
-}
-
 impl Answer {
     fn said(&mut self, said: Said<'_>, out: &mut Outlet) -> Result<(), Error> {
-        let thought = said
-            .thought
-            .map(|(field, text)| (FIELDS.get(field).copied().unwrap_or_default(), text));
-        self.thought.push(thought, &said.details, out)?;
+        if !self.started && (said.has_choice || !said.id.is_empty() || !said.model.is_empty()) {
+            self.started = true;
+            out.started(Text(said.id).owned(), Text(said.model).owned());
+        }
+        if let Some((json, found)) = said.found {
+            self.media.sources(&found, &[], out)?;
+            json.clone_into(&mut self.media.last_found);
+        }
+        if let Some((json, urls)) = said.urls {
+            self.media.sources(&[], &urls, out)?;
+            json.clone_into(&mut self.media.last_urls);
+        }
+        if let Some(usage) = said.usage.or(said.groq_usage) {
+            self.usage = usage.known();
+            out.usage(self.usage);
+        }
+        if said.thought.is_some() || !said.details.is_empty() {
+            self.thought.push(said.thought, said.details, out)?;
+        }
         self.words(said.words, out)?;
+        for part in said.parts {
+            self.part(part, out)?;
+        }
         if let Some(call) = &said.call {
             self.calls.push(call, FIRST_CALL, out)?;
         }
@@ -405,10 +240,13 @@ impl Answer {
     }
 
     fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
-        self.thought.push(Thought::found(delta), &delta.reasoning_details.0, out)?;
+        let details = delta.reasoning_details.0.iter().map(|json| json.get());
+        let details = details.filter(|json| json.starts_with('{'));
+        let details = details.map(|json| (json.len(), Members::of(json)));
+        self.thought.push(Thought::found(delta), details, out)?;
         self.words(&*delta.content.text, out)?;
         for part in &delta.content.list {
-            self.part(part, out)?;
+            self.part(*part, out)?;
         }
         if let Some(refusal) = delta.refusal.some() {
             self.refused = true;
@@ -423,7 +261,7 @@ impl Answer {
         }
         if let Some(function) = &delta.function_call.0 {
             // What calls were before they had ids.
-            let arguments = function.arguments;
+            let arguments = function.arguments.clone();
             let name = function.name.clone();
             let function = Obj(Some(super::chunk::Function { name, arguments }));
             let call = CallDelta { index: Count(Some(0)), function, ..CallDelta::default() };
@@ -440,7 +278,7 @@ impl Answer {
         out: &mut Outlet,
     ) -> Result<(), Error> {
         self.wanted.get_or_insert(WantedItem::new(kind));
-        let input = call.custom.map_or("null", RawValue::get);
+        let input = call.custom.map_or("null", Raw::get);
         let (id, kind) = (serde_json::json!(call.id.0), serde_json::json!(kind));
         let json = format!(r#"{{"id":{id},"type":{kind},"custom":{input}}}"#);
         out.kept(&json)?;
@@ -460,12 +298,12 @@ impl Answer {
         self.words(all.get(self.said..).unwrap_or_default(), out)
     }
 
-    fn part(&mut self, part: &RawValue, out: &mut Outlet) -> Result<(), Error> {
+    fn part(&mut self, part: Raw<'_>, out: &mut Outlet) -> Result<(), Error> {
         let members = Members::of(part.get());
         if self.thought.push_part(&members, out)? {
             return Ok(());
         }
-        self.words(text_of(members.get("text")), out)
+        self.words(members.get("text").map(text_in).unwrap_or_default(), out)
     }
 
     fn words(&mut self, text: impl Words, out: &mut Outlet) -> Result<(), Error> {
@@ -528,7 +366,7 @@ impl Answer {
 }
 
 /// The type of a call that is none of a function.
-fn other_than_function<'a>(call: &'a CallDelta<'_>) -> Option<&'a str> {
+pub(super) fn other_than_function<'a>(call: &'a CallDelta<'_>) -> Option<&'a str> {
     match (call.function.0.is_some(), call.custom, call.kind.trim()) {
         (true, ..) | (false, None, "" | "function") => None,
         (false, Some(_), "") => Some("custom"),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::{
     WIRE,
-    chunk::{Audio, Chunk, Delta},
+    chunk::{Audio, Delta},
 };
 use crate::{
     error::Error,
@@ -15,7 +15,7 @@ use crate::{
         cited,
         decoder::Outlet,
         names,
-        tolerant::{Members, text_of},
+        tolerant::{Members, Raw, Text, text_of},
     },
 };
 
@@ -32,6 +32,9 @@ pub(super) struct Media {
     pictures: u32,
     /// What was handed on: some servers send a picture or an annotation again at the end.
     seen: HashSet<u64>,
+    /// The lists of sources as they came last. Servers repeat them in each chunk, and they are long.
+    pub(super) last_found: Vec<u8>,
+    pub(super) last_urls: Vec<u8>,
     audio: Option<Sound>,
 }
 
@@ -61,14 +64,20 @@ impl Sound {
 }
 
 impl Media {
-    /// Takes the sources that a chunk names beside its choices.
-    pub(super) fn sources(&mut self, chunk: &Chunk<'_>, out: &mut Outlet) -> Result<(), Error> {
-        for json in &chunk.search_results.0 {
+    /// Takes the sources that a chunk names beside its choices: what was searched and found, and
+    /// addresses.
+    pub(super) fn sources(
+        &mut self,
+        found: &[Raw<'_>],
+        urls: &[Text<'_>],
+        out: &mut Outlet,
+    ) -> Result<(), Error> {
+        for json in found {
             if let Some(source) = cited::citation(json.get()) {
                 self.source(source, out)?;
             }
         }
-        for url in &chunk.citations.0 {
+        for url in urls {
             self.source(Citation { url: url.owned(), ..Citation::default() }, out)?;
         }
         Ok(())

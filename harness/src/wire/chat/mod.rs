@@ -11,6 +11,7 @@ mod extra;
 mod media;
 mod thought;
 mod turns;
+mod walked;
 
 pub(crate) use self::turns::{needs_bridge, wants_turns};
 pub use self::{

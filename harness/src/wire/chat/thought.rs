@@ -1,14 +1,12 @@
 //! The model's thinking: in which of many fields it comes, and how it goes back.
 
-use serde_json::value::RawValue;
-
 use super::{WIRE, chunk::Delta};
 use crate::{
     error::Error,
     provider::VendorPart,
     wire::{
         decoder::{Outlet, Words},
-        tolerant::{Members, elements, join, text_of},
+        tolerant::{Members, elements, join, text_in, text_of},
     },
 };
 
@@ -63,27 +61,23 @@ impl Thought {
         fields.find(|(_, text)| !text.is_empty())
     }
 
-    /// Takes the thinking of one delta, and the details of it.
-    pub(super) fn push(
+    /// Takes the thinking of one delta, and the details of it, each with its size.
+    pub(super) fn push<'a>(
         &mut self,
         found: Option<(&'static str, impl Words)>,
-        details: &[&RawValue],
+        details: impl IntoIterator<Item = (usize, Members<'a>)>,
         out: &mut Outlet,
     ) -> Result<(), Error> {
         let is_found = found.is_some();
         if let Some((name, text)) = found {
             self.push_field(name, text, out)?;
         }
-        for json in details {
-            if !json.get().starts_with('{') {
-                continue;
-            }
-            let detail = Members::of(json.get());
-            out.kept(json.get())?;
+        for (size, detail) in details {
+            out.keeps(size)?;
             if !is_found {
                 let mut texts = ["text", "summary"].iter().filter_map(|name| detail.last(name));
                 let text = texts.find(|json| json.starts_with('"'));
-                out.reasoning(BLOCK, text_of(text))?;
+                out.reasoning(BLOCK, text.map(text_in).unwrap_or_default())?;
             }
             self.keep(&detail);
         }
@@ -148,7 +142,10 @@ impl Thought {
             ["type", "index"].iter().all(|name| last.has(name, detail.last(name)))
         };
         match self.details.last_mut().filter(|_| is_piece).filter(same) {
-            Some(last) => detail.0.iter().for_each(|(name, json)| last.add(name, json.get())),
+            Some(last) => {
+                let members = detail.0.iter().enumerate();
+                members.for_each(|(at, (name, json))| last.add(at, name, json.get()));
+            }
             None => {
                 let mut new = Detail { members: Vec::new() };
                 detail.0.iter().for_each(|(name, json)| new.set(name, json.get()));
@@ -183,10 +180,14 @@ impl Detail {
         }
     }
 
-    /// Takes a member of the next piece.
-    fn add(&mut self, name: &str, json: &str) {
-        match self.get(name) {
-            Some(Value::Text(all)) if json.starts_with('"') => all.push_str(&text_of(Some(json))),
+    /// Takes a member of the next piece, which stands at this place there, and mostly here, too.
+    fn add(&mut self, at: usize, name: &str, json: &str) {
+        let known = match self.members.get(at).is_some_and(|(member, _)| member == name) {
+            true => self.members.get_mut(at).map(|(_, value)| value),
+            false => self.get(name),
+        };
+        match known {
+            Some(Value::Text(all)) if json.starts_with('"') => all.push_str(&text_in(json)),
             Some(Value::Json(known)) if known == json => {}
             _ if json == "null" => {}
             _ => self.set(name, json),

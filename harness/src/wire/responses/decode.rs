@@ -6,9 +6,11 @@ use std::{
 };
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
-use super::item::{Item, Told, What, call_id, is_call};
+use super::{
+    item::{Item, Told, What, call_id, is_call},
+    walked::Common,
+};
 use crate::{
     error::{Error, ErrorKind},
     provider::{AnswerLimits, StopReason, Usage, WantedItem},
@@ -16,8 +18,7 @@ use crate::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, reader, scan,
         shape::Places,
-        tolerant::{Count, List, Members, Obj, Text, text_of},
-        walk::{Once, Walk},
+        tolerant::{Count, List, Members, Obj, Raw, Text, text_of},
     },
 };
 
@@ -59,15 +60,15 @@ struct Event<'a> {
     #[serde(borrow, default)]
     refusal: Text<'a>,
     #[serde(borrow, default)]
-    arguments: Option<&'a RawValue>,
+    arguments: Option<Raw<'a>>,
     #[serde(borrow, default)]
-    annotation: Option<&'a RawValue>,
+    annotation: Option<Raw<'a>>,
     #[serde(borrow, default)]
-    item: Option<&'a RawValue>,
+    item: Option<Raw<'a>>,
     #[serde(borrow, default)]
-    response: Option<&'a RawValue>,
+    response: Option<Raw<'a>>,
     #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
+    error: Option<Raw<'a>>,
     #[serde(borrow, default)]
     object: Text<'a>,
 }
@@ -78,126 +79,59 @@ impl Event<'_> {
             delta: &self.delta,
             text: &self.text,
             refusal: &self.refusal,
-            arguments: self.arguments.map(RawValue::get),
+            arguments: self.arguments.map(Raw::get),
             content_index: self.content_index.0.unwrap_or(0),
             summary_index: self.summary_index.0.unwrap_or(0),
         }
     }
 }
 
-#[derive(Deserialize)]
-struct Response<'a> {
+#[derive(Default, Deserialize)]
+pub(super) struct Response<'a> {
     #[serde(borrow, default)]
-    id: Text<'a>,
+    pub(super) id: Text<'a>,
     #[serde(borrow, default)]
-    model: Text<'a>,
+    pub(super) model: Text<'a>,
     #[serde(borrow, default)]
-    status: Text<'a>,
+    pub(super) status: Text<'a>,
     #[serde(borrow, default)]
-    output: List<&'a RawValue>,
+    pub(super) output: List<Raw<'a>>,
     #[serde(borrow, default)]
-    incomplete_details: Obj<Details<'a>>,
+    pub(super) incomplete_details: Obj<Details<'a>>,
     #[serde(default)]
-    usage: Obj<WireUsage>,
-}
-
-#[derive(Deserialize)]
-struct Details<'a> {
-    #[serde(borrow, default)]
-    reason: Text<'a>,
-}
-
-#[derive(Deserialize)]
-struct WireUsage {
-    #[serde(default)]
-    input_tokens: Count,
-    #[serde(default)]
-    output_tokens: Count,
-    #[serde(default)]
-    input_tokens_details: Obj<InputDetails>,
-    #[serde(default)]
-    output_tokens_details: Obj<OutputDetails>,
+    pub(super) usage: Obj<WireUsage>,
 }
 
 #[derive(Default, Deserialize)]
-struct InputDetails {
-    #[serde(default)]
-    cached_tokens: Count,
-    #[serde(default)]
-    cache_write_tokens: Count,
+pub(super) struct Details<'a> {
+    #[serde(borrow, default)]
+    pub(super) reason: Text<'a>,
 }
 
 #[derive(Default, Deserialize)]
-struct OutputDetails {
+pub(super) struct WireUsage {
     #[serde(default)]
-    reasoning_tokens: Count,
+    pub(super) input_tokens: Count,
+    #[serde(default)]
+    pub(super) output_tokens: Count,
+    #[serde(default)]
+    pub(super) input_tokens_details: Obj<InputDetails>,
+    #[serde(default)]
+    pub(super) output_tokens_details: Obj<OutputDetails>,
 }
 
-/// An event that adds to an item, or says nothing that is of use.
-#[derive(Default)]
-struct Common<'a> {
-    kind: &'a str,
-    output: Option<u64>,
-    told: Told<'a>,
-    text: Option<Cow<'a, str>>,
+#[derive(Default, Deserialize)]
+pub(super) struct InputDetails {
+    #[serde(default)]
+    pub(super) cached_tokens: Count,
+    #[serde(default)]
+    pub(super) cache_write_tokens: Count,
 }
 
-impl<'a> Common<'a> {
-    fn of(data: &'a [u8]) -> Option<Self> {
-        let mut common = Self::default();
-        let mut seen = Once::default();
-        let mut walk = Walk::new(data);
-        walk.object(|walk, name| {
-            let member = match name {
-                b"type" => {
-                    common.kind = std::str::from_utf8(walk.plain()?).ok()?;
-                    // Those that say most are left at once.
-                    let is_long = matches!(
-                        common.kind,
-                        "response.output_item.added"
-                            | "response.output_item.done"
-                            | "response.completed"
-                    );
-                    return seen.see(0).filter(|()| !is_long);
-                }
-                b"output_index" => {
-                    common.output = Some(walk.number()?);
-                    1
-                }
-                b"content_index" => {
-                    common.told.content_index = walk.number()?;
-                    2
-                }
-                b"summary_index" => {
-                    common.told.summary_index = walk.number()?;
-                    3
-                }
-                b"delta" => {
-                    common.text = Some(walk.text()?);
-                    4
-                }
-                b"item_id" => {
-                    walk.skip_text()?;
-                    5
-                }
-                b"text" => {
-                    walk.skip_text()?;
-                    6
-                }
-                b"response" => {
-                    walk.skip()?;
-                    7
-                }
-                b"refusal" | b"arguments" | b"annotation" | b"item" | b"error" | b"object" => {
-                    return None;
-                }
-                _ => return walk.skip(),
-            };
-            seen.see(member)
-        })?;
-        walk.end()?;
-        Some(common)
-    }
+#[derive(Default, Deserialize)]
+pub(super) struct OutputDetails {
+    #[serde(default)]
+    pub(super) reasoning_tokens: Count,
 }
 
 /// A delta of an item that is known by its place.
@@ -243,7 +177,8 @@ impl Dialect for Answer {
             }
             "response.output_item.done" => {
                 if let Some(item) = parsed.item {
-                    self.done(parsed.output_index, item.get(), out)?;
+                    let json = item.get();
+                    self.done(parsed.output_index, json, &Members::of(json), out)?;
                 }
             }
             "response.completed"
@@ -259,11 +194,11 @@ impl Dialect for Answer {
             }
             // An answer in one piece.
             "" if &*parsed.object == "response" => {
-                let response: Option<&RawValue> = serde_json::from_str(data).ok();
+                let response: Option<Raw<'_>> = serde_json::from_str(data).ok();
                 self.end_of("response.done", response, data, out)?;
             }
             _ => {
-                if let Some(what) = What::of(kind) {
+                if let Some(what) = What::of(kind.as_bytes()) {
                     let item = self.find(parsed.output_index, &parsed.item_id, what, out)?;
                     item.told(what, parsed.told(), out)?;
                 }
@@ -273,31 +208,44 @@ impl Dialect for Answer {
     }
 
     fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>> {
-        let Common { kind, output, told, text } = Common::of(data)?;
-        let Some(what) = What::of(kind) else {
-            let says_nothing = match kind {
-                "response.created" | "response.in_progress" | "response.queued" => self.started,
-                "response.output_item.added"
-                | "response.output_item.done"
-                | "response.output_text.annotation.added"
-                | "response.completed"
-                | "response.incomplete"
-                | "response.failed"
-                | "response.done"
-                | "response.cancelled" => false,
-                _ => kind.starts_with("response."),
-            };
-            return says_nothing.then_some(Ok(true));
+        let mut common = Common::default();
+        common.read(data, self.started)?;
+        let index = Count(common.output);
+        let result = match common.kind {
+            b"response.output_item.added" => {
+                let (_, members) = common.item?;
+                self.add(index, &members, out).map(drop)
+            }
+            b"response.output_item.done" => {
+                let (json, members) = common.item?;
+                self.done(index, json, &members, out)
+            }
+            b"response.output_text.annotation.added" => {
+                let at = index.0.and_then(|_| self.position(index, ""))?;
+                self.items.get_mut(at)?.cited(common.annotation?.get(), out)
+            }
+            b"response.created" | b"response.in_progress" | b"response.queued" => {
+                if !self.started {
+                    self.start(&common.response?, out);
+                }
+                Ok(())
+            }
+            b"response.completed" => {
+                let response = common.response.filter(|it| &*it.status == "completed")?;
+                self.start(&response, out);
+                self.complete(&response, out)
+            }
+            kind => match What::of(kind) {
+                Some(what) => {
+                    let at = index.0.and_then(|_| self.position(index, ""))?;
+                    let item = self.items.get_mut(at).filter(|item| item.takes(what))?;
+                    item.told(what, common.told(), out)
+                }
+                // It says nothing of its own. What is not of a response may be an error.
+                None => return kind.starts_with(b"response.").then_some(Ok(true)),
+            },
         };
-        let is_delta =
-            matches!(what, What::Text | What::Summary | What::Thinking | What::Arguments);
-        let output = output.filter(|_| is_delta)?;
-        let at = self.position(Count(Some(output)), "")?;
-        let item = self.items.get_mut(at)?;
-        if !item.takes(what) {
-            return None;
-        }
-        Some(item.told(what, Told { delta: &text?, ..told }, out).map(|()| true))
+        Some(result.map(|()| true))
     }
 
     fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
@@ -311,7 +259,7 @@ impl Dialect for Answer {
             "delta" => places.text(rest),
             _ => places.any(rest),
         })?;
-        let what = What::of(kind.strip_prefix('"')?.strip_suffix('"')?)?;
+        let what = What::of(kind.strip_prefix('"')?.strip_suffix('"')?.as_bytes())?;
         let is_delta =
             matches!(what, What::Text | What::Summary | What::Thinking | What::Arguments);
         let number = |json: &str| json.parse::<u64>().ok();
@@ -378,10 +326,16 @@ impl Answer {
         Ok(is_known.then_some(item))
     }
 
-    fn done(&mut self, index: Count, json: &str, out: &mut Outlet) -> Result<(), Error> {
-        let members = Members::of(json);
-        match self.add(index, &members, out)? {
-            Some(item) => item.done(&members, json, out),
+    /// An item is whole: `json` is what it is, of these members.
+    fn done(
+        &mut self,
+        index: Count,
+        json: &str,
+        members: &Members<'_>,
+        out: &mut Outlet,
+    ) -> Result<(), Error> {
+        match self.add(index, members, out)? {
+            Some(item) => item.done(members, json, out),
             None => Ok(()),
         }
     }
@@ -456,11 +410,11 @@ impl Answer {
     fn end_of(
         &mut self,
         kind: &str,
-        response: Option<&RawValue>,
+        response: Option<Raw<'_>>,
         data: &str,
         out: &mut Outlet,
     ) -> Result<(), Error> {
-        let json = response.map_or(data, RawValue::get);
+        let json = response.map_or(data, Raw::get);
         let Some(response) = response.and_then(read_response) else {
             return Err(fault::in_json(data).unwrap_or_else(|| {
                 Error::new(ErrorKind::Protocol, "the last event of the answer holds no answer")
@@ -479,38 +433,43 @@ impl Answer {
         if status == "cancelled" {
             return Err(Error::new(ErrorKind::CutOff, "the answer was cancelled at the vendor"));
         }
-        let usage = response.usage.0.as_ref().map(WireUsage::known).unwrap_or_default();
         let reason = response.incomplete_details.0.as_ref().map(|details| &*details.reason);
         if status == "incomplete" || kind == "response.incomplete" {
             let stop = match reason {
                 Some("content_filter") => StopReason::Refused,
                 _ => StopReason::Truncated,
             };
-            out.completed(stop, usage);
+            out.completed(stop, response.used());
             return Ok(());
         }
+        self.complete(&response, out)
+    }
+
+    /// The answer is whole.
+    fn complete(&mut self, response: &Response<'_>, out: &mut Outlet) -> Result<(), Error> {
         self.catch_up(&response.output.0, out)?;
         for item in &mut self.items {
             item.close(out)?;
         }
-        out.completed(self.stop_reason(), usage);
+        out.completed(self.stop_reason(), response.used());
         Ok(())
     }
 
     /// Takes from the end of the answer what was never said on the way. The whole output stands
     /// there only with some vendors, so it is never what the answer is built of.
-    fn catch_up(&mut self, output: &[&RawValue], out: &mut Outlet) -> Result<(), Error> {
+    fn catch_up(&mut self, output: &[Raw<'_>], out: &mut Outlet) -> Result<(), Error> {
         let silent = self.items.is_empty();
         if !silent && !self.items.iter().any(Item::is_open) {
             return Ok(());
         }
         for json in output {
-            let id = text_of(Members::of(json.get()).get("id"));
+            let members = Members::of(json.get());
+            let id = text_of(members.get("id"));
             let known = self.position(Count(None), &id);
             match known.and_then(|at| self.items.get(at)) {
                 Some(item) if !item.is_open() => {}
                 None if !silent => {}
-                Some(_) | None => self.done(Count(None), json.get(), out)?,
+                Some(_) | None => self.done(Count(None), json.get(), &members, out)?,
             }
         }
         Ok(())
@@ -537,8 +496,14 @@ impl Answer {
     }
 }
 
-fn read_response(json: &RawValue) -> Option<Response<'_>> {
+fn read_response(json: Raw<'_>) -> Option<Response<'_>> {
     reader::from_str::<Obj<Response<'_>>>(json.get()).ok()?.0
+}
+
+impl Response<'_> {
+    fn used(&self) -> Usage {
+        self.usage.0.as_ref().map(WireUsage::known).unwrap_or_default()
+    }
 }
 
 impl WireUsage {

@@ -27,16 +27,16 @@ pub(super) enum What {
 }
 
 impl What {
-    pub(super) fn of(kind: &str) -> Option<Self> {
+    pub(super) fn of(kind: &[u8]) -> Option<Self> {
         Some(match kind {
-            "response.output_text.delta" => Self::Text,
-            "response.output_text.done" => Self::TextDone,
-            "response.refusal.delta" => Self::Refusal,
-            "response.refusal.done" => Self::RefusalDone,
-            "response.reasoning_summary_text.delta" => Self::Summary,
-            "response.reasoning_text.delta" => Self::Thinking,
-            "response.function_call_arguments.delta" => Self::Arguments,
-            "response.function_call_arguments.done" => Self::ArgumentsDone,
+            b"response.output_text.delta" => Self::Text,
+            b"response.output_text.done" => Self::TextDone,
+            b"response.refusal.delta" => Self::Refusal,
+            b"response.refusal.done" => Self::RefusalDone,
+            b"response.reasoning_summary_text.delta" => Self::Summary,
+            b"response.reasoning_text.delta" => Self::Thinking,
+            b"response.function_call_arguments.delta" => Self::Arguments,
+            b"response.function_call_arguments.done" => Self::ArgumentsDone,
             _ => return None,
         })
     }

@@ -5,6 +5,7 @@
 mod decode;
 mod encode;
 mod item;
+mod walked;
 
 pub use self::{
     decode::{Answer, decoder},

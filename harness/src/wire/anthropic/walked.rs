@@ -1,0 +1,190 @@
+//! Walks over an event of the Messages stream, and picks up what an answer is made of. Where anything is
+//! unusual it gives up, and the event is parsed: see `wire/walk.rs`.
+
+use std::borrow::Cow;
+
+use super::{
+    block::What,
+    decode::{Compaction, Message, OutputDetails, WireUsage},
+};
+use crate::wire::{
+    reader,
+    tolerant::{Count, List, Members, Obj, Raw, Text},
+    walk::{Once, Walk},
+};
+
+/// An event of a kind that answers are made of.
+#[derive(Default)]
+pub(super) struct Common<'a> {
+    pub(super) kind: &'a [u8],
+    pub(super) index: Option<u64>,
+    /// What the delta says that it is.
+    pub(super) delta: &'a [u8],
+    pub(super) more: Option<More<'a>>,
+    /// Why the answer stopped.
+    pub(super) stop: Cow<'a, str>,
+    /// A block as it begins, and its members.
+    pub(super) block: Option<(&'a str, Members<'a>)>,
+    pub(super) message: Option<Message<'a>>,
+    pub(super) usage: Option<WireUsage>,
+}
+
+/// What a delta brings.
+pub(super) enum More<'a> {
+    Of(What, Cow<'a, str>),
+    Signature(Cow<'a, str>),
+    Citation(Raw<'a>),
+}
+
+impl<'a> Common<'a> {
+    pub(super) fn of(data: &'a [u8]) -> Option<Self> {
+        Self::usual_delta(data).or_else(|| Self::any(data))
+    }
+
+    /// A delta in the order in which the vendor writes all of them, with nothing else in it.
+    fn usual_delta(data: &'a [u8]) -> Option<Self> {
+        let mut walk = Walk::new(data);
+        walk.same(br#"{"type":"content_block_delta","index":"#)?;
+        let index = Some(walk.number()?);
+        walk.same(br#","delta":{"type":""#)?;
+        let (delta, what) = if walk.same(br#"text_delta","text":"#).is_some() {
+            (&b"text_delta"[..], What::Text)
+        } else if walk.same(br#"input_json_delta","partial_json":"#).is_some() {
+            (&b"input_json_delta"[..], What::Input)
+        } else {
+            walk.same(br#"thinking_delta","thinking":"#)?;
+            (&b"thinking_delta"[..], What::Thinking)
+        };
+        let more = Some(More::Of(what, walk.text()?));
+        walk.expect(b'}')?;
+        walk.expect(b'}')?;
+        walk.end()?;
+        Some(Self { kind: b"content_block_delta", index, delta, more, ..Self::default() })
+    }
+
+    fn any(data: &'a [u8]) -> Option<Self> {
+        let mut common = Self::default();
+        let mut seen = Once::default();
+        let mut walk = Walk::new(data);
+        walk.object(|walk, name| match name {
+            b"type" => {
+                common.kind = walk.plain()?;
+                seen.see(0)
+            }
+            b"index" => {
+                common.index = Some(walk.number()?);
+                seen.see(1)
+            }
+            b"delta" => {
+                seen.see(2)?;
+                walk.object(|walk, name| common.delta(walk, name, &mut seen))
+            }
+            b"content_block" => {
+                let (json, members) = Members::walk(walk)?;
+                common.block = Some((std::str::from_utf8(json).ok()?, members));
+                seen.see(3)
+            }
+            b"message" => {
+                common.message = Some(Message::walk(walk)?);
+                seen.see(4)
+            }
+            b"usage" => {
+                common.usage = WireUsage::walk(walk)?.0;
+                seen.see(5)
+            }
+            b"error" => None,
+            _ => walk.skip(),
+        })?;
+        walk.end()?;
+        Some(common)
+    }
+
+    fn delta(&mut self, walk: &mut Walk<'a>, name: &[u8], seen: &mut Once) -> Option<()> {
+        let more = match name {
+            b"type" => {
+                self.delta = walk.plain()?;
+                return seen.see(6);
+            }
+            b"text" => More::Of(What::Text, walk.text()?),
+            b"thinking" => More::Of(What::Thinking, walk.text()?),
+            b"partial_json" => More::Of(What::Input, walk.text()?),
+            b"signature" => More::Signature(walk.text()?),
+            b"citation" if walk.next()? == b'{' => More::Citation(Raw::walk(walk)?),
+            b"stop_reason" => {
+                self.stop = walk.text_or_null()?;
+                return seen.see(7);
+            }
+            b"citation" | b"content" | b"encrypted_content" => return None,
+            _ => return walk.skip(),
+        };
+        self.more = Some(more);
+        seen.see(8)
+    }
+}
+
+impl<'a> Message<'a> {
+    fn walk(walk: &mut Walk<'a>) -> Option<Self> {
+        let mut message = Self::default();
+        let mut seen = Once::default();
+        walk.object(|walk, name| {
+            let member = match name {
+                b"id" => {
+                    message.id = Text(walk.text_or_null()?);
+                    0
+                }
+                b"model" => {
+                    message.model = Text(walk.text_or_null()?);
+                    1
+                }
+                b"stop_reason" => {
+                    message.stop_reason = Text(walk.text_or_null()?);
+                    2
+                }
+                b"content" => {
+                    message.content = List(Raw::walk_list(walk)?);
+                    3
+                }
+                b"usage" => {
+                    message.usage = WireUsage::walk(walk)?;
+                    4
+                }
+                _ => return walk.skip(),
+            };
+            seen.see(member)
+        })?;
+        Some(message)
+    }
+}
+
+impl WireUsage {
+    fn walk(walk: &mut Walk<'_>) -> Option<Obj<Self>> {
+        let mut usage = Self::default();
+        let mut seen = Once::default();
+        let is_one = walk.object_or_null(|walk, name| {
+            let (count, member) = match name {
+                b"input_tokens" => (&mut usage.input_tokens, 0),
+                b"cache_creation_input_tokens" => (&mut usage.cache_creation_input_tokens, 1),
+                b"cache_read_input_tokens" => (&mut usage.cache_read_input_tokens, 2),
+                b"output_tokens" => (&mut usage.output_tokens, 3),
+                b"output_tokens_details" => {
+                    let details = Count::walk_all(walk, ["thinking_tokens", "reasoning_tokens"])?;
+                    usage.output_tokens_details =
+                        Obj(details.map(|[thinking_tokens, reasoning_tokens]| OutputDetails {
+                            thinking_tokens,
+                            reasoning_tokens,
+                        }));
+                    return seen.see(4);
+                }
+                b"iterations" => {
+                    let json = Raw::walk(walk)?.get();
+                    usage.iterations = reader::from_str::<Compaction>(json).ok()?;
+                    return seen.see(5);
+                }
+                _ => return walk.skip(),
+            };
+            *count = Count::walk(walk)?;
+            seen.see(member)
+        })?;
+        Some(Obj(is_one.then_some(usage)))
+    }
+}

@@ -1,0 +1,343 @@
+//! Walks over a chunk, and picks up what an answer is made of. Where anything is unusual it gives up, and
+//! the chunk is parsed: see `wire/walk.rs`.
+
+use std::borrow::Cow;
+
+use super::{
+    chunk::{CallDelta, CompletionDetails, Function, PromptDetails, WireUsage},
+    decode::other_than_function,
+    media::Media,
+    thought::FIELDS,
+};
+use crate::wire::{
+    tolerant::{Arguments, Count, Members, Obj, Raw, Text},
+    walk::{Once, Walk},
+};
+
+/// What a chunk says that has one choice at most.
+#[derive(Default)]
+pub(super) struct Said<'a> {
+    /// The id and the model, if the answer has not started.
+    pub(super) id: Cow<'a, str>,
+    pub(super) model: Cow<'a, str>,
+    pub(super) has_choice: bool,
+    pub(super) words: Cow<'a, str>,
+    /// The content, where it is a list.
+    pub(super) parts: Vec<Raw<'a>>,
+    /// The thinking, and the name of the field in which it stands.
+    pub(super) thought: Option<(&'static str, Cow<'a, str>)>,
+    /// The details of thinking, each with its size.
+    pub(super) details: Vec<(usize, Members<'a>)>,
+    pub(super) call: Option<CallDelta<'a>>,
+    pub(super) finish: Cow<'a, str>,
+    pub(super) usage: Option<WireUsage>,
+    pub(super) groq_usage: Option<WireUsage>,
+    /// What was searched and found, and addresses, if they are others than in the last chunk: as they
+    /// were written, and what they are.
+    pub(super) found: Option<(&'a [u8], Vec<Raw<'a>>)>,
+    pub(super) urls: Option<(&'a [u8], Vec<Text<'a>>)>,
+    seen: Once,
+}
+
+impl<'a> Said<'a> {
+    /// Picks up what the chunk says; `started` is whether the answer has. `media` knows the last lists of
+    /// sources.
+    pub(super) fn read(&mut self, data: &'a [u8], started: bool, media: &Media) -> Option<()> {
+        let said = self;
+        let mut walk = Walk::new(data);
+        walk.object(|walk, name| {
+            let member = match name {
+                b"choices" => {
+                    said.seen.see(0)?;
+                    return walk.list(|walk| {
+                        if std::mem::replace(&mut said.has_choice, true) {
+                            return None;
+                        }
+                        said.choice(walk)
+                    });
+                }
+                b"id" => {
+                    match started {
+                        true => walk.skip()?,
+                        false => said.id = walk.text_or_null()?,
+                    }
+                    1
+                }
+                b"model" => {
+                    match started {
+                        true => walk.skip()?,
+                        false => said.model = walk.text_or_null()?,
+                    }
+                    2
+                }
+                b"object" => {
+                    if walk.plain()? != b"chat.completion.chunk" {
+                        return None;
+                    }
+                    3
+                }
+                b"usage" => {
+                    said.usage = WireUsage::walk(walk)?;
+                    4
+                }
+                b"x_groq" => {
+                    walk.object_or_null(|walk, name| match name {
+                        b"usage" => {
+                            said.groq_usage = WireUsage::walk(walk)?;
+                            said.seen.see(5)
+                        }
+                        _ => walk.skip(),
+                    })?;
+                    6
+                }
+                b"error" | b"detail" => {
+                    walk.literal("null")?;
+                    7 + u32::from(name == b"detail")
+                }
+                b"search_results" => {
+                    walk.next();
+                    let start = walk.place();
+                    if walk.same(&media.last_found).is_none() || walk.place() == start {
+                        let found = Raw::walk_list(walk)?;
+                        said.found = Some((walk.since(start)?, found));
+                    }
+                    9
+                }
+                b"citations" => {
+                    walk.next();
+                    let start = walk.place();
+                    if walk.same(&media.last_urls).is_none() || walk.place() == start {
+                        let mut urls = Vec::new();
+                        walk.list_or_null(|walk| {
+                            urls.push(Text(walk.text()?));
+                            Some(())
+                        })?;
+                        said.urls = Some((walk.since(start)?, urls));
+                    }
+                    10
+                }
+                _ => return walk.skip(),
+            };
+            said.seen.see(member)
+        })?;
+        walk.end()
+    }
+
+    fn choice(&mut self, walk: &mut Walk<'a>) -> Option<()> {
+        let mut has_delta = false;
+        walk.object(|walk, name| {
+            let member = match name {
+                b"index" => {
+                    if walk.number()? != 0 {
+                        return None;
+                    }
+                    11
+                }
+                b"delta" => {
+                    has_delta = true;
+                    self.delta(walk)?;
+                    12
+                }
+                // Beside a delta it says nothing new.
+                b"message" => {
+                    repeated(walk)?;
+                    13
+                }
+                b"finish_reason" => {
+                    self.finish = walk.text_or_null()?;
+                    14
+                }
+                _ => return walk.skip(),
+            };
+            self.seen.see(member)
+        })?;
+        has_delta.then_some(())
+    }
+
+    fn delta(&mut self, walk: &mut Walk<'a>) -> Option<()> {
+        walk.object(|walk, name| {
+            let member = match name {
+                b"content" => {
+                    match walk.next()? {
+                        b'[' => self.parts = Raw::walk_list(walk)?,
+                        _ => self.words = walk.text_or_null()?,
+                    }
+                    15
+                }
+                b"reasoning_content" => self.thought(0, walk)?,
+                b"reasoning" => self.thought(1, walk)?,
+                b"reasoning_text" => self.thought(2, walk)?,
+                b"thinking" => self.thought(3, walk)?,
+                b"tool_calls" => {
+                    walk.list_or_null(|walk| {
+                        let call = CallDelta::walk(walk)?;
+                        let is_common = other_than_function(&call).is_none();
+                        (is_common && self.call.replace(call).is_none()).then_some(())
+                    })?;
+                    20
+                }
+                b"reasoning_details" => {
+                    walk.list_or_null(|walk| match walk.next()? {
+                        b'{' => {
+                            let (json, members) = Members::walk(walk)?;
+                            self.details.push((json.len(), members));
+                            Some(())
+                        }
+                        _ => walk.skip(),
+                    })?;
+                    21
+                }
+                b"refusal" => none(walk, 22)?,
+                b"function_call" => none(walk, 23)?,
+                b"annotations" => none(walk, 24)?,
+                b"images" => none(walk, 25)?,
+                b"audio" => none(walk, 26)?,
+                _ => return walk.skip(),
+            };
+            self.seen.see(member)
+        })
+    }
+
+    /// The same words may stand in several fields: the first one of the list counts.
+    fn thought(&mut self, field: u8, walk: &mut Walk<'a>) -> Option<u32> {
+        let text = walk.text_or_null()?;
+        let fields = FIELDS.get(..=usize::from(field))?;
+        let known = self.thought.as_ref().map(|(known, _)| known);
+        let is_first = known.is_none_or(|known| !fields.contains(known));
+        if is_first && !text.is_empty() {
+            self.thought = Some((fields.last()?, text));
+        }
+        Some(16 + u32::from(field))
+    }
+}
+
+/// Steps over `null` or an empty list, and nothing else.
+fn none(walk: &mut Walk<'_>, member: u32) -> Option<u32> {
+    matches!(walk.value()?, b"null" | b"[]").then_some(member)
+}
+
+/// Steps over a message that is not read. It must be one that could be: the members that a delta has may
+/// not come twice, and those that hold others must be empty.
+fn repeated(walk: &mut Walk<'_>) -> Option<()> {
+    const NAMES: [&[u8]; 12] = [
+        b"content",
+        b"refusal",
+        b"reasoning_content",
+        b"reasoning",
+        b"reasoning_text",
+        b"thinking",
+        b"reasoning_details",
+        b"annotations",
+        b"images",
+        b"tool_calls",
+        b"function_call",
+        b"audio",
+    ];
+    let mut seen = Once::default();
+    walk.object_or_null(|walk, name| {
+        let Some(member) = NAMES.iter().zip(0..).find(|(known, _)| **known == name) else {
+            return walk.skip();
+        };
+        let value = walk.value()?;
+        let is_plain = member.1 < 9 || matches!(value, b"null" | b"[]" | b"{}");
+        seen.see(member.1).filter(|()| is_plain)
+    })
+    .map(drop)
+}
+
+impl<'a> CallDelta<'a> {
+    fn walk(walk: &mut Walk<'a>) -> Option<Self> {
+        let mut call = Self::default();
+        let mut seen = Once::default();
+        walk.object(|walk, name| {
+            let member = match name {
+                b"index" => {
+                    call.index = Count::walk(walk)?;
+                    0
+                }
+                b"id" => {
+                    call.id = Text(walk.text_or_null()?);
+                    1
+                }
+                b"function" => {
+                    call.function = Function::walk(walk)?;
+                    2
+                }
+                b"type" => {
+                    call.kind = Text(walk.text_or_null()?);
+                    3
+                }
+                b"extra_content" => {
+                    call.extra_content = Some(Raw::walk(walk)?).filter(|json| json.get() != "null");
+                    4
+                }
+                b"custom" => {
+                    walk.literal("null")?;
+                    5
+                }
+                _ => return walk.skip(),
+            };
+            seen.see(member)
+        })?;
+        Some(call)
+    }
+}
+
+impl<'a> Function<'a> {
+    fn walk(walk: &mut Walk<'a>) -> Option<Obj<Self>> {
+        let mut function = Self::default();
+        let mut seen = Once::default();
+        let is_one = walk.object_or_null(|walk, name| {
+            let member = match name {
+                b"name" => {
+                    function.name = Text(walk.text_or_null()?);
+                    0
+                }
+                b"arguments" => {
+                    function.arguments = Arguments::walk(walk)?;
+                    1
+                }
+                _ => return walk.skip(),
+            };
+            seen.see(member)
+        })?;
+        Some(Obj(is_one.then_some(function)))
+    }
+}
+
+impl WireUsage {
+    /// What was used; nothing, if `null` stands there.
+    fn walk(walk: &mut Walk<'_>) -> Option<Option<Self>> {
+        let mut usage = Self::default();
+        let mut seen = Once::default();
+        let is_one = walk.object_or_null(|walk, name| {
+            let (count, member) = match name {
+                b"prompt_tokens" => (&mut usage.prompt_tokens, 0),
+                b"completion_tokens" => (&mut usage.completion_tokens, 1),
+                b"total_tokens" => (&mut usage.total_tokens, 2),
+                b"reasoning_tokens" => (&mut usage.reasoning_tokens, 3),
+                b"prompt_cache_hit_tokens" => (&mut usage.prompt_cache_hit_tokens, 4),
+                b"prompt_tokens_details" => {
+                    let counts = Count::walk_all(walk, ["cached_tokens", "cache_write_tokens"])?;
+                    let details = |[cached_tokens, cache_write_tokens]: [_; 2]| PromptDetails {
+                        cached_tokens,
+                        cache_write_tokens,
+                    };
+                    usage.prompt_tokens_details = Obj(counts.map(details));
+                    return seen.see(5);
+                }
+                b"completion_tokens_details" => {
+                    let counts = Count::walk_all(walk, ["reasoning_tokens"])?;
+                    let details =
+                        |[reasoning_tokens]: [_; 1]| CompletionDetails { reasoning_tokens };
+                    usage.completion_tokens_details = Obj(counts.map(details));
+                    return seen.see(6);
+                }
+                _ => return walk.skip(),
+            };
+            *count = Count::walk(walk)?;
+            seen.see(member)
+        })?;
+        Some(is_one.then_some(usage))
+    }
+}
