@@ -11,6 +11,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("secret", &[]),
     ("error", &["secret"]),
     ("unwind", &[]),
+    ("tls", &["error"]),
     ("message", &["error"]),
     ("schema", &["error"]),
     ("tool", &["error", "message", "schema", "secret", "unwind"]),
@@ -18,9 +19,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("provider", &["error", "message", "schema", "secret"]),
     ("models", &["provider"]),
     ("wire", &["error", "message", "models", "provider", "schema", "secret"]),
-    ("client", &["error", "message", "models", "provider", "schema", "secret", "wire", "policy"]),
+    (
+        "client",
+        &["error", "message", "models", "provider", "schema", "secret", "tls", "wire", "policy"],
+    ),
     ("policy", &["error", "message", "models", "provider", "secret", "tool", "journal", "unwind"]),
-    ("journal", &["error", "message", "provider", "tool"]),
+    ("journal", &["error", "message", "provider", "secret", "tls", "tool", "unwind"]),
     ("trace", &["error", "message", "secret", "tool", "provider", "policy", "journal", "unwind"]),
     (
         "agent",

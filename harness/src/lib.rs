@@ -45,6 +45,7 @@
 //! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and commands of a shell |
 //! | `testing` | the module `testing`: a scripted provider, and a server that speaks like a vendor |
 //! | `sqlite` | `journal::SqliteJournal`: conversations in a file |
+//! | `postgres` | `journal::PostgresJournal`: conversations in PostgreSQL |
 //! | `collect` | `collected_tools`: all tools of a program without a list of them |
 //! | `otel` | spans and metrics by OpenTelemetry's conventions |
 //! | `async-openai` | a typed request of that crate as the template of each request |
@@ -96,6 +97,7 @@ mod schema;
 pub mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod tls;
 pub mod tool;
 #[cfg(feature = "toolbox")]
 pub mod toolbox;

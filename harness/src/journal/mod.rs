@@ -4,11 +4,15 @@ mod entry;
 mod envelope;
 mod listing;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
 
 pub(crate) use self::envelope::now;
+#[cfg(feature = "postgres")]
+pub use self::postgres::{PostgresBuilder, PostgresJournal};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteBuilder, SqliteJournal, SqliteSynchronous};
 pub use self::{

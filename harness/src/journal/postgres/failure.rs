@@ -1,0 +1,136 @@
+//! What went wrong with the database, in words that name the place, the fault and the way out.
+
+use std::error::Error as _;
+
+use tokio_postgres::error::{DbError, SqlState};
+
+use super::target::Target;
+use crate::error::{Error, ErrorKind};
+
+/// Why a call failed.
+pub(super) enum Failure {
+    /// The database or the way to it.
+    Database(tokio_postgres::Error),
+    /// Anything else: it is said as it is.
+    Own(Error),
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(err: tokio_postgres::Error) -> Self {
+        Self::Database(err)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(err: Error) -> Self {
+        Self::Own(err)
+    }
+}
+
+impl Target {
+    /// The error for the program. `what` was to be done, such as "a conversation was to be read".
+    pub(super) fn error(&self, what: &str, failure: Failure) -> Error {
+        let err = match failure {
+            Failure::Own(err) => return err,
+            Failure::Database(err) => err,
+        };
+        let (kind, fault) = match err.as_db_error() {
+            Some(said) => (kind(said.code()), self.said(said)),
+            None => (self.kind_of_way(&err), self.lost(&err)),
+        };
+        let error = Error::new(kind, format!("{what}, but PostgreSQL at {} {fault}", self.place));
+        // What the server says of a fault can quote the row that was to be written, which is
+        // nothing for a log: only what it says for people is kept.
+        let error = match err.as_db_error() {
+            Some(_) => error,
+            None => match err.into_source() {
+                Some(cause) => error.because(cause),
+                None => error,
+            },
+        };
+        error.cleaned(&self.secrets)
+    }
+
+    /// The error of a call that took too long.
+    pub(super) fn too_late(&self, what: &str) -> Error {
+        Error::new(
+            ErrorKind::Journal,
+            format!(
+                "{what}, but PostgreSQL at {} did not do it within {:?}: it cannot be reached, is \
+                 overloaded, or all connections of this journal are in use",
+                self.place, self.time_out
+            ),
+        )
+    }
+
+    /// What the server said, and what can be done about it.
+    fn said(&self, said: &DbError) -> String {
+        let schema = &self.schema;
+        let code = said.code();
+        let help = if *code == SqlState::INVALID_PASSWORD
+            || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+        {
+            "; check user and password in the address, and the server's `pg_hba.conf`".to_owned()
+        } else if *code == SqlState::INVALID_CATALOG_NAME {
+            "; make it with `createdb`, or correct the address".to_owned()
+        } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
+            format!(
+                "; the role needs `GRANT USAGE ON SCHEMA \"{schema}\"`, `GRANT SELECT, INSERT, UPDATE, \
+                 DELETE ON ALL TABLES IN SCHEMA \"{schema}\"` and `GRANT USAGE ON ALL SEQUENCES IN \
+                 SCHEMA \"{schema}\"`, and on first use `GRANT CREATE ON DATABASE`"
+            )
+        } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
+            "; it is a standby, or the role may only read. With several hosts, add \
+             `target_session_attrs=read-write` to the address"
+                .to_owned()
+        } else if *code == SqlState::TOO_MANY_CONNECTIONS {
+            "; lower `max_connections` of the journal, or raise that of the server".to_owned()
+        } else if *code == SqlState::QUERY_CANCELED {
+            format!("; a statement may take {:?}", self.time_out)
+        } else if *code == SqlState::DUPLICATE_TABLE || *code == SqlState::DUPLICATE_OBJECT {
+            format!("; the schema `{schema}` is used by something else, so name another one")
+        } else {
+            String::new()
+        };
+        format!("says: {} ({}){help}", said.message(), code.code())
+    }
+
+    /// How the connection was lost, or not made.
+    fn lost(&self, err: &tokio_postgres::Error) -> String {
+        let mut words = err.to_string();
+        let mut cause = err.source();
+        while let Some(next) = cause {
+            words = format!("{words}: {next}");
+            cause = next.source();
+        }
+        let help = if words.contains("certificate") {
+            "; if the server's certificate is not signed by an authority that the system trusts, give \
+             its root with `root_certificates`"
+        } else if words.contains("does not support TLS") {
+            "; turn it on there, or write `sslmode=disable` if the network is safe"
+        } else if words.contains("password missing") {
+            "; the address has none"
+        } else {
+            ""
+        };
+        format!("cannot be spoken to: {words}{help}")
+    }
+
+    /// What an address lacks is for the program to mend; all else passes or is the server's.
+    fn kind_of_way(&self, err: &tokio_postgres::Error) -> ErrorKind {
+        match err.to_string().as_str() {
+            "invalid configuration" | "authentication error" => ErrorKind::Configuration,
+            _ => ErrorKind::Journal,
+        }
+    }
+}
+
+/// A wrong address is for the program to mend.
+fn kind(code: &SqlState) -> ErrorKind {
+    let wrong = [
+        SqlState::INVALID_PASSWORD,
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+        SqlState::INVALID_CATALOG_NAME,
+    ];
+    if wrong.contains(code) { ErrorKind::Configuration } else { ErrorKind::Journal }
+}

@@ -1,0 +1,99 @@
+//! What the program knows of its conversations, and how they are listed.
+
+use tokio_postgres::types::Type;
+
+use super::{connection::Connection, facts::kept, failure::Failure};
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{Conversations, Listing, Metadata, Summary},
+};
+
+const DESCRIBE: &str = "
+insert into conversations (id, metadata, owner, parent, changed, created_at, updated_at)
+select $1, $2, $3, $4, nextval('changes'), now, now
+from (select (extract(epoch from clock_timestamp()) * 1000)::bigint as now) clock
+on conflict (id) do update
+set metadata = excluded.metadata, owner = excluded.owner, parent = excluded.parent,
+    changed = excluded.changed, updated_at = excluded.updated_at";
+
+pub(super) async fn describe(
+    connection: &Connection,
+    conversation: &str,
+    metadata: &Metadata,
+) -> Result<(), Failure> {
+    let text = serde_json::to_string(metadata).map_err(|err| {
+        Error::new(
+            ErrorKind::Journal,
+            format!("the metadata of the conversation `{conversation}` cannot be written as JSON"),
+        )
+        .because(err)
+    })?;
+    let owner = metadata.owner.as_deref().map(kept);
+    let parent = metadata.parent.as_deref().map(kept);
+    let values = [
+        (&conversation as _, Type::TEXT),
+        (&text as _, Type::TEXT),
+        (&owner as _, Type::TEXT),
+        (&parent as _, Type::TEXT),
+    ];
+    connection.query(DESCRIBE, &values).await?;
+    Ok(())
+}
+
+/// The conditions that are not asked for are gone before the server looks for an index.
+const LIST: &str = "
+select id, metadata, facts, created_at, updated_at, changed
+from conversations
+where ($1::text is null or left(owner, 512) = left($1, 512) and owner = $1)
+    and ($2::text is null or left(parent, 512) = left($2, 512) and parent = $2)
+    and ($3::bigint is null or changed < $3)
+order by changed desc limit $4";
+
+pub(super) async fn list(
+    connection: &Connection,
+    listing: &Listing,
+) -> Result<Conversations, Failure> {
+    let before = listing.after.as_deref().map(|cursor| {
+        // A sequence begins with one.
+        let place = cursor.parse().ok().filter(|place: &i64| *place > 0);
+        place.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Configuration,
+                format!("`{cursor}` is not where a page of this journal ended"),
+            )
+        })
+    });
+    let before = before.transpose()?;
+    let owner = listing.owner.as_deref().map(kept);
+    let parent = listing.parent.as_deref().map(kept);
+    let size = listing.page_size();
+    // One more says whether there is another page.
+    let limit = i64::try_from(size).unwrap_or(i64::MAX).saturating_add(1);
+    let values = [
+        (&owner as _, Type::TEXT),
+        (&parent as _, Type::TEXT),
+        (&before as _, Type::INT8),
+        (&limit as _, Type::INT8),
+    ];
+    let rows = connection.query(LIST, &values).await?;
+    let mut page = Vec::with_capacity(rows.len().min(size));
+    let mut last: Option<i64> = None;
+    for row in rows.iter().take(size) {
+        let (id, metadata): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+        let metadata = serde_json::from_str(metadata).map_err(|err| {
+            Error::new(
+                ErrorKind::Journal,
+                format!(
+                    "the metadata of the conversation `{id}` cannot be read; `describe` replaces it"
+                ),
+            )
+            .because(err)
+        })?;
+        let [facts, created_at, updated_at] = [row.try_get(2)?, row.try_get(3)?, row.try_get(4)?]
+            .map(|number: i64| number.cast_unsigned());
+        page.push(Summary::new(id, metadata, facts, created_at, updated_at));
+        last = Some(row.try_get(5)?);
+    }
+    let next = last.filter(|_| rows.len() > size).map(|changed| changed.to_string());
+    Ok(Conversations::new(page, next))
+}

@@ -1,0 +1,84 @@
+//! The connections of a journal: at most so many, each used by one call at a time.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, timeout},
+};
+
+use super::{connection::Connection, failure::Failure, target::Target};
+use crate::error::{Error, ErrorKind};
+
+/// A connection that was not used for so long is asked whether it still works: a firewall may have
+/// forgotten it.
+const UNUSED: Duration = Duration::from_secs(30);
+
+/// So long it has to answer; then another one is made.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
+
+/// The connections that nobody uses now, and how many there may be.
+pub(super) struct Pool {
+    places: Semaphore,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// A connection that is in use. It is closed when this is dropped: a call that was left in the
+/// middle, or has failed, leaves nothing behind for the next one.
+pub(super) struct Taken<'a> {
+    pub(super) connection: Connection,
+    pool: &'a Pool,
+    _place: SemaphorePermit<'a>,
+}
+
+impl Pool {
+    pub(super) fn new(size: usize) -> Self {
+        Self { places: Semaphore::new(size), idle: Mutex::new(Vec::new()) }
+    }
+
+    /// Waits for a place, and connects if there is no connection that works.
+    pub(super) async fn take(&self, target: &Target) -> Result<Taken<'_>, Failure> {
+        // The semaphore is never closed.
+        let place = self.places.acquire().await;
+        let place = place.map_err(|err| Error::new(ErrorKind::Journal, "no place").because(err))?;
+        while let Some(mut connection) = self.next_idle() {
+            if connection.is_closed() {
+                continue;
+            }
+            if connection.used.elapsed() >= UNUSED {
+                match timeout(SIGN_OF_LIFE.min(target.time_out), connection.check()).await {
+                    Ok(Ok(())) => connection.used = Instant::now(),
+                    Ok(Err(_)) | Err(_) => continue,
+                }
+            }
+            return Ok(Taken { connection, pool: self, _place: place });
+        }
+        let connection = Connection::open(target).await?;
+        Ok(Taken { connection, pool: self, _place: place })
+    }
+
+    fn next_idle(&self) -> Option<Connection> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+}
+
+impl Taken<'_> {
+    /// The call has ended like this. The connection is kept, unless the database has failed.
+    pub(super) fn done<T>(self, done: Result<T, Failure>) -> Result<T, Failure> {
+        if !matches!(done, Err(Failure::Database(_))) {
+            self.give_back();
+        }
+        done
+    }
+
+    fn give_back(self) {
+        let Self { mut connection, pool, _place: _ } = self;
+        if !connection.is_closed() {
+            connection.used = Instant::now();
+            pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The tables, and their version: they are made on first use.
+
+use tokio_postgres::types::Type;
+
+use super::{connection::Connection, failure::Failure, target::Target};
+use crate::error::{Error, ErrorKind};
+
+/// The version of the tables that this version of the library knows.
+const VERSION: i32 = 1;
+
+/// `base` is the conversation that this one was forked from, and whose first `shared` facts are its
+/// own first facts; it has more than its own base shares with it. `changed` gives the order in which
+/// conversations have changed. Names sort and compare by their bytes (`C`), so that an index outlives
+/// an update of the operating system's collations. An index takes the beginning of a long text only.
+const TABLES: &str = r#"
+create table conversations (
+    id text collate "C" primary key,
+    facts bigint not null default 0,
+    base text collate "C" references conversations,
+    shared bigint not null default 0,
+    metadata text not null default '{}',
+    owner text collate "C",
+    parent text collate "C",
+    changed bigint not null,
+    created_at bigint not null,
+    updated_at bigint not null,
+    check (shared <= facts),
+    check ((base is null) = (shared = 0))
+);
+create unique index conversations_changed on conversations (changed);
+create index conversations_owner on conversations (left(owner, 512), changed) where owner is not null;
+create index conversations_parent on conversations (left(parent, 512), changed) where parent is not null;
+create index conversations_base on conversations (base) where base is not null;
+create table facts (
+    conversation text collate "C" not null,
+    number bigint not null,
+    format bigint not null,
+    version text not null,
+    life text not null,
+    at bigint not null,
+    elapsed bigint not null,
+    fact text not null,
+    primary key (conversation, number)
+);
+create sequence changes;
+create table journal_version (version integer not null);
+insert into journal_version values (1);
+"#;
+
+/// Makes the tables if they are not there, once for all processes that begin at the same time.
+pub(super) async fn make(connection: &Connection, target: &Target) -> Result<(), Failure> {
+    if is_there(connection, target).await? {
+        return Ok(());
+    }
+    let lock = target.lock("tables", "");
+    connection.run(&format!("begin; select pg_advisory_xact_lock({lock})")).await?;
+    // A transaction that is not committed ends with its connection, which the caller closes.
+    make_locked(connection, target).await?;
+    connection.run("commit").await?;
+    Ok(())
+}
+
+async fn make_locked(connection: &Connection, target: &Target) -> Result<(), Failure> {
+    if is_there(connection, target).await? {
+        return Ok(());
+    }
+    let schema = &target.schema;
+    let known = "select 1 from pg_namespace where nspname = $1";
+    // `if not exists` would ask for the right to make one even if it exists.
+    if connection.query(known, &[(schema, Type::TEXT)]).await?.is_empty() {
+        connection.run(&format!("create schema \"{}\"", schema.replace('"', "\"\""))).await?;
+    }
+    connection.run(TABLES).await?;
+    Ok(())
+}
+
+/// Whether the tables are there. If others have made them in a way that is not known here, that is
+/// an error.
+async fn is_there(connection: &Connection, target: &Target) -> Result<bool, Failure> {
+    // What `to_regclass` says can be older than the lock.
+    let named = "select 1 from pg_class join pg_namespace on pg_namespace.oid = relnamespace \
+                 where nspname = $1 and relname = 'journal_version'";
+    if connection.query(named, &[(&target.schema, Type::TEXT)]).await?.is_empty() {
+        return Ok(false);
+    }
+    let rows = connection.query("select version from journal_version", &[]).await?;
+    let version: Option<i32> = match rows.as_slice() {
+        [row] => Some(row.try_get(0)?),
+        _ => None,
+    };
+    let Target { schema, place, .. } = target;
+    match version {
+        Some(VERSION) => Ok(true),
+        Some(version) if version > VERSION => Err(Failure::Own(Error::new(
+            ErrorKind::Journal,
+            format!(
+                "the tables in schema `{schema}` of PostgreSQL at {place} have version {version}; \
+                 version {} of the library knows versions up to {VERSION}. Use a later version of the \
+                 library, or another schema",
+                env!("CARGO_PKG_VERSION")
+            ),
+        ))),
+        _ => Err(Failure::Own(Error::new(
+            ErrorKind::Journal,
+            format!(
+                "the table `journal_version` in schema `{schema}` of PostgreSQL at {place} does not \
+                 name one version: the schema is used by something else, or was changed. Use another \
+                 schema, or restore it from a backup"
+            ),
+        ))),
+    }
+}

@@ -1,0 +1,172 @@
+//! What concerns several conversations at once: forks, which share facts with what they were forked
+//! from, and deletion, which leaves a fork what it shares.
+//!
+//! Who forks takes the lock of the structure with others, who deletes takes it alone: while one reads
+//! what a conversation is made of, nobody changes it. Appending needs no such lock, for it changes
+//! nothing that is shared.
+
+use tokio_postgres::types::Type;
+
+use super::{
+    connection::Connection,
+    facts::{count, kept},
+    failure::Failure,
+    leases::Leases,
+    target::Target,
+};
+use crate::journal::store::{busy, check_id, conflict, too_few};
+
+/// A conversation, what it was forked from, what that one was forked from and so on, as far as the
+/// first `$2` facts are shared from there: the last one is the best base for a fork with so many.
+const LINE: &str = "
+with recursive line(id, base, shared, facts, depth) as (
+    select id, base, shared, facts, 0 from conversations where id = $1
+  union all
+    select base.id, base.base, base.shared, base.facts, line.depth + 1
+    from line join conversations base on base.id = line.base
+    where $2 <= line.shared
+)
+select id, facts from line order by depth";
+
+const FORK: &str = "
+insert into conversations as it (id, facts, shared, base, changed, created_at, updated_at)
+select $1, $2, $2, $3, nextval('changes'), now, now
+from (select (extract(epoch from clock_timestamp()) * 1000)::bigint as now) clock
+on conflict (id) do update
+set facts = excluded.facts, shared = excluded.shared, base = excluded.base,
+    changed = excluded.changed, updated_at = excluded.updated_at
+where it.facts = 0
+returning 1";
+
+/// Begins `to` with the first facts of `from`, by reference.
+pub(super) async fn fork(
+    connection: &Connection,
+    target: &Target,
+    from: &str,
+    facts: u64,
+    to: &str,
+) -> Result<(), Failure> {
+    let lock = target.lock("structure", "");
+    connection.run(&format!("begin; select pg_advisory_xact_lock_shared({lock})")).await?;
+    let forked = fork_locked(connection, from, facts, to).await;
+    end(connection, forked).await
+}
+
+async fn fork_locked(
+    connection: &Connection,
+    from: &str,
+    facts: u64,
+    to: &str,
+) -> Result<(), Failure> {
+    // No conversation has so many.
+    let shared = i64::try_from(facts).unwrap_or(i64::MAX);
+    // A name that cannot be one is that of no conversation.
+    let known = check_id(from).map_or("", |()| from);
+    let line = connection.query(LINE, &[(&known, Type::TEXT), (&shared, Type::INT8)]).await?;
+    let there: Option<i64> = line.first().map(|row| row.try_get(1)).transpose()?;
+    let there = there.unwrap_or(0);
+    if there < shared {
+        return Err(Failure::Own(too_few(from, there.cast_unsigned(), facts)));
+    }
+    // Who shares nothing has no base.
+    let last = line.last().filter(|_| shared > 0);
+    let base: Option<&str> = last.map(|row| row.try_get(0)).transpose()?;
+    let values = [(&to as _, Type::TEXT), (&shared as _, Type::INT8), (&base as _, Type::TEXT)];
+    if connection.query(FORK, &values).await?.is_empty() {
+        return Err(Failure::Own(conflict(to, 0, count(connection, to).await?)));
+    }
+    Ok(())
+}
+
+/// The conversation, and all that are part of it. `offset 0` keeps the server from reading all
+/// conversations to find a few.
+const FAMILY: &str = r#"
+with recursive family(id) as (
+    select $1 collate "C"
+  union
+    select child.id from family cross join lateral (
+        select id from conversations
+        where left(parent, 512) = left(family.id, 512) and parent = family.id
+        offset 0
+    ) child
+)
+select id from family"#;
+
+/// Locks the rows, so that nobody appends to what is being deleted. What is made only now is not
+/// deleted.
+const LOCK: &str = "select id from conversations where id = any($1) order by id for update";
+
+const HELD: &str = "
+select id from unnest($1::text[], $2::bigint[]) as it(id, key)
+where not pg_try_advisory_xact_lock(key) limit 1";
+
+/// Gives each fork that stays the facts that it shares with what goes, and sets it upon the first
+/// conversation below that stays, if there is one.
+const LEAVE: &str = "
+with recursive going(fork, id, base, first, behind) as (
+    select fork.id, gone.id, gone.base, gone.shared, fork.shared
+    from conversations fork join conversations gone on gone.id = fork.base
+    where fork.base = any($1) and fork.id <> all($1)
+  union all
+    select going.fork, gone.id, gone.base, gone.shared, going.first
+    from going join conversations gone on gone.id = going.base
+    where going.base = any($1)
+), copied as (
+    insert into facts
+    select going.fork, number, format, version, life, at, elapsed, fact
+    from going join facts on conversation = going.id
+        and number >= going.first and number < going.behind
+)
+update conversations fork set shared = going.first, base = going.base
+from going
+where fork.id = going.fork and (going.base is null or going.base <> all($1))";
+
+/// Deletes a conversation and all that are part of it. Says whether it was there.
+pub(super) async fn delete(
+    connection: &Connection,
+    target: &Target,
+    leases: &Leases,
+    conversation: &str,
+) -> Result<bool, Failure> {
+    let lock = target.lock("structure", "");
+    connection.run(&format!("begin; select pg_advisory_xact_lock({lock})")).await?;
+    let deleted = delete_locked(connection, target, leases, conversation).await;
+    end(connection, deleted).await
+}
+
+async fn delete_locked(
+    connection: &Connection,
+    target: &Target,
+    leases: &Leases,
+    conversation: &str,
+) -> Result<bool, Failure> {
+    let rows = connection.query(FAMILY, &[(&kept(conversation), Type::TEXT)]).await?;
+    let family: Vec<String> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    let keys: Vec<i64> = family.iter().map(|id| target.lock("conversation", id)).collect();
+    let values = [(&family as _, Type::TEXT_ARRAY), (&keys as _, Type::INT8_ARRAY)];
+    let held = connection.query(HELD, &values).await?;
+    let held: Option<String> = held.first().map(|row| row.try_get(0)).transpose()?;
+    // What this process believes to hold counts, too: the session with the locks may be lost.
+    if let Some(held) = held.or_else(|| family.iter().find(|id| leases.has(id)).cloned()) {
+        return Err(Failure::Own(busy(&held)));
+    }
+    let rows = connection.query(LOCK, &[(&family, Type::TEXT_ARRAY)]).await?;
+    let there: Vec<&str> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    let values = [(&there as _, Type::TEXT_ARRAY)];
+    connection.query(LEAVE, &values).await?;
+    connection.query("delete from facts where conversation = any($1)", &values).await?;
+    connection.query("delete from conversations where id = any($1)", &values).await?;
+    Ok(there.contains(&conversation))
+}
+
+/// Ends the transaction: it is kept if all went well.
+async fn end<T>(connection: &Connection, done: Result<T, Failure>) -> Result<T, Failure> {
+    match &done {
+        Ok(_) => connection.run("commit").await?,
+        // Nothing is wrong with the connection, and it is used again.
+        Err(Failure::Own(_)) => connection.run("rollback").await?,
+        // The connection is closed, and the transaction with it.
+        Err(Failure::Database(_)) => {}
+    }
+    done
+}

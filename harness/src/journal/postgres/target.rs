@@ -1,0 +1,197 @@
+//! Where the database is, as the program has said it, and how it may be named in errors.
+
+use std::{net::IpAddr, time::Duration};
+
+use ring::digest::{SHA256, digest};
+use tokio_postgres::{
+    Config,
+    config::{Host, SslMode},
+};
+
+use super::tls::Tls;
+use crate::{
+    error::{Error, ErrorKind},
+    secret::Secrets,
+    tls,
+};
+
+/// How soon the operating systems of both sides look whether the other one is still there.
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// Where the database is and how it is spoken to.
+pub(super) struct Target {
+    pub(super) config: Config,
+    /// `None` if nothing of it goes over a network, or the program wants none.
+    pub(super) tls: Option<Tls>,
+    /// The schema of the tables.
+    pub(super) schema: String,
+    /// The longest that a call may take.
+    pub(super) time_out: Duration,
+    /// Host, port and database, for errors.
+    pub(super) place: String,
+    /// What may not be in errors.
+    pub(super) secrets: Secrets,
+}
+
+impl Target {
+    pub(super) fn new(
+        url: &str,
+        schema: String,
+        time_out: Duration,
+        root_certificates: Option<&[u8]>,
+    ) -> Result<Self, Error> {
+        let mut config = parse(url)?;
+        check_schema(&schema)?;
+        let hosts = u32::try_from(config.get_hosts().len().max(config.get_hostaddrs().len()));
+        if config.get_connect_timeout().is_none() {
+            // One host that does not answer leaves time for the others.
+            config.connect_timeout(time_out / hosts.unwrap_or(u32::MAX).saturating_add(1));
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(time_out);
+        }
+        if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+            config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(3);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("harness");
+        }
+        let tls = match (config.get_ssl_mode(), root_certificates) {
+            (SslMode::Disable, _) => None,
+            (SslMode::Prefer, _) if is_local(&config) => None,
+            (_, None) => Some(Tls::new(tls::shared()?)),
+            (_, Some(pem)) => Some(Tls::new(tls::trusting(pem)?)),
+        };
+        let password = config.get_password().map(String::from_utf8_lossy).unwrap_or_default();
+        let secrets = Secrets::default().with(password);
+        let place = place(&config);
+        Ok(Self { config, tls, schema, time_out, place, secrets })
+    }
+
+    /// The number of an advisory lock: the same for every process that uses these tables.
+    pub(super) fn lock(&self, what: &str, name: &str) -> i64 {
+        let named = format!("harness journal\0{}\0{what}\0{name}", self.schema);
+        let mut bytes = [0; 8];
+        for (byte, hashed) in bytes.iter_mut().zip(digest(&SHA256, named.as_bytes()).as_ref()) {
+            *byte = *hashed;
+        }
+        i64::from_be_bytes(bytes)
+    }
+}
+
+/// Reads the address. What is wrong with it is said in our own words: it holds the password, and an
+/// address that is misread may hold it anywhere.
+fn parse(url: &str) -> Result<Config, Error> {
+    let unreadable = |fault: &str| {
+        Error::new(
+            ErrorKind::Configuration,
+            format!(
+                "the address of the PostgreSQL database cannot be read: {fault}. Write it as \
+                 `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with `%40` for `@`, `%2F` for `/` and \
+                 so on in the password; options follow after `?`, such as `sslmode=require`"
+            ),
+        )
+    };
+    let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
+    if !is_url && !url.contains('=') {
+        return Err(unreadable("it does not begin with `postgres://`"));
+    }
+    let config: Config = url.parse().map_err(|err: tokio_postgres::Error| {
+        let cause = err.into_source().map(|cause| cause.to_string()).unwrap_or_default();
+        let known =
+            OPTIONS.iter().find(|name| cause == format!("invalid value for option `{name}`"));
+        match known {
+            Some(&"sslmode") => unreadable(
+                "`sslmode` is one of `disable`, `prefer` and `require`, which checks the \
+                 certificate and the name of the server",
+            ),
+            Some(name) => unreadable(&format!("the value of `{name}` is not one")),
+            None if cause.starts_with("unknown option") => {
+                unreadable("an option in it is not known here")
+            }
+            None => unreadable("its parts cannot be told apart"),
+        }
+    })?;
+    // The first `@` ends the password. Behind it, what looks like a host or a database may be the rest.
+    let is_rest = |host: &Host| matches!(host, Host::Tcp(host) if host.contains('@'));
+    let in_database = config.get_dbname().is_some_and(|database| database.contains('@'));
+    if is_url && (config.get_hosts().iter().any(is_rest) || in_database) {
+        return Err(unreadable("it has more than one `@`"));
+    }
+    let (hosts, addresses) = (config.get_hosts().len(), config.get_hostaddrs().len());
+    if hosts + addresses == 0 {
+        return Err(unreadable("it names no host"));
+    }
+    if hosts > 0 && addresses > 0 && hosts != addresses {
+        return Err(unreadable("it has another number of `host` than of `hostaddr`"));
+    }
+    if config.get_ports().len() > 1 && config.get_ports().len() != hosts.max(addresses) {
+        return Err(unreadable("it has another number of ports than of hosts"));
+    }
+    Ok(config)
+}
+
+/// The options that have values which can be wrong.
+const OPTIONS: [&str; 13] = [
+    "sslmode",
+    "sslnegotiation",
+    "hostaddr",
+    "port",
+    "connect_timeout",
+    "tcp_user_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "target_session_attrs",
+    "channel_binding",
+    "load_balance_hosts",
+];
+
+fn check_schema(schema: &str) -> Result<(), Error> {
+    // PostgreSQL cuts longer names, silently.
+    if (1..=63).contains(&schema.len()) && !schema.contains('\0') {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Configuration,
+        "the name of a schema has 1 to 63 bytes, and no NUL character",
+    ))
+}
+
+/// Whether all of it stays on this machine.
+fn is_local(config: &Config) -> bool {
+    let is_loopback = |host: &str| {
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    };
+    let hosts = config.get_hosts().iter().all(|host| match host {
+        Host::Tcp(host) => is_loopback(host),
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    });
+    let addresses = config.get_hostaddrs();
+    match addresses.is_empty() {
+        true => hosts,
+        false => addresses.iter().all(IpAddr::is_loopback),
+    }
+}
+
+/// The hosts with their ports, and the database.
+fn place(config: &Config) -> String {
+    let ports = config.get_ports();
+    let port = |at: usize| ports.get(at).or_else(|| ports.first()).copied().unwrap_or(5432);
+    let host = |(at, host): (usize, &Host)| match host {
+        Host::Tcp(host) => format!("{host}:{}", port(at)),
+        #[cfg(unix)]
+        Host::Unix(folder) => format!("{}/.s.PGSQL.{}", folder.display(), port(at)),
+    };
+    let mut hosts: Vec<String> = config.get_hosts().iter().enumerate().map(host).collect();
+    if hosts.is_empty() {
+        let addresses = config.get_hostaddrs().iter().enumerate();
+        hosts.extend(addresses.map(|(at, address)| format!("{address}:{}", port(at))));
+    }
+    match config.get_dbname() {
+        Some(database) => format!("{}, database `{database}`", hosts.join(", ")),
+        None => hosts.join(", "),
+    }
+}

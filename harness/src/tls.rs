@@ -1,0 +1,74 @@
+//! One TLS configuration for all that a program connects to: to read the system's certificates takes
+//! milliseconds, and they are held once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::{ClientConfig, crypto::CryptoProvider};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+
+use crate::error::{Error, ErrorKind};
+
+/// The configuration. A clone holds the same certificates and the same sessions.
+pub(crate) fn shared() -> Result<ClientConfig, Error> {
+    static SHARED: Mutex<Option<ClientConfig>> = Mutex::new(None);
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(config) = &*shared {
+        return Ok(config.clone());
+    }
+    let config = make().map_err(unusable)?;
+    *shared = Some(config.clone());
+    Ok(config)
+}
+
+fn make() -> Result<ClientConfig, rustls::Error> {
+    Ok(ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_platform_verifier()?
+        .with_no_client_auth())
+}
+
+/// A configuration that also trusts these certificates, in PEM.
+#[cfg(feature = "postgres")]
+pub(crate) fn trusting(pem: &[u8]) -> Result<ClientConfig, Error> {
+    use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+
+    let unreadable = || {
+        Error::new(
+            ErrorKind::Configuration,
+            "a root certificate cannot be read: give the text of a PEM file, with \
+             `-----BEGIN CERTIFICATE-----`",
+        )
+    };
+    let roots = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let roots = roots.map_err(|err| unreadable().because(err))?;
+    if roots.is_empty() {
+        return Err(unreadable());
+    }
+    also(roots).map_err(unusable)
+}
+
+#[cfg(feature = "postgres")]
+fn also(
+    roots: Vec<rustls::pki_types::CertificateDer<'static>>,
+) -> Result<ClientConfig, rustls::Error> {
+    let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(roots, provider())?;
+    Ok(ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth())
+}
+
+/// What the program has chosen, if it has. It may still choose: nothing is chosen for it here.
+fn provider() -> Arc<CryptoProvider> {
+    CryptoProvider::get_default()
+        .map_or_else(|| Arc::new(rustls::crypto::ring::default_provider()), Arc::clone)
+}
+
+fn unusable(err: rustls::Error) -> Error {
+    Error::new(
+        ErrorKind::Configuration,
+        "TLS cannot be set up: the certificates of the system cannot be used",
+    )
+    .because(err)
+}

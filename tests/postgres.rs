@@ -1,0 +1,33 @@
+//! Conversations in PostgreSQL, against real servers that the tests start and stop. They say that they
+//! skipped where PostgreSQL is not installed.
+
+#[cfg(unix)]
+#[path = "postgres/addresses.rs"]
+mod addresses;
+#[cfg(unix)]
+#[path = "postgres/conformance.rs"]
+mod conformance;
+#[cfg(unix)]
+#[path = "postgres/faults.rs"]
+mod faults;
+#[cfg(unix)]
+#[path = "postgres/holds.rs"]
+mod holds;
+#[cfg(unix)]
+#[path = "postgres/kills.rs"]
+mod kills;
+#[cfg(unix)]
+#[path = "postgres/model.rs"]
+mod model;
+#[cfg(unix)]
+#[path = "postgres/races.rs"]
+mod races;
+#[cfg(unix)]
+#[path = "postgres/secure.rs"]
+mod secure;
+#[cfg(unix)]
+#[path = "postgres/server.rs"]
+mod server;
+#[cfg(unix)]
+#[path = "postgres/tables.rs"]
+mod tables;

@@ -1,0 +1,143 @@
+//! What PostgreSQL does is what the journal in memory does.
+
+use harness::journal::{Conversations, Journal, Life, Listing, MemoryJournal, Metadata};
+
+use crate::server::{fact, fresh, server};
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d\\e", "f'\"; --", "Größe 漢字"];
+
+/// What a page says, but for times.
+fn told(page: &Conversations) -> Vec<(String, Metadata, u64)> {
+    let all = page.conversations.iter();
+    all.map(|it| (it.id.clone(), it.metadata.clone(), it.facts)).collect()
+}
+
+async fn pages(journal: &dyn Journal, listing: Listing) -> Vec<Vec<(String, Metadata, u64)>> {
+    let mut pages = Vec::new();
+    let mut listing = listing.limit(2);
+    loop {
+        let page = journal.list(&listing).await.expect("a page");
+        pages.push(told(&page));
+        if page.next.is_none() {
+            return pages;
+        }
+        listing = listing.after(&page);
+    }
+}
+
+/// Appends, forks, forks of forks, deletions and so on by chance: after each both journals hold the
+/// same.
+#[tokio::test]
+async fn by_chance_both_journals_hold_the_same() {
+    let server = server!();
+    let postgres = server.journal(&fresh("model")).await;
+    for seed in 0..12 {
+        let memory = MemoryJournal::new();
+        for name in NAMES {
+            postgres.delete(name).await.expect("deleted");
+        }
+        let mut random = fastrand::Rng::with_seed(seed);
+        for step in 0..60 {
+            let name = NAMES[random.usize(..NAMES.len())];
+            let other = NAMES[random.usize(..NAMES.len())];
+            let there = memory.read(name, 0).await.expect("facts").len() as u64;
+            let journals: [&dyn Journal; 2] = [&memory, &postgres];
+            let chance = random.u8(..10);
+            let facts: Vec<_> = (0..random.usize(..4))
+                .map(|at| fact(Life::random(), &format!("{seed} {step} {at}")))
+                .collect();
+            let after = if random.u8(..8) == 0 { there + 1 } else { there };
+            let more = u64::from(random.u8(..8) == 0);
+            let shared = random.u64(..=there + more);
+            let mut done = Vec::new();
+            for journal in journals {
+                let told = match chance {
+                    0..4 => journal.append(name, after, &facts).await.map(|()| true),
+                    4..8 => journal.fork(name, shared, other).await.map(|()| true),
+                    8 => {
+                        let known = Metadata::new().owner("ada\0\u{1}").parent(other);
+                        journal.describe(name, &known).await.map(|()| true)
+                    }
+                    _ => journal.delete(name).await,
+                };
+                done.push(told.map_err(|err| (err.kind(), err.to_string())));
+            }
+            assert_eq!(
+                done[0], done[1],
+                "seed {seed}, step {step}: {chance} {name} {shared} {other}"
+            );
+            for name in NAMES {
+                let from = random.u64(..4);
+                let [a, b] = [memory.read(name, from).await, postgres.read(name, from).await];
+                let same = a.expect("facts") == b.expect("facts");
+                assert!(same, "seed {seed}, step {step}: {name} from {from}");
+            }
+        }
+        for listing in
+            [Listing::new(), Listing::new().owner("ada\0\u{1}"), Listing::new().parent("a")]
+        {
+            let expected = pages(&memory, listing.clone()).await;
+            assert_eq!(pages(&postgres, listing).await, expected, "seed {seed}");
+        }
+    }
+}
+
+/// Nothing that an envelope or metadata can hold is changed on the way.
+#[tokio::test]
+async fn any_envelope_comes_back() {
+    let server = server!();
+    let journal = server.journal(&fresh("any")).await;
+    let mut all = fact(Life::random(), "NUL \\u0000, \u{1f600}, \u{fffd}, \u{202e}, ' \" \\ $1 {}");
+    (all.format, all.at, all.elapsed) = (u32::MAX, u64::MAX, 1 << 63);
+    let large = fact(Life::random(), &"漢".repeat(3_000_000));
+    let facts = [all, large];
+    let long = "€".repeat(170);
+    journal.append(&long, 0, &facts).await.expect("appended");
+    assert_eq!(journal.read(&long, 0).await.expect("facts"), facts);
+    assert_eq!(journal.read(&long, u64::MAX).await.expect("none"), []);
+    assert!(journal.append(&long, u64::MAX, &facts).await.unwrap_err().is_conflict());
+
+    let owner = "x".repeat(100_000);
+    let known = Metadata::new().owner(&owner).parent(&owner).title("\0").tag("\0", "\u{1}");
+    journal.describe(&long, &known).await.expect("described");
+    let page = journal.list(&Listing::new().owner(&owner).parent(&owner)).await.expect("a page");
+    assert_eq!(page.conversations[0].metadata, known);
+
+    let mut broken = fact(Life::random(), "x");
+    broken.fact = "\0".into();
+    let err = journal.append(&long, 2, &[broken]).await.unwrap_err().to_string();
+    assert!(err.contains("fact 2") && err.contains("NUL"), "{err}");
+    assert_eq!(journal.read(&long, 0).await.expect("facts").len(), 2);
+}
+
+/// A fork of a fork of a fork is read from where its facts are, and none is longer than it must be.
+#[tokio::test]
+async fn forks_share_their_facts() {
+    let server = server!();
+    let schema = fresh("forks");
+    let journal = server.journal(&schema).await;
+    let facts: Vec<_> = (0..100).map(|n| fact(Life::random(), &n.to_string())).collect();
+    journal.append("0", 0, &facts).await.expect("appended");
+    for n in 1..50_u64 {
+        let (from, to) = ((n - 1).to_string(), n.to_string());
+        journal.fork(&from, 99 + n, &to).await.expect("forked");
+        let own = fact(Life::random(), &to);
+        journal.append(&to, 99 + n, &[own]).await.expect("appended");
+    }
+    assert_eq!(server.sql(&format!("select count(*) from {schema}.facts")), "149");
+    let read = journal.read("49", 0).await.expect("facts");
+    let last: Vec<&str> = read.iter().skip(99).map(|it| &*it.fact).collect();
+    let expected: Vec<_> = std::iter::once(99).chain(1..50).collect();
+    let expected: Vec<_> = expected.iter().map(|n| format!("{{\"fact\":\"{n}\"}}")).collect();
+    assert_eq!(last, expected);
+    // What is taken back again and again shares with the first one.
+    journal.fork("49", 50, "rewound").await.expect("forked");
+    let base = format!("select base from {schema}.conversations where id = 'rewound'");
+    assert_eq!(server.sql(&base), "0");
+    // All but the last one are deleted.
+    for n in (0..49).rev().step_by(2).chain((1..49).step_by(2)) {
+        journal.delete(&n.to_string()).await.expect("deleted");
+    }
+    assert_eq!(journal.read("49", 0).await.expect("facts"), read);
+    assert_eq!(journal.read("rewound", 0).await.expect("facts"), facts[..50]);
+}
