@@ -42,6 +42,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Agent(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     provider: Arc<dyn Provider>,
     system: Option<String>,
@@ -179,6 +180,23 @@ impl Agent {
 
     pub(super) fn context(&self) -> &ToolContext {
         &self.0.context
+    }
+
+    /// The same agent with another tool in the place of each of its own, and with another provider.
+    /// What it has checked when it was built still holds, so the tools must declare the same.
+    #[cfg(feature = "testing")]
+    pub(crate) fn with_others_in_place(
+        mut self,
+        provider: impl FnOnce(Arc<dyn Provider>) -> Arc<dyn Provider>,
+        tool: impl Fn(&Tool) -> Tool,
+    ) -> Result<Self, Error> {
+        let inner = Arc::make_mut(&mut self.0);
+        inner.provider = provider(Arc::clone(&inner.provider));
+        let tools: Vec<Tool> = inner.tools.tools().iter().map(tool).collect();
+        inner.tools = ToolRegistry::new(tools)?
+            .with_limits(inner.tools.limits().clone())
+            .with_secrets(inner.secrets.clone());
+        Ok(self)
     }
 
     /// What is wrong with the values that a run brings, if one that was announced is missing.

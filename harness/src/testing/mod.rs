@@ -97,7 +97,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where failures are to come by chance, [`Chaos`] brings them, from a seed.
+//! Where failures are to come by chance, [`Chaos`] brings them, from a seed. Whether an agent survives
+//! the end of its process at any instant, a [`Crashtest`] shows.
 //!
 //! A journal of your own is checked by [`journal_conformance`]; one that fails is [`FaultyJournal`].
 
@@ -106,6 +107,7 @@ mod chaos;
 mod chaos_provider;
 pub mod chat;
 mod conformance;
+mod crashtest;
 mod events;
 mod faulty_journal;
 mod from_trace;
@@ -121,6 +123,7 @@ pub use self::{
     chaos::{Chaos, Fault},
     chaos_provider::ChaosProvider,
     conformance::{Conformance, journal_conformance},
+    crashtest::{CrashFinding, CrashReport, Crashtest, Harm, crash_point},
     faulty_journal::{FaultyJournal, JournalCall, JournalCounts, JournalFault},
     gate::Gate,
     outline::outline,

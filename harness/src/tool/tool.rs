@@ -302,7 +302,7 @@ impl Tool {
     }
 
     /// Begins to find out what became of a call.
-    pub(super) fn find_out(
+    pub(crate) fn find_out(
         &self,
         context: ToolContext,
         arguments: Map<String, Value>,

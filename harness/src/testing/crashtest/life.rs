@@ -1,0 +1,329 @@
+//! One process of a crash test: it goes on with the conversation, and kills itself where it is told to.
+
+use std::{
+    path::PathBuf,
+    process::abort,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Crashtest,
+    log::{Log, Noted},
+    watched::{WatchedJournal, WatchedProvider, watched},
+};
+use crate::{
+    agent::{Action, Agent, Chat, Machine, Outcome},
+    error::{Error, ErrorKind},
+    journal::{Entry, Envelope, Journal},
+};
+
+/// The environment variable that names the order of a process.
+pub(super) const ORDER: &str = "HARNESS_CRASHTEST";
+
+/// What a process prints when it begins, so that it can be killed from outside so long after it.
+pub(super) const BEGINS: &str = "harness-crashtest-begins";
+
+/// So often a conversation is opened anew within one process, where others have gone on with it.
+const OPENINGS: u32 = 10;
+
+/// What one process does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    /// What the user's agent works in.
+    pub(super) folder: PathBuf,
+    pub(super) log: PathBuf,
+    /// The name of the conversation, which no other one has: they may share a journal.
+    pub(super) conversation: String,
+    pub(super) life: u32,
+    /// The point at which it kills itself.
+    pub(super) kill: Option<u32>,
+    /// Microseconds after that point, if it is one that lasts.
+    pub(super) delay: u64,
+    /// Whether the world is looked at around each call that reads.
+    pub(super) looks: bool,
+}
+
+impl Order {
+    /// The order of this process, if it is one of a crash test.
+    pub(super) fn of_this_process() -> Option<Self> {
+        serde_json::from_str(&std::env::var(ORDER).ok()?).ok()
+    }
+}
+
+/// This process, if it is one of a crash test.
+static LIFE: OnceLock<Arc<Life>> = OnceLock::new();
+
+/// Names a point at which a [`Crashtest`](super::Crashtest) kills the process: write it into a tool,
+/// where it matters, such as between two effects. Elsewhere it does nothing.
+pub fn crash_point(name: &str) {
+    if let Some(life) = LIFE.get() {
+        life.point(name);
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Life {
+    order: Order,
+    log: Log,
+    began: Instant,
+    passed: AtomicU32,
+}
+
+impl Life {
+    pub(super) fn order(&self) -> &Order {
+        &self.order
+    }
+
+    pub(super) fn note(&self, noted: &Noted) {
+        if let Err(err) = self.log.note(noted) {
+            // Without its log, nothing that it does is known.
+            eprintln!("the crash test cannot write its log: {err}");
+            std::process::exit(3);
+        }
+    }
+
+    /// Comes to a point, and ends there if the order says so.
+    pub(super) fn point(&self, name: &str) {
+        if self.passes(name) {
+            abort();
+        }
+    }
+
+    /// Comes to something that lasts. If the order says so, the process ends while it lasts, or at the
+    /// latest by [`Lasting::over`].
+    pub(super) fn lasting(&self, name: &str) -> Lasting {
+        let ends = self.passes(name);
+        if ends {
+            let delay = Duration::from_micros(self.order.delay);
+            thread::spawn(move || {
+                thread::sleep(delay);
+                abort();
+            });
+        }
+        Lasting { ends }
+    }
+
+    fn passes(&self, name: &str) -> bool {
+        let number = self.passed.fetch_add(1, Ordering::SeqCst);
+        let at = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.note(&Noted::Point { number, name: name.to_owned(), at });
+        let ends = self.order.kill == Some(number);
+        if ends {
+            self.note(&Noted::Kills { name: name.to_owned() });
+        }
+        ends
+    }
+}
+
+/// Something that lasts, and in which the process may end.
+#[must_use = "it says when it is over"]
+pub(super) struct Lasting {
+    ends: bool,
+}
+
+impl Lasting {
+    pub(super) fn over(self) {
+        if self.ends {
+            abort();
+        }
+    }
+}
+
+/// Does what the order says, and ends the process.
+pub(super) fn live(test: &Crashtest, order: Order) -> ! {
+    let log = match Log::open(&order.log) {
+        Ok(log) => log,
+        Err(err) => {
+            eprintln!("the crash test cannot open its log: {err}");
+            std::process::exit(3);
+        }
+    };
+    let life = Life { order, log, began: Instant::now(), passed: AtomicU32::new(0) };
+    let life = Arc::clone(LIFE.get_or_init(|| Arc::new(life)));
+    ends_with_its_parent();
+    life.note(&Noted::Life { number: life.order.life });
+    println!("\n{BEGINS}");
+    let ended = thread::scope(|scope| {
+        // In a thread of its own: the test may be running in a runtime, whose thread would be blocked.
+        let runs = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .map_err(|err| Error::new(ErrorKind::Configuration, "no runtime").because(err))?;
+            let ended = runtime.block_on(goes_on(test, &life));
+            runtime.shutdown_background();
+            ended
+        });
+        runs.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Panicked, "it panicked")))
+    });
+    match ended {
+        Ok(()) => std::process::exit(0),
+        Err(err) => {
+            life.note(&Noted::Failed { why: told(&err) });
+            std::process::exit(2);
+        }
+    }
+}
+
+/// The parent holds the other end of the input for as long as it lives.
+fn ends_with_its_parent() {
+    thread::spawn(|| {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        abort();
+    });
+}
+
+/// An error with its causes.
+pub(super) fn told(err: &Error) -> String {
+    let mut told = err.to_string();
+    let mut cause = std::error::Error::source(err);
+    while let Some(next) = cause {
+        let next_told = next.to_string();
+        if !told.contains(&next_told) {
+            told = format!("{told}: {next_told}");
+        }
+        cause = next.source();
+    }
+    told
+}
+
+/// Goes on with the conversation until all messages are answered.
+async fn goes_on(test: &Crashtest, life: &Arc<Life>) -> Result<(), Error> {
+    let Order { folder, conversation, .. } = &life.order;
+    let opening = life.lasting("while the journal is opened");
+    let journal = (test.open)(folder.clone()).await?;
+    opening.over();
+    life.note(&Noted::Seen { facts: texts(&journal.read(conversation, 0).await?)? });
+    let agent = (test.agent)(folder)?;
+    let observe = test.observe.clone().filter(|_| life.order.looks);
+    let agent = agent.with_others_in_place(
+        |provider| Arc::new(WatchedProvider::new(provider, Arc::clone(life))),
+        |tool| watched(tool, life, observe.as_ref()),
+    )?;
+    let journal = WatchedJournal::new(journal, Arc::clone(life));
+    let mut failed = None;
+    for _ in 0..OPENINGS {
+        match talks(test, life, &agent, &journal).await {
+            Err(error) if error.is_conflict() => {
+                life.note(&Noted::Conflict {});
+                failed = Some(error);
+            }
+            Err(error) => return Err(error),
+            Ok(()) => {
+                life.note(&Noted::Seen { facts: texts(&journal.read(conversation, 0).await?)? });
+                life.note(&Noted::Done {});
+                return Ok(());
+            }
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// Opens the conversation, and says what is still to be said.
+async fn talks(
+    test: &Crashtest,
+    life: &Life,
+    agent: &Agent,
+    journal: &WatchedJournal,
+) -> Result<(), Error> {
+    let mut chat = opened(test, life, agent, journal).await?;
+    life.point("after the conversation was opened");
+    let (mut said, mut is_answered) = stands(&journal.read(&life.order.conversation, 0).await?)?;
+    loop {
+        let message = test.messages.get(said).filter(|_| said == 0 || is_answered);
+        let ended = match message {
+            Some(message) => {
+                said += 1;
+                chat.send(message.as_str()).await
+            }
+            None if said == 0 || is_answered => return Ok(()),
+            None => chat.resume().await,
+        };
+        match ended {
+            Ok(reply) => {
+                life.note(&returned(&chat, reply.text())?);
+                life.point("after `send` has returned");
+                is_answered = true;
+            }
+            Err(stopped) => {
+                let why = format!("the run was stopped ({}): {stopped}", stopped.outcome());
+                let error = match stopped.error() {
+                    Some(error) => Error::new(error.kind(), why),
+                    None => Error::new(ErrorKind::Transcript, why),
+                };
+                // What it did not write, it has said.
+                if !matches!(error.kind(), ErrorKind::Journal | ErrorKind::Conflict) {
+                    life.note(&returned(&chat, stopped.text())?);
+                    life.point("after `send` has returned that the run was stopped");
+                }
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// Opens the conversation. One whose process has just ended may be held for a moment longer.
+async fn opened(
+    test: &Crashtest,
+    life: &Life,
+    agent: &Agent,
+    journal: &WatchedJournal,
+) -> Result<Chat, Error> {
+    let until = Instant::now() + test.patience / 2;
+    let mut told = false;
+    loop {
+        match agent.open(journal, &life.order.conversation).await {
+            Err(error) if error.is_busy() && Instant::now() < until => {
+                if !told {
+                    life.note(&Noted::Busy {});
+                    told = true;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// How many messages the user has said by these facts, and whether the last one is answered.
+fn stands(facts: &[Envelope]) -> Result<(usize, bool), Error> {
+    let mut machine = Machine::new();
+    let mut said = 0;
+    for fact in facts {
+        let entry = fact.entry()?;
+        said += usize::from(matches!(entry, Entry::UserSaid { .. }));
+        machine.apply(&entry)?;
+    }
+    Ok((said, machine.next() == Action::Finish(Outcome::Answered)))
+}
+
+fn returned(chat: &Chat, text: impl Into<String>) -> Result<Noted, Error> {
+    let said = hash(chat.transcript())?;
+    Ok(Noted::Returned { facts: chat.facts(), said, text: text.into() })
+}
+
+/// A hash of what was said, the same in every process.
+pub(super) fn hash(transcript: &crate::message::Transcript) -> Result<u64, Error> {
+    use std::hash::{DefaultHasher, Hasher as _};
+    let text = serde_json::to_vec(transcript).map_err(no_json)?;
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&text);
+    Ok(hasher.finish())
+}
+
+/// Facts as JSON, to be compared.
+pub(super) fn texts(facts: &[Envelope]) -> Result<Vec<String>, Error> {
+    facts.iter().map(|fact| serde_json::to_string(fact).map_err(no_json)).collect()
+}
+
+fn no_json(err: serde_json::Error) -> Error {
+    Error::new(ErrorKind::Journal, "it cannot be written as JSON").because(err)
+}

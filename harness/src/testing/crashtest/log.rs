@@ -1,0 +1,92 @@
+//! What the processes of a crash test write down, line by line, each before or after it happens: it is
+//! there when the process is killed right after.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write as _},
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "it", rename_all = "snake_case")]
+pub(super) enum Noted {
+    /// A process has begun.
+    Life { number: u32 },
+    /// It has come to a point at which it can be killed, so many microseconds after it began.
+    Point { number: u32, name: String, at: u64 },
+    /// It kills itself here.
+    Kills { name: String },
+    /// It was killed from outside, so many microseconds after it began.
+    KilledAfter { micros: u64 },
+    /// These facts were in the journal, each an envelope as JSON.
+    Seen { facts: Vec<String> },
+    /// The journal has said that it has appended these facts after so many.
+    Appended { after: u64, facts: Vec<String> },
+    /// The code of a tool is about to run.
+    Began { call: String, tool: String, key: String, reads: bool },
+    /// The code of a tool has returned.
+    Ended { call: String, how: How },
+    /// A tool has said what became of a call.
+    Found { call: String, happened: bool },
+    /// What is seen of the world was not the same after a call of a tool that declares to read.
+    Changed { call: String, tool: String, effects: Vec<String> },
+    /// `send` or `resume` has returned: so many facts there were then, and this is a hash of what was
+    /// said.
+    Returned { facts: u64, said: u64, text: String },
+    /// The conversation was open elsewhere.
+    Busy {},
+    /// Somebody else had gone on with the conversation.
+    Conflict {},
+    /// The process ends by itself, since this has failed.
+    Failed { why: String },
+    /// All messages are answered.
+    Done {},
+}
+
+/// How a call of a tool has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum How {
+    Well,
+    Failed,
+    /// It has asked something, so it has changed nothing.
+    Asks,
+}
+
+/// The file of one conversation that is killed again and again.
+#[derive(Debug)]
+pub(super) struct Log(File);
+
+impl Log {
+    /// Opens it. A last line of which a process was killed in the middle is taken off.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let written = std::fs::read(path)?;
+        let whole = written.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if whole < written.len() {
+            file.set_len(whole as u64)?;
+        }
+        Ok(Self(file))
+    }
+
+    /// Writes a line, in one piece.
+    pub(super) fn note(&self, noted: &Noted) -> io::Result<()> {
+        let mut line = serde_json::to_vec(noted)?;
+        line.push(b'\n');
+        (&self.0).write_all(&line)
+    }
+}
+
+/// Reads what was written. A last line that is not whole was not written.
+pub(super) fn read(path: &Path) -> io::Result<Vec<Noted>> {
+    let text = match std::fs::read(path) {
+        Ok(written) => String::from_utf8_lossy(&written).into_owned(),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(err) => return Err(err),
+    };
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str(line).map_err(io::Error::from)).collect()
+}

@@ -1,0 +1,364 @@
+//! The process of the test itself: it starts the others, kills them, and looks at what is left.
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    io::{BufRead as _, BufReader, Read},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Crashtest,
+    check::{Counts, Ended, Undisturbed, check},
+    life::{BEGINS, ORDER, Order},
+    log::{Log, Noted, read},
+    plan::{Kill, Plan},
+    report::CrashReport,
+};
+
+/// So many processes in a row may fail by themselves before the conversation is stuck.
+const TRIES: u32 = 3;
+
+/// So often it is looked whether a process has ended.
+const LOOKS: Duration = Duration::from_millis(1);
+
+/// Runs the test.
+///
+/// # Errors
+/// Fails if it cannot be run at all.
+pub(super) fn run(mut test: Crashtest) -> Result<CrashReport, String> {
+    if let Some(kills) = env::var("HARNESS_KILLS").ok().filter(|kills| !kills.is_empty()) {
+        test.kills =
+            kills.parse().map_err(|err| format!("`HARNESS_KILLS={kills}` is no number: {err}"))?;
+    }
+    let name = test.name.clone().or_else(|| {
+        let name = thread::current().name().map(str::to_owned);
+        name.filter(|name| name != "main" && !name.starts_with("tokio-"))
+    });
+    let name = name.ok_or(
+        "this thread has no name of a test, so the binary cannot be started for this test alone; \
+         say the name with `Crashtest::test_name`",
+    )?;
+    let folder = Folder::new()?;
+    let parent = Parent { test, name, folder };
+    let first = parent.play(u32::MAX, &[])?;
+    if let Some(why) = first.stuck {
+        return Err(format!("not all messages are answered when nobody disturbs: {why}"));
+    }
+    parent.kill_all(&first)
+}
+
+struct Parent {
+    test: Crashtest,
+    name: String,
+    folder: Folder,
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct Found {
+    report: CrashReport,
+    points: BTreeSet<u32>,
+    failed: Option<String>,
+}
+
+impl Parent {
+    /// Plays one conversation after the other until so many processes were killed.
+    fn kill_all(&self, first: &Ended) -> Result<CrashReport, String> {
+        let points = points(&first.log);
+        let took = points.last().copied().unwrap_or(0);
+        let plan = Plan { seed: self.test.seed, points, took };
+        let undisturbed = Undisturbed::of(first);
+        let found = Mutex::new(Found::default());
+        let (next, enough) = (AtomicU32::new(0), AtomicBool::new(self.test.kills == 0));
+        {
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            found.report.findings = check(first, &undisturbed).0;
+            found.report.seed = self.test.seed;
+            found.report.points = u32::try_from(plan.points.len()).unwrap_or(u32::MAX);
+        }
+        let play = || {
+            while !enough.load(Ordering::SeqCst) {
+                let number = next.fetch_add(1, Ordering::SeqCst);
+                let kills = plan.kills(number);
+                let played = self.play(number, &kills);
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                match played {
+                    Ok(ended) => found.take(&ended, &kills, &undisturbed),
+                    Err(why) => found.failed = Some(why),
+                }
+                // A plan that kills nobody would go on for ever.
+                let vain = number > 100 && found.report.kills() < number / 10;
+                if vain || found.failed.is_some() || found.report.kills() >= self.test.kills {
+                    enough.store(true, Ordering::SeqCst);
+                }
+            }
+        };
+        let at_once = thread::available_parallelism().map_or(1, |cores| cores.get().min(8));
+        thread::scope(|scope| {
+            for _ in 0..at_once {
+                scope.spawn(play);
+            }
+        });
+        let Found { mut report, points, failed } =
+            found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        report.points_reached = u32::try_from(points.len()).unwrap_or(u32::MAX);
+        failed.map_or(Ok(report), Err)
+    }
+
+    /// Plays one conversation: its processes are killed in this way, one after the other, and those
+    /// after them go on to the end.
+    fn play(&self, number: u32, kills: &[Kill]) -> Result<Ended, String> {
+        let base = self.folder.0.join(number.to_string());
+        let (folder, log) = (base.join("folder"), base.join("log"));
+        fs::create_dir_all(&folder).map_err(|err| format!("{}: {err}", folder.display()))?;
+        let mut kills = kills.iter();
+        let (mut life, mut failed, mut stuck) = (0, 0, None);
+        loop {
+            let kill = kills.next();
+            let (point, delay) = match kill {
+                Some(Kill::At { point, delay }) => (Some(*point), *delay),
+                Some(Kill::After(_)) | None => (None, 0),
+            };
+            let order = Order {
+                folder: folder.clone(),
+                log: log.clone(),
+                conversation: self.folder.conversation(number),
+                life,
+                kill: point,
+                delay,
+                looks: kill.is_none() && life == 0,
+            };
+            let after = match kill {
+                Some(Kill::After(time)) => Some(*time),
+                Some(Kill::At { .. }) | None => None,
+            };
+            let process = Process::start(&self.test, &self.name, &order)?;
+            let (end, said) = process.wait(after, self.test.patience)?;
+            let unread = |err| format!("the log cannot be read: {err}");
+            let notes = read(&log).map_err(unread)?;
+            if !notes.iter().any(|noted| *noted == Noted::Life { number: life }) {
+                // From outside it may be killed before it has written anything.
+                if !matches!(end, End::Killed(_)) {
+                    return Err(format!(
+                        "the binary was started again for the test `{}`, and did not come to its \
+                         crash test ({end:?}); say the name of the test with `Crashtest::test_name`:\n\
+                         {said}",
+                        self.name
+                    ));
+                }
+            }
+            life += 1;
+            match end {
+                End::Killed(after) => {
+                    let micros = u64::try_from(after.as_micros()).unwrap_or(u64::MAX);
+                    let noted = Noted::KilledAfter { micros };
+                    let log = Log::open(&log).and_then(|log| log.note(&noted));
+                    log.map_err(|err| format!("the log cannot be written: {err}"))?;
+                }
+                End::ByItself if matches!(notes.last(), Some(Noted::Done {})) => break,
+                // It has killed itself.
+                End::ByItself if has_killed_itself(&notes) => {}
+                End::ByItself => {
+                    failed += 1;
+                    let why = notes.iter().rev().find_map(|noted| match noted {
+                        Noted::Failed { why } => Some(why.clone()),
+                        _ => None,
+                    });
+                    if failed >= TRIES {
+                        let why = why.unwrap_or_else(|| format!("the process fell:\n{said}"));
+                        stuck = Some(format!("after {failed} tries: {why}"));
+                        break;
+                    }
+                }
+                End::TooLong => {
+                    let time = self.test.patience;
+                    stuck = Some(format!("a process did not come to its end in {time:?}:\n{said}"));
+                    break;
+                }
+            }
+        }
+        let log = read(&log).map_err(|err| format!("the log cannot be read: {err}"))?;
+        let world = self.test.observe.as_ref().map(|observe| observe(&folder));
+        // It may be in use for a moment longer; all of it is removed in the end.
+        let _ = fs::remove_dir_all(&base);
+        Ok(Ended { log, world, stuck })
+    }
+}
+
+/// Whether the last process has killed itself.
+fn has_killed_itself(notes: &[Noted]) -> bool {
+    let since = notes.iter().rev().take_while(|noted| !matches!(noted, Noted::Life { .. }));
+    since.into_iter().any(|noted| matches!(noted, Noted::Kills { .. }))
+}
+
+impl Found {
+    fn take(&mut self, ended: &Ended, kills: &[Kill], undisturbed: &Undisturbed) {
+        let (findings, counts) = check(ended, undisturbed);
+        let Counts { in_doubt, busy, conflicts, failures } = counts;
+        let report = &mut self.report;
+        report.conversations += 1;
+        report.in_doubt += in_doubt;
+        report.busy += busy;
+        report.conflicts += conflicts;
+        report.failures += failures;
+        report.findings.extend(findings);
+        for noted in &ended.log {
+            match noted {
+                Noted::Kills { .. } => report.kills_at_points += 1,
+                Noted::KilledAfter { .. } => report.kills_from_outside += 1,
+                _ => {}
+            }
+        }
+        let first_ended = ended.log.iter().find(|noted| {
+            matches!(noted, Noted::Kills { .. } | Noted::KilledAfter { .. } | Noted::Done {})
+        });
+        if let (Some(Kill::At { point, .. }), Some(Noted::Kills { .. })) =
+            (kills.first(), first_ended)
+        {
+            self.points.insert(*point);
+        }
+    }
+}
+
+/// When the process came to each point.
+fn points(log: &[Noted]) -> Vec<u64> {
+    let points = log.iter().filter_map(|noted| match noted {
+        Noted::Point { at, .. } => Some(*at),
+        _ => None,
+    });
+    points.collect()
+}
+
+/// A folder that is removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, String> {
+        let name = format!("harness-crashtest-{}-{:016x}", std::process::id(), fastrand::u64(..));
+        let path = env::temp_dir().join(name);
+        fs::create_dir(&path).map_err(|err| format!("{}: {err}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// The name of the conversation of this number, which no other test has.
+    fn conversation(&self, number: u32) -> String {
+        let folder = self.0.file_name().unwrap_or_default().to_string_lossy();
+        format!("{folder}-{number}")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    ByItself,
+    /// From outside, so long after it began.
+    Killed(Duration),
+    TooLong,
+}
+
+/// A process of the test, which ends with it: the other end of its input is here.
+struct Process {
+    child: Child,
+    began: mpsc::Receiver<()>,
+    said: mpsc::Receiver<String>,
+}
+
+impl Process {
+    fn start(test: &Crashtest, name: &str, order: &Order) -> Result<Self, String> {
+        let binary = env::current_exe().map_err(|err| format!("where is this binary? {err}"))?;
+        let order = serde_json::to_string(order).map_err(|err| err.to_string())?;
+        let mut command = Command::new(&binary);
+        command.args(["--exact", name, "--nocapture", "--include-ignored", "--test-threads=1"]);
+        command.envs(test.environment.iter().map(|(name, value)| (name, value)));
+        command.env(ORDER, order).env("RUST_BACKTRACE", "0");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child =
+            command.spawn().map_err(|err| format!("{}: {err}", Path::display(&binary)))?;
+        let (tell_began, began) = mpsc::channel();
+        let (tell_said, said) = mpsc::channel();
+        if let Some(out) = child.stdout.take() {
+            hears(out, tell_said.clone(), Some(tell_began));
+        }
+        if let Some(err) = child.stderr.take() {
+            hears(err, tell_said, None);
+        }
+        Ok(Self { child, began, said })
+    }
+
+    /// Waits until it has ended, and says how, with the last words that it printed.
+    fn wait(mut self, kill: Option<Duration>, patience: Duration) -> Result<(End, String), String> {
+        let failed = |err: std::io::Error| format!("a process cannot be waited for: {err}");
+        let until = Instant::now() + patience;
+        let kill_at = kill.and_then(|time| {
+            self.began.recv_timeout(patience).ok()?;
+            Some((time, Instant::now() + time))
+        });
+        let end = loop {
+            if self.child.try_wait().map_err(failed)?.is_some() {
+                break End::ByItself;
+            }
+            let now = Instant::now();
+            if let Some((time, at)) = kill_at
+                && now >= at
+            {
+                self.child.kill().map_err(failed)?;
+                let status = self.child.wait().map_err(failed)?;
+                // It may have come to its end just before.
+                break if status.success() { End::ByItself } else { End::Killed(time) };
+            }
+            if now >= until {
+                break End::TooLong;
+            }
+            let next =
+                kill_at.map_or(LOOKS, |(_, at)| at.saturating_duration_since(now).min(LOOKS));
+            thread::sleep(next);
+        };
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let said: Vec<String> = self.said.iter().collect();
+        let last = said.get(said.len().saturating_sub(40)..).unwrap_or_default();
+        Ok((end, last.join("\n")))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads what a process prints until it has ended, and tells when it has begun.
+fn hears(
+    out: impl Read + Send + 'static,
+    tell: mpsc::Sender<String>,
+    began: Option<mpsc::Sender<()>>,
+) {
+    thread::spawn(move || {
+        let mut lines = BufReader::new(out).split(b'\n');
+        while let Some(Ok(line)) = lines.next() {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if line == BEGINS {
+                // Nobody may be interested.
+                let _ = began.as_ref().map(|began| began.send(()));
+            } else if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+}

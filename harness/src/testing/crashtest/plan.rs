@@ -1,0 +1,92 @@
+//! Where the processes of one conversation are killed, told from a seed.
+
+use std::time::Duration;
+
+/// How one process ends.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kill {
+    /// By itself at this point, or so many microseconds after it if it is one that lasts.
+    At { point: u32, delay: u64 },
+    /// From outside, so long after it began.
+    After(Duration),
+}
+
+/// What is known of a process that nobody disturbed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    /// When it came to each point, in microseconds from its beginning.
+    pub(super) points: Vec<u64>,
+    /// How long it took, in microseconds.
+    pub(super) took: u64,
+}
+
+impl Plan {
+    /// The kills of the conversation of this number, one process after the other. Every third is killed
+    /// from outside, the others at each point in turn, and half of them at another point after it.
+    pub(super) fn kills(&self, number: u32) -> Vec<Kill> {
+        let mut random = fastrand::Rng::with_seed(self.seed ^ (u64::from(number) << 32));
+        let others = number / 3;
+        let mut kills = match number % 3 {
+            2 => vec![self.outside(&mut random)],
+            rest => vec![self.at(self.order(others * 2 + rest), &mut random)],
+        };
+        while kills.len() < 4 && random.bool() {
+            let next = match random.u8(..3) {
+                0 => self.outside(&mut random),
+                // What is left of a run that goes on is shorter than the whole of it.
+                _ => self.at(random.u32(..self.count()), &mut random),
+            };
+            kills.push(next);
+        }
+        kills
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.points.len()).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// All points in turn, in an order by chance, so that few kills are spread, too.
+    fn order(&self, number: u32) -> u32 {
+        let mut order: Vec<u32> = (0..self.count()).collect();
+        fastrand::Rng::with_seed(self.seed).shuffle(&mut order);
+        order.iter().cycle().nth(number as usize % order.len().max(1)).copied().unwrap_or(0)
+    }
+
+    fn at(&self, point: u32, random: &mut fastrand::Rng) -> Kill {
+        let begins = |point: usize| self.points.get(point).copied();
+        let lasts = match (begins(point as usize), begins(point as usize + 1)) {
+            (Some(from), Some(to)) => to.saturating_sub(from),
+            _ => 0,
+        };
+        Kill::At { point, delay: random.u64(..=lasts.max(200)) }
+    }
+
+    fn outside(&self, random: &mut fastrand::Rng) -> Kill {
+        Kill::After(Duration::from_micros(random.u64(..=self.took.max(1000))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{Kill, Plan};
+
+    #[test]
+    fn each_point_has_its_turn_and_a_seed_says_all() {
+        let plan = Plan { seed: 7, points: (0..40).map(|at| at * 100).collect(), took: 4000 };
+        let first = |number| plan.kills(number).swap_remove(0);
+        let at: BTreeSet<u32> = (0..60)
+            .filter_map(|number| match first(number) {
+                Kill::At { point, .. } => Some(point),
+                Kill::After(_) => None,
+            })
+            .collect();
+        assert_eq!(at, (0..40).collect());
+        let outside = (0..60).filter(|number| matches!(first(*number), Kill::After(_))).count();
+        assert_eq!(outside, 20);
+        assert!((0..60).any(|number| plan.kills(number).len() > 2));
+        assert_eq!(plan.kills(17), plan.clone().kills(17));
+    }
+}

@@ -1,0 +1,238 @@
+//! What the processes of one conversation have written down, folded: which facts there were, what
+//! became of each call, and what of it cannot be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    life::hash,
+    log::{How, Noted},
+    report::Harm,
+    watched::name,
+};
+use crate::{
+    agent::Machine,
+    error::Error,
+    journal::{Entry, Envelope},
+};
+
+/// What the processes have done in a call.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Called {
+    pub(super) tool: String,
+    pub(super) reads: bool,
+    pub(super) keys: BTreeSet<String>,
+    /// How often its code has begun, but for the times when it only asked something.
+    pub(super) begun: u32,
+    pub(super) well: u32,
+    pub(super) failed: u32,
+    /// How often its tool has said that nothing of it has happened, and that it has.
+    pub(super) not_happened: u32,
+    pub(super) happened: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Story {
+    pub(super) calls: BTreeMap<String, Called>,
+    /// The facts that the last process has seen.
+    pub(super) facts: Vec<String>,
+    pub(super) wrong: Vec<(Harm, String)>,
+    pub(super) busy: u32,
+    pub(super) conflicts: u32,
+    pub(super) failures: u32,
+    /// Facts that are there, by their number.
+    known: BTreeMap<u64, String>,
+    /// Calls of which the journal has that they start.
+    started: BTreeSet<String>,
+    /// What `send` has returned, and was not looked for yet.
+    returned: Vec<(u64, u64, String)>,
+}
+
+impl Story {
+    pub(super) fn of(log: &[Noted]) -> Self {
+        let mut story = Self::default();
+        log.iter().for_each(|noted| story.take(noted));
+        story
+    }
+
+    fn take(&mut self, noted: &Noted) {
+        match noted {
+            Noted::Life { .. }
+            | Noted::Done {}
+            | Noted::Point { .. }
+            | Noted::Kills { .. }
+            | Noted::KilledAfter { .. } => {}
+            Noted::Seen { facts } => self.sees(facts),
+            Noted::Appended { after, facts } => {
+                for (number, fact) in (*after..).zip(facts) {
+                    self.starts(fact);
+                    self.known.insert(number, fact.clone());
+                }
+            }
+            Noted::Began { call, tool, key, reads } => {
+                if !reads && !self.started.contains(call) {
+                    let what = format!(
+                        "the call `{call}` of `{tool}` ran before the journal had the fact that it \
+                         starts"
+                    );
+                    self.wrong.push((Harm::Untrue, what));
+                }
+                let called = self.calls.entry(call.clone()).or_default();
+                called.tool.clone_from(tool);
+                called.reads = *reads;
+                called.keys.insert(key.clone());
+                called.begun += 1;
+            }
+            Noted::Ended { call, how } => {
+                let called = self.calls.entry(call.clone()).or_default();
+                match how {
+                    How::Well => called.well += 1,
+                    How::Failed => called.failed += 1,
+                    How::Asks => called.begun = called.begun.saturating_sub(1),
+                }
+            }
+            Noted::Found { call, happened } => {
+                let called = self.calls.entry(call.clone()).or_default();
+                called.happened |= happened;
+                called.not_happened += u32::from(!happened);
+            }
+            Noted::Changed { call, tool, effects } => {
+                let what = format!(
+                    "`{tool}` declares to read, and its call `{call}` has changed the world: {}",
+                    effects.join(", ")
+                );
+                self.wrong.push((Harm::Undeclared, what));
+            }
+            Noted::Returned { facts, said, text } => {
+                self.returned.push((*facts, *said, text.clone()));
+            }
+            Noted::Busy {} => self.busy += 1,
+            Noted::Conflict {} => self.conflicts += 1,
+            Noted::Failed { .. } => self.failures += 1,
+        }
+    }
+
+    /// Facts that a process has read, with all that must be there by now.
+    fn sees(&mut self, facts: &[String]) {
+        let there = |number: &u64| usize::try_from(*number).ok().and_then(|at| facts.get(at));
+        let missing: Vec<String> = self
+            .known
+            .iter()
+            .filter(|(number, fact)| there(number) != Some(fact))
+            .map(|(number, fact)| match there(number) {
+                None => format!("fact {number}, {}, is gone", named(fact)),
+                Some(other) => {
+                    format!("fact {number}, {}, is now {}", named(fact), named(other))
+                }
+            })
+            .collect();
+        if !missing.is_empty() {
+            let what = format!(
+                "the journal had said that it has it, and the next process does not find it: {}",
+                missing.join("; ")
+            );
+            self.wrong.push((Harm::Lost, what));
+        }
+        for (count, said, text) in std::mem::take(&mut self.returned) {
+            let first = usize::try_from(count).ok().and_then(|count| facts.get(..count));
+            let is_there = first.is_some_and(|first| folded(first).is_ok_and(|now| now == said));
+            if !is_there {
+                let what = format!(
+                    "`send` had returned {text:?} after {count} facts, and the next process does not \
+                     find that in the {} facts that there are",
+                    facts.len()
+                );
+                self.wrong.push((Harm::Lost, what));
+            }
+        }
+        facts.iter().for_each(|fact| self.starts(fact));
+        self.known = (0..).zip(facts.iter().cloned()).collect();
+        self.facts = facts.to_vec();
+    }
+
+    fn starts(&mut self, fact: &str) {
+        if let Some(Entry::CallStarted { call }) = entry(fact) {
+            self.started.insert(call);
+        }
+    }
+}
+
+/// A fact as it stands in the log.
+pub(super) fn entry(fact: &str) -> Option<Entry> {
+    serde_json::from_str::<Envelope>(fact).ok()?.entry().ok()
+}
+
+/// A fact in a word.
+pub(super) fn named(fact: &str) -> String {
+    serde_json::from_str::<Envelope>(fact).map_or_else(|_| "no fact".to_owned(), |it| name(&it))
+}
+
+/// A hash of what these facts say.
+fn folded(facts: &[String]) -> Result<u64, Error> {
+    let mut machine = Machine::new();
+    for fact in facts {
+        if let Some(entry) = entry(fact) {
+            machine.apply(&entry)?;
+        }
+    }
+    hash(machine.transcript())
+}
+
+/// What was done, for a person: each call and each end of a process, in order.
+pub(super) fn lines(log: &[Noted]) -> Vec<String> {
+    let mut process = 0;
+    let mut lines = Vec::new();
+    for noted in log {
+        let line = match noted {
+            Noted::Life { number } => {
+                process = number + 1;
+                continue;
+            }
+            Noted::Kills { name } => format!("kills itself {name}"),
+            Noted::KilledAfter { micros } => format!("is killed from outside after {micros} µs"),
+            Noted::Seen { facts } => format!("finds {} facts", facts.len()),
+            Noted::Appended { after, facts } => {
+                let names: Vec<String> = facts.iter().map(|fact| named(fact)).collect();
+                format!("has appended after {after}: {}", names.join(", "))
+            }
+            Noted::Began { call, tool, key, .. } => {
+                format!("begins the call `{call}` of `{tool}`, key {key}")
+            }
+            Noted::Ended { call, how } => match how {
+                How::Well => format!("the call `{call}` has returned"),
+                How::Failed => format!("the call `{call}` has failed"),
+                How::Asks => format!("the call `{call}` has asked something"),
+            },
+            Noted::Found { call, happened: true } => format!("finds out that `{call}` happened"),
+            Noted::Found { call, happened: false } => {
+                format!("finds out that nothing of `{call}` happened")
+            }
+            Noted::Changed { call, .. } => format!("the world has changed by `{call}`"),
+            Noted::Returned { facts, text, .. } => {
+                format!("`send` returns {text:?} after {facts} facts")
+            }
+            Noted::Conflict {} => "somebody else has gone on".to_owned(),
+            Noted::Failed { why } => format!("ends, since {why}"),
+            Noted::Done {} => "comes to the end".to_owned(),
+            Noted::Point { .. } | Noted::Busy {} => continue,
+        };
+        lines.push(format!("process {process}: {line}"));
+    }
+    lines
+}
+
+/// Where the processes were killed, for a person.
+pub(super) fn kills(log: &[Noted]) -> Vec<String> {
+    let (mut last, mut kills) = ("it began", Vec::new());
+    for noted in log {
+        match noted {
+            Noted::Life { .. } => last = "it began",
+            Noted::Point { name, .. } => last = name,
+            Noted::Kills { name } => kills.push(name.clone()),
+            Noted::KilledAfter { micros } => {
+                kills.push(format!("from outside after {micros} µs, the last point was: {last}"));
+            }
+            _ => {}
+        }
+    }
+    kills
+}

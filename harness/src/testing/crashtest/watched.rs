@@ -1,0 +1,269 @@
+//! The journal, the provider and the tools of an agent, with points before, inside and after all that
+//! they do.
+
+use std::{fmt, path::Path, sync::Arc, task::Poll};
+
+use futures_util::{StreamExt as _, stream};
+use serde_json::Value;
+
+use super::{
+    life::{Life, texts},
+    log::{How, Noted},
+};
+use crate::{
+    journal::{Conversations, Entry, Envelope, Hold, Journal, JournalFuture, Listing, Metadata},
+    provider::{EventStream, Provider, Request},
+    secret::Secrets,
+    tool::{Reconciled, Review, Tool, ToolContext, ToolError, ToolOutput},
+};
+
+/// What a test sees of the world: one text for each effect.
+pub(super) type Observe = dyn Fn(&Path) -> Vec<String> + Send + Sync;
+
+#[derive(Clone)]
+pub(super) struct WatchedJournal {
+    inner: Arc<dyn Journal>,
+    life: Arc<Life>,
+}
+
+impl WatchedJournal {
+    pub(super) fn new(inner: Arc<dyn Journal>, life: Arc<Life>) -> Self {
+        Self { inner, life }
+    }
+}
+
+impl Journal for WatchedJournal {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+        self.inner.read(conversation, from)
+    }
+
+    fn append<'a>(
+        &'a self,
+        conversation: &'a str,
+        after: u64,
+        facts: &'a [Envelope],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            let names: Vec<String> = facts.iter().map(name).collect();
+            let names = names.join(", ");
+            self.life.point(&format!("before the append of {names}"));
+            let lasting = self.life.lasting(&format!("inside the append of {names}"));
+            let done = self.inner.append(conversation, after, facts).await;
+            lasting.over();
+            if done.is_ok() {
+                self.life.note(&Noted::Appended { after, facts: texts(facts)? });
+            }
+            self.life.point(&format!("after the append of {names}"));
+            done
+        })
+    }
+
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+        Box::pin(async move {
+            let lasting = self.life.lasting("while the conversation is held");
+            let held = self.inner.hold(conversation).await;
+            lasting.over();
+            held
+        })
+    }
+
+    fn describe<'a>(
+        &'a self,
+        conversation: &'a str,
+        metadata: &'a Metadata,
+    ) -> JournalFuture<'a, ()> {
+        self.inner.describe(conversation, metadata)
+    }
+
+    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+        self.inner.list(listing)
+    }
+
+    fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool> {
+        self.inner.delete(conversation)
+    }
+
+    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
+        self.inner.fork(from, facts, to)
+    }
+}
+
+/// A fact in a word, with the call that it tells of.
+pub(super) fn name(fact: &Envelope) -> String {
+    let Ok(entry) = fact.entry() else { return "a fact of another version".to_owned() };
+    let of = |what: &str, call: &str| format!("{what}({call})");
+    match &entry {
+        Entry::Given { .. } => "Given".to_owned(),
+        Entry::UserSaid { .. } => "UserSaid".to_owned(),
+        Entry::Resumed { .. } => "Resumed".to_owned(),
+        Entry::Reopened {} => "Reopened".to_owned(),
+        Entry::ModelReplied { message, .. } => {
+            let calls = message.iter().flat_map(|message| message.calls());
+            let calls: Vec<&str> = calls.map(|call| call.id()).collect();
+            of("ModelReplied", &calls.join(" "))
+        }
+        Entry::Interrupted { .. } => "Interrupted".to_owned(),
+        Entry::CallDecided { call, .. } => of("CallDecided", call),
+        Entry::CallWaits { call, .. } => of("CallWaits", call),
+        Entry::CallAnswered { call, .. } => of("CallAnswered", call),
+        Entry::CallSettled { result, .. } => of("CallSettled", result.call_id()),
+        Entry::CallUndecided { call } => of("CallUndecided", call),
+        Entry::CallCleared { call } => of("CallCleared", call),
+        Entry::GrantRevoked { call, .. } => of("GrantRevoked", call),
+        Entry::Forked {} => "Forked".to_owned(),
+        Entry::CallStarted { call } => of("CallStarted", call),
+        Entry::CallFinished { result } => {
+            format!("CallFinished({}: {:?})", result.call_id(), result.outcome())
+        }
+        Entry::CallEnded { result, .. } => of("CallEnded", result.call_id()),
+    }
+}
+
+pub(super) struct WatchedProvider {
+    inner: Arc<dyn Provider>,
+    life: Arc<Life>,
+}
+
+impl WatchedProvider {
+    pub(super) fn new(inner: Arc<dyn Provider>, life: Arc<Life>) -> Self {
+        Self { inner, life }
+    }
+}
+
+impl fmt::Debug for WatchedProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchedProvider").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+impl Provider for WatchedProvider {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn model(&self) -> &str {
+        self.inner.model()
+    }
+
+    fn secrets(&self) -> &Secrets {
+        self.inner.secrets()
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let (mut answer, life) = (self.inner.stream(request), &self.life);
+        let (mut is_asked, mut has_begun) = (false, false);
+        Box::pin(stream::poll_fn(move |context| {
+            if !is_asked {
+                is_asked = true;
+                life.point("before the model is asked");
+            }
+            let said = answer.poll_next_unpin(context);
+            match &said {
+                Poll::Ready(Some(_)) if !has_begun => {
+                    has_begun = true;
+                    life.point("while the model answers");
+                }
+                Poll::Ready(None) => life.point("after the model has answered"),
+                Poll::Ready(Some(_)) | Poll::Pending => {}
+            }
+            said
+        }))
+    }
+}
+
+/// The same tool, whose calls are written down.
+pub(super) fn watched(tool: &Tool, life: &Arc<Life>, observe: Option<&Arc<Observe>>) -> Tool {
+    // Nothing of it runs here.
+    if tool.is_external() {
+        return tool.clone();
+    }
+    let reads = tool.side_effects().is_read_only();
+    let observe = observe.filter(|_| reads).cloned();
+    let inner = Watched { tool: tool.clone(), life: Arc::clone(life), reads, observe };
+    let schema = tool.schema().clone();
+    let effects = tool.side_effects();
+    let runs = inner.clone();
+    let mut outer = Tool::new(
+        schema.name,
+        schema.description,
+        schema.input_schema,
+        effects,
+        move |context, arguments| {
+            let inner = runs.clone();
+            Box::pin(async move { inner.call(&context, Value::Object(arguments)).await })
+        },
+    );
+    if tool.is_idempotent() {
+        outer = outer.idempotent();
+    }
+    if let Some(limit) = tool.time_limit() {
+        outer = outer.with_time_limit(limit);
+    }
+    if tool.has_review() {
+        let tool = tool.clone();
+        outer =
+            outer.with_review(move |arguments| tool.review(arguments).unwrap_or(Review::pass()));
+    }
+    if tool.can_reconcile() {
+        outer = outer.with_reconcile(move |context, arguments| {
+            let inner = inner.clone();
+            Box::pin(async move {
+                let (call, life) = (context.call_id().to_owned(), &inner.life);
+                life.point(&format!("before it is found out what became of {call}"));
+                let found = match inner.tool.find_out(context, arguments) {
+                    Some(found) => found.await,
+                    None => Err(ToolError::new("the tool cannot find it out")),
+                };
+                if let Ok(found) = &found {
+                    let happened = matches!(found, Reconciled::Happened(_));
+                    life.note(&Noted::Found { call: call.clone(), happened });
+                }
+                life.point(&format!("after it was found out what became of {call}"));
+                found
+            })
+        });
+    }
+    outer
+}
+
+#[derive(Clone)]
+struct Watched {
+    tool: Tool,
+    life: Arc<Life>,
+    reads: bool,
+    observe: Option<Arc<Observe>>,
+}
+
+impl Watched {
+    async fn call(&self, context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError> {
+        let (life, reads) = (&self.life, self.reads);
+        let (call, tool) = (context.call_id().to_owned(), self.tool.name().to_owned());
+        let what = format!("the call {call} of `{tool}`");
+        let world = || {
+            let mut seen = self.observe.as_ref().map(|observe| observe(&life.order().folder))?;
+            seen.sort();
+            Some(seen)
+        };
+        life.point(&format!("before {what}"));
+        let before = world();
+        let key = context.idempotency_key().to_owned();
+        life.note(&Noted::Began { call: call.clone(), tool: tool.clone(), key, reads });
+        let lasting = life.lasting(&format!("inside {what}"));
+        let result = self.tool.call(context, arguments).await;
+        lasting.over();
+        let how = match &result {
+            Ok(_) => How::Well,
+            Err(ToolError::Asks(_)) => How::Asks,
+            Err(_) => How::Failed,
+        };
+        life.note(&Noted::Ended { call: call.clone(), how });
+        if let (Some(before), Some(after)) = (before, world())
+            && before != after
+        {
+            let effects = after.into_iter().filter(|effect| !before.contains(effect)).collect();
+            life.note(&Noted::Changed { call, tool, effects });
+        }
+        life.point(&format!("after {what}"));
+        result
+    }
+}

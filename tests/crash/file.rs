@@ -1,0 +1,101 @@
+//! A journal in a file, one line a fact: as simple as can be, and one that loses facts.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write as _,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
+
+use harness::{
+    Error, ErrorKind,
+    journal::{Conversations, Envelope, Hold, Journal, JournalFuture, Listing, Metadata, conflict},
+};
+
+/// Facts in a file. It is for one conversation, and one process at a time.
+pub(crate) struct FileJournal {
+    path: PathBuf,
+    /// Where facts wait that were acknowledged, if it acknowledges before it writes.
+    lazy: Option<Arc<Mutex<Vec<Envelope>>>>,
+}
+
+impl FileJournal {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, lazy: None }
+    }
+
+    /// One that says of facts that it has them, and writes them together with those that come next.
+    pub(crate) fn lazy(path: PathBuf) -> Self {
+        Self { path, lazy: Some(Arc::default()) }
+    }
+
+    fn written(&self) -> Vec<Envelope> {
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        // A process can be killed in the middle of a line that is longer than a page.
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.map(|line| serde_json::from_str(line).expect("a fact")).collect()
+    }
+
+    fn all(&self) -> Vec<Envelope> {
+        let mut all = self.written();
+        if let Some(lazy) = &self.lazy {
+            all.extend(lazy.lock().expect("unpoisoned").iter().cloned());
+        }
+        all
+    }
+
+    fn write(&self, facts: &[Envelope]) -> std::io::Result<()> {
+        let lines = facts.iter().map(|fact| serde_json::to_string(fact).expect("JSON") + "\n");
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+        let text = fs::read(&self.path)?;
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        file.set_len(whole as u64)?;
+        file.write_all(lines.collect::<String>().as_bytes())?;
+        file.sync_data()
+    }
+}
+
+impl Journal for FileJournal {
+    fn read<'a>(&'a self, _: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+        Box::pin(async move { Ok(self.all().split_off(usize::try_from(from).expect("few"))) })
+    }
+
+    fn append<'a>(
+        &'a self,
+        conversation: &'a str,
+        after: u64,
+        facts: &'a [Envelope],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            let there = self.all().len() as u64;
+            if there != after {
+                return Err(conflict(conversation, after, there));
+            }
+            let written = match &self.lazy {
+                None => self.write(facts),
+                Some(lazy) => {
+                    let mut lazy = lazy.lock().expect("unpoisoned");
+                    let before = std::mem::replace(&mut *lazy, facts.to_vec());
+                    self.write(&before)
+                }
+            };
+            written.map_err(|err| Error::new(ErrorKind::Journal, "not written").because(err))
+        })
+    }
+
+    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Hold> {
+        Box::pin(async { Ok(Hold::new(())) })
+    }
+
+    fn describe<'a>(&'a self, _: &'a str, _: &'a Metadata) -> JournalFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn list<'a>(&'a self, _: &'a Listing) -> JournalFuture<'a, Conversations> {
+        Box::pin(async { Ok(Conversations::default()) })
+    }
+
+    fn delete<'a>(&'a self, _: &'a str) -> JournalFuture<'a, bool> {
+        Box::pin(async { Ok(false) })
+    }
+}

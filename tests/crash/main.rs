@@ -1,0 +1,14 @@
+//! Agents whose processes are killed again and again, and drivers that race. `HARNESS_KILLS` says how
+//! often they are killed, and `HARNESS_RACES` how often they race.
+
+mod broken;
+mod file;
+mod races;
+mod rivals;
+mod sweep;
+mod world;
+
+#[cfg(all(unix, feature = "postgres"))]
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../postgres/server.rs"]
+mod server;
