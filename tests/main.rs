@@ -41,6 +41,7 @@ mod permits;
 mod probe;
 mod process;
 mod quickstart;
+mod reconcile;
 mod repeats;
 mod resume;
 mod retry;

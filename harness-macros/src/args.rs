@@ -8,7 +8,8 @@ use crate::{
     diagnostics::{Errors, did_you_mean, nearest},
     entries::{Attribute, Entry, entries},
     values::{
-        self, CratePath, Flag, Handle, Method, Name, Pattern, Range, Review, SideEffects, Timeout,
+        self, CratePath, Flag, Handle, Method, Name, Pattern, Range, Reconcile, Review,
+        SideEffects, Timeout,
     },
 };
 
@@ -22,6 +23,8 @@ pub(crate) struct ToolArgs {
     pub(crate) idempotent: Option<Ident>,
     pub(crate) timeout: Option<Timeout>,
     pub(crate) review: Option<Review>,
+    /// Where it is written, and the function.
+    pub(crate) reconcile: Option<(Ident, Reconcile)>,
     pub(crate) krate: Option<Path>,
     pub(crate) handle: Option<Ident>,
     /// Keys of which something was written, right or wrong: they are not missing.
@@ -44,6 +47,7 @@ const TOOL: Attribute = Attribute {
         "idempotent",
         "timeout",
         "review",
+        "reconcile",
         "crate",
         "handle",
     ],
@@ -79,6 +83,7 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
             }
             "timeout" => args.timeout = errors.read(&meta),
             "review" => args.review = errors.read(&meta),
+            "reconcile" => args.reconcile = errors.read(&meta).map(|path| (key, path)),
             "crate" => args.krate = errors.read(&meta).map(|CratePath(path)| path),
             _ => args.handle = errors.read(&meta).map(|Handle(name)| name),
         }

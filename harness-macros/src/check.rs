@@ -3,7 +3,8 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens as _;
 use syn::{
-    Attribute, Expr, FnArg, GenericParam, ReceiverKind, Safety, Signature, ext::IdentExt as _,
+    Attribute, Expr, ExprPath, FnArg, GenericParam, ReceiverKind, Safety, Signature,
+    ext::IdentExt as _,
 };
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     params::check_params,
     signature::Function,
     types,
-    values::{Review, SIDE_EFFECTS, ungroup},
+    values::{Reconcile, Review, SIDE_EFFECTS, ungroup},
 };
 
 /// Where the function stands.
@@ -46,8 +47,13 @@ pub(crate) fn check(
     let params = check_params(&mut function.signature, &docs, krate, errors);
     let output = output::output(&function.signature.output, errors);
     document(function, &docs, &params);
-    let review = check_review(args.review.as_ref(), place, errors);
+    let review = args.review.as_ref();
+    let review = review.map(|Review(path)| check_path(path, "review = each_host", place, errors));
+    let reconcile = args.reconcile.as_ref();
+    let reconcile = reconcile
+        .map(|(_, Reconcile(path))| check_path(path, "reconcile = was_paid", place, errors));
     check_idempotent(&args, side_effects.as_deref(), errors);
+    check_reconcile(&args, side_effects.as_deref(), &params, errors);
     let ToolArgs { idempotent, timeout, .. } = args;
     errors.is_empty().then_some(())?;
     Some(Tool {
@@ -58,6 +64,7 @@ pub(crate) fn check(
         idempotent: idempotent.is_some(),
         timeout: timeout.map(|timeout| timeout.0),
         review,
+        reconcile,
         params: params.into_iter().collect::<Option<_>>()?,
         output,
         is_async: function.signature.asyncness.is_some(),
@@ -115,34 +122,74 @@ fn check_idempotent(args: &ToolArgs, side_effects: Option<&[&str]>, errors: &mut
     }
 }
 
-/// The function that reviews calls. Only `rustc` knows its signature.
-fn check_review(
-    written: Option<&Review>,
+/// So many parameters a tool may have that can find out what became of a call: there is one rule for
+/// each number of them.
+const RECONCILED: usize = 15;
+
+/// Reports a `reconcile` that nobody would ever ask.
+fn check_reconcile(
+    args: &ToolArgs,
+    side_effects: Option<&[&str]>,
+    params: &[Option<Param>],
+    errors: &mut Errors,
+) {
+    let (Some((key, _)), Some(side_effects)) = (&args.reconcile, side_effects) else { return };
+    if side_effects.iter().all(|word| matches!(*word, "none" | "read")) {
+        errors.push(
+            key,
+            "there is nothing to find out: the tool only reads, so a call of which nobody knows how it \
+             ended is repeated\nhelp: remove `reconcile`, or say what the tool changes in \
+             `side_effects`",
+        );
+    } else if args.idempotent.is_some() && !side_effects.contains(&"mutate") {
+        errors.push(
+            key,
+            "`reconcile` is never asked beside `idempotent`: a call of which nobody knows how it ended is \
+             repeated with the same idempotency key\nhelp: remove one of the two",
+        );
+    } else if params.len() > RECONCILED {
+        errors.push(
+            key,
+            format!(
+                "a tool with `reconcile` has at most {RECONCILED} parameters\nhelp: take several of them \
+                 as one struct"
+            ),
+        );
+    }
+}
+
+/// The path of a function. Only `rustc` knows its signature.
+fn check_path(
+    path: &ExprPath,
+    example: &str,
     place: Place<'_>,
     errors: &mut Errors,
-) -> Option<TokenStream> {
-    let Review(path) = written?;
-    let first = &path.path.segments.first()?.ident;
+) -> TokenStream {
+    let first = path.path.segments.first().map(|first| &first.ident);
+    let key = example.split(' ').next().unwrap_or_default();
     match place {
-        Place::Free if path.qself.is_none() && first == "Self" => errors.push(
-            path,
-            "`Self` is not known here: the tool is a function by itself\nhelp: name a function, \
-             such as `review = each_host`",
-        ),
+        Place::Free if path.qself.is_none() && first.is_some_and(|first| first == "Self") => errors
+            .push(
+                path,
+                format!(
+                    "`Self` is not known here: the tool is a function by itself\nhelp: name a function, \
+                     such as `{example}`"
+                ),
+            ),
         Place::Toolset { functions } => {
             if let Some(name) = path.path.get_ident().filter(|name| functions.contains(name)) {
                 errors.push(
                     path,
                     format!(
                         "`{name}` is a function of this `impl` block\nhelp: name it with its \
-                         type: `review = Self::{name}`"
+                         type: `{key} = Self::{name}`"
                     ),
                 );
             }
         }
         Place::Free => {}
     }
-    Some(path.to_token_stream())
+    path.to_token_stream()
 }
 
 fn check_name(

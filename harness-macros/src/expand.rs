@@ -123,6 +123,8 @@ pub(crate) fn definition(
     let idempotent = tool.idempotent.then(|| quote!(.idempotent()));
     let timeout = tool.timeout.map(|ms| quote!(.within(#private::Duration::from_millis(#ms))));
     let review = tool.review.as_ref().map(|path| review(path, self_type, krate));
+    let reconcile = tool.reconcile.as_ref();
+    let reconcile = reconcile.map(|path| reconcile_by(path, tool, &consts, self_type, krate));
     let run = run(tool, &consts, self_type, krate);
     quote! {
         &{
@@ -131,7 +133,7 @@ pub(crate) fn definition(
             #private::ToolDef::new(#name, #description, #side_effects, &[#(#consts.def),*], || {
                 static SCHEMA: #private::SchemaCell = #private::SchemaCell::new();
                 &SCHEMA
-            }, #run)#idempotent #timeout #review
+            }, #run)#idempotent #timeout #review #reconcile
         }
     }
 }
@@ -147,6 +149,73 @@ fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStre
             quote!(.reviewed(|#this, #arguments| #review(#path, #this.get::<#ty>(), #arguments)))
         }
         None => quote!(.reviewed(|_, #arguments| #review(#path, &(), #arguments))),
+    }
+}
+
+/// The function that finds out what became of a call: it is called as the function of the tool is.
+fn reconcile_by(
+    path: &TokenStream,
+    tool: &Tool,
+    consts: &[Ident],
+    self_type: Option<&TokenStream>,
+    krate: &TokenStream,
+) -> TokenStream {
+    let private = quote!(#krate::__private);
+    let [call, this, taken, way, never, carried, sent] =
+        ["call", "this", "taken", "way", "never", "carried", "sent"].map(local);
+    let locals: Vec<Ident> = (0..consts.len()).map(|i| local(&format!("a{i}"))).collect();
+    let lent =
+        tool.params.iter().zip(&locals).map(|(param, local)| lend(&param.passed, local, krate));
+    let lent: Vec<Option<TokenStream>> = lent.collect();
+    let passed = lent.iter().zip(&locals).map(|(lent, local)| match lent {
+        Some(lent) => lent.clone(),
+        None => quote!(#local),
+    });
+    // What is moved is there only once, and the type of it is asked first.
+    let asked = lent.iter().zip(&locals).map(|(lent, local)| match lent {
+        Some(lent) => lent.clone(),
+        None => quote!(#never.like(&#local)),
+    });
+    let receiver = tool.is_method.then(|| quote!(let #this = #call.receiver();));
+    let held = self_type.filter(|_| tool.is_method).map(|ty| quote!(#this.get::<#ty>(),));
+    let path = match self_type {
+        Some(ty) => replace_self(path.clone(), ty),
+        None => path.clone(),
+    };
+    let asks = at(Place::of(&path), quote!(.way));
+    let known = tool.params.iter().all(|param| param.is_known);
+    let sent_by = match known {
+        true => quote!(let #sent = #private::Sent;),
+        false => quote! {
+            use #private::NotSent as _;
+            let #carried = #private::Carried((#(#locals,)*));
+            let #sent = #carried.way();
+            let #private::Carried((#(#locals,)*)) = #carried;
+        },
+    };
+    quote! {
+        .reconciled(|mut #call| {
+            let (#(#private::Option::Some(#locals),)* true) = (#(#call.take(&#consts),)* #call.fits()) else {
+                return #call.unknown();
+            };
+            #receiver
+            #sent_by
+            let #taken = #private::taken(|#never| (#held #(#asked,)*));
+            let #way = #taken #asks(#path);
+            #sent.find_out(#way, async move { #way.find_out(#path, (#held #(#passed,)*)).await })
+        })
+    }
+}
+
+/// What a parameter that is not owned is lent as.
+fn lend(passed: &Passed, local: &Ident, krate: &TokenStream) -> Option<TokenStream> {
+    let private = quote!(#krate::__private);
+    match passed {
+        Passed::Owned => None,
+        Passed::Lent(elem) => Some(quote!(<#elem as #private::Lent>::lend(&#local))),
+        Passed::LentOption(elem) => {
+            Some(quote!(#private::Option::as_ref(&#local).map(<#elem as #private::Lent>::lend)))
+        }
     }
 }
 
@@ -352,13 +421,10 @@ fn run(
     let shared = self_type.filter(|_| tool.is_method && tool.is_async);
     let is_asked = shared.is_some() || tool.params.iter().any(|param| !param.is_known);
     let (carried, way) = (local("carried"), local("way"));
-    let passed = tool.params.iter().zip(&locals).map(|(param, local)| match &param.passed {
-        Passed::Owned => quote!(#local),
-        Passed::Lent(elem) => quote!(<#elem as #private::Lent>::lend(&#local)),
-        Passed::LentOption(elem) => {
-            quote!(#private::Option::as_ref(&#local).map(<#elem as #private::Lent>::lend))
-        }
-    });
+    let passed =
+        tool.params.iter().zip(&locals).map(|(param, local)| {
+            lend(&param.passed, local, krate).unwrap_or_else(|| quote!(#local))
+        });
     let passed: Vec<TokenStream> = passed.collect();
     // The call stands where the function's name stands: so does the error about its future.
     let receiver = tool.is_method.then(|| quote!(let #this = #call.receiver();));

@@ -17,6 +17,8 @@ pub(crate) struct Tool {
     pub(crate) timeout: Option<u64>,
     /// The function that reviews calls.
     pub(crate) review: Option<TokenStream>,
+    /// The function that finds out what became of a call.
+    pub(crate) reconcile: Option<TokenStream>,
     pub(crate) params: Vec<Param>,
     pub(crate) output: Output,
     pub(crate) is_async: bool,

@@ -104,6 +104,19 @@ fn lent_parameters_defaults_and_a_result() {
 }
 
 #[test]
+fn a_function_that_is_reconciled() {
+    assert_snapshot!(tool(
+        quote!(side_effects = "write", reconcile = bank::was_paid, crate = h),
+        quote! {
+            /// Pays.
+            fn pay(/** To whom */ to: &str, /** How much */ sum: Sum) {
+                body
+            }
+        }
+    ));
+}
+
+#[test]
 fn a_function_with_a_review() {
     assert_snapshot!(tool(
         quote!(side_effects = "write", review = files::careful, crate = h),

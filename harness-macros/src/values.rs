@@ -288,26 +288,65 @@ pub(crate) struct Review(pub(crate) ExprPath);
 
 impl FromMeta for Review {
     fn from_expr(expr: &Expr) -> Result<Self> {
+        let key = Named {
+            key: "review",
+            example: "each_host",
+            write: "`fn review(arguments: &Arguments) -> Review`",
+            called: "for each call of the tool",
+        };
+        key.function(expr).map(Self)
+    }
+}
+
+/// The function that finds out what became of a call. What it takes and returns is for rustc to say.
+pub(crate) struct Reconcile(pub(crate) ExprPath);
+
+impl FromMeta for Reconcile {
+    fn from_expr(expr: &Expr) -> Result<Self> {
+        let key = Named {
+            key: "reconcile",
+            example: "was_paid",
+            write: "with the parameters of the tool that returns a `Reconciled`",
+            called: "for each call in doubt",
+        };
+        key.function(expr).map(Self)
+    }
+}
+
+/// A key that names a function.
+struct Named {
+    key: &'static str,
+    example: &'static str,
+    /// What to write in place of a closure.
+    write: &'static str,
+    /// When the function is called.
+    called: &'static str,
+}
+
+impl Named {
+    fn function(&self, expr: &Expr) -> Result<ExprPath> {
+        let Self { key, example, write, called } = self;
         let written = ungroup(expr);
         if let Expr::Path(path) = written {
-            return Ok(Self(path.clone()));
+            return Ok(path.clone());
         }
         let message = if let Some(text) = string(expr) {
-            format!("a path is not quoted\nhelp: `review = {}`", text.value())
+            format!("a path is not quoted\nhelp: `{key} = {}`", text.value())
         } else if let Expr::Closure(_) = written {
-            "`review` names a function, and this is a closure\nhelp: write a function \
-             `fn review(arguments: &Arguments) -> Review` and name it: `review = review`"
-                .to_owned()
+            format!(
+                "`{key}` names a function, and this is a closure\nhelp: write a function {write} and \
+                 name it: `{key} = {key}`"
+            )
         } else if let Expr::Call(call) = written
             && let Expr::Path(_) = ungroup(&call.func)
         {
             let path = call.func.to_token_stream().to_string().replace(' ', "");
             format!(
-                "`review` names a function, which is called for each call of the tool\nhelp: \
-                 write it without parentheses: `review = {path}`"
+                "`{key}` names a function, which is called {called}\nhelp: write it without \
+                 parentheses: `{key} = {path}`"
             )
         } else {
-            "`review` must be the path of a function: `review = each_host`".to_owned()
+            format!("`{key}` must be the path of a function: `{key} = {example}`")
         };
         Err(Error::custom(message))
     }

@@ -18,12 +18,13 @@ pub use crate::{
     tool::{
         SideEffect, SideEffects, Tool, ToolDef,
         expand::{
-            call::{Call, Carried, NotSent, Shared, share},
+            call::{Call, Carried, NotSent, Sent, Shared, share},
             declared::{Declared, Param, ParamDef, SchemaCell, is_blank, param, rule},
             held::{Held, NotHeld, is_no},
             json::{ByName, JsonOf, list, value},
             literal::{Bool, Char, Empty, Float, Integer, List, Mixed, Text},
             param::{Key, Lent, OtherKey, Owned, ToolParam},
+            reconcile::taken,
             returned::{
                 Failing, Kind, Otherwise, Plain, Same, WithCauses, WithOwnForm, WithWords, is_send,
             },

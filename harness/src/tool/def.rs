@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 use serde_json::{Map, Value};
 
 use super::{
-    SideEffects, Tool, ToolError, ToolFuture,
+    ReconcileFuture, SideEffects, Tool, ToolError, ToolFuture,
     expand::{
         call::{Call, Shared},
         declared::{MadeSchema, ParamDef, SchemaCell},
@@ -46,6 +46,7 @@ pub struct ToolDef {
     /// How long a call may take, if the tool itself says so.
     pub time_limit: Option<Duration>,
     pub(super) review: Option<fn(&Shared, &Arguments) -> Review>,
+    pub(super) reconcile: Option<fn(Call) -> ReconcileFuture>,
     pub(super) params: &'static [ParamDef],
     pub(super) run: fn(Call) -> ToolFuture,
     /// Where the schema is kept once it is made.
@@ -69,6 +70,7 @@ impl ToolDef {
             idempotent: false,
             time_limit: None,
             review: None,
+            reconcile: None,
             params,
             run,
             schema,
@@ -93,6 +95,13 @@ impl ToolDef {
     #[must_use]
     pub const fn reviewed(mut self, review: fn(&Shared, &Arguments) -> Review) -> Self {
         self.review = Some(review);
+        self
+    }
+
+    /// Declares what finds out what became of a call.
+    #[must_use]
+    pub const fn reconciled(mut self, reconcile: fn(Call) -> ReconcileFuture) -> Self {
+        self.reconcile = Some(reconcile);
         self
     }
 

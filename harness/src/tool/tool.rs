@@ -32,12 +32,13 @@ pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>>
 /// Finds out what became of a call.
 pub type ReconcileFuture = Pin<Box<dyn Future<Output = Result<Reconciled, ToolError>> + Send>>;
 
-/// What became of a call that had started in a process which is gone.
+/// What became of a call that had started in a process which is gone: see
+/// [`#[tool(reconcile = ..)]`](macro@crate::tool). `T` is what the tool returns.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Reconciled {
+pub enum Reconciled<T = ToolOutput> {
     /// It happened, and this is its result.
-    Happened(ToolOutput),
+    Happened(T),
     /// Nothing of it has happened, so that it can run now.
     NotHappened,
 }
@@ -267,7 +268,9 @@ impl Tool {
     /// Gives the tool a way to find out what became of a call that had started in a process which is
     /// gone, from its arguments and its [idempotency key](ToolContext::idempotency_key). A call that
     /// happened has its result, one that did not happen runs, and one of which this fails to find it
-    /// out is in doubt, as without it. It must change nothing.
+    /// out is in doubt, as without it. It must change nothing. It takes the place of what was declared by
+    /// [`#[tool(reconcile = ..)]`](macro@crate::tool). A tool that is [idempotent](Self::idempotent) is
+    /// called again and not asked.
     ///
     /// ```
     /// use harness::{SideEffect, SideEffects, Tool, tool::Reconciled};
@@ -298,7 +301,11 @@ impl Tool {
 
     /// Whether it has a way to find out what became of a call.
     pub fn can_reconcile(&self) -> bool {
-        self.reconcile.is_some()
+        let declared = match &self.body {
+            Body::Declared { def, .. } => def.reconcile.is_some(),
+            Body::Made(_) => false,
+        };
+        self.reconcile.is_some() || declared
     }
 
     /// Begins to find out what became of a call.
@@ -307,8 +314,18 @@ impl Tool {
         context: ToolContext,
         arguments: Map<String, Value>,
     ) -> Option<ReconcileFuture> {
-        let reconcile = self.reconcile.as_ref()?;
-        caught(|| reconcile(context, arguments)).ok()
+        match (&self.reconcile, &self.body) {
+            (Some(reconcile), _) => caught(|| reconcile(context, arguments)).ok(),
+            (None, Body::Declared { def, receiver }) => {
+                let reconcile = def.reconcile?;
+                let find_out = || {
+                    let arguments = def.read(arguments).ok()?;
+                    Some(reconcile(Call::new(context, arguments, def, receiver.clone())))
+                };
+                caught(find_out).ok().flatten()
+            }
+            (None, Body::Made(_)) => None,
+        }
     }
 
     /// Whether the program gives the results of its calls: see [`external`](Self::external).

@@ -4,7 +4,7 @@
 use std::{
     any::Any,
     fmt,
-    future::{Pending, pending},
+    future::{Pending, pending, ready},
     panic::resume_unwind,
     sync::Arc,
 };
@@ -17,7 +17,9 @@ use tokio::{
 
 use super::{declared::Param, param::Origin};
 use crate::{
-    tool::{ToolContext, ToolDef, ToolError, ToolFuture, ToolOutput, threads::Thread},
+    tool::{
+        ReconcileFuture, ToolContext, ToolDef, ToolError, ToolFuture, ToolOutput, threads::Thread,
+    },
     unwind::caught,
 };
 
@@ -76,11 +78,19 @@ impl Call {
 
     /// Answers with all that is wrong.
     pub fn refusal(self) -> ToolFuture {
-        let err = match self.broken {
+        Box::pin(ready(Err(self.wrong())))
+    }
+
+    /// Says that nobody can find out what became of it, with all that is wrong.
+    pub fn unknown(self) -> ReconcileFuture {
+        Box::pin(ready(Err(self.wrong())))
+    }
+
+    fn wrong(self) -> ToolError {
+        match self.broken {
             Some(reason) if self.problems.is_empty() => ToolError::new(reason),
             Some(_) | None => ToolError::BadArguments(self.problems),
-        };
-        Box::pin(std::future::ready(Err(err)))
+        }
     }
 
     /// The value whose method is called.

@@ -8,5 +8,6 @@ pub(crate) mod held;
 pub(crate) mod json;
 pub(crate) mod literal;
 pub(crate) mod param;
+pub(crate) mod reconcile;
 pub(crate) mod returned;
 mod search;
