@@ -81,6 +81,7 @@ mod trace_sink;
 mod transcript;
 mod unsupported_items;
 mod verdicts;
+mod waiting;
 mod wire_alike;
 mod wire_anthropic;
 mod wire_call_proofs;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use harness::{
     Agent, CallOutcome, State, Tool, ToolContent, ToolContext,
     journal::{Entry, Envelope, Journal, MemoryJournal},
+    policy::Permissions,
     testing::{ScriptedProvider, reply},
     tool,
     tool::Reconciled,
@@ -106,7 +107,7 @@ async fn told(tool: &Tool, arguments: Value) -> (CallOutcome, String) {
         Agent::builder(model)
             .tools([tool.clone()])
             .state(3_u8)
-            .allow_all()
+            .permissions(Permissions::allow_all())
             .build()
             .expect("an agent")
     };

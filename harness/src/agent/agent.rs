@@ -2,7 +2,7 @@
 
 use std::{any::TypeId, fmt, sync::Arc};
 
-use super::{Chat, Outcome, Reply, Sending, Stopped, outcome::Remains};
+use super::{Chat, OpenCall, Outcome, Reply, Sending, Stopped, outcome::Remains};
 use crate::{
     error::{Error, ErrorKind},
     message::{Message, Transcript},
@@ -42,6 +42,9 @@ use crate::{
 #[derive(Clone)]
 pub struct Agent(Arc<Inner>);
 
+/// What is told of a call that waits, with the name of its conversation.
+pub(super) type OnWaiting = dyn Fn(&str, &OpenCall) + Send + Sync;
+
 #[derive(Clone)]
 struct Inner {
     provider: Arc<dyn Provider>,
@@ -52,6 +55,7 @@ struct Inner {
     per_run: Vec<StateType>,
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
+    on_waiting: Option<Arc<OnWaiting>>,
     starts_early: bool,
     /// Shared with every conversation.
     guardrails: Arc<Guardrails>,
@@ -149,6 +153,10 @@ impl Agent {
         self.0.approver.as_deref()
     }
 
+    pub(super) fn on_waiting(&self) -> Option<&OnWaiting> {
+        self.0.on_waiting.as_deref()
+    }
+
     pub(super) fn guardrails(&self) -> &Arc<Guardrails> {
         &self.0.guardrails
     }
@@ -240,6 +248,7 @@ pub struct AgentBuilder {
     per_run: Vec<StateType>,
     permissions: Permissions,
     approver: Option<Arc<dyn Approver>>,
+    on_waiting: Option<Arc<OnWaiting>>,
     starts_early: bool,
     guardrails: Guardrails,
     models: Models,
@@ -260,6 +269,7 @@ impl AgentBuilder {
             per_run: Vec::new(),
             permissions: Permissions::default(),
             approver: None,
+            on_waiting: None,
             starts_early: true,
             guardrails: Guardrails::default(),
             models: Models::default(),
@@ -344,6 +354,46 @@ impl AgentBuilder {
     /// denied.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.approver = Some(Arc::new(approver));
+        self
+    }
+
+    /// Sets what is told of calls that wait, such as a queue or a mailbox: when a run of a conversation in
+    /// a journal has ended as [`Outcome::Waiting`](crate::Outcome::Waiting), and that is written, `hook`
+    /// gets the name of the conversation and each call that waits. A call that still waits after a
+    /// [`Chat::resume`] is told again, with the same
+    /// [`idempotency_key`](super::OpenCall::idempotency_key); one whose process ends right after the write
+    /// is told by the next `resume`. The run waits for `hook`, so it must not block; a panic in it is
+    /// passed over.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use harness::{
+    ///     Agent, SideEffects, Tool,
+    ///     journal::MemoryJournal,
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    /// use serde_json::json;
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let schema = json!({"type": "object", "properties": {}});
+    /// let form = Tool::external("address", "Asks for an address.", schema, SideEffects::NONE);
+    /// let (tell, told) = mpsc::channel();
+    /// let agent = Agent::builder(ScriptedProvider::new([reply().call("address", json!({}))]))
+    ///     .tools([form])
+    ///     .on_waiting(move |conversation, open| {
+    ///         let _ = tell.send(format!("{conversation}: {}", open.call.name()));
+    ///     })
+    ///     .build()?;
+    /// let journal = MemoryJournal::new();
+    /// agent.open(&journal, "chat-17").await?.send("Where do I live?").await.unwrap_err();
+    /// assert_eq!(told.recv()?, "chat-17: address");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_waiting(mut self, hook: impl Fn(&str, &OpenCall) + Send + Sync + 'static) -> Self {
+        self.on_waiting = Some(Arc::new(hook));
         self
     }
 
@@ -444,6 +494,7 @@ impl AgentBuilder {
             per_run,
             permissions,
             approver,
+            on_waiting,
             starts_early,
             guardrails,
             models,
@@ -489,6 +540,7 @@ impl AgentBuilder {
             per_run,
             permissions,
             approver,
+            on_waiting,
             starts_early,
             guardrails: Arc::new(guardrails),
             models: Arc::new(models),

@@ -13,6 +13,7 @@ use crate::{
     journal::{Entry, Envelope, Journal, check_id},
     message::Transcript,
     policy::Approval,
+    unwind::caught,
 };
 
 impl Agent {
@@ -110,6 +111,15 @@ impl Chat {
     /// decided do not run, and those that wait for a result or an answer are in doubt.
     pub fn waiting(&self) -> Vec<OpenCall> {
         waiting(&self.machine, self.conversation())
+    }
+
+    /// Tells the program of the calls that wait, now that it is written that they do.
+    pub(super) fn tell_waiting(&self) {
+        let told = self.agent.on_waiting().zip(self.conversation());
+        let Some((hook, conversation)) = told else { return };
+        for open in self.waiting() {
+            let _ = caught(|| hook(conversation, &open));
+        }
     }
 
     /// The calls of which nobody knows how they ended, in order: the process that ran them has ended,

@@ -119,6 +119,9 @@ impl<'a> Run<'a> {
             }
             Err(error) => self.fail(error),
         };
+        if outcome == Outcome::Waiting {
+            self.chat.tell_waiting();
+        }
         let (usage, _) = self.used();
         self.trace_end(outcome);
         self.emit(Event::RunEnded { outcome, usage: &usage });
@@ -202,7 +205,8 @@ impl<'a> Run<'a> {
             Err(_) => Err(Error::new(
                 ErrorKind::Journal,
                 format!(
-                    "the journal has not answered for {LAST_WRITE:?}: it is not known whether the end                      of the run is written. The next message finds it out"
+                    "the journal has not answered for {LAST_WRITE:?}: it is not known whether the end \
+                     of the run is written. The next message finds it out"
                 ),
             )),
         };

@@ -1,4 +1,6 @@
 //! What survives: conversations, each the list of its facts in the order in which they happened.
+//!
+#![doc = include_str!("../../guide/durable.md")]
 
 mod entry;
 mod envelope;

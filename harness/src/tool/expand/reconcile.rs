@@ -1,6 +1,7 @@
 //! The function of `#[tool(reconcile = ..)]`: what it may take and return, and how it is run.
 
 use std::{
+    convert::Infallible,
     fmt::Display,
     future::{pending, ready},
     marker::PhantomData,
@@ -182,12 +183,12 @@ impl Way for Blocking {
 
 /// Nobody ever has one: what is made of it is only asked for its type.
 #[derive(Clone, Copy, Debug)]
-pub enum Never {}
+pub struct Never(Infallible);
 
 impl Never {
     /// A value of this type.
     pub fn like<T>(self, _: &T) -> T {
-        match self {}
+        match self.0 {}
     }
 }
 

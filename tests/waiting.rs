@@ -1,0 +1,78 @@
+//! What the program is told of calls that wait.
+
+use std::sync::{Arc, Mutex};
+
+use harness::{
+    Agent, ErrorKind, Outcome, SideEffect, SideEffects, Tool,
+    agent::{AgentBuilder, OpenCall},
+    journal::{Journal, MemoryJournal},
+    testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
+};
+use serde_json::json;
+
+type Told = Arc<Mutex<Vec<(String, String, usize)>>>;
+
+/// An agent whose model asks for two calls that the program answers.
+fn agent(journal: &MemoryJournal, told: &Told) -> AgentBuilder {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let form = Tool::external("form", "Asks.", schema, SideEffects::of(&[SideEffect::Read]));
+    let model = ScriptedProvider::answering(|request| {
+        match request.messages().iter().any(|message| message.results().next().is_some()) {
+            false => reply().call("form", json!({"n": 1})).call("form", json!({"n": 2})),
+            true => reply().text("Done."),
+        }
+    });
+    let (journal, told) = (journal.clone(), Arc::clone(told));
+    Agent::builder(model).tools([form]).on_waiting(move |conversation, open: &OpenCall| {
+        // What is told is in the journal already.
+        let written = futures_util::FutureExt::now_or_never(journal.read(conversation, 0));
+        let written = written.expect("it is in memory").expect("facts").len();
+        let about = open.call.arguments().to_owned();
+        told.lock().expect("unpoisoned").push((conversation.to_owned(), about, written));
+    })
+}
+
+#[tokio::test]
+async fn each_call_that_waits_is_told_when_that_is_written() {
+    let (journal, told) = (MemoryJournal::new(), Told::default());
+    let agent = agent(&journal, &told).build().expect("an agent");
+    let mut chat = agent.open(&journal, "chat").await.expect("new");
+    assert_eq!(chat.send("Go.").await.expect_err("it waits").outcome(), Outcome::Waiting);
+    let facts = usize::try_from(chat.facts()).expect("few");
+    let both: Vec<_> = [1, 2].map(|n| ("chat".into(), format!("{{\"n\":{n}}}"), facts)).into();
+    assert_eq!(*told.lock().expect("unpoisoned"), both);
+    // One is answered, and the other one is told again.
+    let open = chat.waiting().remove(0);
+    chat.settle(open.succeeded("one")).await.expect("it waits");
+    chat.resume().await.expect_err("the second one waits");
+    assert_eq!(told.lock().expect("unpoisoned").len(), 3);
+    assert_eq!(told.lock().expect("unpoisoned")[2].1, "{\"n\":2}");
+    let open = chat.waiting().remove(0);
+    chat.settle(open.succeeded("two")).await.expect("it waits");
+    chat.resume().await.expect("an answer");
+    assert_eq!(told.lock().expect("unpoisoned").len(), 3);
+}
+
+#[tokio::test]
+async fn nobody_is_told_of_what_is_not_written() {
+    let (journal, told) = (MemoryJournal::new(), Told::default());
+    let agent = agent(&journal, &told).build().expect("an agent");
+    let faulty = FaultyJournal::new(journal.clone());
+    // The second one is that of the end.
+    faulty.fail(JournalCall::Append, 1, JournalFault::FailBefore);
+    let mut chat = agent.open(&faulty, "chat").await.expect("new");
+    let stopped = chat.send("Go.").await.expect_err("the end is not written");
+    assert_eq!(stopped.error().expect("why").kind(), ErrorKind::Journal);
+    // Nor of a conversation that is in no journal.
+    agent.chat().send("Go.").await.expect_err("it waits");
+    assert!(told.lock().expect("unpoisoned").is_empty());
+}
+
+#[tokio::test]
+async fn a_hook_that_panics_changes_nothing() {
+    let (journal, told) = (MemoryJournal::new(), Told::default());
+    let agent = agent(&journal, &told).on_waiting(|_, _| panic!("told")).build();
+    let mut chat = agent.expect("an agent").open(&journal, "chat").await.expect("new");
+    assert_eq!(chat.send("Go.").await.expect_err("it waits").outcome(), Outcome::Waiting);
+    assert_eq!(chat.waiting().len(), 2);
+}
