@@ -571,21 +571,31 @@ fn what_begins_and_ends_an_answer_reads_as_serde_reads_it() {
         let mut body = body.clone();
         for _ in 0..=below(2) {
             let other = OTHERS[below(OTHERS.len())];
-            if below(2) == 0 {
+            if below(3) == 0 {
                 // A member more, which may be there already.
                 let places: Vec<usize> = body.match_indices("{\"").map(|(at, _)| at + 1).collect();
                 let name = names[below(names.len())];
                 body.insert_str(places[below(places.len())], &format!("\"{name}\":{other},"));
-            } else {
+                continue;
+            }
+            let places: Vec<usize> = body.match_indices("\":").map(|(at, _)| at).collect();
+            let end = places[below(places.len())];
+            let at = end + 2;
+            let mut values = serde_json::Deserializer::from_str(&body[at..])
+                .into_iter::<serde::de::IgnoredAny>();
+            if values.next().is_none_or(|value| value.is_err()) {
+                continue;
+            }
+            let value = at..at + values.byte_offset();
+            if below(2) == 0 {
                 // Another value.
-                let places: Vec<usize> = body.match_indices("\":").map(|(at, _)| at + 2).collect();
-                let at = places[below(places.len())];
-                let mut values = serde_json::Deserializer::from_str(&body[at..])
-                    .into_iter::<serde::de::IgnoredAny>();
-                if values.next().is_some_and(|value| value.is_ok()) {
-                    let end = at + values.byte_offset();
-                    body.replace_range(at..end, other);
-                }
+                body.replace_range(value, other);
+            } else {
+                // The same member twice, with the same value or another one.
+                let start = body[..end].rfind('"').unwrap_or(end);
+                let same = body[start..value.end].to_owned();
+                let twice = [format!("{same},"), format!("{}:{other},", &body[start..=end])];
+                body.insert_str(start, &twice[below(2)]);
             }
         }
         both_ways(wire, &body, Default::default());
