@@ -27,9 +27,12 @@ pub(crate) struct Parameters {
     pub(crate) strict: bool,
 }
 
+/// The schemas of all tools.
+type All = Arc<[Parameters]>;
+
 impl Told {
     /// The schemas of these tools in this form.
-    pub(crate) fn of(self, tools: &[ToolSchema]) -> Arc<[Parameters]> {
+    pub(crate) fn of(self, tools: &[ToolSchema]) -> All {
         let forms: Vec<_> = match self {
             Self::AsIs => Vec::new(),
             Self::Held(form) => form.of_all(tools).into_iter().map(Result::ok).collect(),
@@ -47,11 +50,11 @@ impl Told {
 
 /// The schemas of the tools of one agent, in each form in which they were sent. A copy is the same.
 #[derive(Clone, Default)]
-pub(crate) struct Forms(Arc<Mutex<Vec<(Told, Arc<[Parameters]>)>>>);
+pub(crate) struct Forms(Arc<Mutex<Vec<(Told, All)>>>);
 
 impl Forms {
     /// The schemas in this form. The tools are always the same.
-    pub(crate) fn get(&self, told: Told, tools: &[ToolSchema]) -> Arc<[Parameters]> {
+    pub(crate) fn get(&self, told: Told, tools: &[ToolSchema]) -> All {
         let mut forms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = forms.iter().find(|(of, _)| *of == told) {
             return Arc::clone(known);
