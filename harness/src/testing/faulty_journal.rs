@@ -15,6 +15,7 @@ use crate::{
 
 /// A call of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum JournalCall {
     /// [`Journal::read`].
     Read,
@@ -34,6 +35,7 @@ pub enum JournalCall {
 
 /// What goes wrong in a call of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum JournalFault {
     /// It fails, and nothing was done.
     FailBefore,
