@@ -113,7 +113,7 @@ fn send_mail(
 fn shown(ended: Result<Reply, Stopped>) -> anyhow::Result<ExitCode> {
     match ended {
         Ok(reply) => {
-            said(&reply.text())?;
+            said(reply.text())?;
             Ok(ExitCode::SUCCESS)
         }
         Err(stopped) if stopped.outcome() == Outcome::Waiting => {

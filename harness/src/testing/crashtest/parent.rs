@@ -145,7 +145,7 @@ impl Parent {
             let (end, said) = process.wait(after, self.test.patience)?;
             let unread = |err| format!("the log cannot be read: {err}");
             let notes = read(&log).map_err(unread)?;
-            if !notes.iter().any(|noted| *noted == Noted::Life { number: life }) {
+            if !notes.contains(&Noted::Life { number: life }) {
                 // From outside it may be killed before it has written anything.
                 if !matches!(end, End::Killed(_)) {
                     return Err(format!(
