@@ -17,6 +17,7 @@ pub(super) fn shared() -> Result<ClientConfig, Error> {
 
 /// Whether the program has turned on reqwest's feature `http2`, which is not seen from here otherwise:
 /// with it the builder has this method itself, and that one is called.
+#[allow(dead_code, reason = "not called in a program that has turned on `http2`")]
 trait WithoutHttp2 {
     fn http2_adaptive_window(self, on: bool) -> Http1;
 }
@@ -27,6 +28,7 @@ impl WithoutHttp2 for ClientBuilder {
     }
 }
 
+#[allow(dead_code, reason = "not made in a program that has turned on `http2`")]
 struct Http1;
 
 trait Speaks {

@@ -115,7 +115,10 @@ const PICTURE: u64 = 1500;
 fn tokens(text: &str) -> u64 {
     // A letter of one byte is a quarter, of two bytes two, of more four: so many as it has bytes,
     // and one more if it has three.
-    let of_three = text.bytes().filter(|byte| byte & 0xf0 == 0xe0).count();
+    let is_three = |byte: &u8| u8::from(byte & 0xf0 == 0xe0);
+    // Counted in bytes, as many as one of them can count: that takes less than a tenth of the time.
+    let of_chunk = |chunk: &[u8]| usize::from(chunk.iter().map(is_three).sum::<u8>());
+    let of_three: usize = text.as_bytes().chunks(usize::from(u8::MAX)).map(of_chunk).sum();
     let quarters = u64::try_from(text.len().saturating_add(of_three)).unwrap_or(u64::MAX);
     quarters.div_ceil(4)
 }
@@ -127,6 +130,13 @@ mod tests {
         message::{Block, Message, Messages, ReasoningBlock},
         provider::Usage,
     };
+
+    #[test]
+    fn a_letter_of_three_bytes_is_one_token_however_many_there_are() {
+        for count in [1, 85, 86, 300, 5000] {
+            assert_eq!(super::tokens(&"語".repeat(count)), count as u64);
+        }
+    }
 
     #[test]
     fn the_parts_are_estimated_and_then_scaled_to_what_was_counted() {

@@ -9,6 +9,7 @@ mod figures;
 mod floor;
 mod folder;
 mod herd;
+mod idle;
 mod macros;
 mod ours;
 mod peer;
@@ -17,6 +18,7 @@ mod process;
 #[path = "../../rendered/mod.rs"]
 mod rendered;
 mod sections;
+mod served;
 mod server;
 mod subject;
 mod summary;
@@ -38,6 +40,9 @@ pub fn run() -> Result<(), Failure> {
     match words.as_slice() {
         [] => {
             sections::streams()?;
+            served::measure::served()?;
+            served::measure::recorded()?;
+            sections::turns()?;
             sections::requests()?;
             sections::herds()?;
             sections::held()?;
@@ -45,6 +50,9 @@ pub fn run() -> Result<(), Failure> {
             sections::early()
         }
         ["streams"] => sections::streams(),
+        ["served"] => served::measure::served(),
+        ["recorded"] => served::measure::recorded(),
+        ["turns"] => sections::turns(),
         ["requests"] => sections::requests(),
         ["herds"] => sections::herds(),
         ["held"] => sections::held(),
@@ -59,11 +67,13 @@ pub fn run() -> Result<(), Failure> {
         ["work", subject, wire, history, base] => {
             process::work(subject, wire, history.parse()?, base)
         }
+        ["chosen", subject, wire, base] => process::work_chosen(subject, wire, base),
         ["herd", subject, wire, streams, base] => herd::run(subject, wire, streams.parse()?, base),
-        ["wait", base] => ours::idle(base),
+        ["wait", base] => idle::wait(base),
+        ["keep", subject, wire] => idle::keep(subject, wire),
         _ => Err(
-            "say `streams`, `requests`, `herds`, `held`, `idle` or `early`, or nothing for all \
-                  of these; `build`; `macros`; or `draw`"
+            "say `streams`, `served`, `recorded`, `turns`, `requests`, `herds`, `held`, `idle` or \
+                  `early`, or nothing for all of these; `build`; `macros`; or `draw`"
                 .into(),
         ),
     }

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use harness::{
     Agent, AnthropicProvider, ChatCompletionsProvider, Guardrails, Limits, Message, OpenAIProvider,
-    Transcript, agent::Event, message::Block, tool, tools,
+    Transcript,
+    agent::{AgentBuilder, Event},
+    message::Block,
+    tool, tools,
 };
-use stats_alloc::Region;
 use tokio::sync::Mutex;
 
-use crate::{
-    ALLOCATOR,
-    subject::{Failure, History, Task},
-};
+use crate::subject::{Failure, History, Task};
 
 /// Says how warm it is somewhere.
 #[tool(side_effects = ["read", "network"])]
@@ -34,8 +33,22 @@ fn send(
     format!("{} bytes are on their way to {to}.", text.len())
 }
 
-fn agent(wire: &str, base: &str) -> Result<Agent, Failure> {
-    let builder = match wire {
+/// The same as a tool that waits for something: those of most programs do.
+mod waits {
+    use harness::tool;
+
+    /// Says how warm it is somewhere.
+    #[tool(side_effects = ["read", "network"])]
+    pub async fn weather(
+        /** Such as `Oslo` */
+        city: String,
+    ) -> String {
+        format!("It rains in {city}.")
+    }
+}
+
+fn builder(wire: &str, base: &str) -> Result<AgentBuilder, Failure> {
+    Ok(match wire {
         "anthropic" => {
             Agent::builder(AnthropicProvider::builder().api_key("key").base_url(base).build()?)
         }
@@ -47,10 +60,17 @@ fn agent(wire: &str, base: &str) -> Result<Agent, Failure> {
             let base = format!("{base}/v1");
             Agent::builder(ChatCompletionsProvider::builder().base_url(&base).model("m").build()?)
         }
-    };
+    })
+}
+
+pub fn agent(wire: &str, base: &str) -> Result<Agent, Failure> {
+    guarded(builder(wire, base)?.tools(tools![weather, send]))
+}
+
+fn guarded(builder: AgentBuilder) -> Result<Agent, Failure> {
     let guards = Guardrails::default().turns(20).time(std::time::Duration::from_secs(600));
     let limits = Limits::new().output_tokens(1_000_000);
-    let builder = builder.system("Be concise.").tools(tools![weather, send]);
+    let builder = builder.system("Be concise.");
     Ok(builder.guardrails(guards).run_limits(limits).build()?)
 }
 
@@ -59,7 +79,22 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
     if history.0 > 0 {
         return turn(&agent, history);
     }
-    Ok(Box::new(move || {
+    Ok(watched(agent))
+}
+
+/// A whole turn: the tool that is called runs on a thread of its own if it is synchronous.
+pub fn with_tool(wire: &str, base: &str, synchronous: bool) -> Result<Task, Failure> {
+    let builder = builder(wire, base)?;
+    let builder = match synchronous {
+        true => builder.tools(tools![weather, send]),
+        false => builder.tools(tools![waits::weather, send]),
+    };
+    Ok(watched(guarded(builder)?))
+}
+
+/// Begins a chat, asks, and sees each piece of text as it comes.
+fn watched(agent: Agent) -> Task {
+    Box::new(move || {
         let agent = agent.clone();
         Box::pin(async move {
             let mut shown = 0;
@@ -75,11 +110,10 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
             }
             Ok(reply.text().to_owned())
         })
-    }))
+    })
 }
 
-/// A turn of a long conversation; the answer is one word.
-fn turn(agent: &Agent, history: History) -> Result<Task, Failure> {
+fn transcript(history: History) -> Result<Transcript, Failure> {
     let mut transcript = Transcript::default();
     for (model, words) in history.said() {
         transcript.push(match model {
@@ -87,6 +121,22 @@ fn turn(agent: &Agent, history: History) -> Result<Task, Failure> {
             false => Message::user(words),
         })?;
     }
+    Ok(transcript)
+}
+
+/// The first turn of a long conversation that is given: nothing of it was sent before.
+pub fn first(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
+    let agent = agent(wire, base)?;
+    let transcript = transcript(history)?;
+    Ok(Box::new(move || {
+        let mut chat = agent.chat_from(transcript.clone());
+        Box::pin(async move { Ok(chat.send(History::QUESTION).await?.text().to_owned()) })
+    }))
+}
+
+/// A turn of a long conversation; the answer is one word.
+fn turn(agent: &Agent, history: History) -> Result<Task, Failure> {
+    let transcript = transcript(history)?;
     let chat = Arc::new(Mutex::new(agent.chat_from(transcript)));
     Ok(Box::new(move || {
         let chat = Arc::clone(&chat);
@@ -94,35 +144,4 @@ fn turn(agent: &Agent, history: History) -> Result<Task, Failure> {
             async move { Ok(chat.lock().await.send(History::QUESTION).await?.text().to_owned()) },
         )
     }))
-}
-
-/// Prints the bytes that a chat holds which has had an answer and waits, beside the text of the
-/// answer: the mean of many, for each wire.
-pub fn idle(base: &str) -> Result<(), Failure> {
-    const CHATS: usize = 200;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    for wire in crate::subject::WIRES {
-        let agent = agent(wire, base)?;
-        let mut chats: Vec<_> = (0..=CHATS).map(|_| agent.chat()).collect();
-        let region = Region::new(ALLOCATOR);
-        let held = || {
-            let change = region.change();
-            change.bytes_allocated.saturating_sub(change.bytes_deallocated)
-        };
-        let ask = |chat: &mut harness::Chat| -> Result<usize, Failure> {
-            Ok(runtime.block_on(async { chat.send(History::QUESTION).await })?.text().len())
-        };
-        // The first one pays for the connection.
-        let (first, rest) = chats.split_first_mut().ok_or("no chat")?;
-        ask(first)?;
-        let before = held();
-        let mut text = 0;
-        for chat in rest {
-            text += ask(chat)?;
-        }
-        let each = held().saturating_sub(before + text) / CHATS;
-        // The chats themselves were made before.
-        println!("{wire} {}", each + size_of::<harness::Chat>());
-    }
-    Ok(())
 }

@@ -20,8 +20,14 @@ pub fn all(figures: &Figures) -> Vec<(String, String)> {
         "CPU ms",
         "harness",
     );
+    const SERVED: &str = "CPU \u{b5}s an answer";
+    add("served", "Answers as servers send them: CPU microseconds", "served", SERVED, "harness");
+    let title = "A whole turn with a call of a tool: CPU milliseconds";
+    add("turns", title, "turns", "CPU ms", "harness");
     add("herds", "1,000 streams at once: CPU milliseconds", "herds", "CPU ms", "harness");
     add("memory", "1,000 streams at once: peak memory, MiB", "herds", "peak RSS MiB", "harness");
+    let title = "10,000 streams held: peak memory, MiB";
+    add("held", title, "held", "peak RSS MiB", "harness");
     add("build", "A clean debug build: CPU seconds", "build", "debug CPU s", "harness");
     out
 }

@@ -1,7 +1,9 @@
 //! A process for each subject, and what it costs itself.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    hash::{Hash as _, Hasher as _},
+    io::{BufRead, BufReader, Read as _, Write},
+    net::TcpStream,
     path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::Duration,
@@ -21,11 +23,14 @@ pub struct Turn {
     pub nanoseconds: f64,
     pub allocations: f64,
     pub bytes: f64,
+    /// The most memory that the process had until then, in KiB.
+    pub most: f64,
 }
 
 /// Measures on request: for each line on standard input, which says how many answers, one line
 /// with the processor time in nanoseconds, the allocations of one answer, reallocations among
-/// them, and the bytes of its text. Scripts of other languages speak the same way.
+/// them, the bytes of its text, and the most memory that there was so far, in KiB. Scripts of other
+/// languages speak the same way and leave the memory out.
 pub fn work(subject: &str, wire: &str, history: History, base: &str) -> Result<(), Failure> {
     install_tls();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -40,19 +45,54 @@ pub fn work(subject: &str, wire: &str, history: History, base: &str) -> Result<(
     }
     println!("ready");
     for line in std::io::stdin().lock().lines() {
-        let answers: u32 = line?.trim().parse()?;
-        let region = Region::new(ALLOCATOR);
-        let begun = cpu();
-        let mut bytes = 0;
-        for _ in 0..answers {
-            bytes = runtime.block_on(task())?.len();
-        }
-        let spent = cpu().saturating_sub(begun).as_nanos() / u128::from(answers);
-        let change = region.change();
-        let allocations = (change.allocations + change.reallocations) / answers as usize;
-        println!("{spent} {allocations} {bytes}");
+        let answers = line?.trim().parse()?;
+        let (spent, allocations, text) = measure(&runtime, &task, answers)?;
+        println!("{spent} {allocations} {} {}", text.len(), memory("VmHWM")?);
     }
     Ok(())
+}
+
+/// The same with answers that somebody else chooses: instead of the memory, a line says which text was
+/// read ([`mark`]). An answer that could not be read is told as `failed` with the reason.
+pub fn work_chosen(subject: &str, wire: &str, base: &str) -> Result<(), Failure> {
+    install_tls();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let task = subject::task(subject, wire, History(0), base)?;
+    println!("ready");
+    for line in std::io::stdin().lock().lines() {
+        match measure(&runtime, &task, line?.trim().parse()?) {
+            Ok((spent, allocations, text)) => {
+                println!("{spent} {allocations} {} {}", text.len(), mark(&text));
+            }
+            Err(err) => println!("failed {}", err.to_string().replace('\n', " ")),
+        }
+    }
+    Ok(())
+}
+
+/// Asks so often; the nanoseconds and allocations of one answer, and the last text.
+fn measure(
+    runtime: &tokio::runtime::Runtime,
+    task: &subject::Task,
+    answers: u32,
+) -> Result<(u128, usize, String), Failure> {
+    let region = Region::new(ALLOCATOR);
+    let begun = cpu();
+    let mut text = String::new();
+    for _ in 0..answers {
+        text = runtime.block_on(task())?;
+    }
+    let spent = cpu().saturating_sub(begun).as_nanos() / u128::from(answers.max(1));
+    let change = region.change();
+    let allocations = (change.allocations + change.reallocations) / (answers as usize).max(1);
+    Ok((spent, allocations, text))
+}
+
+/// A number by which one text is told from another.
+pub fn mark(text: &str) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Some of the peers' clients need to be told which TLS there is, although none is used.
@@ -89,6 +129,17 @@ impl Server {
         BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut address)?;
         Ok(Self { child, address: format!("http://{}", address.trim()) })
     }
+
+    /// From now on this is the answer behind `/chosen`.
+    pub fn choose(&self, body: &str) -> Result<(), Failure> {
+        let address = self.address.strip_prefix("http://").ok_or("no address")?;
+        let mut socket = TcpStream::connect(address)?;
+        let head = "POST /choose HTTP/1.1\r\nhost: here\r\ncontent-length: ";
+        socket.write_all(format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes())?;
+        let mut begin = [0; 12];
+        socket.read_exact(&mut begin)?;
+        if &begin == b"HTTP/1.1 200" { Ok(()) } else { Err("the server chose nothing".into()) }
+    }
 }
 
 impl Drop for Server {
@@ -103,16 +154,40 @@ pub fn itself() -> Result<Command, Failure> {
     Ok(Command::new(std::env::current_exe()?))
 }
 
-/// The program that counts no allocations: it stands beside this one, once cargo has built it.
-pub fn herder() -> Result<PathBuf, Failure> {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let words = ["build", "--release", "--ignore-rust-version", "--bin", "herd", "--manifest-path"];
-    let built = Command::new("cargo").args(words).arg(manifest).status()?.success();
-    let program = std::env::current_exe()?.with_file_name("herd");
-    match built && program.exists() {
-        true => Ok(program),
-        false => Err(format!("cargo has not built {}", program.display()).into()),
+/// The programs that cargo builds beside this one, if they are not there already.
+pub struct Programs(PathBuf);
+
+impl Programs {
+    pub fn build() -> Result<Self, Failure> {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        for more in [&["--bin", "herd"][..], &["--features", "genai", "--bins"]] {
+            let words =
+                ["build", "--release", "--ignore-rust-version", "--manifest-path", manifest];
+            if !Command::new("cargo").args(words).args(more).status()?.success() {
+                return Err(format!("cargo has not built {}", more.join(" ")).into());
+            }
+        }
+        Ok(Self(std::env::current_exe()?))
     }
+
+    /// What measures this subject, and counts allocations.
+    pub fn of(&self, subject: &str) -> Command {
+        match is_apart(subject) {
+            true => Command::new(self.0.with_file_name("genai")),
+            false => Command::new(&self.0),
+        }
+    }
+
+    /// What measures this subject in a herd, and counts nothing.
+    pub fn herd_of(&self, subject: &str) -> Command {
+        let name = if is_apart(subject) { "genai-herd" } else { "herd" };
+        Command::new(self.0.with_file_name(name))
+    }
+}
+
+/// Whether the subject is in a program of its own: see `Cargo.toml`.
+fn is_apart(subject: &str) -> bool {
+    subject.starts_with("genai")
 }
 
 /// A script that measures one subject as [`work`] does.
@@ -148,22 +223,49 @@ impl Worker {
         }
     }
 
-    fn turn(&mut self) -> Result<(), Failure> {
-        writeln!(self.input, "{}", self.answers)?;
+    /// What it says after so many answers.
+    fn ask(&mut self, answers: u32) -> Result<String, Failure> {
+        writeln!(self.input, "{answers}")?;
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        let mut words = line.split_whitespace().map(str::parse);
-        let mut next = || words.next().and_then(Result::ok).ok_or("a subject failed in the middle");
-        self.turns.push(Turn { nanoseconds: next()?, allocations: next()?, bytes: next()? });
+        Ok(line)
+    }
+
+    fn turn(&mut self) -> Result<(), Failure> {
+        let line = self.ask(self.answers)?;
+        let mut words = line.split_whitespace();
+        let mut next = || -> Result<f64, Failure> {
+            Ok(words.next().ok_or("a subject failed in the middle")?.parse()?)
+        };
+        let (nanoseconds, allocations, bytes) = (next()?, next()?, next()?);
+        let most = next().unwrap_or(f64::NAN);
+        self.turns.push(Turn { nanoseconds, allocations, bytes, most });
         Ok(())
+    }
+
+    /// What one answer has cost that was chosen, and the mark of its text; or why it was not read.
+    pub fn chosen(&mut self) -> Result<Result<(f64, f64, u64), String>, Failure> {
+        let line = self.ask(self.answers)?;
+        if let Some(reason) = line.strip_prefix("failed") {
+            return Ok(Err(reason.trim().to_owned()));
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [spent, allocations, _, mark] => {
+                Ok(Ok((spent.parse()?, allocations.parse()?, mark.parse()?)))
+            }
+            _ => Ok(Err("the program has ended".to_owned())),
+        }
     }
 
     /// The turn whose time is the median; what is counted is the same each time.
     fn end(mut self) -> Result<Turn, Failure> {
         drop(self.input);
         self.child.wait()?;
+        // The memory grows from one turn to the next, and the last one says how far.
+        let most = self.turns.last().ok_or("no turn")?.most;
         self.turns.sort_by(|one, other| one.nanoseconds.total_cmp(&other.nanoseconds));
-        Ok(*self.turns.get(self.turns.len() / 2).ok_or("no turn")?)
+        Ok(Turn { most, ..*self.turns.get(self.turns.len() / 2).ok_or("no turn")? })
     }
 }
 

@@ -1,12 +1,12 @@
 //! What is measured, section by section.
 
-use std::{path::Path, process::Command, str::FromStr};
+use std::{process::Command, str::FromStr};
 
 use crate::{
     building,
     figures::{Figure, Figures},
     macros,
-    process::{Server, Worker, herder, itself, script, take_turns},
+    process::{Programs, Server, Worker, itself, script, take_turns},
     subject::{Failure, WIRES, speaks},
     tables,
 };
@@ -31,6 +31,8 @@ const STREAMS: &[&str] = &[
     "rig 0.46",
 ];
 
+const PEERS: &[&str] = &["genai 0.7", "llm 1.3", "async-openai 0.43", "rig 0.46"];
+
 /// Subjects of other languages, if they are installed: the name, the interpreter, the script, and
 /// the wires.
 const SCRIPTS: &[(&str, &str, &str, &[&str])] = &[
@@ -43,7 +45,7 @@ const SCRIPTS: &[(&str, &str, &str, &[&str])] = &[
 ];
 
 /// Keeps what was measured and draws it.
-fn keep(section: &str, figures: Vec<Figure>) -> Result<(), Failure> {
+pub fn keep(section: &str, figures: Vec<Figure>) -> Result<(), Failure> {
     let mut all = Figures::read()?;
     all.replace(section, figures);
     all.write()?;
@@ -53,13 +55,15 @@ fn keep(section: &str, figures: Vec<Figure>) -> Result<(), Failure> {
 
 /// A stream of text deltas, read to its end.
 pub fn streams() -> Result<(), Failure> {
+    let programs = Programs::build()?;
     let server = Server::start()?;
     let base = server.address.as_str();
     let mut figures = Vec::new();
     for wire in WIRES {
         let mut workers = Vec::new();
         for subject in STREAMS.iter().filter(|subject| speaks(subject, wire)) {
-            match Worker::start(itself()?, &["work", subject, wire, "0", base], ANSWERS) {
+            match Worker::start(programs.of(subject), &["work", subject, wire, "0", base], ANSWERS)
+            {
                 Ok(worker) => workers.push((*subject, worker)),
                 Err(err) => println!("{subject} on {wire} is left out: {err}"),
             }
@@ -85,6 +89,39 @@ pub fn streams() -> Result<(), Failure> {
     keep("streams", figures)
 }
 
+/// Two requests and the call of a tool between them.
+pub fn turns() -> Result<(), Failure> {
+    const SUBJECTS: &[&str] = &[
+        "http read",
+        "floor",
+        "async-openai 0.43, by hand",
+        "harness",
+        "harness, a synchronous tool",
+        "genai 0.7, by hand",
+        "llm 1.3, by hand",
+        "rig 0.46",
+    ];
+    let programs = Programs::build()?;
+    let server = Server::start()?;
+    let base = format!("{}/turn", server.address);
+    let mut figures = Vec::new();
+    for wire in WIRES {
+        let mut workers = Vec::new();
+        for subject in SUBJECTS.iter().filter(|subject| speaks(subject, wire)) {
+            let words = ["work", subject, wire, "0", &base];
+            match Worker::start(programs.of(subject), &words, ANSWERS * 4) {
+                Ok(worker) => workers.push((*subject, worker)),
+                Err(err) => println!("{subject} on {wire} is left out: {err}"),
+            }
+        }
+        for (subject, turn) in take_turns(workers, TURNS * 3)? {
+            let values = [("CPU ms", turn.nanoseconds / 1e6), ("allocations", turn.allocations)];
+            figures.push(Figure::new("turns", wire, subject, &values));
+        }
+    }
+    keep("turns", figures)
+}
+
 /// A turn of a long conversation.
 pub fn requests() -> Result<(), Failure> {
     const SUBJECTS: &[(&str, &str)] = &[
@@ -93,11 +130,16 @@ pub fn requests() -> Result<(), Failure> {
         ("harness", "anthropic"),
         ("harness", "responses"),
         ("harness", "chat"),
+        ("harness, first request", "anthropic"),
+        ("harness, first request", "responses"),
+        ("harness, first request", "chat"),
         ("llm 1.3", "chat"),
         ("async-openai 0.43", "chat"),
-        ("rig 0.46", "anthropic"),
-        ("genai 0.7", "anthropic"),
+        ("async-openai 0.43", "responses"),
+        ("rig 0.46", "chat"),
+        ("genai 0.7", "chat"),
     ];
+    let programs = Programs::build()?;
     let server = Server::start()?;
     let base = format!("{}/short", server.address);
     let mut figures = Vec::new();
@@ -105,17 +147,22 @@ pub fn requests() -> Result<(), Failure> {
         let mut workers = Vec::new();
         for (subject, wire) in SUBJECTS {
             let words = ["work", subject, wire, messages, &base];
-            match Worker::start(itself()?, &words, ANSWERS / 2) {
+            match Worker::start(programs.of(subject), &words, ANSWERS / 2) {
                 Ok(worker) => workers.push(((*subject, *wire), worker)),
                 Err(err) => println!("{subject} on {wire} is left out: {err}"),
             }
         }
         for ((subject, wire), turn) in take_turns(workers, TURNS)? {
-            let subject = match subject {
-                "memcpy" | "ready bytes" => subject.to_owned(),
-                _ => format!("{subject}, {wire}"),
+            let subject = match subject.split_once(", ") {
+                _ if matches!(subject, "memcpy" | "ready bytes") => subject.to_owned(),
+                Some((name, which)) => format!("{name}, {wire}, {which}"),
+                None => format!("{subject}, {wire}"),
             };
-            let values = [("CPU ms", turn.nanoseconds / 1e6), ("allocations", turn.allocations)];
+            let values = [
+                ("CPU ms", turn.nanoseconds / 1e6),
+                ("allocations", turn.allocations),
+                ("peak RSS MiB", turn.most / 1024.0),
+            ];
             figures.push(Figure::new("requests", messages, &subject, &values));
         }
     }
@@ -131,14 +178,14 @@ struct Herd {
 }
 
 fn herd(
-    program: &Path,
+    programs: &Programs,
     subject: &str,
     wire: &str,
     streams: usize,
     base: &str,
 ) -> Result<Herd, Failure> {
     let words = ["herd", subject, wire, &streams.to_string(), base];
-    let mut command = Command::new(program);
+    let mut command = programs.herd_of(subject);
     let output = command.args(words).stderr(std::process::Stdio::inherit()).output()?;
     let output = String::from_utf8(output.stdout)?;
     let mut numbers = output.split_whitespace().map(f64::from_str);
@@ -180,7 +227,7 @@ pub fn herds() -> Result<(), Failure> {
         "async-openai 0.43",
         "rig 0.46",
     ];
-    let program = herder()?;
+    let programs = Programs::build()?;
     let server = Server::start()?;
     let base = format!("{}/paced/{STREAMS}", server.address);
     let mut figures = Vec::new();
@@ -192,7 +239,7 @@ pub fn herds() -> Result<(), Failure> {
             .collect();
         for _ in 0..HERDS {
             for (subject, herds) in &mut herds {
-                match herd(&program, subject, wire, STREAMS, &base) {
+                match herd(&programs, subject, wire, STREAMS, &base) {
                     Ok(found) => herds.push(found),
                     Err(err) => println!("{subject} on {wire}: {err}"),
                 }
@@ -209,14 +256,21 @@ pub fn herds() -> Result<(), Failure> {
 /// Ten thousand streams that are all open before the first goes on.
 pub fn held() -> Result<(), Failure> {
     const STREAMS: usize = 10_000;
-    let program = herder()?;
+    let programs = Programs::build()?;
     let server = Server::start()?;
     let base = format!("{}/held/{STREAMS}", server.address);
     let mut figures = Vec::new();
     for wire in WIRES {
-        for subject in ["floor", "harness"] {
-            let found = herd(&program, subject, wire, STREAMS, &base)?;
-            figures.push(herd_figure("held", wire, subject, STREAMS, &[found]));
+        for subject in ["floor", "harness"].iter().chain(PEERS) {
+            if !speaks(subject, wire) {
+                continue;
+            }
+            match herd(&programs, subject, wire, STREAMS, &base) {
+                Ok(found) => {
+                    figures.push(herd_figure("held", wire, subject, STREAMS, &[found]));
+                }
+                Err(err) => println!("{subject} on {wire}: {err}"),
+            }
         }
     }
     keep("held", figures)
@@ -224,14 +278,20 @@ pub fn held() -> Result<(), Failure> {
 
 /// What a chat holds that waits for its next message.
 pub fn idle() -> Result<(), Failure> {
+    let programs = Programs::build()?;
     let server = Server::start()?;
-    let mut command: Command = itself()?;
-    let output = String::from_utf8(command.args(["wait", &server.address]).output()?.stdout)?;
-    let figures = output.lines().filter_map(|line| {
-        let (wire, bytes) = line.split_once(' ')?;
-        Some(Figure::new("idle", wire, "harness", &[("bytes", bytes.parse().ok()?)]))
-    });
-    keep("idle", figures.collect())
+    let output = itself()?.args(["wait", &server.address]).output()?;
+    let output = String::from_utf8(output.stdout)?;
+    let mut figures = Vec::new();
+    for (wire, bytes) in output.lines().filter_map(|line| line.split_once(' ')) {
+        figures.push(Figure::new("idle", wire, "harness", &[("bytes", bytes.parse()?)]));
+        for subject in PEERS.iter().filter(|subject| speaks(subject, wire)) {
+            let output = programs.of(subject).args(["keep", subject, wire]).output()?;
+            let bytes = String::from_utf8(output.stdout)?.trim().parse()?;
+            figures.push(Figure::new("idle", wire, subject, &[("bytes", bytes)]));
+        }
+    }
+    keep("idle", figures)
 }
 
 /// What is built before the first run.

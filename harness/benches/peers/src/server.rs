@@ -4,7 +4,9 @@
 //! - nothing: 2,000 text deltas at once;
 //! - `/short`: one;
 //! - `/paced/N`: 200, five milliseconds apart, as soon as N streams are open;
-//! - `/held/N`: 20, a quarter of a second apart, as soon as N streams are open.
+//! - `/held/N`: 20, a quarter of a second apart, as soon as N streams are open;
+//! - `/chosen`: what was sent last to `/choose`, at once;
+//! - `/turn`: a call of a tool, or forty deltas if the request holds what the tool said.
 
 use std::{collections::HashMap, io::Read, sync::Arc, time::Duration};
 
@@ -18,33 +20,60 @@ use crate::{
     floor,
     herd::raise_file_limit,
     rendered,
+    served::turn,
     subject::{Failure, WIRES},
 };
 
 /// How many text deltas an answer has.
 pub const DELTAS: usize = 2_000;
 
-/// How the answer comes: how many deltas, and how far apart.
-fn manner(path: &str) -> (usize, Option<Duration>) {
+/// How the answer comes.
+#[derive(Clone, Copy)]
+enum Manner {
+    /// So many deltas at once.
+    Whole(usize),
+    /// So many deltas, so far apart.
+    Paced(usize, Duration),
+    Choose,
+    Chosen,
+    Turn,
+}
+
+fn manner(path: &str) -> Manner {
     match path {
-        path if path.starts_with("/short") => (1, None),
-        path if path.starts_with("/paced/") => (200, Some(Duration::from_millis(5))),
-        path if path.starts_with("/held/") => (20, Some(Duration::from_millis(250))),
-        _ => (DELTAS, None),
+        path if path.starts_with("/short") => Manner::Whole(1),
+        path if path.starts_with("/paced/") => Manner::Paced(200, Duration::from_millis(5)),
+        path if path.starts_with("/held/") => Manner::Paced(20, Duration::from_millis(250)),
+        path if path.starts_with("/choose") => Manner::Choose,
+        path if path.starts_with("/chosen") => Manner::Chosen,
+        path if path.starts_with("/turn") => Manner::Turn,
+        _ => Manner::Whole(DELTAS),
     }
 }
 
-/// The text of the answer that comes from this address.
+/// The text of the answer that comes from this address, if it is known ahead.
 pub fn expected(wire: &str, base: &str) -> Result<String, Failure> {
     let host = base.strip_prefix("http://").ok_or("no address")?;
     let path = host.find('/').map_or("", |at| host.get(at..).unwrap_or_default());
-    floor::text(wire, &rendered::stream(wire, manner(path).0))
+    match manner(path) {
+        Manner::Whole(deltas) | Manner::Paced(deltas, _) => {
+            floor::text(wire, &rendered::stream(wire, deltas))
+        }
+        Manner::Turn => {
+            let [_, answer] = turn::answers(wire);
+            floor::text(wire, &answer.body)
+        }
+        Manner::Choose | Manner::Chosen => Err("nobody knows what will be chosen".into()),
+    }
 }
 
 /// Answers that are ready, and who waits for whom.
 struct Shared {
     whole: HashMap<(usize, usize), Vec<u8>>,
     paced: HashMap<(usize, usize), Vec<Vec<u8>>>,
+    /// The two answers of a turn, for each wire.
+    turns: Vec<[Vec<u8>; 2]>,
+    chosen: Mutex<Arc<Vec<u8>>>,
     /// How many streams are open behind a path.
     open: Mutex<HashMap<String, watch::Sender<usize>>>,
 }
@@ -53,8 +82,14 @@ struct Shared {
 pub fn serve() -> Result<(), Failure> {
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut shared =
-        Shared { whole: HashMap::new(), paced: HashMap::new(), open: Mutex::default() };
+    let turn = |wire| turn::answers(wire).map(|each| answer(&each.body));
+    let mut shared = Shared {
+        whole: HashMap::new(),
+        paced: HashMap::new(),
+        turns: WIRES.into_iter().map(turn).collect(),
+        chosen: Mutex::default(),
+        open: Mutex::default(),
+    };
     for (at, wire) in WIRES.into_iter().enumerate() {
         for deltas in [DELTAS, 1] {
             shared.whole.insert((at, deltas), answer(&rendered::stream(wire, deltas)));
@@ -106,19 +141,31 @@ fn chunks(body: &str) -> Vec<Vec<u8>> {
 async fn connection(socket: TcpStream, shared: Arc<Shared>) -> std::io::Result<()> {
     // The bodies of long conversations are thrown away; none of the many streams has one.
     let mut socket = BufReader::with_capacity(16 * 1024, socket);
-    while let Some(path) = request(&mut socket).await? {
+    while let Some((path, body)) = request(&mut socket).await? {
         let wire = match () {
             () if path.contains("/messages") => 0,
             () if path.contains("/responses") => 1,
             () => 2,
         };
-        let (deltas, pace) = manner(&path);
-        match pace {
-            None => {
+        match manner(&path) {
+            Manner::Whole(deltas) => {
                 let answer = shared.whole.get(&(wire, deltas)).map(Vec::as_slice);
                 socket.get_mut().write_all(answer.unwrap_or_default()).await?;
             }
-            Some(pace) => {
+            Manner::Choose => {
+                *shared.chosen.lock().await = Arc::new(answer(&String::from_utf8_lossy(&body)));
+                socket.get_mut().write_all(&answer("")).await?;
+            }
+            Manner::Chosen => {
+                let answer = Arc::clone(&*shared.chosen.lock().await);
+                socket.get_mut().write_all(&answer).await?;
+            }
+            Manner::Turn => {
+                let at = usize::from(turn::is_second(&body));
+                let answer = shared.turns.get(wire).and_then(|answers| answers.get(at));
+                socket.get_mut().write_all(answer.map_or(&[], Vec::as_slice)).await?;
+            }
+            Manner::Paced(deltas, pace) => {
                 let chunks = shared.paced.get(&(wire, deltas)).map(Vec::as_slice);
                 let turn = gate(&path, &shared).await;
                 // Not all of them in the same moment.
@@ -154,8 +201,9 @@ async fn gate(path: &str, shared: &Shared) -> usize {
     turn
 }
 
-/// Reads a request to its end; its path, unless the connection is closed.
-async fn request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Option<String>> {
+/// Reads a request to its end; its path, and its body where somebody looks at it, unless the
+/// connection is closed.
+async fn request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Option<(String, Vec<u8>)>> {
     let (mut line, mut length, mut chunked, mut path) = (String::new(), 0, false, String::new());
     loop {
         line.clear();
@@ -178,15 +226,21 @@ async fn request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Option<St
         eprintln!("a body without a length cannot be read: {path}");
         return Ok(None);
     }
+    let is_read = matches!(manner(&path), Manner::Choose | Manner::Turn);
+    let mut body = Vec::new();
     while length > 0 {
-        let read = socket.fill_buf().await?.len().min(length);
+        let bytes = socket.fill_buf().await?;
+        let read = bytes.len().min(length);
         if read == 0 {
             return Ok(None);
+        }
+        if is_read {
+            body.extend_from_slice(bytes.get(..read).unwrap_or_default());
         }
         socket.consume(read);
         length -= read;
     }
-    Ok(Some(path))
+    Ok(Some((path, body)))
 }
 
 /// Reads what is said of a body in a head: how long it is.

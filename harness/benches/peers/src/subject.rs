@@ -16,12 +16,8 @@ pub const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
 
 /// On which wires a subject can be measured.
 pub fn speaks(subject: &str, wire: &str) -> bool {
-    match subject {
-        // The address is fixed for Anthropic, and there is nothing for Responses.
-        "llm 1.3" => wire == "chat",
-        "async-openai 0.43" => wire != "anthropic",
-        _ => true,
-    }
+    // The address of `llm` is fixed for Anthropic, and the other one speaks no Anthropic.
+    wire != "anthropic" || !(subject.starts_with("llm") || subject.starts_with("async-openai"))
 }
 
 /// Whether a subject looks for the text at all: some steps below the floor do not.
@@ -63,12 +59,31 @@ impl History {
 
 /// A subject that asks at this address, `http://..` with what the path begins with.
 pub fn task(subject: &str, wire: &str, history: History, base: &str) -> Result<Task, Failure> {
+    if base.ends_with("/turn") {
+        return turn(subject, wire, base);
+    }
     match subject {
         "harness" => ours::task(wire, history, base),
+        "harness, first request" => ours::first(wire, history, base),
+        #[cfg(feature = "genai")]
         "genai 0.7" => peer::genai::task(wire, history, base),
-        "llm 1.3" => peer::llm(history, base),
+        "llm 1.3" => peer::llm::task(wire, history, base),
         "async-openai 0.43" => peer::openai::task(wire, history, base),
         "rig 0.46" => peer::rig::task(wire, history, base),
         _ => floor::task(subject, wire, history, base),
+    }
+}
+
+/// A subject that runs the tool which the answer calls, and asks again.
+fn turn(subject: &str, wire: &str, base: &str) -> Result<Task, Failure> {
+    match subject {
+        "harness" => ours::with_tool(wire, base, false),
+        "harness, a synchronous tool" => ours::with_tool(wire, base, true),
+        #[cfg(feature = "genai")]
+        "genai 0.7, by hand" => peer::genai::turn(wire, base),
+        "async-openai 0.43, by hand" => peer::openai::turn(wire, base),
+        "llm 1.3, by hand" => peer::llm::turn(wire, base),
+        "rig 0.46" => peer::rig::turn(wire, base),
+        _ => floor::turn(subject, wire, base),
     }
 }

@@ -18,6 +18,12 @@ fn layout(section: &str, group: &str) -> (String, &'static [(&'static str, &'sta
             format!("2,000 text deltas on the wire `{wire}`"),
             &[(CPU, "shortcut"), (CPU, "floor"), (CPU, "harness")],
         ),
+        ("served", wire) => (format!("Answers as servers send them, on the wire `{wire}`"), &[]),
+        ("recorded", wire) => (format!("Recorded answers, on the wire `{wire}`"), &[]),
+        ("turns", wire) => (
+            format!("Two requests and a call between them, on the wire `{wire}`"),
+            &[(CPU, "floor"), (CPU, "async-openai 0.43, by hand"), (CPU, "harness")],
+        ),
         ("requests", "100") => {
             ("A turn after 100 messages, 1 MB".to_owned(), &[(CPU, "ready bytes")])
         }
@@ -100,7 +106,11 @@ pub fn print(figures: &Figures, section: &str) {
 pub fn draw(figures: &Figures) -> Result<(), Failure> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut readme = fs::read_to_string(here.join("README.md"))?;
-    for section in ["streams", "requests", "herds", "held", "idle", "early", "build", "macros"] {
+    const SECTIONS: [&str; 11] = [
+        "served", "recorded", "streams", "turns", "requests", "herds", "held", "idle", "early",
+        "build", "macros",
+    ];
+    for section in SECTIONS {
         readme = between(&readme, section, &tables(figures, section));
     }
     fs::write(here.join("README.md"), readme)?;

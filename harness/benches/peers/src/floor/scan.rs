@@ -1,135 +1,150 @@
-//! The hand-written scan: it walks over the event and stops at the fields that a decoder needs,
-//! whatever order they come in: what kind of event it is, which part of the answer it belongs to,
-//! and the text. All else is stepped over, neither checked nor kept.
+//! The hand-written scan, in one pass: it walks over an event once, from its first byte to its last,
+//! and picks up on the way what a decoder needs, in whatever order it comes: what kind of event it is,
+//! which part of the answer it belongs to, and the text. It steps over everything else. It checks
+//! nothing and keeps nothing but the text.
 
 use memchr::{memchr2, memmem};
 
 use crate::subject::Failure;
 
+#[derive(Clone, Copy)]
+enum Wire {
+    Anthropic,
+    Responses,
+    Chat,
+}
+
+/// Which object the scan walks over.
+#[derive(Clone, Copy)]
+enum Level {
+    Event,
+    Choice,
+    Delta,
+}
+
+/// What an event says, each value as it is written.
+#[derive(Default)]
+struct Found<'a> {
+    kind: &'a [u8],
+    index: &'a [u8],
+    text: &'a [u8],
+    finish: &'a [u8],
+    usage: &'a [u8],
+}
+
 /// The text of the event is appended; an event of another kind has none.
 pub fn scan(wire: &str, data: &[u8], text: &mut String) -> Result<(), Failure> {
-    match wire {
-        "anthropic" => {
-            let (mut kind, mut index, mut delta) = (None, None, None);
-            fields(data, |key, value| match key {
-                b"type" => kind = Some(value),
-                b"index" => index = Some(value),
-                b"delta" => delta = Some(value),
-                _ => {}
-            });
-            if kind == Some(br#""content_block_delta""#) && index.is_some() {
-                fields(delta.unwrap_or_default(), |key, value| match key {
-                    b"type" => kind = Some(value),
-                    b"text" => delta = Some(value),
-                    _ => {}
-                });
-                if kind == Some(br#""text_delta""#) {
-                    unescape(delta.unwrap_or_default(), text)?;
-                }
-            }
-        }
-        "responses" => {
-            let (mut kind, mut index, mut delta) = (None, None, None);
-            fields(data, |key, value| match key {
-                b"type" => kind = Some(value),
-                b"output_index" => index = Some(value),
-                b"delta" => delta = Some(value),
-                _ => {}
-            });
-            if kind == Some(br#""response.output_text.delta""#) && index.is_some() {
-                unescape(delta.unwrap_or_default(), text)?;
-            }
-        }
-        _ => {
-            let (mut choices, mut usage) = (None, None);
-            fields(data, |key, value| match key {
-                b"choices" => choices = Some(value),
-                b"usage" => usage = Some(value),
-                _ => {}
-            });
-            std::hint::black_box(usage);
-            let (mut index, mut delta, mut finish) = (None, None, None);
-            fields(
-                choices.unwrap_or_default().get(1..).unwrap_or_default(),
-                |key, value| match key {
-                    b"index" => index = Some(value),
-                    b"delta" => delta = Some(value),
-                    b"finish_reason" => finish = Some(value),
-                    _ => {}
-                },
-            );
-            std::hint::black_box((index, finish));
-            let mut content = None;
-            fields(delta.unwrap_or_default(), |key, value| {
-                if key == b"content" {
-                    content = Some(value);
-                }
-            });
-            unescape(content.unwrap_or_default(), text)?;
-        }
-    }
-    Ok(())
-}
-
-/// Looks for the text as one vendor spells it today and reads nothing else of the event: another
-/// order of the fields, or a space more, and it finds nothing.
-pub fn shortcut(wire: &str, data: &[u8], text: &mut String) -> Result<(), Failure> {
-    let (kind, field): (&[u8], &[u8]) = match wire {
-        "anthropic" => (br#"{"type":"content_block_delta""#, br#""text":""#),
-        "responses" => (br#"{"type":"response.output_text.delta""#, br#""delta":""#),
-        _ => (b"{", br#""content":""#),
+    let wire = match wire {
+        "anthropic" => Wire::Anthropic,
+        "responses" => Wire::Responses,
+        _ => Wire::Chat,
     };
-    if !data.starts_with(kind) {
+    // The last line of a stream of Chat Completions is no JSON.
+    if data.first() != Some(&b'{') {
         return Ok(());
     }
-    match memmem::find(data, field) {
-        Some(at) => unescape(data.get(at + field.len() - 1..).unwrap_or_default(), text),
-        None => Ok(()),
-    }
+    let mut found = Found::default();
+    object(data, 0, wire, Level::Event, &mut found);
+    std::hint::black_box((found.index, found.finish, found.usage));
+    let has_text = match wire {
+        Wire::Anthropic => found.kind == br#""content_block_delta""#,
+        Wire::Responses => found.kind == br#""response.output_text.delta""#,
+        Wire::Chat => true,
+    };
+    if has_text { unescape(found.text, text) } else { Ok(()) }
 }
 
-/// Each key of an object, without its quotes, and its value as it is written.
-fn fields<'a>(object: &'a [u8], mut each: impl FnMut(&'a [u8], &'a [u8])) {
-    let mut at = skip_space(object, 0) + 1;
+/// Walks over the object that begins here and says where it ends.
+fn object<'a>(
+    data: &'a [u8],
+    mut at: usize,
+    wire: Wire,
+    level: Level,
+    found: &mut Found<'a>,
+) -> usize {
+    at += 1;
     loop {
-        at = skip_space(object, at);
-        if object.get(at) != Some(&b'"') {
-            return;
+        while let Some(b' ' | b',' | b'\n' | b'\t' | b'\r') = data.get(at) {
+            at += 1;
         }
-        let key = at + 1;
-        at = string(object, key);
-        let Some(name) = object.get(key..at.saturating_sub(1)) else { return };
-        // The colon.
-        at = skip_space(object, skip_space(object, at) + 1);
+        if data.get(at) != Some(&b'"') {
+            return at + 1;
+        }
+        let name = at + 1;
+        at = string(data, name);
+        let name = data.get(name..at - 1).unwrap_or_default();
+        while let Some(b' ' | b':' | b'\n' | b'\t' | b'\r') = data.get(at) {
+            at += 1;
+        }
+        match (wire, level, name, data.get(at)) {
+            (Wire::Chat, Level::Event, b"choices", Some(b'[')) => {
+                at += 1;
+                while let Some(b'{' | b',' | b' ') = data.get(at) {
+                    at = match data.get(at) {
+                        Some(b'{') => object(data, at, wire, Level::Choice, found),
+                        _ => at + 1,
+                    };
+                }
+                // The bracket that closes the list.
+                at += 1;
+                continue;
+            }
+            (Wire::Chat, Level::Choice, b"delta", Some(b'{'))
+            | (Wire::Anthropic, Level::Event, b"delta", Some(b'{')) => {
+                at = object(data, at, wire, Level::Delta, found);
+                continue;
+            }
+            _ => {}
+        }
         let begin = at;
-        at = value(object, at);
-        let Some(found) = object.get(begin..at) else { return };
-        each(name, found);
-        at = skip_space(object, at);
-        if object.get(at) != Some(&b',') {
-            return;
+        at = value(data, at);
+        let value = data.get(begin..at).unwrap_or_default();
+        match (wire, level, name) {
+            (Wire::Anthropic | Wire::Responses, Level::Event, b"type") => found.kind = value,
+            (Wire::Anthropic, Level::Event, b"index")
+            | (Wire::Responses, Level::Event, b"output_index")
+            | (Wire::Chat, Level::Choice, b"index") => found.index = value,
+            (Wire::Anthropic, Level::Delta, b"text")
+            | (Wire::Responses, Level::Event, b"delta")
+            | (Wire::Chat, Level::Delta, b"content") => found.text = value,
+            (Wire::Chat, Level::Choice, b"finish_reason") => found.finish = value,
+            (Wire::Chat, Level::Event, b"usage") => found.usage = value,
+            _ => {}
         }
-        at += 1;
     }
-}
-
-fn skip_space(data: &[u8], mut at: usize) -> usize {
-    while let Some(b' ' | b'\n' | b'\r' | b'\t') = data.get(at) {
-        at += 1;
-    }
-    at
 }
 
 /// Where the string ends whose first byte is here, after its last quote.
 fn string(data: &[u8], mut at: usize) -> usize {
-    while let Some(more) = data.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
-        at += more + 1;
-        if data.get(at - 1) == Some(&b'"') {
-            return at;
+    loop {
+        at += quote_or_escape(data.get(at..).unwrap_or_default());
+        match data.get(at) {
+            Some(b'\\') => at += 2,
+            _ => return at + 1,
         }
-        at += 1;
     }
-    data.len()
+}
+
+/// How far the first quote or backslash is. Most strings of an event are so short that eight bytes at
+/// a time are faster than a search that has to be begun.
+fn quote_or_escape(data: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    let (words, tail) = data.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let zero = |word: u64| word.wrapping_sub(ONES) & !word;
+        let found = (zero(word ^ (ONES * 0x22)) | zero(word ^ (ONES * 0x5c))) & (ONES << 7);
+        if found != 0 {
+            return at * 8 + found.trailing_zeros() as usize / 8;
+        }
+        // A long string: the search is worth its beginning.
+        if at == 7 {
+            let rest = data.get(64..).unwrap_or_default();
+            return 64 + memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+        }
+    }
+    let at = tail.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+    words.len() * 8 + at.unwrap_or(tail.len())
 }
 
 /// Where the value ends that begins here.
@@ -160,6 +175,23 @@ fn value(data: &[u8], mut at: usize) -> usize {
             }
             at
         }
+    }
+}
+
+/// Looks for the text as one vendor spells it today and reads nothing else of the event: another
+/// order of the fields, or a space more, and it finds nothing.
+pub fn shortcut(wire: &str, data: &[u8], text: &mut String) -> Result<(), Failure> {
+    let (kind, field): (&[u8], &[u8]) = match wire {
+        "anthropic" => (br#"{"type":"content_block_delta""#, br#""text":""#),
+        "responses" => (br#"{"type":"response.output_text.delta""#, br#""delta":""#),
+        _ => (b"{", br#""content":""#),
+    };
+    if !data.starts_with(kind) {
+        return Ok(());
+    }
+    match memmem::find(data, field) {
+        Some(at) => unescape(data.get(at + field.len() - 1..).unwrap_or_default(), text),
+        None => Ok(()),
     }
 }
 

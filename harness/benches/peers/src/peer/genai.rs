@@ -1,16 +1,19 @@
 //! `genai`, on every wire.
 
+use std::any::Any;
+
 use futures_util::StreamExt as _;
 use genai::{
     Client, ModelIden, ServiceTarget,
     adapter::AdapterKind,
-    chat::{ChatMessage, ChatRequest, ChatStreamEvent},
+    chat::{ChatMessage, ChatOptions, ChatRequest, ChatStreamEvent, Tool, ToolCall, ToolResponse},
     resolver::{AuthData, Endpoint, ServiceTargetResolver},
 };
 
+use super::weather;
 use crate::subject::{Failure, History, Task};
 
-pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
+fn client(wire: &str, base: &str) -> Result<Client, Failure> {
     let kind = match wire {
         "anthropic" => AdapterKind::Anthropic,
         "responses" => AdapterKind::OpenAIResp,
@@ -26,14 +29,28 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
             })
         },
     );
-    let client = Client::builder().with_service_target_resolver(resolver).build()?;
-    let mut messages: Vec<ChatMessage> = history
-        .said()
-        .map(|(model, words)| match model {
-            true => ChatMessage::assistant(words),
-            false => ChatMessage::user(words),
-        })
-        .collect();
+    // What everybody else has: neither compression nor HTTP/2.
+    let http = reqwest::Client::builder().no_gzip().http1_only().build()?;
+    let builder = Client::builder().with_reqwest(http).with_service_target_resolver(resolver);
+    Ok(builder.build()?)
+}
+
+fn messages(said: impl Iterator<Item = (bool, String)>) -> Vec<ChatMessage> {
+    said.map(|(model, words)| match model {
+        true => ChatMessage::assistant(words),
+        false => ChatMessage::user(words),
+    })
+    .collect()
+}
+
+/// A conversation as a program keeps it.
+pub fn kept(said: Vec<(bool, String)>) -> Box<dyn Any> {
+    Box::new(messages(said.into_iter()))
+}
+
+pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
+    let client = client(wire, base)?;
+    let mut messages = messages(history.said());
     messages.push(ChatMessage::user(History::QUESTION));
     let request = ChatRequest::new(messages);
     Ok(Box::new(move || {
@@ -48,6 +65,50 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
                 }
             }
             Ok(text)
+        })
+    }))
+}
+
+/// A whole turn, as one writes it by hand: ask, run what is called, ask again until nothing is called.
+pub fn turn(wire: &str, base: &str) -> Result<Task, Failure> {
+    let client = client(wire, base)?;
+    let tools = weather::schemas().map(|(name, description, parameters)| {
+        Tool::new(name).with_description(description).with_schema(parameters)
+    });
+    let asked = ChatRequest::new(vec![ChatMessage::user(History::QUESTION)])
+        .with_system("Be concise.")
+        .with_tools(tools.collect::<Vec<_>>());
+    let options = ChatOptions::default().with_capture_tool_calls(true);
+    Ok(Box::new(move || {
+        let (client, mut request, options) = (client.clone(), asked.clone(), options.clone());
+        Box::pin(async move {
+            loop {
+                let answer = client.exec_chat_stream("m", request.clone(), Some(&options)).await?;
+                let mut stream = answer.stream;
+                let mut text = String::new();
+                let mut calls: Vec<ToolCall> = Vec::new();
+                while let Some(event) = stream.next().await {
+                    match event? {
+                        ChatStreamEvent::Chunk(chunk) => text.push_str(&chunk.content),
+                        ChatStreamEvent::End(end) => {
+                            calls = end.captured_into_tool_calls().unwrap_or_default();
+                        }
+                        _ => {}
+                    }
+                }
+                if calls.is_empty() {
+                    return Ok(text);
+                }
+                let mut results = Vec::new();
+                for call in &calls {
+                    let said = weather::run_value(&call.fn_arguments)?;
+                    results.push(ToolResponse::new(call.call_id.clone(), said));
+                }
+                request = request.append_message(calls);
+                for result in results {
+                    request = request.append_message(result);
+                }
+            }
         })
     }))
 }

@@ -1,21 +1,28 @@
 //! `async-openai`, on the wires of its vendor.
 
+use std::{any::Any, sync::Arc};
+
 use async_openai::{
     Client,
     config::OpenAIConfig,
     types::{
         chat::{
-            ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
-            ChatCompletionRequestUserMessage, CreateChatCompletionRequestArgs,
+            ChatCompletionMessageToolCall, ChatCompletionRequestAssistantMessage,
+            ChatCompletionRequestAssistantMessageArgs, ChatCompletionRequestMessage,
+            ChatCompletionRequestSystemMessage, ChatCompletionRequestToolMessage,
+            ChatCompletionRequestUserMessage, ChatCompletionTool, ChatCompletionTools,
+            CreateChatCompletionRequestArgs, FunctionObject,
         },
         responses::{
-            CreateResponseArgs, EasyInputContent, EasyInputMessage, InputItem, InputParam,
-            ResponseStreamEvent, Role,
+            CreateResponseArgs, EasyInputContent, EasyInputMessage, FunctionCallOutput,
+            FunctionCallOutputItemParam, FunctionTool, InputItem, InputParam, Item, OutputItem,
+            ResponseStreamEvent, Role, Tool,
         },
     },
 };
 use futures_util::StreamExt as _;
 
+use super::weather;
 use crate::subject::{Failure, History, Task};
 
 pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
@@ -27,18 +34,37 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
     }
 }
 
+fn item(role: Role, words: String) -> InputItem {
+    InputItem::EasyMessage(EasyInputMessage {
+        role,
+        content: EasyInputContent::Text(words),
+        ..EasyInputMessage::default()
+    })
+}
+
+fn items(said: impl Iterator<Item = (bool, String)>) -> impl Iterator<Item = InputItem> {
+    said.map(|(model, words)| item(if model { Role::Assistant } else { Role::User }, words))
+}
+
+fn messages(
+    said: impl Iterator<Item = (bool, String)>,
+) -> impl Iterator<Item = ChatCompletionRequestMessage> {
+    said.map(|(model, words)| match model {
+        true => ChatCompletionRequestAssistantMessage::from(words.as_str()).into(),
+        false => ChatCompletionRequestUserMessage::from(words).into(),
+    })
+}
+
+/// A conversation as a program keeps it.
+pub fn kept(wire: &str, said: Vec<(bool, String)>) -> Box<dyn Any> {
+    match wire {
+        "responses" => Box::new(items(said.into_iter()).collect::<Vec<_>>()),
+        _ => Box::new(messages(said.into_iter()).collect::<Vec<_>>()),
+    }
+}
+
 fn responses(client: Client<OpenAIConfig>, history: History) -> Result<Task, Failure> {
-    let item = |role, words: String| {
-        InputItem::EasyMessage(EasyInputMessage {
-            role,
-            content: EasyInputContent::Text(words),
-            ..EasyInputMessage::default()
-        })
-    };
-    let said = history.said().map(|(model, words)| match model {
-        true => item(Role::Assistant, words),
-        false => item(Role::User, words),
-    });
+    let said = items(history.said());
     let asked = std::iter::once(item(Role::User, History::QUESTION.to_owned()));
     let request = CreateResponseArgs::default()
         .model("m")
@@ -62,12 +88,7 @@ fn responses(client: Client<OpenAIConfig>, history: History) -> Result<Task, Fai
 }
 
 fn chat(client: Client<OpenAIConfig>, history: History) -> Result<Task, Failure> {
-    let said = history.said().map(|(model, words)| -> ChatCompletionRequestMessage {
-        match model {
-            true => ChatCompletionRequestAssistantMessage::from(words.as_str()).into(),
-            false => ChatCompletionRequestUserMessage::from(words).into(),
-        }
-    });
+    let said = messages(history.said());
     let asked = ChatCompletionRequestUserMessage::from(History::QUESTION).into();
     let request = CreateChatCompletionRequestArgs::default()
         .model("m")
@@ -87,4 +108,148 @@ fn chat(client: Client<OpenAIConfig>, history: History) -> Result<Task, Failure>
             Ok(text)
         })
     }))
+}
+
+/// A whole turn, as one writes it by hand: ask, run what is called, ask again until nothing is called.
+pub fn turn(wire: &str, base: &str) -> Result<Task, Failure> {
+    let config = OpenAIConfig::new().with_api_base(format!("{base}/v1")).with_api_key("key");
+    let client = Client::with_config(config);
+    Ok(match wire {
+        "responses" => {
+            let tools: Vec<Tool> = weather::schemas()
+                .map(|(name, description, parameters)| {
+                    Tool::Function(FunctionTool {
+                        name: name.into(),
+                        description: Some(description.into()),
+                        parameters: Some(parameters),
+                        strict: Some(true),
+                        ..FunctionTool::default()
+                    })
+                })
+                .collect();
+            let shared = Arc::new((client, tools));
+            Box::new(move || {
+                let shared = Arc::clone(&shared);
+                Box::pin(async move { responses_turn(&shared.0, &shared.1).await })
+            })
+        }
+        _ => {
+            let tools: Vec<ChatCompletionTools> = weather::schemas()
+                .map(|(name, description, parameters)| {
+                    ChatCompletionTools::Function(ChatCompletionTool {
+                        function: FunctionObject {
+                            name: name.into(),
+                            description: Some(description.into()),
+                            parameters: Some(parameters),
+                            strict: Some(true),
+                        },
+                    })
+                })
+                .collect();
+            let shared = Arc::new((client, tools));
+            Box::new(move || {
+                let shared = Arc::clone(&shared);
+                Box::pin(async move { chat_turn(&shared.0, &shared.1).await })
+            })
+        }
+    })
+}
+
+async fn responses_turn(client: &Client<OpenAIConfig>, tools: &[Tool]) -> Result<String, Failure> {
+    let mut input = vec![item(Role::User, History::QUESTION.to_owned())];
+    loop {
+        let request = CreateResponseArgs::default()
+            .model("m")
+            .instructions("Be concise.")
+            .input(InputParam::Items(input.clone()))
+            .tools(tools.to_vec())
+            .stream(true)
+            .build()?;
+        let mut stream = client.responses().create_stream(request).await?;
+        let mut text = String::new();
+        let mut calls = Vec::new();
+        while let Some(event) = stream.next().await {
+            match event? {
+                ResponseStreamEvent::ResponseOutputTextDelta(event) => text.push_str(&event.delta),
+                ResponseStreamEvent::ResponseOutputItemDone(event) => {
+                    if let OutputItem::FunctionCall(call) = event.item {
+                        calls.push(call);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if calls.is_empty() {
+            return Ok(text);
+        }
+        for call in calls {
+            let output = weather::run(&call.arguments)?;
+            let call_id = Some(call.call_id.clone());
+            input.push(Item::from(call).into());
+            let output = FunctionCallOutputItemParam {
+                call_id,
+                output: FunctionCallOutput::Text(output),
+                id: None,
+                status: None,
+                name: None,
+                namespace: None,
+                caller: None,
+            };
+            input.push(Item::from(output).into());
+        }
+    }
+}
+
+async fn chat_turn(
+    client: &Client<OpenAIConfig>,
+    tools: &[ChatCompletionTools],
+) -> Result<String, Failure> {
+    let mut messages: Vec<ChatCompletionRequestMessage> = vec![
+        ChatCompletionRequestSystemMessage::from("Be concise.").into(),
+        ChatCompletionRequestUserMessage::from(History::QUESTION).into(),
+    ];
+    loop {
+        let request = CreateChatCompletionRequestArgs::default()
+            .model("m")
+            .messages(messages.clone())
+            .tools(tools.to_vec())
+            .stream(true)
+            .build()?;
+        let mut stream = client.chat().create_stream(request).await?;
+        let mut text = String::new();
+        let mut calls: Vec<ChatCompletionMessageToolCall> = Vec::new();
+        while let Some(chunk) = stream.next().await {
+            for choice in chunk?.choices {
+                text.push_str(&choice.delta.content.unwrap_or_default());
+                for part in choice.delta.tool_calls.unwrap_or_default() {
+                    let at = part.index as usize;
+                    if at == calls.len() {
+                        calls.push(ChatCompletionMessageToolCall::default());
+                    }
+                    let call = calls.get_mut(at).ok_or("a call that was left out")?;
+                    call.id.push_str(&part.id.unwrap_or_default());
+                    if let Some(function) = part.function {
+                        call.function.name.push_str(&function.name.unwrap_or_default());
+                        call.function.arguments.push_str(&function.arguments.unwrap_or_default());
+                    }
+                }
+            }
+        }
+        if calls.is_empty() {
+            return Ok(text);
+        }
+        let results: Vec<(String, String)> = calls
+            .iter()
+            .map(|call| Ok((call.id.clone(), weather::run(&call.function.arguments)?)))
+            .collect::<Result<_, Failure>>()?;
+        let said = ChatCompletionRequestAssistantMessageArgs::default()
+            .tool_calls(calls.into_iter().map(Into::into).collect::<Vec<_>>())
+            .build()?;
+        messages.push(said.into());
+        for (tool_call_id, content) in results {
+            let message =
+                ChatCompletionRequestToolMessage { content: content.into(), tool_call_id };
+            messages.push(message.into());
+        }
+    }
 }

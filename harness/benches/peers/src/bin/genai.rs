@@ -1,0 +1,12 @@
+//! The same as the runner, built with `genai`: it counts allocations.
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn main() -> Result<(), peers::Failure> {
+    peers::run()
+}

@@ -1,0 +1,98 @@
+//! `llm`. Its address is fixed for Anthropic. Its backend for OpenAI speaks Responses, and the one for
+//! Groq Chat Completions.
+
+use std::{any::Any, sync::Arc};
+
+use futures_util::StreamExt as _;
+use llm::{
+    FunctionCall, LLMProvider, ToolCall,
+    builder::{LLMBackend, LLMBuilder},
+    chat::{ChatMessage, FunctionTool, StreamChunk, Tool},
+};
+
+use super::weather;
+use crate::subject::{Failure, History, Task};
+
+fn client(wire: &str, base: &str, system: Option<&str>) -> Result<Box<dyn LLMProvider>, Failure> {
+    let builder = LLMBuilder::new()
+        .backend(if wire == "chat" { LLMBackend::Groq } else { LLMBackend::OpenAI })
+        .api_key("key")
+        .base_url(format!("{base}/v1/"))
+        .model("m");
+    let builder = match system {
+        Some(system) => builder.system(system),
+        None => builder,
+    };
+    Ok(builder.build()?)
+}
+
+fn messages(said: impl Iterator<Item = (bool, String)>) -> Vec<ChatMessage> {
+    said.map(|(model, words)| {
+        let message = if model { ChatMessage::assistant() } else { ChatMessage::user() };
+        message.content(words).build()
+    })
+    .collect()
+}
+
+/// A conversation as a program keeps it.
+pub fn kept(said: Vec<(bool, String)>) -> Box<dyn Any> {
+    Box::new(messages(said.into_iter()))
+}
+
+pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
+    let mut messages = messages(history.said());
+    messages.push(ChatMessage::user().content(History::QUESTION).build());
+    let shared = Arc::new((client(wire, base, None)?, messages));
+    Ok(Box::new(move || {
+        let shared = Arc::clone(&shared);
+        Box::pin(async move {
+            let (client, messages) = &*shared;
+            let mut stream = client.chat_stream(messages).await?;
+            let mut text = String::new();
+            while let Some(token) = stream.next().await {
+                text.push_str(&token?);
+            }
+            Ok(text)
+        })
+    }))
+}
+
+/// A whole turn, as one writes it by hand: ask, run what is called, ask again until nothing is called.
+pub fn turn(wire: &str, base: &str) -> Result<Task, Failure> {
+    let tools = weather::schemas().map(|(name, description, parameters)| Tool {
+        tool_type: "function".into(),
+        function: FunctionTool { name: name.into(), description: description.into(), parameters },
+        cache_control: None,
+    });
+    let tools: Vec<Tool> = tools.collect();
+    let shared = Arc::new((client(wire, base, Some("Be concise."))?, tools));
+    Ok(Box::new(move || {
+        let shared = Arc::clone(&shared);
+        Box::pin(async move {
+            let (client, tools) = &*shared;
+            let mut messages = vec![ChatMessage::user().content(History::QUESTION).build()];
+            loop {
+                let mut stream = client.chat_stream_with_tools(&messages, Some(tools)).await?;
+                let (mut text, mut calls) = (String::new(), Vec::new());
+                while let Some(chunk) = stream.next().await {
+                    match chunk? {
+                        StreamChunk::Text(more) => text.push_str(&more),
+                        StreamChunk::ToolUseComplete { tool_call, .. } => calls.push(tool_call),
+                        _ => {}
+                    }
+                }
+                if calls.is_empty() {
+                    return Ok(text);
+                }
+                let mut results = Vec::new();
+                for ToolCall { id, call_type, function } in calls.clone() {
+                    let arguments = weather::run(&function.arguments)?;
+                    let function = FunctionCall { name: function.name, arguments };
+                    results.push(ToolCall { id, call_type, function });
+                }
+                messages.push(ChatMessage::assistant().tool_use(calls).build());
+                messages.push(ChatMessage::user().tool_result(results).build());
+            }
+        })
+    }))
+}
