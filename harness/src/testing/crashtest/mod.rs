@@ -45,6 +45,7 @@ const KILLS: u32 = 60;
 /// use harness::{Agent, testing::Crashtest};
 ///
 /// #[test]
+/// # fn of_the_test_binary() {}
 /// fn no_payment_is_lost_or_made_twice() {
 ///     Crashtest::new(
 ///         |folder| async move { Ok(journal_in(folder.join("chats"))) },
