@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Entry, Envelope, Journal, check_id},
+    journal::{Entry, Envelope, Journal, Life, check_id},
     message::Transcript,
     policy::Approval,
     unwind::caught,
@@ -340,6 +340,8 @@ impl Inbox {
         fact: impl Fn(&Machine) -> Result<Entry, Error>,
     ) -> Result<(), Error> {
         check_id(conversation)?;
+        // Another answer of this process may say the same at the same time.
+        let life = Life::random();
         let mut sent: Vec<Envelope> = Vec::new();
         for _ in 0..ANSWERS {
             let facts = guarded(|| self.journal.read(conversation, 0)).await?;
@@ -349,7 +351,7 @@ impl Inbox {
             }
             let fact = fact(&folded(facts.iter())?)?;
             let elapsed = facts.last().map_or(0, |last| last.elapsed);
-            let envelope = Envelope::of(&fact, elapsed)?;
+            let envelope = Envelope { life, ..Envelope::of(&fact, elapsed)? };
             let after = facts.len() as u64;
             sent.push(envelope.clone());
             let facts = [envelope];

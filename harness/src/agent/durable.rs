@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Decider, Decision, Entry, Envelope, Hold, Journal},
+    journal::{Decider, Decision, Entry, Envelope, Hold, Journal, Life},
     unwind::{Shielded, caught},
 };
 
@@ -17,6 +17,9 @@ pub(super) struct Durable {
     /// There is none where another driver takes the facts.
     journal: Option<Arc<dyn Journal>>,
     id: Arc<str>,
+    /// Tells facts that were written here from all others: another chat of this process may write the
+    /// same at the same time.
+    life: Life,
     /// How many facts the journal has, as far as is known here.
     written: u64,
     /// Facts that are not written yet.
@@ -46,8 +49,7 @@ impl Durable {
         written: u64,
         hold: Option<Hold>,
     ) -> Self {
-        let journal = Some(journal);
-        Self { journal, id, written, pending: Vec::new(), unknown: false, lost: None, _hold: hold }
+        Self { journal: Some(journal), written, _hold: hold, ..Self::collecting(id) }
     }
 
     /// Collects the facts for another driver, which takes them.
@@ -55,6 +57,7 @@ impl Durable {
         Self {
             journal: None,
             id,
+            life: Life::random(),
             written: 0,
             pending: Vec::new(),
             unknown: false,
@@ -70,7 +73,7 @@ impl Durable {
     /// A fact waits to be written.
     pub(super) fn add(&mut self, entry: &Entry, elapsed: u64) -> Result<(), Error> {
         match Envelope::of(entry, elapsed) {
-            Ok(envelope) => self.pending.push(envelope),
+            Ok(envelope) => self.pending.push(Envelope { life: self.life, ..envelope }),
             // What comes after it must not be written without it.
             Err(error) => {
                 self.lost = Some(error.to_string());

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 pub const FORMAT: u32 = 1;
 
 /// A fact as a [`Journal`](super::Journal) stores it: the JSON text of an [`Entry`], with the
-/// version of the library and the process that wrote it.
+/// version of the library that wrote it and who wrote it.
 ///
 /// A journal keeps all of it unchanged. The text of a fact that this version of the library does not
 /// know is kept, too; only [`entry`](Self::entry) fails for it.
@@ -37,7 +37,7 @@ pub struct Envelope {
     pub format: u32,
     /// The version of the library that wrote it, such as `0.2.0`.
     pub version: Arc<str>,
-    /// The process that wrote it.
+    /// Who wrote it.
     pub life: Life,
     /// When it was written, in milliseconds since the beginning of 1970 in UTC, for display: the
     /// clocks of machines differ.
@@ -118,8 +118,9 @@ pub(crate) fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// One process that writes facts: a random number that it has until it ends. As text it is 16
-/// hexadecimal digits.
+/// Who writes facts: a conversation that is open in one process, or a process that writes by itself. It
+/// is a random number that nobody else has, so that whoever finds its own facts in a journal knows them
+/// from those of others, which may say the same. As text it is 16 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Life(u64);
 
