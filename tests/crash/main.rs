@@ -4,6 +4,7 @@
 mod broken;
 mod file;
 mod races;
+mod repeats;
 mod rivals;
 mod sweep;
 mod world;

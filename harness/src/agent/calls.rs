@@ -325,6 +325,7 @@ impl Run<'_> {
             "This call was not started: the run was stopped first. Nothing of it has happened.";
         let content = [ToolContent::Text(text.to_owned())];
         let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
+        let result = self.of_all_tries(result);
         self.finish(result)?;
         written.map(|_| Begins::Stopped)
     }
@@ -458,13 +459,31 @@ impl Run<'_> {
         // Ids come from the server, and may be of any length.
         let tools = self.chat.agent.tools();
         let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);
+        let result = self.of_all_tries(result);
         self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
         self.chat.record(&Entry::CallFinished { result })
     }
 
+    /// The result of a call that may have run before, in a process which is gone: that it failed this
+    /// time, or did not start, says nothing of the time before.
+    fn of_all_tries(&self, result: ToolResult) -> ToolResult {
+        let granted = self.chat.machine.granted(result.call_id());
+        let before = granted.filter(|granted| granted.again && !granted.effects.is_read_only());
+        let unknown = matches!(
+            result.outcome(),
+            CallOutcome::Failed | CallOutcome::NotStarted | CallOutcome::Denied
+        );
+        let Some(granted) = before.filter(|_| unknown) else { return result };
+        let (outcome, text) = lost(granted.effects);
+        let text = format!("{text} It was to run again, and this came of it:");
+        let content = std::iter::once(ToolContent::Text(text));
+        let content = content.chain(result.content().iter().cloned());
+        ToolResult::new(result.call_id(), outcome, content)
+    }
+
     pub(super) fn ended(&mut self, (call, ended, elapsed): Ended) -> Result<(), Error> {
         let result = match ended {
-            Dispatched::Result(result) => result,
+            Dispatched::Result(result) => self.of_all_tries(result),
             Dispatched::Waits { question, token } => {
                 self.chat.tracer.ran(&call, elapsed);
                 self.shown.retain(|(shown, _)| shown.id() != call.id());
