@@ -246,3 +246,7 @@ fn repeated(call: &str, called: &Called, told: &Told) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

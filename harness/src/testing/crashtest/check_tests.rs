@@ -1,0 +1,156 @@
+//! Each thing that can be wrong in a conversation is found, and nothing else.
+
+use super::{Ended, Undisturbed, check};
+use crate::{
+    journal::{Decider, Decision, Entry, Envelope, Repeat},
+    message::{Block, CallOutcome, Message, ToolCall, ToolContent, ToolResult},
+    provider::{StopReason, Usage},
+    testing::{
+        Harm,
+        crashtest::log::{How, Noted},
+    },
+    tool::{SideEffect, SideEffects},
+};
+
+const KEY: &str = "chat/1/pay";
+
+fn text(fact: &Entry) -> String {
+    let envelope = Envelope::of(fact, 0).expect("an envelope");
+    serde_json::to_string(&envelope).expect("JSON")
+}
+
+fn replied(blocks: Vec<Block>, stop: StopReason) -> Entry {
+    let (provider, model) = ("scripted".to_owned(), "scripted".to_owned());
+    let message = Some(Message::assistant(blocks));
+    Entry::ModelReplied { message, stop, usage: Usage::default(), provider, model }
+}
+
+/// One call of `pay`: what comes before it, and what comes after it.
+fn facts(repeat: Repeat, outcome: CallOutcome) -> (Vec<String>, Vec<String>) {
+    let call = || "pay".to_owned();
+    let side_effects = SideEffects::of(&[SideEffect::Write]);
+    let by = Decider::SideEffects;
+    let decision = Decision::Allow { side_effects, repeat, by, reviewed: None };
+    let calls = vec![Block::ToolCall(ToolCall::new("pay", "pay", "{}"))];
+    let result = ToolResult::new("pay", outcome, [ToolContent::Text("so".to_owned())]);
+    let before = [
+        Entry::UserSaid { message: Message::user("Pay."), limits: None },
+        replied(calls, StopReason::ToolCalls),
+        Entry::CallDecided { call: call(), decision },
+        Entry::CallStarted { call: call() },
+    ];
+    let after =
+        [Entry::CallFinished { result }, replied(vec![Block::text("Done.")], StopReason::Complete)];
+    (before.iter().map(text).collect(), after.iter().map(text).collect())
+}
+
+fn began() -> Noted {
+    let (call, tool, key) = ("pay".to_owned(), "pay".to_owned(), KEY.to_owned());
+    Noted::Began { call, tool, key, reads: false }
+}
+
+fn ended(how: How) -> Noted {
+    Noted::Ended { call: "pay".to_owned(), how }
+}
+
+/// A conversation in which this was done in the call, and this was told of it.
+fn conversation(repeat: Repeat, done: &[Noted], outcome: CallOutcome, world: &[&str]) -> Ended {
+    let (before, after) = facts(repeat, outcome);
+    let all: Vec<String> = before.iter().chain(&after).cloned().collect();
+    let mut log = vec![
+        Noted::Life { number: 0 },
+        Noted::Seen { facts: Vec::new() },
+        Noted::Appended { after: 0, facts: before.clone() },
+    ];
+    log.extend(done.iter().cloned());
+    log.push(Noted::Appended { after: before.len() as u64, facts: after });
+    log.push(Noted::Seen { facts: all });
+    log.push(Noted::Done {});
+    let world = world.iter().map(|&effect| effect.to_owned()).collect();
+    Ended { log, world: Some(world), stuck: None }
+}
+
+fn harms(ended: &Ended) -> Vec<Harm> {
+    let undisturbed = conversation(
+        Repeat::Never,
+        &[began(), self::ended(How::Well)],
+        CallOutcome::Succeeded,
+        &["paid by chat/1/pay"],
+    );
+    let (findings, _) = check(ended, &Undisturbed::of(&undisturbed));
+    findings.iter().map(|finding| finding.harm).collect()
+}
+
+#[test]
+fn what_is_told_of_a_call_is_compared_with_what_it_did() {
+    use CallOutcome::{Failed, InDoubt, NotStarted, StoppedReading, Succeeded};
+    let (paid, well) = (&["paid by chat/1/pay"], ended(How::Well));
+    let done = [began(), well.clone()];
+    let cut: &[Noted] = &[began()];
+    let failed = [began(), ended(How::Failed)];
+    let cases: [(&str, &[Noted], CallOutcome, &[&str], &[Harm]); 13] = [
+        ("well", &done, Succeeded, paid, &[]),
+        ("never returned", cut, Succeeded, paid, &[Harm::Untrue]),
+        ("no effect", &done, Succeeded, &[], &[Harm::Untrue]),
+        ("killed in it", cut, InDoubt, paid, &[]),
+        ("killed before it", &[], InDoubt, &[], &[]),
+        ("did not run", &[], NotStarted, &[], &[]),
+        ("ran", cut, NotStarted, &[], &[Harm::Untrue]),
+        ("its effect is there", &[], NotStarted, paid, &[]),
+        ("failed", &failed, Failed, &[], &[]),
+        ("has not failed", &done, Failed, paid, &[Harm::Untrue]),
+        ("killed, and told as failed", cut, Failed, &[], &[Harm::Untrue]),
+        ("does not only read", cut, StoppedReading, &[], &[Harm::Untrue]),
+        ("twice in the world", &done, Succeeded, &[paid[0], paid[0]], &[Harm::Repeated]),
+    ];
+    for (case, done, outcome, world, expected) in cases {
+        let told = harms(&conversation(Repeat::Never, done, outcome, world));
+        assert_eq!(told, expected, "{case}");
+    }
+}
+
+#[test]
+fn a_call_is_repeated_only_if_it_may_be_and_with_its_key() {
+    let well = ended(How::Well);
+    let twice = [began(), began(), well.clone()];
+    let paid = &["paid by chat/1/pay"];
+    let of =
+        |repeat, done: &[Noted]| harms(&conversation(repeat, done, CallOutcome::Succeeded, paid));
+    assert_eq!(of(Repeat::Never, &twice), [Harm::Repeated]);
+    assert_eq!(of(Repeat::Idempotent, &twice), []);
+    let (call, tool, key) = ("pay".to_owned(), "pay".to_owned(), "another".to_owned());
+    let other = Noted::Began { call: call.clone(), tool, key, reads: false };
+    assert_eq!(of(Repeat::Idempotent, &[other, began(), well.clone()]), [Harm::Repeated]);
+    // Its tool has said that nothing of the first try has happened.
+    let found = Noted::Found { call, happened: false };
+    assert_eq!(of(Repeat::Never, &[began(), found, began(), well.clone()]), []);
+    // What only asked has done nothing.
+    assert_eq!(of(Repeat::Never, &[began(), ended(How::Asks), began(), well]), []);
+}
+
+#[test]
+fn what_was_there_is_there_for_the_next_process() {
+    let done = [began(), ended(How::Well)];
+    let whole = conversation(Repeat::Never, &done, CallOutcome::Succeeded, &["paid by chat/1/pay"]);
+    let (before, _) = facts(Repeat::Never, CallOutcome::Succeeded);
+    // The first process is killed, and the second one finds less than was appended.
+    let mut lost = whole.clone();
+    let rest = lost.log.split_off(3);
+    lost.log.extend([Noted::Life { number: 1 }, Noted::Seen { facts: before[..2].to_vec() }]);
+    lost.log.extend(rest);
+    assert!(harms(&lost).contains(&Harm::Lost));
+    // `send` had returned what nobody has written.
+    let mut lost = whole.clone();
+    let at = lost.log.len() - 2;
+    lost.log.insert(at, Noted::Returned { facts: 7, said: 1, text: "Done.".to_owned() });
+    assert_eq!(harms(&lost), [Harm::Lost]);
+    // The call ran before anything was written.
+    let mut early = whole.clone();
+    early.log.swap(2, 3);
+    assert_eq!(harms(&early), [Harm::Untrue]);
+    // And it does not end.
+    let mut open = whole;
+    let Some(Noted::Seen { facts }) = open.log.iter_mut().rev().nth(1) else { panic!("facts") };
+    facts.truncate(4);
+    assert!(harms(&open).contains(&Harm::Stuck));
+}
