@@ -4,7 +4,8 @@
 //!
 //! The program is `examples/durable/durable.rs`. It is in a package of its own, so that the other examples
 //! are built without SQLite; this one starts it in its place, with the same process id. The first start
-//! builds it.
+//! builds it. So does each later start, since `cargo` within `cargo` finds another environment:
+//! `cargo run -p harness-durable-examples --bin durable -- --journal FILE --ledger FILE` starts it at once.
 
 use std::{
     io::{self, Write as _},

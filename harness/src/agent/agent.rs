@@ -415,6 +415,9 @@ impl AgentBuilder {
     /// Sets what all conversations of this agent may spend together, with all that the agents spend
     /// that its tools call: see [`Limits`]. Nothing limits them unless this is set. What each run
     /// may spend is set by [`run_limits`](Self::run_limits).
+    ///
+    /// The sum is kept in memory: it begins with zero in each process, also where conversations are opened
+    /// in a [journal](crate::journal).
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits.over(&self.limits);
         self

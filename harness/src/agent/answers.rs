@@ -124,7 +124,9 @@ impl Chat {
 
     /// The calls of which nobody knows how they ended, in order: the process that ran them has ended,
     /// and they may not run again. Say what became of one by [`settle`](Self::settle), if you can find
-    /// out. With the next run, the model is told of the others that they are in doubt.
+    /// out. With [`resume`](Self::resume), a tool that can find it out
+    /// ([`reconcile`](macro@crate::tool)) is asked, and the model is told of the others that they are in
+    /// doubt.
     pub fn in_doubt(&self) -> Vec<OpenCall> {
         let open = |call| OpenCall {
             idempotency_key: idempotency_key(
@@ -166,7 +168,8 @@ impl Chat {
 
     /// Begins another conversation of the same journal with the first `facts` facts of this one.
     /// What was answered stands and nothing runs again. A call that was open then is told as not
-    /// started in the new one, or as in doubt if it had started.
+    /// started in the new one, or as in doubt if it had started. The owner, title and tags of this one
+    /// are not taken along: [describe](crate::journal::Journal::describe) the new one.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`] if this conversation is in no journal or has fewer
@@ -305,7 +308,8 @@ pub struct Inbox {
 const ANSWERS: u32 = 16;
 
 impl Inbox {
-    /// The calls of a conversation that wait, in order.
+    /// The calls of a conversation that wait, in order, those whose time is over too. Calls in doubt are
+    /// listed by [`Chat::in_doubt`] alone.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read.

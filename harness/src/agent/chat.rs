@@ -153,14 +153,17 @@ impl Chat {
         Sending::borrowed(self, message.into())
     }
 
-    /// Goes on with a run that was stopped, from its last complete fact: what the tools have
-    /// answered stands, and only the model is asked again. If its reply broke off in the middle,
-    /// it is told so and continues there. Await it for the reply.
+    /// Goes on with a run that was stopped, or whose process has ended, from its last complete fact:
+    /// what the tools have answered stands, and the model is asked again. Of a conversation in a
+    /// [journal](crate::journal), calls run first that had not started or may be repeated, and those
+    /// that have their answer now. If the model's reply broke off in the middle, it is told so and
+    /// continues there. Await it for the reply.
     ///
     /// What the run had spent when it stopped still counts, so a run that reached a limit reaches it
     /// again. Give it [new limits](Sending::limits) to count anew.
     ///
-    /// The run fails at once if there is nothing to go on with, since the model has answered.
+    /// The run fails at once, with [`ErrorKind::Transcript`](crate::ErrorKind) and without a change, if
+    /// there is nothing to go on with, since nothing was said or the model has answered.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};

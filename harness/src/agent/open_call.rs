@@ -44,7 +44,8 @@ impl OpenCall {
         self.settled(Said::Failed { text: text.into() })
     }
 
-    /// Nothing of it has happened. One that was in doubt runs now.
+    /// Nothing of it has happened. One that was in doubt runs now; of one that waited the model is told
+    /// that it did not start.
     pub fn not_happened(&self) -> Settlement {
         self.settled(Said::NotHappened)
     }

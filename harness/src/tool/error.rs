@@ -89,7 +89,9 @@ impl ToolError {
     ///     let Some(answered) = context.answered() else {
     ///         return Err(ToolError::asks("Inside or outside?", time.into()));
     ///     };
-    ///     Ok(format!("Booked at {time}, {}.", answered.answer))
+    ///     // JSON, as it was given: a text here.
+    ///     let place = answered.answer.as_str().unwrap_or("anywhere");
+    ///     Ok(format!("Booked at {time}, {place}."))
     /// }
     /// # let _ = book::TOOL;
     /// ```
