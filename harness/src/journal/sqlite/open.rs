@@ -117,8 +117,11 @@ fn connect(
 
 /// Looks at what the file is, and changes nothing.
 fn look(db: &Connection, path: &Path) -> Result<Is, Fault> {
-    let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let (application, version) = (number("application_id")?, number("user_version")?);
+    // In one statement: another process may make the tables at this moment.
+    let what = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) \
+                FROM pragma_application_id, pragma_user_version";
+    let (application, version, tables): (i64, i64, i64) =
+        db.query_row(what, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     if application == APPLICATION {
         return match version {
             VERSION => Ok(Is::Ours),
@@ -126,7 +129,6 @@ fn look(db: &Connection, path: &Path) -> Result<Is, Fault> {
             _ => Err(fault::is_of_others(path).into()),
         };
     }
-    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
     match (application, version, tables) {
         (0, 0, 0) => Ok(Is::New),
         _ => Err(fault::is_of_others(path).into()),
