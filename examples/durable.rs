@@ -19,6 +19,14 @@ fn main() -> ExitCode {
     let mut program = Command::new(cargo);
     program.args(["run", "--bin", "durable", "--manifest-path"]).arg(manifest);
     program.arg("--").args(std::env::args_os().skip(1));
+    // What cargo says to this program is not for the other one, and would have it built anew each time.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("CARGO_PKG_")
+            || name.to_string_lossy().starts_with("CARGO_MANIFEST_")
+        {
+            program.env_remove(name);
+        }
+    }
     let failed = become_it(program);
     let _ = writeln!(io::stderr(), "`cargo` cannot be started: {failed}");
     ExitCode::from(2)

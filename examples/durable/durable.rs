@@ -59,23 +59,17 @@ async fn run() -> anyhow::Result<ExitCode> {
     for open in chat.in_doubt() {
         writeln!(out, "In doubt: {} {}", open.call.name(), open.call.arguments())?;
     }
-    let answer = match answer(&chat) {
-        Some(answer) => answer,
-        None if chat.facts() == 0 => chat.send("Pay 1 to 6.").await?.text().to_owned(),
-        None => chat.resume().await?.text().to_owned(),
+    let answer = match chat.transcript().messages().last() {
+        None if !chat.can_resume() => chat.send("Pay 1 to 6.").await?.text().to_owned(),
+        // A process before this one has got the answer.
+        Some(last) if !chat.can_resume() => last.text(),
+        _ => chat.resume().await?.text().to_owned(),
     };
     for (call, outcome) in results(&chat) {
         writeln!(out, "{call}: {outcome}")?;
     }
     writeln!(out, "{answer}")?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The answer, if a process before this one has got it.
-fn answer(chat: &Chat) -> Option<String> {
-    let last = chat.transcript().messages().last()?;
-    let is_answer = last.role() == harness::Role::Assistant && last.calls().next().is_none();
-    is_answer.then(|| last.text())
 }
 
 /// Each payment, and what the model was told of it.

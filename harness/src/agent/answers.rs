@@ -106,6 +106,13 @@ impl Chat {
         self.durable.as_ref().map(|durable| &**durable.id())
     }
 
+    /// Whether [`resume`](Self::resume) has something to go on with: a run was going on when its process
+    /// ended, calls wait, or the last run came to no answer. If not, the conversation is new or the model
+    /// has answered.
+    pub fn can_resume(&self) -> bool {
+        self.machine.is_going() || self.machine.resumption().is_ok()
+    }
+
     /// The calls that wait for a decision, a result or an answer, in order. When each has one,
     /// [`resume`](Self::resume) goes on. If the user says something instead, calls that wait to be
     /// decided do not run, and those that wait for a result or an answer are in doubt.

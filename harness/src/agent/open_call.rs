@@ -138,7 +138,10 @@ pub(super) fn settled(
     let doubtful = machine.in_doubt().map(|call| (call, None));
     let open = waiting.chain(doubtful).find(|(call, _)| call.id() == id);
     let Some((call, wait)) = open else {
-        return Err(refused(format!("the call `{id}` waits for nothing and is not in doubt")));
+        return Err(refused(format!(
+            "the call `{id}` does not wait for a result or an answer here. If it is in doubt, whoever has \
+             opened the conversation settles it"
+        )));
     };
     if call.fingerprint() != fingerprint {
         return Err(refused(format!(
