@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{
-    Agent, Chat, Machine, OpenCall, Settlement,
+    Action, Agent, Chat, Machine, OpenCall, Settlement,
     calls::idempotency_key,
     durable::{Durable, Written, guarded, is_answer},
     open_call::{decided, expired, is_over, settled},
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Entry, Envelope, Journal, Life, check_id},
+    journal::{Entry, Envelope, Journal, Life, check_id, too_few},
     message::Transcript,
     policy::Approval,
     unwind::caught,
@@ -57,7 +57,7 @@ impl Agent {
         let facts = guarded(|| journal.read(&id, 0)).await?;
         let mut chat = Chat::read(self.clone(), &facts)?;
         chat.durable = Some(Durable::new(journal, id, facts.len() as u64, Some(hold)));
-        if chat.machine.is_going() {
+        if was_going_on(&chat.machine) {
             chat.record(&Entry::Reopened {})?;
         }
         Ok(chat)
@@ -193,11 +193,12 @@ impl Chat {
         };
         let (journal, id) = (Arc::clone(journal), conversation.as_ref());
         check_id(id)?;
-        guarded(|| journal.fork(durable.id(), facts, id)).await?;
-        let mut fork = self.agent.open(&journal, id).await?;
-        fork.record(&Entry::Forked {})?;
-        fork.save().await?;
-        Ok(fork)
+        let (shared, rest) = parted(durable.id(), facts, &journal).await?;
+        guarded(|| journal.fork(durable.id(), shared, id)).await?;
+        if !rest.is_empty() {
+            guarded(|| journal.append(id, shared, &rest)).await?;
+        }
+        self.agent.open(&journal, id).await
     }
 
     /// How many facts its journal has of it, with those that are still to be written: what
@@ -248,11 +249,11 @@ impl Chat {
             return Err(durable.lose());
         }
         if durable.is_behind() {
-            let pending = durable.take_pending();
             let Some(journal) = durable.journal().cloned() else { return Ok(()) };
-            let read = guarded(|| journal.read(durable.id(), 0)).await;
-            let again = read.and_then(|facts| folded(facts.iter().chain(&pending)));
-            durable.put_pending(pending);
+            // What waits stays where it is: nobody may wait for the answer to the end, and a journal
+            // that cannot be read now can be later.
+            let read = guarded(|| journal.read(durable.id(), 0)).await?;
+            let again = folded(read.iter().chain(durable.pending()));
             let Ok(machine) = again else { return Err(durable.lose()) };
             durable.knows(facts.len());
             for entry in &entries {
@@ -277,6 +278,42 @@ impl Chat {
         let over: Vec<Entry> = over.map(|(call, wait)| expired(call, wait)).collect();
         over.iter().try_for_each(|fact| self.record(fact))
     }
+}
+
+/// How many facts a fork shares with the conversation that it is made from, and those that follow in
+/// one append. While the fork has only the first ones, no call of it is open: whoever finds it so, since
+/// its process has ended in between, runs none that belongs to the other one.
+async fn parted(
+    conversation: &str,
+    facts: u64,
+    journal: &Arc<dyn Journal>,
+) -> Result<(u64, Vec<Envelope>), Error> {
+    let mut rest = guarded(|| journal.read(conversation, 0)).await?;
+    let there = rest.len() as u64;
+    if there < facts {
+        return Err(too_few(conversation, there, facts));
+    }
+    rest.truncate(usize::try_from(facts).unwrap_or(usize::MAX));
+    let (mut machine, mut shared) = (Machine::new(), 0);
+    for (number, envelope) in (1..).zip(&rest) {
+        machine.apply(&envelope.entry()?)?;
+        if !machine.is_calling() {
+            shared = number;
+        }
+    }
+    let elapsed = rest.last().map_or(0, |last| last.elapsed);
+    rest.drain(..shared);
+    if was_going_on(&machine) {
+        rest.push(Envelope::of(&Entry::Reopened {}, elapsed)?);
+    }
+    rest.push(Envelope::of(&Entry::Forked {}, elapsed)?);
+    Ok((shared as u64, rest))
+}
+
+/// Whether a run was going on when its process ended. Where calls wait for somebody outside of it,
+/// nothing was.
+fn was_going_on(machine: &Machine) -> bool {
+    machine.is_going() && machine.next() != Action::AwaitAnswers
 }
 
 fn waiting(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {

@@ -6,7 +6,7 @@ use super::{Action, Outcome, schedule};
 use crate::{
     journal::{Repeat, Wait},
     message::{Message, ToolCall, ToolResult},
-    tool::{Answered, Reviewed, SideEffects},
+    tool::{Answered, Reviewed, Scope, SideEffects},
 };
 
 #[derive(Clone, Debug)]
@@ -60,6 +60,9 @@ pub(super) struct Granted {
     pub(super) again: bool,
     /// On which review of its tool it was decided.
     pub(super) reviewed: Option<Arc<Reviewed>>,
+    /// By which earlier *always* it was allowed, if it was: the call that a person was asked about, and
+    /// for what it holds.
+    pub(super) by_grant: Option<(String, Scope)>,
     /// What its tool has asked, and the answer.
     pub(super) answered: Option<Arc<Answered>>,
 }

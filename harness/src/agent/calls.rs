@@ -339,7 +339,7 @@ impl Run<'_> {
         // cannot be read run nothing.
         let is_within = |tool: &Tool| {
             granted.effects.has_all(tool.side_effects())
-                && (granted.reviewed.is_some() || !tool.has_review())
+                && granted.reviewed.is_some() == tool.has_review()
         };
         let fits = tool.is_none_or(is_within) || call.decoded().is_err();
         let repeats = tool.map_or(Repeat::Never, repeat_of);

@@ -272,13 +272,18 @@ impl Chat {
     }
 
     /// Takes back what a person has allowed by *always*: from now on each call of this scope is
-    /// asked about again. Says whether there was such a grant.
+    /// asked about again, with those that were allowed by it and have not started. Says whether there
+    /// was such a grant. A conversation in a journal writes it with the next run, or at once by
+    /// [`save`](Self::save): without that, it is lost when the process ends.
     pub fn revoke(&mut self, grant: &Grant) -> bool {
         if !self.grants.contains(grant) {
             return false;
         }
         let (call, scope) = (grant.call.clone(), grant.scope.clone());
-        self.record(&Entry::GrantRevoked { call, scope }).is_ok()
+        let allowed = self.machine.allowed_by(&call, &scope);
+        let revoked = self.record(&Entry::GrantRevoked { call, scope });
+        let undecided = |call| self.record(&Entry::CallUndecided { call });
+        revoked.and_then(|()| allowed.into_iter().try_for_each(undecided)).is_ok()
     }
 
     /// The calls of this conversation that were told to stop, cannot be stopped and still run. When

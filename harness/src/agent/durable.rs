@@ -135,8 +135,11 @@ impl Durable {
             };
             // An append that is repeated on its way is refused the second time, so a refusal does
             // not say that nothing was written.
-            let Ok(there) = guarded(|| journal.read(&self.id, self.written)).await else {
-                return Err(error);
+            let there = match guarded(|| journal.read(&self.id, self.written)).await {
+                Ok(there) => there,
+                // Whether somebody else has written is not known.
+                Err(unread) if error.is_conflict() => return Err(unread),
+                Err(_) => return Err(error),
             };
             self.unknown = false;
             let before = self.pending.len();
@@ -189,14 +192,14 @@ impl Durable {
         Error::new(ErrorKind::Conflict, why)
     }
 
-    /// Takes the facts that wait, to apply them to the conversation after those of others.
-    pub(super) fn take_pending(&mut self) -> Vec<Envelope> {
-        mem::take(&mut self.pending)
+    /// The facts that wait.
+    pub(super) fn pending(&self) -> &[Envelope] {
+        &self.pending
     }
 
-    /// Gives them back.
-    pub(super) fn put_pending(&mut self, pending: Vec<Envelope>) {
-        self.pending = pending;
+    /// Takes the facts that wait, for another driver.
+    pub(super) fn take_pending(&mut self) -> Vec<Envelope> {
+        mem::take(&mut self.pending)
     }
 
     pub(super) fn journal(&self) -> Option<&Arc<dyn Journal>> {

@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, Decision, Entry, InterruptCause, Limit, Wait},
+    journal::{Awaited, Decider, Decision, Entry, InterruptCause, Limit, Wait},
     message::{Block, CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
     provider::{StopReason, Usage, breaks_off},
-    tool::{Answered, CallIdentity, SideEffects},
+    tool::{Answered, CallIdentity, Scope, SideEffects},
 };
 
 /// What is to be done next.
@@ -288,11 +288,17 @@ impl Machine {
                     _ => return Err(cannot(format!("`{call}` was decided before"))),
                 }
                 let status = match decision {
-                    Decision::Allow { side_effects, repeat, reviewed, by: _ } => {
+                    Decision::Allow { side_effects, repeat, reviewed, by } => {
                         Status::Allowed(Granted {
                             effects: *side_effects,
                             repeat: *repeat,
                             reviewed: reviewed.clone(),
+                            by_grant: match by {
+                                Decider::Always { call, scope } => {
+                                    Some((call.clone(), scope.clone()))
+                                }
+                                _ => None,
+                            },
                             ..Granted::default()
                         })
                     }
@@ -441,6 +447,19 @@ impl Machine {
         })
     }
 
+    /// The calls that an earlier *always* has allowed and that have not started.
+    pub(super) fn allowed_by(&self, call: &str, scope: &Scope) -> Vec<String> {
+        let by = |granted: &Granted| {
+            let by = granted.by_grant.as_ref();
+            !granted.again && by.is_some_and(|(asked, of)| asked == call && of == scope)
+        };
+        let those = self.calls().filter(|Call { status, .. }| match status {
+            Status::Allowed(granted) => by(granted),
+            _ => false,
+        });
+        those.map(|call| call.call.id().to_owned()).collect()
+    }
+
     /// The calls of which nobody knows how they ended, in order: they had started in a process that
     /// did not see their end, and may not run again.
     pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
@@ -454,6 +473,11 @@ impl Machine {
     pub(super) fn has_started(&self, id: &str) -> bool {
         let Phase::Calling(calling) = &self.phase else { return false };
         calling.get(id).is_some_and(|call| matches!(call.status, Status::Started(_)))
+    }
+
+    /// Whether calls have no result.
+    pub(super) fn is_calling(&self) -> bool {
+        matches!(self.phase, Phase::Calling(_))
     }
 
     /// Whether nothing has happened.

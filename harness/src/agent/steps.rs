@@ -46,7 +46,12 @@ impl Chat {
     /// Says what comes next: the machine says what, and the guard whether.
     pub(super) fn step(&mut self) -> Step {
         let Self { machine, guard, agent, .. } = self;
-        match machine.next() {
+        let next = machine.next();
+        let goes_on = matches!(next, Action::Decide(_) | Action::RunCalls(_) | Action::FindOut(_));
+        if let Some(reached) = goes_on.then(|| guard.before_going_on()).flatten() {
+            return Step::Stop(reached.into());
+        }
+        match next {
             Action::CallProvider => {
                 let (name, model) = agent.answers();
                 match guard.before_turn(name, model) {

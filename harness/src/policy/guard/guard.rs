@@ -250,6 +250,17 @@ impl Guard {
         }
     }
 
+    /// The limit that forbids to go on with calls, if one does: each process that has ended meanwhile
+    /// counts as a turn, so that calls that end theirs do not run for ever.
+    pub(crate) fn before_going_on(&self) -> Option<LimitReached> {
+        let limit = self.rails.turns.filter(|limit| self.own.turns > *limit)?;
+        let detail = format!(
+            "the model was asked, or the process of the run has ended, {} times; {limit} may",
+            self.own.turns
+        );
+        reached(Limit::Turns, detail)
+    }
+
     /// The limit that forbids to run so many calls, if one does: then none of them may. Else they
     /// are set aside, so that nobody else takes them.
     pub(crate) fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
