@@ -673,3 +673,30 @@ fn asked_nothing() -> harness::policy::Approval {
     let call = harness::ToolCall::new("call_1", "book", "{}");
     Question::new(&call, WRITE).yes()
 }
+
+/// A journal that does not answer when a run begins does not hold up who stops it.
+#[tokio::test]
+async fn a_run_that_cannot_begin_can_be_stopped() {
+    use harness::testing::{FaultyJournal, JournalCall, JournalFault};
+    let world = World::default();
+    let journal = FaultyJournal::new(MemoryJournal::new());
+    let mut chat = kept_in(&agent(&world), &journal);
+    assert!(chat.send("Pay.").into_future().now_or_never().is_some());
+    drop(chat);
+    let facts = journal.read(CHAT, 0).await.expect("facts");
+    let started = |fact: &Envelope| matches!(fact.entry().expect("a fact"), Entry::CallStarted { call } if call == "pay_1");
+    let at = facts.iter().position(started).expect("it starts");
+    let journal = FaultyJournal::new(with_facts(&facts[..=at]).await);
+    journal.fail(JournalCall::Append, 0, JournalFault::StopBefore);
+    let mut chat = kept_in(&agent(&world), &journal);
+    let token = harness::CancellationToken::new();
+    let run = chat.resume().cancel_with(token.clone());
+    let (ended, ()) = tokio::join!(run.into_future(), async {
+        tokio::task::yield_now().await;
+        token.cancel();
+    });
+    let stopped = ended.expect_err("it was stopped");
+    assert!(stopped.to_string().contains("before the journal had answered"), "{stopped}");
+    // Nothing was lost.
+    assert_eq!(chat.resume().await.expect("an answer").text(), "All is paid.");
+}

@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
     ) -> Result<(), Error> {
         self.halt.check_timer(self.chat.durable.is_some())?;
         self.chat.agent.check_state(values)?;
-        self.chat.catch_up().await?;
+        self.catch_up().await?;
         self.hear_late_ends()?;
         let limits = anew.then(|| Box::new(self.chat.guard.run_limits()));
         match opening {
@@ -161,6 +161,24 @@ impl<'a> Run<'a> {
                 }
                 _ => Ok(()),
             },
+        }
+    }
+
+    /// Brings the journal and the conversation together, before anything is said. A journal that does not
+    /// answer does not hold up who stops the run.
+    async fn catch_up(&mut self) -> Result<(), Error> {
+        loop {
+            let Self { chat, halt, .. } = &mut *self;
+            tokio::select! {
+                biased;
+                caught_up = chat.catch_up() => return caught_up,
+                told = halt.told() => if let Told::Stop(_) = told {
+                    return Err(Error::new(
+                        ErrorKind::Journal,
+                        "the run was stopped before the journal had answered: nothing was said",
+                    ));
+                },
+            }
         }
     }
 
