@@ -351,7 +351,7 @@ async fn of_two_answers_at_once_one_counts() {
             let journal = Odd { slow: true, ..Odd::over(&inner) };
             let faulty = FaultyJournal::new(journal.clone());
             faulty.fail_by_chance(
-                delay as u64,
+                u64::try_from(delay).expect("not negative"),
                 faults,
                 [JournalFault::Repeat, JournalFault::FailBefore],
             );

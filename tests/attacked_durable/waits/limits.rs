@@ -10,11 +10,12 @@ async fn both_drivers_come_to_the_same_facts() {
         let mut it = reply().tokens(seed % 7 * 10 + 1, turn as u64 + 1);
         let calls = if turn < 3 { random() % 5 } else { 0 };
         for n in 0..calls {
-            let name = ["look", "pay", "put", "none", "mail", "ask"][random() as usize % 6];
+            let name = ["look", "pay", "put", "none", "mail", "ask"]
+                [usize::try_from(random() % 6).expect("small")];
             it = it.call_with_id(
                 format!("{name}_{turn}{n}"),
                 name,
-                json!({"n": turn * 10 + n as usize}),
+                json!({"n": turn as u64 * 10 + n}),
             );
         }
         if calls == 0 { it.text("Done.") } else { it }

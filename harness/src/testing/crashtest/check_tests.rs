@@ -88,7 +88,9 @@ fn what_is_told_of_a_call_is_compared_with_what_it_did() {
     let done = [began(), well.clone()];
     let cut: &[Noted] = &[began()];
     let failed = [began(), ended(How::Failed)];
-    let cases: [(&str, &[Noted], CallOutcome, &[&str], &[Harm]); 13] = [
+    /// What it is, what was noted, what the model was told, what the world says, and what is found.
+    type Case<'a> = (&'a str, &'a [Noted], CallOutcome, &'a [&'a str], &'a [Harm]);
+    let cases: [Case<'_>; 13] = [
         ("well", &done, Succeeded, paid, &[]),
         ("never returned", cut, Succeeded, paid, &[Harm::Untrue]),
         ("no effect", &done, Succeeded, &[], &[Harm::Untrue]),
