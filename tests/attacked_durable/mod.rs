@@ -653,7 +653,7 @@ async fn facts_that_wait_are_not_lost_when_reading_is_dropped() {
         chat.send("Go.").await.expect_err("it waits");
         let mut open = chat.waiting();
         let (second, first) = (open.remove(1), open.remove(0));
-        // One answer is applied here and on its way; the other one is given elsewhere.
+        // This process has applied one answer and is writing it; another process gives the other one.
         let mine = first.question().expect("a question").yes();
         let theirs = second.question().expect("a question").no("no");
         let inbox = agent.inbox(&inner);

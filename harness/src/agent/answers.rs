@@ -348,7 +348,7 @@ pub struct Inbox {
     journal: Arc<dyn Journal>,
 }
 
-/// So often an answer is tried that others are faster than.
+/// How often an answer is tried again when others have written first.
 const ANSWERS: u32 = 16;
 
 impl Inbox {

@@ -9,7 +9,7 @@ use crate::{
     unwind::{Shielded, caught},
 };
 
-/// So often an append is tried of which a part was written meanwhile.
+/// How often an append is tried again of which a part was written meanwhile.
 const TRIES: u32 = 3;
 
 /// How a conversation stands in its journal.
@@ -17,8 +17,8 @@ pub(super) struct Durable {
     /// There is none where another driver takes the facts.
     journal: Option<Arc<dyn Journal>>,
     id: Arc<str>,
-    /// Tells facts that were written here from all others: another chat of this process may write the
-    /// same at the same time.
+    /// The facts of this chat carry it, so that they are not taken for those of another chat of this
+    /// process that writes the same in the same millisecond.
     life: Life,
     /// How many facts the journal has, as far as is known here.
     written: u64,

@@ -27,7 +27,7 @@ use crate::{
     trace::{Cast, Happened},
 };
 
-/// So long the journal may take to write the end of a run.
+/// How long the journal may take to write the end of a run.
 const LAST_WRITE: Duration = Duration::from_secs(10);
 
 /// One run, from a message of the user to its end. `turn` asks the model, `calls` runs what it

@@ -27,7 +27,7 @@ use super::{
 /// So many processes in a row may fail by themselves before the conversation is stuck.
 const TRIES: u32 = 3;
 
-/// So often it is looked whether a process has ended.
+/// How long the parent waits before it asks again whether a child has ended.
 const LOOKS: Duration = Duration::from_millis(1);
 
 /// Runs the test.

@@ -77,7 +77,7 @@ pub struct CrashReport {
     pub kills_at_points: u32,
     /// How many were killed from outside.
     pub kills_from_outside: u32,
-    /// How many conversations there were.
+    /// How many conversations the test has run, each from its first message to its end.
     pub conversations: u32,
     /// At how many different points of an undisturbed run the first process of a conversation was
     /// killed.
