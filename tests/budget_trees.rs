@@ -289,8 +289,8 @@ fn facts(world: &Arc<World>, id: usize) -> impl Journal + Clone + 'static {
     let world = Arc::clone(world);
     Watched::new(move |facts: &[journal::Entry]| {
         for fact in facts {
-            if let journal::Entry::Interrupted { usage, .. } = fact {
-                world.add(id, Sum { usage: *usage, ..Sum::default() });
+            if let journal::Entry::Interrupted { usage, asked, .. } = fact {
+                world.add(id, Sum { turns: (*asked).into(), usage: *usage, ..Sum::default() });
             }
         }
         Ok(())

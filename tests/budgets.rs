@@ -428,7 +428,7 @@ async fn what_a_stopped_a_dropped_and_a_failed_run_below_has_spent_counts() {
         let spent = reply.spent();
         assert_eq!(spent.usage.input, Some(3_000 + 30 + 70), "{way}");
         assert_eq!(spent.usage.output, Some(300 + 5 + 5), "{way}");
-        assert_eq!((spent.tool_calls, spent.turns), (2, 3), "{way}");
+        assert_eq!((spent.tool_calls, spent.turns), (2, 4), "{way}");
         assert!(!spent.usage_is_whole && spent.cost.is_none(), "{way}: it has cost more");
         assert_eq!(spent.known_cost, 0.0031, "{way}");
         assert_eq!(reply.cost(), Some(0.003), "{way}: the run's own is known");

@@ -29,12 +29,17 @@ fn message(text: &str, calls: &[&str]) -> Option<Message> {
 
 fn interrupted(text: &str, calls: &[&str]) -> Entry {
     let cause = InterruptCause::Program;
-    Entry::Interrupted { message: message(text, calls), usage: Usage::default(), cause }
+    Entry::Interrupted {
+        message: message(text, calls),
+        usage: Usage::default(),
+        cause,
+        asked: true,
+    }
 }
 
 fn limited(limit: Limit) -> Entry {
     let cause = InterruptCause::Limit { limit, scope: LimitScope::Run, detail: "enough".into() };
-    Entry::Interrupted { message: None, usage: Usage::default(), cause }
+    Entry::Interrupted { message: None, usage: Usage::default(), cause, asked: false }
 }
 
 fn allowed(call: &str, side_effects: SideEffects) -> Entry {
@@ -290,6 +295,7 @@ fn what_stopped_says_how_it_goes_on() {
         message: message(text, &[]),
         usage: Usage::default(),
         cause: InterruptCause::Failure { error: "overloaded".into() },
+        asked: true,
     };
     let words = || Entry::Resumed { message: Some(Message::user("Go on.")), limits: None };
     // Twice: as the facts tell it, and as only the messages tell it, written down and read again.

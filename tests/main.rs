@@ -43,6 +43,7 @@ mod probe;
 mod process;
 mod quickstart;
 mod reconcile;
+mod reopened;
 mod repeats;
 mod resume;
 mod retry;

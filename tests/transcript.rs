@@ -49,6 +49,7 @@ fn fact() -> impl Strategy<Value = Entry> {
             message,
             usage: Usage::default(),
             cause: InterruptCause::Program,
+            asked: true,
         }),
         3 => (id(), prop::option::of(effects)).prop_map(|(id, effects)| Entry::CallDecided {
             call: id.into(),

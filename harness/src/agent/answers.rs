@@ -57,8 +57,9 @@ impl Agent {
         let facts = guarded(|| journal.read(&id, 0)).await?;
         let mut chat = Chat::read(self.clone(), &facts)?;
         chat.durable = Some(Durable::new(journal, id, facts.len() as u64, Some(hold)));
-        if was_going_on(&chat.machine) {
-            chat.record(&Entry::Reopened {})?;
+        let doubtful = chat.doubtful();
+        if was_going_on(&chat.machine) || !doubtful.is_empty() {
+            chat.record(&Entry::Reopened { doubtful })?;
         }
         Ok(chat)
     }
@@ -304,7 +305,7 @@ async fn parted(
     let elapsed = rest.last().map_or(0, |last| last.elapsed);
     rest.drain(..shared);
     if was_going_on(&machine) {
-        rest.push(Envelope::of(&Entry::Reopened {}, elapsed)?);
+        rest.push(Envelope::of(&Entry::Reopened { doubtful: Vec::new() }, elapsed)?);
     }
     rest.push(Envelope::of(&Entry::Forked {}, elapsed)?);
     Ok((shared as u64, rest))

@@ -63,8 +63,17 @@ pub(super) struct Granted {
     /// By which earlier *always* it was allowed, if it was: the call that a person was asked about, and
     /// for what it holds.
     pub(super) by_grant: Option<(String, Scope)>,
+    /// Whether that *always* was taken back since the call has started.
+    pub(super) revoked: bool,
     /// What its tool has asked, and the answer.
     pub(super) answered: Option<Arc<Answered>>,
+}
+
+impl Granted {
+    /// The call is to run, unless what had allowed it was taken back: then it is asked about anew.
+    pub(super) fn may_run(self) -> Status {
+        if self.revoked { Status::Asked } else { Status::Allowed(self) }
+    }
 }
 
 impl Calling {
@@ -141,19 +150,45 @@ impl Calling {
         }
     }
 
-    /// The process that ran the calls is gone.
-    pub(super) fn reopen(&mut self) {
+    /// An *always* was taken back. What it had allowed and what may have run does not run again by it.
+    pub(super) fn revoke(&mut self, asked: &str, scope: &Scope) {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
         for id in ids {
-            let Some(Status::Started(granted)) = self.get(&id).map(|call| &call.status) else {
-                continue;
+            let Some(call) = self.get(&id) else { continue };
+            let revoked = |granted: &Granted| {
+                let by = granted.by_grant.as_ref();
+                by.is_some_and(|(call, of)| call == asked && of == scope)
+                    .then(|| Granted { revoked: true, ..granted.clone() })
+            };
+            let status = match &call.status {
+                Status::Allowed(granted) if granted.again => revoked(granted).map(Status::Doubtful),
+                Status::Started(granted) => revoked(granted).map(Status::Started),
+                Status::Doubtful(granted) => revoked(granted).map(Status::Doubtful),
+                Status::Waiting(wait, granted) => {
+                    revoked(granted).map(|granted| Status::Waiting(wait.clone(), granted))
+                }
+                Status::Asked | Status::Allowed(_) | Status::Finished(_) => None,
+            };
+            if let Some(status) = status {
+                self.set(&id, status);
+            }
+        }
+    }
+
+    /// The process that ran the calls is gone. Those of these ids may not run again.
+    pub(super) fn reopen(&mut self, doubtful: &[String]) {
+        let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
+        for id in ids {
+            let granted = match self.get(&id).map(|call| &call.status) {
+                Some(Status::Started(granted)) => granted,
+                Some(Status::Allowed(granted)) if granted.again => granted,
+                _ => continue,
             };
             let granted = Granted { again: true, ..granted.clone() };
-            let status = match granted.repeat {
-                Repeat::Never => Status::Doubtful(granted),
-                Repeat::Read | Repeat::Idempotent | Repeat::Continues => Status::Allowed(granted),
-            };
-            self.set(&id, status);
+            let may_repeat =
+                granted.repeat != Repeat::Never && !granted.revoked && !doubtful.contains(&id);
+            let status = if may_repeat { Status::Allowed } else { Status::Doubtful };
+            self.set(&id, status(granted));
         }
     }
 }

@@ -333,24 +333,19 @@ impl Run<'_> {
     /// Checks once more whether an allowed call may run, and says that it starts. If it does not, it
     /// waits, is to be decided anew, or has its result.
     pub(super) fn may_start(&mut self, agent: &Agent, call: &ToolCall) -> Result<bool, Error> {
-        let granted = self.chat.machine.granted(call.id()).cloned().unwrap_or_default();
-        let tool = agent.tools().get(call.name());
-        // It was decided before, perhaps by another process, whose tools were others. Arguments that
-        // cannot be read run nothing.
-        let is_within = |tool: &Tool| {
-            granted.effects.has_all(tool.side_effects())
-                && granted.reviewed.is_some() == tool.has_review()
-        };
-        let fits = tool.is_none_or(is_within) || call.decoded().is_err();
-        let repeats = tool.map_or(Repeat::Never, repeat_of);
-        if granted.again && (!fits || repeats == Repeat::Never) {
-            self.doubt(call, granted.effects)?;
+        let granted = self.chat.machine.granted(call.id());
+        if let Some(granted) = granted.filter(|granted| granted.again)
+            && !self.chat.may_repeat(call)
+        {
+            let effects = granted.effects;
+            self.doubt(call, effects)?;
             return Ok(false);
         }
-        if !fits {
+        if !self.chat.is_within_grant(call) {
             self.chat.record(&Entry::CallUndecided { call: call.id().to_owned() })?;
             return Ok(false);
         }
+        let tool = agent.tools().get(call.name());
         if tool.is_some_and(Tool::is_external) {
             self.waits(call, Awaited::Result, None)?;
             return Ok(false);
@@ -500,6 +495,37 @@ impl Run<'_> {
         self.shown.retain(|(shown, _)| shown.id() != call.id());
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
         heard.and(self.chat.record(&Entry::CallFinished { result }))
+    }
+}
+
+impl Chat {
+    /// The calls that would run again by what their tools declared when they were allowed, and may not
+    /// by what these declare in this process.
+    pub(super) fn doubtful(&self) -> Vec<String> {
+        let lost = self.machine.to_repeat();
+        let repeats = |call: &&ToolCall| {
+            let granted = self.machine.granted(call.id());
+            granted.is_some_and(|granted| granted.repeat != Repeat::Never)
+        };
+        let doubtful = lost.filter(repeats).filter(|call| !self.may_repeat(call));
+        doubtful.map(|call| call.id().to_owned()).collect()
+    }
+
+    /// Whether the tool of a call that may have run lets it run again, and within what was allowed.
+    fn may_repeat(&self, call: &ToolCall) -> bool {
+        let repeats = |tool: &Tool| repeat_of(tool) != Repeat::Never && !tool.is_external();
+        self.agent.tools().get(call.name()).is_some_and(repeats) && self.is_within_grant(call)
+    }
+
+    /// Whether the tool of a call declares no more than what was allowed, perhaps by another process,
+    /// whose tools were others. Arguments that cannot be read run nothing.
+    fn is_within_grant(&self, call: &ToolCall) -> bool {
+        let Some(granted) = self.machine.granted(call.id()) else { return false };
+        let is_within = |tool: &Tool| {
+            granted.effects.has_all(tool.side_effects())
+                && granted.reviewed.is_some() == tool.has_review()
+        };
+        self.agent.tools().get(call.name()).is_none_or(is_within) || call.decoded().is_err()
     }
 }
 

@@ -272,8 +272,9 @@ impl Chat {
     }
 
     /// Takes back what a person has allowed by *always*: from now on each call of this scope is
-    /// asked about again, with those that were allowed by it and have not started. Says whether there
-    /// was such a grant. A conversation in a journal writes it with the next run, or at once by
+    /// asked about again, with those that were allowed by it and have not started. A call that had
+    /// started in a process which is gone and was to run again by it is [in doubt](Self::in_doubt).
+    /// Says whether there was such a grant. A conversation in a journal writes it with the next run, or at once by
     /// [`save`](Self::save): without that, it is lost when the process ends.
     pub fn revoke(&mut self, grant: &Grant) -> bool {
         if !self.grants.contains(grant) {

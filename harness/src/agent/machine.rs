@@ -227,15 +227,19 @@ impl Machine {
                 }
                 self.phase = Phase::Asking;
             }
-            Entry::Reopened {} => match &mut self.phase {
-                Phase::Calling(calling) => calling.reopen(),
+            Entry::Reopened { doubtful } => match &mut self.phase {
+                Phase::Calling(calling) => calling.reopen(doubtful),
                 Phase::Asking => {}
                 Phase::Ended(_) => {
                     return Err(cannot("no run was going on when it was read again"));
                 }
             },
             Entry::Forked {} => self.fork()?,
-            Entry::GrantRevoked { .. } => {}
+            Entry::GrantRevoked { call, scope } => {
+                if let Phase::Calling(calling) = &mut self.phase {
+                    calling.revoke(call, scope);
+                }
+            }
             Entry::ModelReplied { message, stop, usage, provider, model } => {
                 self.asking("the model cannot reply")?;
                 let ended = match stop {
@@ -260,7 +264,7 @@ impl Machine {
                 self.usage.add(usage);
                 self.answered_by = Some((provider.clone(), model.clone()));
             }
-            Entry::Interrupted { message, usage, cause } => {
+            Entry::Interrupted { message, usage, cause, asked: _ } => {
                 let outcome = match cause {
                     InterruptCause::Program => Outcome::Cancelled,
                     InterruptCause::Limit { limit, .. } => Outcome::Limit(*limit),
@@ -337,14 +341,14 @@ impl Machine {
                     _ => return Err(cannot(format!("`{call}` has asked nothing"))),
                 };
                 let answered = Some(Arc::new(Answered::new(token, answer.clone())));
-                self.set(call, Status::Allowed(Granted { answered, ..granted }));
+                self.set(call, Granted { answered, ..granted }.may_run());
             }
             Entry::CallCleared { call } => {
                 let Status::Doubtful(granted) = &self.call(call)?.status else {
                     return Err(cannot(format!("`{call}` is not in doubt")));
                 };
                 let granted = Granted { again: false, ..granted.clone() };
-                self.set(call, Status::Allowed(granted));
+                self.set(call, granted.may_run());
             }
             Entry::CallStarted { call } => {
                 let Status::Allowed(granted) = &self.call(call)?.status else {
@@ -465,6 +469,16 @@ impl Machine {
     pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|Call { call, status }| match status {
             Status::Doubtful(_) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The calls that may have run in a process which is gone and that are to run again, as far as is
+    /// known here.
+    pub(super) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().filter_map(|Call { call, status }| match status {
+            Status::Started(_) => Some(call),
+            Status::Allowed(granted) if granted.again => Some(call),
             _ => None,
         })
     }
@@ -641,7 +655,7 @@ impl Machine {
 
 /// The fact that a run stops before anything more is asked.
 pub(super) fn limited(cause: InterruptCause) -> Entry {
-    Entry::Interrupted { message: None, usage: Usage::default(), cause }
+    Entry::Interrupted { message: None, usage: Usage::default(), cause, asked: false }
 }
 
 /// What the model is told when its reply broke off.

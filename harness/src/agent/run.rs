@@ -1,7 +1,7 @@
 //! The driver: does what the machine says and writes down what happened. However it ends, also by
 //! being dropped or by a panic, the conversation can be sent afterwards and tells the truth.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -43,6 +43,8 @@ pub(super) struct Run<'a> {
     pub(super) over: DropGuard,
     /// What has arrived of the answer that is being given.
     pub(super) answer: Option<Accumulator>,
+    /// Whether the model was asked, and no fact tells yet what came of it.
+    pub(super) asked: bool,
     /// Calls of that answer which have started already.
     pub(super) early: Early,
     pub(super) contexts: Contexts,
@@ -83,6 +85,7 @@ impl<'a> Run<'a> {
             after_turn,
             over,
             answer: None,
+            asked: false,
             early: Early::default(),
             contexts,
             reports: Reports::default(),
@@ -375,7 +378,8 @@ impl<'a> Run<'a> {
             }
             None => (None, Usage::default()),
         };
-        let recorded = self.chat.record(&Entry::Interrupted { message, usage, cause });
+        let asked = mem::take(&mut self.asked);
+        let recorded = self.chat.record(&Entry::Interrupted { message, usage, cause, asked });
         recorded.and(self.count_early())
     }
 

@@ -215,7 +215,8 @@ impl Steps {
     /// Fails if no run was going on.
     pub fn reopen(&self) -> Result<Vec<Envelope>, Error> {
         let mut chat = self.apart()?;
-        chat.record(&Entry::Reopened {})?;
+        let doubtful = chat.doubtful();
+        chat.record(&Entry::Reopened { doubtful })?;
         Ok(collected(chat))
     }
 

@@ -75,7 +75,18 @@ impl Run<'_> {
     /// connection is closed when this returns.
     async fn hear(&mut self) -> Result<Heard, Error> {
         let Self {
-            chat, watch, halt, over, answer, early, contexts, reports, shown, ledger, ..
+            chat,
+            watch,
+            halt,
+            over,
+            answer,
+            asked,
+            early,
+            contexts,
+            reports,
+            shown,
+            ledger,
+            ..
         } = self;
         let agent = chat.agent.clone();
         let name = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
@@ -87,6 +98,7 @@ impl Run<'_> {
             .with_forms(agent.tools().forms())
             .with_ledger(Some(ledger))
             .with_sent(Some(chat.idle.sent()));
+        *asked = true;
         let mut answering = Answering::of(agent.provider(), request);
         let scope = chat.tracer.chat_scope();
         let mut hearing = Hearing {
@@ -201,6 +213,7 @@ impl Run<'_> {
                 .into_owned(),
         };
         let recorded = self.chat.record(&entry);
+        self.asked = false;
         recorded.and(self.count_early())?;
         self.emit(Event::TurnEnded { turn, stop, usage: &usage });
         Ok(())

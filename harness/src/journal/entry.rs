@@ -45,7 +45,12 @@ pub enum Entry {
     /// The conversation was read again while a run was going on, of which nobody knows how it ended:
     /// its process was killed, or its future was dropped. Calls that had started and may run again
     /// are to run again, and the others are in doubt.
-    Reopened {},
+    Reopened {
+        /// Ids of calls that could have run again by what their tools declared when they were allowed,
+        /// and may not by what these declare now: they are in doubt, too.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        doubtful: Vec<String>,
+    },
     /// The model answered to the end.
     ModelReplied {
         /// What it said; `None` if there is nothing to keep.
@@ -67,6 +72,10 @@ pub enum Entry {
         usage: Usage,
         /// What stopped it.
         cause: InterruptCause,
+        /// Whether the model had been asked and had not answered to the end: that counts as a turn,
+        /// too.
+        #[serde(default)]
+        asked: bool,
     },
     /// It was decided whether a call may run.
     CallDecided {
@@ -389,13 +398,6 @@ pub enum InterruptCause {
         /// What, in words for a person.
         error: String,
     },
-}
-
-impl InterruptCause {
-    /// Whether it stopped the run before the model was asked: all limits do but the one of time.
-    pub fn is_unasked(&self) -> bool {
-        matches!(self, Self::Limit { limit, .. } if *limit != Limit::Time)
-    }
 }
 
 /// What a run can have too much of.

@@ -161,7 +161,7 @@ impl Exposed {
             }
             Entry::UserSaid { .. }
             | Entry::Resumed { .. }
-            | Entry::Reopened {}
+            | Entry::Reopened { .. }
             | Entry::Forked {}
             | Entry::CallWaits { .. }
             | Entry::CallAnswered { .. }

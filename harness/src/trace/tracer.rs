@@ -202,7 +202,7 @@ impl Tracer {
                     response: self.response.take().map(|id| self.secrets.name(&id)),
                 }
             }
-            Entry::Interrupted { message, usage, cause } => {
+            Entry::Interrupted { message, usage, cause, .. } => {
                 let (text, _, calls) = self.said(message.as_ref());
                 let cause = match cause.clone() {
                     InterruptCause::Limit { limit, scope, detail } => {
@@ -241,7 +241,7 @@ impl Tracer {
             Entry::Given { .. }
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
-            | Entry::Reopened {}
+            | Entry::Reopened { .. }
             | Entry::Forked {}
             | Entry::CallWaits { .. }
             | Entry::CallAnswered { .. }

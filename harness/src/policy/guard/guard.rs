@@ -158,7 +158,7 @@ impl Guard {
             | Entry::CallEnded { .. }
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
-            | Entry::Reopened {}
+            | Entry::Reopened { .. }
             | Entry::Forked {}
             | Entry::CallWaits { .. }
             | Entry::CallAnswered { .. }
@@ -195,18 +195,25 @@ impl Guard {
                     ..Charge::default()
                 }
             }
-            Entry::Interrupted { message, usage, cause } => {
+            // A run that is resumed whenever its model breaks off would have no end if only complete
+            // answers were turns.
+            Entry::Interrupted { usage, asked, .. } => {
                 // An answer that was cut off has cost more than was told of it.
-                let broke_off = message.is_some() || (self.open == 0 && !cause.is_unasked());
-                let unknown = Unknown { broke_off, ..Unknown::default() };
-                let asked = self.known.as_ref().and_then(|(_, _, price)| *price);
-                let money = at_least(asked, usage);
-                Charge { usage: *usage, money, unknown, ..Charge::default() }
+                let unknown = Unknown { broke_off: *asked, ..Unknown::default() };
+                let price = self.known.as_ref().and_then(|(_, _, price)| *price);
+                let money = at_least(price, usage);
+                Charge {
+                    turns: u32::from(*asked),
+                    usage: *usage,
+                    money,
+                    unknown,
+                    ..Charge::default()
+                }
             }
             Entry::CallStarted { .. } => Charge { tool_calls: 1, ..Charge::default() },
             // What was being done when the process ended may have been an answer of the model. A run
             // that ends its process each time would have no end otherwise.
-            Entry::Reopened {} => Charge { turns: 1, ..Charge::default() },
+            Entry::Reopened { .. } => Charge { turns: 1, ..Charge::default() },
             Entry::Given { .. }
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
@@ -486,10 +493,11 @@ mod tests {
                 message: None,
                 usage: Usage { input: Some(5), ..Usage::default() },
                 cause: InterruptCause::Program,
+                asked: true,
             },
         ];
         let told = spent(&facts);
-        assert_eq!((told.turns, told.tool_calls), (2, 1));
+        assert_eq!((told.turns, told.tool_calls), (3, 1), "an answer that broke off is a turn");
         assert_eq!((told.usage.input, told.usage.output), (Some(35), Some(2)));
         assert!(told.known_cost > 0.0 && told.cost.is_none(), "{told:?}");
 

@@ -13,7 +13,7 @@ use crate::journal::RunLimits;
 ///
 /// | limit | unless set | checked |
 /// |---|---|---|
-/// | turns | 20 | before the model is asked |
+/// | turns, with answers that broke off | 20 | before the model is asked |
 /// | time | 1 h | always; it stops what is running |
 /// | failed calls in a row | 10 | before the model is asked |
 /// | repetitions | 3 | before the model is asked |

@@ -96,7 +96,7 @@ pub(super) fn name(fact: &Envelope) -> String {
         Entry::Given { .. } => "Given".to_owned(),
         Entry::UserSaid { .. } => "UserSaid".to_owned(),
         Entry::Resumed { .. } => "Resumed".to_owned(),
-        Entry::Reopened {} => "Reopened".to_owned(),
+        Entry::Reopened { .. } => "Reopened".to_owned(),
         Entry::ModelReplied { message, .. } => {
             let calls = message.iter().flat_map(|message| message.calls());
             let calls: Vec<&str> = calls.map(|call| call.id()).collect();

@@ -1,0 +1,342 @@
+//! Conversations that are opened again by a program that is not the one before: its tools declare
+//! something else, what had allowed a call was taken back, or what ran before still runs.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use futures_util::FutureExt as _;
+use harness::{
+    Agent, CallOutcome, Chat, Guardrails, Message, Outcome, SideEffect, SideEffects, State, Tool,
+    journal::{Entry, Envelope, Journal, Limit, MemoryJournal},
+    policy::{Permissions, Question},
+    testing::{ScriptedProvider, reply},
+    tool,
+    tool::Reconciled,
+};
+use serde_json::json;
+
+use crate::kept::{CHAT, entries};
+
+const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
+const NETWORK: SideEffects = SideEffects::of(&[SideEffect::Network]);
+
+/// Asks for one call of `put`, and says that it is done.
+fn model() -> ScriptedProvider {
+    ScriptedProvider::answering(|request| {
+        match request.messages().iter().any(|message| message.results().next().is_some()) {
+            false => reply().call_with_id("put_1", "put", json!({})),
+            true => reply().text("Done."),
+        }
+    })
+}
+
+fn put(effects: SideEffects, ran: &Arc<AtomicUsize>) -> Tool {
+    let ran = Arc::clone(ran);
+    Tool::new("put", "Puts.", json!({"type": "object"}), effects, move |_, _| {
+        ran.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { Ok("put".into()) })
+    })
+}
+
+fn agent(tool: Tool) -> Agent {
+    let agent = Agent::builder(model()).tools([tool]).permissions(Permissions::allow_all());
+    agent.build().expect("an agent")
+}
+
+/// A journal in which the call has started, of which nobody knows how it ended.
+async fn started(agent: &Agent) -> MemoryJournal {
+    let whole = MemoryJournal::new();
+    let mut chat = agent.open(&whole, CHAT).await.expect("new");
+    chat.send("Go.").await.expect("an answer");
+    cut_at_start(&whole).await
+}
+
+async fn cut_at_start(whole: &MemoryJournal) -> MemoryJournal {
+    let facts = whole.read(CHAT, 0).await.expect("facts");
+    let starts =
+        |fact: &Envelope| matches!(fact.entry().expect("a fact"), Entry::CallStarted { .. });
+    let at = facts.iter().position(starts).expect("it has started");
+    let journal = MemoryJournal::new();
+    journal.append(CHAT, 0, &facts[..=at]).await.expect("a new conversation");
+    journal
+}
+
+fn result(chat: &Chat) -> (CallOutcome, String) {
+    let last = chat.transcript().messages().iter().flat_map(Message::results).last();
+    last.map(|result| (result.outcome(), result.to_text())).expect("a result")
+}
+
+/// It could have run again by what its tool had declared, and its tool is not idempotent any more.
+#[tokio::test]
+async fn a_call_whose_tool_no_longer_repeats_is_found_out_about() {
+    let ran = Arc::default();
+    let before = agent(put(WRITE, &ran).idempotent());
+    for (found, is) in [
+        ("happened", CallOutcome::Succeeded),
+        ("nothing", CallOutcome::Succeeded),
+        ("away", CallOutcome::InDoubt),
+    ] {
+        let journal = started(&before).await;
+        let runs = ran.load(Ordering::SeqCst);
+        let now = put(WRITE, &ran).with_reconcile(move |_, _| {
+            Box::pin(async move {
+                match found {
+                    "happened" => Ok(Reconciled::Happened("it was put".into())),
+                    "nothing" => Ok(Reconciled::NotHappened),
+                    _ => Err(harness::ToolError::new("the other side is away")),
+                }
+            })
+        });
+        let mut chat = agent(now).open(&journal, CHAT).await.expect("it is there");
+        let doubtful = chat.in_doubt();
+        assert_eq!(doubtful.len(), 1, "the program is told of it");
+        chat.resume().await.expect("an answer");
+        let (outcome, text) = result(&chat);
+        assert_eq!(outcome, is, "{text}");
+        assert_eq!(text.contains("it was put"), found == "happened", "{text}");
+        assert_eq!(ran.load(Ordering::SeqCst) - runs, usize::from(found == "nothing"), "{text}");
+    }
+}
+
+/// Its tool is one now whose results the program gives: that says nothing of what has run before.
+#[tokio::test]
+async fn a_call_whose_tool_is_external_now_is_in_doubt() {
+    let ran = Arc::default();
+    let journal = started(&agent(put(WRITE, &ran).idempotent())).await;
+    let external = Tool::external("put", "Puts.", json!({"type": "object"}), WRITE).idempotent();
+    let mut chat = agent(external).open(&journal, CHAT).await.expect("it is there");
+    assert_eq!((chat.in_doubt().len(), chat.waiting().len()), (1, 0));
+    chat.resume().await.expect("an answer");
+    let (outcome, text) = result(&chat);
+    assert_eq!(outcome, CallOutcome::InDoubt, "{text}");
+}
+
+/// The tools of a third process count, also if the second one has opened the conversation and ended.
+#[tokio::test]
+async fn the_tools_of_the_process_that_goes_on_count() {
+    let ran = Arc::default();
+    let before = agent(put(WRITE, &ran).idempotent());
+    let journal = started(&before).await;
+    let mut second = before.open(&journal, CHAT).await.expect("it is there");
+    second.save().await.expect("that it was opened again is written");
+    assert!(second.in_doubt().is_empty(), "it is to run again");
+    drop(second);
+    let third = agent(put(WRITE, &ran)).open(&journal, CHAT).await.expect("it is there");
+    assert_eq!(third.in_doubt().len(), 1);
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+}
+
+/// A person had allowed it by *always* and has taken that back since it started.
+#[tokio::test]
+async fn what_was_allowed_by_a_grant_that_was_revoked_does_not_run_again() {
+    for (happened, runs_again) in [(true, false), (false, true)] {
+        let ran: Arc<AtomicUsize> = Arc::default();
+        let model = || {
+            ScriptedProvider::answering(|request| {
+                let results = request.messages().iter().filter(|it| it.results().next().is_some());
+                match results.count() {
+                    0 => reply().call_with_id("put_1", "put", json!({})),
+                    1 => reply().call_with_id("put_2", "put", json!({})),
+                    _ => reply().text("Done."),
+                }
+            })
+        };
+        let tool = || put(NETWORK, &ran).idempotent();
+        let agent = |tool: Tool| {
+            Agent::builder(model())
+                .tools([tool])
+                .approver(|question: Question| async move { question.later(None) })
+                .build()
+                .expect("an agent")
+        };
+        let whole = MemoryJournal::new();
+        let mut chat = agent(tool()).open(&whole, CHAT).await.expect("new");
+        chat.send("Go.").await.expect_err("it waits");
+        let question = chat.waiting()[0].question().expect("a question");
+        chat.decide(question.always()).await.expect("it waits");
+        chat.resume().await.expect("an answer");
+        // The second call has started when its process ends.
+        let facts = whole.read(CHAT, 0).await.expect("facts");
+        let starts = |fact: &Envelope| matches!(fact.entry(), Ok(Entry::CallStarted { call }) if call == "put_2");
+        let at = facts.iter().position(starts).expect("it has started");
+        let journal = MemoryJournal::new();
+        journal.append(CHAT, 0, &facts[..=at]).await.expect("a new conversation");
+        let before = ran.load(Ordering::SeqCst);
+
+        let tool = tool().with_reconcile(move |_, _| {
+            let found = if happened {
+                Reconciled::Happened("it is put".into())
+            } else {
+                Reconciled::NotHappened
+            };
+            Box::pin(async { Ok(found) })
+        });
+        let mut chat = agent(tool).open(&journal, CHAT).await.expect("it is there");
+        assert!(chat.in_doubt().is_empty(), "it may run again");
+        let grant = chat.grants()[0].clone();
+        assert!(chat.revoke(&grant));
+        assert_eq!(chat.in_doubt().len(), 1, "nobody allows it any more");
+        let ended = chat.resume().await;
+        assert_eq!(ran.load(Ordering::SeqCst), before, "it has not run");
+        match ended {
+            Ok(_) => assert!(!runs_again),
+            Err(stopped) => {
+                assert_eq!(stopped.outcome(), Outcome::Waiting, "it is asked about anew");
+                assert!(runs_again);
+                let question = chat.waiting()[0].question().expect("a question");
+                chat.decide(question.yes()).await.expect("it waits");
+                chat.resume().await.expect("an answer");
+                assert_eq!(ran.load(Ordering::SeqCst), before + 1);
+            }
+        }
+    }
+}
+
+/// What a tool has asked is answered after the grant was revoked by which it had run.
+#[tokio::test]
+async fn a_call_that_has_asked_is_decided_anew_if_its_grant_was_revoked() {
+    let model = ScriptedProvider::answering(|request| {
+        let results = request.messages().iter().filter(|it| it.results().next().is_some());
+        match results.count() {
+            0 => reply().call_with_id("ask_1", "ask", json!({})),
+            1 => reply().call_with_id("ask_2", "ask", json!({})),
+            _ => reply().text("Done."),
+        }
+    });
+    let asks = Tool::new("ask", "Asks.", json!({"type": "object"}), NETWORK, |context, _| {
+        Box::pin(async move {
+            match (context.call_id(), context.answered()) {
+                ("ask_2", None) => Err(harness::ToolError::asks("Which?", json!(1))),
+                _ => Ok("done".into()),
+            }
+        })
+    });
+    let agent = Agent::builder(model)
+        .tools([asks])
+        .approver(|question: Question| async move { question.later(None) })
+        .build()
+        .expect("an agent");
+    let journal = MemoryJournal::new();
+    let mut chat = agent.open(&journal, CHAT).await.expect("new");
+    chat.send("Go.").await.expect_err("it waits for an approval");
+    let question = chat.waiting()[0].question().expect("a question");
+    chat.decide(question.always()).await.expect("it waits");
+    chat.resume().await.expect_err("it has asked");
+    let grant = chat.grants()[0].clone();
+    assert!(chat.revoke(&grant));
+    let open = chat.waiting().remove(0);
+    chat.settle(open.answered(json!("this"))).await.expect("it waits");
+    let stopped = chat.resume().await.expect_err("it is asked about anew");
+    assert_eq!(stopped.outcome(), Outcome::Waiting);
+    assert!(chat.waiting()[0].question().is_some());
+}
+
+#[derive(Clone, Default)]
+struct Gate(Arc<(std::sync::Mutex<(bool, usize)>, std::sync::Condvar)>);
+
+impl Gate {
+    fn pass(&self) {
+        let (gate, opened) = &*self.0;
+        let mut state = gate.lock().expect("unpoisoned");
+        state.1 += 1;
+        while !state.0 {
+            state = opened.wait(state).expect("unpoisoned");
+        }
+    }
+
+    fn came(&self) -> usize {
+        self.0.0.lock().expect("unpoisoned").1
+    }
+
+    fn open(&self) {
+        self.0.0.lock().expect("unpoisoned").0 = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// Blocks its thread.
+#[tool(side_effects = "write", idempotent)]
+fn append(gate: State<Gate>) -> String {
+    gate.pass();
+    "appended".to_owned()
+}
+
+/// The future of the run is dropped, its thread goes on, and the conversation is opened again in the
+/// same process: the call is to run again and does not beside itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_still_runs_is_not_repeated_beside_itself() {
+    let gate = Gate::default();
+    let model = ScriptedProvider::answering(|request| {
+        match request.messages().iter().any(|message| message.results().next().is_some()) {
+            false => reply().call_with_id("append_1", "append", json!({})),
+            true => reply().text("Done."),
+        }
+    });
+    let agent = Agent::builder(model).tools([append::tool()]).state(gate.clone()).build();
+    let agent = agent.expect("an agent");
+    let whole = MemoryJournal::new();
+    let mut chat = agent.open(&whole, CHAT).await.expect("new");
+    {
+        let mut run = std::pin::pin!(chat.send("Go.").into_future());
+        while gate.came() == 0 {
+            assert!(run.as_mut().now_or_never().is_none());
+            tokio::task::yield_now().await;
+        }
+    }
+    // As if nobody had written how the run ended.
+    let journal = cut_at_start(&whole).await;
+    drop(chat);
+    let mut chat = agent.open(&journal, CHAT).await.expect("it is there");
+    assert!(chat.in_doubt().is_empty(), "it may run again");
+    chat.resume().await.expect("an answer");
+    let (outcome, text) = result(&chat);
+    assert_eq!(gate.came(), 1, "it ran once");
+    assert_eq!(outcome, CallOutcome::InDoubt, "it has not run this time, but before: {text}");
+    assert!(text.contains("does the same"), "{text}");
+    gate.open();
+    while !chat.still_running().is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A program that resumes whenever its run fails, in the same process or in new ones.
+#[tokio::test]
+async fn a_model_that_breaks_off_each_time_comes_to_the_limit() {
+    for reopens in [false, true] {
+        let asked: Arc<AtomicUsize> = Arc::default();
+        let count = Arc::clone(&asked);
+        let model =
+            ScriptedProvider::answering(move |_| match count.fetch_add(1, Ordering::SeqCst) % 3 {
+                0 => reply().text("I be").cut(),
+                1 => reply().overloaded(),
+                _ => reply().call("put", json!({})).cut(),
+            });
+        let agent = Agent::builder(model)
+            .tools([put(WRITE, &Arc::default())])
+            .guardrails(Guardrails::default().turns(7))
+            .build()
+            .expect("an agent");
+        let journal = MemoryJournal::new();
+        let mut chat = agent.open(&journal, CHAT).await.expect("new");
+        let mut stopped = chat.send("Go.").await.expect_err("it breaks off");
+        for _ in 0..50 {
+            if stopped.outcome() != Outcome::Failed {
+                break;
+            }
+            if reopens {
+                drop(chat);
+                chat = agent.open(&journal, CHAT).await.expect("it is there");
+            }
+            stopped = chat.resume().await.expect_err("it breaks off");
+        }
+        assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Turns), "{stopped}");
+        assert_eq!(asked.load(Ordering::SeqCst), 7);
+        assert_eq!(chat.budget().spent().turns, 7, "what broke off was asked for, too");
+        // Told that more is allowed, it goes on.
+        let more = chat.resume().limits(harness::Limits::new()).await;
+        assert_eq!(more.expect_err("it breaks off").outcome(), Outcome::Failed);
+        assert_eq!(entries(&journal).len() as u64, chat.facts());
+    }
+}
