@@ -128,6 +128,34 @@ async fn the_tools_of_the_process_that_goes_on_count() {
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
+/// It is behind a call that waits, so that nothing goes on when the conversation is opened.
+#[tokio::test]
+async fn a_call_behind_one_that_waits_is_in_doubt_too() {
+    const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
+    let schema = || json!({"type": "object"});
+    let form = Tool::external("form", "Asks.", schema(), READ);
+    let look = |effects| {
+        Tool::new("look", "Looks.", schema(), effects, |_, _| Box::pin(std::future::pending()))
+    };
+    let agent = |effects| {
+        let model = ScriptedProvider::answering(|_| {
+            reply().call("form", json!({})).call_with_id("look_1", "look", json!({}))
+        });
+        Agent::builder(model).tools([form.clone(), look(effects)]).build().expect("an agent")
+    };
+    let whole = MemoryJournal::new();
+    let mut chat = agent(READ).open(&whole, CHAT).await.expect("new");
+    assert!(chat.send("Go.").into_future().now_or_never().is_none(), "it looks");
+    chat.save().await.expect("it is written");
+    let journal = cut_at_start(&whole).await;
+    let mut second = agent(READ).open(&journal, CHAT).await.expect("it is there");
+    second.save().await.expect("that it was opened again is written");
+    assert_eq!((second.waiting().len(), second.in_doubt().len()), (1, 0));
+    drop(second);
+    let third = agent(WRITE).open(&journal, CHAT).await.expect("it is there");
+    assert_eq!((third.waiting().len(), third.in_doubt().len()), (1, 1));
+}
+
 /// A person had allowed it by *always* and has taken that back since it started.
 #[tokio::test]
 async fn what_was_allowed_by_a_grant_that_was_revoked_does_not_run_again() {
@@ -256,6 +284,15 @@ impl Gate {
     }
 }
 
+/// A test that fails leaves no thread behind that waits for ever.
+struct Opens(Gate);
+
+impl Drop for Opens {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
 /// Blocks its thread.
 #[tool(side_effects = "write", idempotent)]
 fn append(gate: State<Gate>) -> String {
@@ -268,6 +305,7 @@ fn append(gate: State<Gate>) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_still_runs_is_not_repeated_beside_itself() {
     let gate = Gate::default();
+    let _opens = Opens(gate.clone());
     let model = ScriptedProvider::answering(|request| {
         match request.messages().iter().any(|message| message.results().next().is_some()) {
             false => reply().call_with_id("append_1", "append", json!({})),
