@@ -28,6 +28,7 @@ mod early;
 mod empty_first;
 mod examples;
 mod fallback;
+mod formats;
 mod guard;
 mod interrupt;
 mod kept;
