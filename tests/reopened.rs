@@ -100,6 +100,64 @@ async fn a_call_whose_tool_no_longer_repeats_is_found_out_about() {
     }
 }
 
+/// The user says something new instead of going on: what can be found out is told all the same.
+#[tokio::test]
+async fn a_message_after_a_crash_asks_the_tools_first() {
+    for (found, is) in [
+        ("happened", CallOutcome::Succeeded),
+        ("nothing", CallOutcome::NotStarted),
+        ("away", CallOutcome::InDoubt),
+    ] {
+        let ran = Arc::default();
+        let journal = started(&agent(put(WRITE, &ran))).await;
+        let tool = put(WRITE, &ran).with_reconcile(move |_, _| {
+            Box::pin(async move {
+                match found {
+                    "happened" => Ok(Reconciled::Happened("it was put".into())),
+                    "nothing" => Ok(Reconciled::NotHappened),
+                    _ => Err(harness::ToolError::new("the other side is away")),
+                }
+            })
+        });
+        let mut chat = agent(tool).open(&journal, CHAT).await.expect("it is there");
+        chat.send("How is it?").await.expect("an answer");
+        let (outcome, text) = result(&chat);
+        assert_eq!(outcome, is, "{text}");
+        assert_eq!(ran.load(Ordering::SeqCst), 1, "it has not run again");
+    }
+}
+
+/// Whoever stops the run while a tool finds it out has said nothing, and can say it again.
+#[tokio::test]
+async fn a_message_that_is_stopped_while_tools_find_out_is_not_said() {
+    let ran = Arc::default();
+    let journal = started(&agent(put(WRITE, &ran))).await;
+    let asked: Arc<AtomicUsize> = Arc::default();
+    let count = Arc::clone(&asked);
+    let tool = put(WRITE, &ran).with_reconcile(move |_, _| {
+        let first = count.fetch_add(1, Ordering::SeqCst) == 0;
+        Box::pin(async move {
+            if first {
+                std::future::pending::<()>().await;
+            }
+            Ok(Reconciled::Happened("it was put".into()))
+        })
+    });
+    let mut chat = agent(tool).open(&journal, CHAT).await.expect("it is there");
+    let stop = harness::CancellationToken::new();
+    let before = chat.transcript().messages().len();
+    {
+        let mut run = std::pin::pin!(chat.send("Hm?").cancel_with(stop.clone()).into_future());
+        assert!(run.as_mut().now_or_never().is_none(), "the tool does not answer");
+        stop.cancel();
+        let stopped = run.await.expect_err("stopped");
+        assert!(stopped.to_string().contains("nothing was said"), "{stopped}");
+    }
+    assert_eq!((chat.transcript().messages().len(), chat.in_doubt().len()), (before, 1));
+    chat.send("Hm?").await.expect("an answer");
+    assert_eq!(result(&chat).0, CallOutcome::Succeeded);
+}
+
 /// Its tool is one now whose results the program gives: that says nothing of what has run before.
 #[tokio::test]
 async fn a_call_whose_tool_is_external_now_is_in_doubt() {

@@ -36,6 +36,9 @@ pub enum ErrorKind {
     Conflict,
     /// The conversation is open elsewhere, in this process or in another one.
     Busy,
+    /// A call of the conversation does not wait for this answer: it was answered before, the answer comes
+    /// too late, or it was given for another question. Nothing has changed.
+    NotWaiting,
     /// Code of the program that the library called has panicked: a watcher of events, a provider.
     Panicked,
 }
@@ -287,6 +290,12 @@ impl Error {
         self.0.kind == ErrorKind::Busy
     }
 
+    /// Whether no call waits for the answer that was given: it was answered before, the answer comes too
+    /// late, or it was given for another question.
+    pub fn is_not_waiting(&self) -> bool {
+        self.0.kind == ErrorKind::NotWaiting
+    }
+
     /// Whether the program itself must be changed: a key, an option, a name.
     pub fn is_configuration(&self) -> bool {
         self.0.kind == ErrorKind::Configuration
@@ -333,6 +342,7 @@ impl Error {
             | ErrorKind::Journal
             | ErrorKind::Conflict
             | ErrorKind::Busy
+            | ErrorKind::NotWaiting
             | ErrorKind::Panicked => false,
         }
     }

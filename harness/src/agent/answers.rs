@@ -153,8 +153,9 @@ impl Chat {
     /// [`resume`](Self::resume) goes on.
     ///
     /// # Errors
-    /// Fails, and changes nothing, if no call waits for this approval, or it comes too late. Fails
-    /// with [`ErrorKind::Journal`] if it cannot be written; then the next run tries again.
+    /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call waits for this approval, or it
+    /// comes too late. Fails with [`ErrorKind::Journal`] if it cannot be written; then the next run tries
+    /// again.
     pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
         self.catch_up().await?;
         let fact = decided(&self.machine, approval)?;
@@ -367,8 +368,9 @@ impl Inbox {
     /// Decides about a call that waits for it. The decision is written when this returns.
     ///
     /// # Errors
-    /// Fails, and changes nothing, if no call of the conversation waits for this approval, or it comes
-    /// too late; and with [`ErrorKind::Journal`] if it is not known whether it was written.
+    /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call of the conversation waits for
+    /// this approval, or it comes too late; and with [`ErrorKind::Journal`] if it is not known whether it
+    /// was written.
     pub async fn decide(&self, conversation: &str, approval: Approval) -> Result<(), Error> {
         self.answer(conversation, |machine| decided(machine, approval.clone())).await
     }

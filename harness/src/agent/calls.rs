@@ -383,8 +383,11 @@ impl Run<'_> {
     }
 
     /// Finds out what became of calls that had started in a process which is gone: by their tools, if
-    /// they know how.
-    pub(super) async fn find_out(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
+    /// they know how. Says what has stopped it, if something did.
+    pub(super) async fn find_out(
+        &mut self,
+        calls: &[ToolCall],
+    ) -> Result<Option<InterruptCause>, Error> {
         let agent = self.chat.agent.clone();
         for call in calls {
             let granted = self.chat.machine.granted(call.id()).cloned().unwrap_or_default();
@@ -412,7 +415,7 @@ impl Run<'_> {
                 }
             };
             match found {
-                Err(cause) => return self.interrupted(cause),
+                Err(cause) => return Ok(Some(cause)),
                 Ok(Found::Happened(result)) => {
                     self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
                     self.chat.record(&Entry::CallFinished { result })?;
@@ -423,7 +426,7 @@ impl Run<'_> {
                 Ok(Found::Unknown) => self.doubt(call, granted.effects)?,
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Begins a call and shows that.

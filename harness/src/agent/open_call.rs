@@ -161,9 +161,10 @@ pub(super) fn settled(
         (_, Some(Awaited::Approval { .. })) => Err(refused(format!(
             "the call `{id}` waits to be decided: answer its question, and `decide` it"
         ))),
-        (Said::Answered { answer }, _) if is_too_deep(&answer) => {
-            Err(refused("the answer is nested too deep to be read back".to_owned()))
-        }
+        (Said::Answered { answer }, _) if is_too_deep(&answer) => Err(Error::new(
+            ErrorKind::Transcript,
+            "nothing has changed: the answer is nested too deep to be read back",
+        )),
         (Said::Answered { answer }, Some(Awaited::Answer { .. })) => {
             Ok(Entry::CallAnswered { call: id, answer, who, at })
         }
@@ -215,5 +216,5 @@ fn in_time(wait: &Wait, id: &str) -> Result<(), Error> {
 }
 
 fn refused(why: String) -> Error {
-    Error::new(ErrorKind::Transcript, format!("nothing has changed: {why}"))
+    Error::new(ErrorKind::NotWaiting, format!("nothing has changed: {why}"))
 }

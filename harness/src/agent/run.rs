@@ -147,6 +147,7 @@ impl<'a> Run<'a> {
             Opening::Say(message) => {
                 // What the run before has left open does not run any more.
                 if self.chat.machine.is_going() {
+                    self.find_out_first().await?;
                     self.settle()?;
                 }
                 self.chat.record(&Entry::UserSaid { message, limits })
@@ -164,6 +165,18 @@ impl<'a> Run<'a> {
                 }
                 _ => Ok(()),
             },
+        }
+    }
+
+    /// Asks the tools what became of calls in doubt, before the user says something else.
+    async fn find_out_first(&mut self) -> Result<(), Error> {
+        let doubtful: Vec<ToolCall> = self.chat.machine.in_doubt().cloned().collect();
+        match self.find_out(&doubtful).await? {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorKind::Transcript,
+                "the run was stopped while tools found out what became of calls in doubt: nothing was said",
+            )),
         }
     }
 
@@ -285,7 +298,10 @@ impl<'a> Run<'a> {
                 Step::Run(calls) => self.call(&calls).await,
                 // Calls that began early hold up the others.
                 Step::AwaitResults => self.call(&[]).await,
-                Step::FindOut(calls) => self.find_out(&calls).await,
+                Step::FindOut(calls) => match self.find_out(&calls).await {
+                    Ok(Some(cause)) => self.interrupted(cause),
+                    found => found.map(drop),
+                },
                 Step::AwaitAnswers => return Outcome::Waiting,
                 Step::Settle => self.settle(),
                 // Of an answer that is not kept, calls may have started early.

@@ -292,7 +292,9 @@ impl Steps {
     pub async fn find_out(&self, calls: &[ToolCall]) -> Result<Vec<Envelope>, Error> {
         let mut chat = self.apart()?;
         let mut run = Run::one_action(&mut chat);
-        run.find_out(calls).await?;
+        if let Some(cause) = run.find_out(calls).await? {
+            run.interrupted(cause)?;
+        }
         drop(run);
         Ok(collected(chat))
     }

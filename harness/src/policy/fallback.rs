@@ -217,6 +217,7 @@ fn another_may_answer(error: &Error) -> bool {
         | ErrorKind::Journal
         | ErrorKind::Conflict
         | ErrorKind::Busy
+        | ErrorKind::NotWaiting
         | ErrorKind::Panicked => false,
     }
 }
