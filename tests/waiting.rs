@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use harness::{
     Agent, ErrorKind, Outcome, SideEffect, SideEffects, Tool,
     agent::{AgentBuilder, OpenCall},
-    journal::{Journal, MemoryJournal},
+    journal::{Envelope, Journal, Life, MemoryJournal},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -75,4 +75,40 @@ async fn a_hook_that_panics_changes_nothing() {
     let mut chat = agent.expect("an agent").open(&journal, "chat").await.expect("new");
     assert_eq!(chat.send("Go.").await.expect_err("it waits").outcome(), Outcome::Waiting);
     assert_eq!(chat.waiting().len(), 2);
+}
+
+#[tokio::test]
+async fn how_a_conversation_stands_is_seen_while_another_has_it_open() {
+    let (journal, told) = (MemoryJournal::new(), Told::default());
+    let agent = agent(&journal, &told).build().expect("an agent");
+    let inbox = agent.inbox(&journal);
+    let looked = async || inbox.look("chat").await.expect("it can be read");
+    let nothing = looked().await;
+    assert!(!nothing.is_going() && nothing.transcript().messages().is_empty());
+
+    let mut chat = agent.open(&journal, "chat").await.expect("new");
+    chat.send("Go.").await.expect_err("it waits");
+    let waits = looked().await;
+    assert!(waits.is_going());
+    assert_eq!(waits.waiting().count(), 2);
+    for open in chat.waiting() {
+        chat.settle(open.succeeded("yes")).await.expect("it waits");
+    }
+    // Answered, and the model is not asked yet: the run is going on, as far as anybody knows.
+    let answered = looked().await;
+    assert!(answered.is_going() && answered.waiting().next().is_none());
+    chat.resume().await.expect("an answer");
+    let done = looked().await;
+    assert!(!done.is_going() && done.resumption().is_err());
+    assert_eq!(done.transcript(), chat.transcript());
+
+    // A fact that cannot be read is named, as `open` names it.
+    let facts = chat.facts();
+    let newer = Envelope::stored(99, "7.0.0", Life::random(), 0, 0, "{}");
+    journal.append("chat", facts, &[newer]).await.expect("it is written");
+    drop(chat);
+    let unread = inbox.look("chat").await.expect_err("a later version wrote it");
+    let unopened = agent.open(&journal, "chat").await.expect_err("a later version wrote it");
+    assert_eq!((unread.kind(), unread.message()), (ErrorKind::Journal, unopened.message()));
+    assert!(unread.message().contains(&format!("fact {facts} ")), "{unread}");
 }

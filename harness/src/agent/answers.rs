@@ -334,10 +334,17 @@ fn waiting(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
 
 fn folded<'a>(facts: impl Iterator<Item = &'a Envelope>) -> Result<Machine, Error> {
     let mut machine = Machine::new();
-    for envelope in facts {
-        machine.apply(&envelope.entry()?)?;
+    for (number, envelope) in facts.enumerate() {
+        let applied = envelope.entry().and_then(|entry| machine.apply(&entry));
+        applied.map_err(|err| unreadable(number, err))?;
     }
     Ok(machine)
+}
+
+/// The error of a conversation with a fact that this version does not know, or that cannot be where it is.
+pub(super) fn unreadable(number: usize, err: Error) -> Error {
+    let what = format!("fact {number} of the conversation cannot be read");
+    Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
 }
 
 /// Answers calls that wait in the conversations of a journal, from any process, whoever has them open.
@@ -360,9 +367,47 @@ impl Inbox {
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read.
     pub async fn waiting(&self, conversation: &str) -> Result<Vec<OpenCall>, Error> {
+        Ok(waiting(&self.look(conversation).await?, Some(conversation)))
+    }
+
+    /// How a conversation stands, read from its facts: what was said, what its last run has used, which
+    /// calls wait, and whether a run is [going on](Machine::is_going). It is not opened and nothing is
+    /// changed, so a process that lives may have it open and be running. Whether one does is said by
+    /// [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call that had started when its
+    /// process ended is in doubt only when the conversation is opened.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent,
+    ///     journal::{Journal, Listing, MemoryJournal},
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let journal = MemoryJournal::new();
+    /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Noted.")])).build()?;
+    /// agent.open(&journal, "chat-17").await?.send("My favourite number is 42.").await?;
+    ///
+    /// // When a service starts: which runs were going on when the one before it ended?
+    /// let inbox = agent.inbox(&journal);
+    /// for summary in journal.list(&Listing::new()).await?.conversations {
+    ///     let stands = inbox.look(&summary.id).await?;
+    ///     assert_eq!(stands.transcript().messages().len(), 2);
+    ///     if stands.is_going() && stands.waiting().next().is_none() {
+    ///         agent.open(&journal, &summary.id).await?.resume().await?;
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read.
+    pub async fn look(&self, conversation: &str) -> Result<Machine, Error> {
         check_id(conversation)?;
         let facts = guarded(|| self.journal.read(conversation, 0)).await?;
-        Ok(waiting(&folded(facts.iter())?, Some(conversation)))
+        folded(facts.iter())
     }
 
     /// Decides about a call that waits for it. The decision is written when this returns.

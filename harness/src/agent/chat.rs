@@ -3,10 +3,11 @@
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use super::{
-    Agent, Grant, Machine, Sending, clock::RunClock, durable::Durable, idle::Idle, permit::Asking,
+    Agent, Grant, Machine, Sending, answers::unreadable, clock::RunClock, durable::Durable,
+    idle::Idle, permit::Asking,
 };
 use crate::{
-    error::{Error, ErrorKind},
+    error::Error,
     journal::{Entry, Envelope},
     message::{Message, Transcript},
     policy::{Budget, Exposed, Guard, Guardrails, Limits},
@@ -107,10 +108,7 @@ impl Chat {
         let mut chat = Self::apart(agent);
         for (number, envelope) in facts.iter().enumerate() {
             let folded = envelope.entry().and_then(|entry| chat.read_fact(&entry, envelope));
-            folded.map_err(|err| {
-                let what = format!("fact {number} of the conversation cannot be read");
-                Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
-            })?;
+            folded.map_err(|err| unreadable(number, err))?;
         }
         Ok(chat)
     }
