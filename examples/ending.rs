@@ -3,9 +3,9 @@
 
 use std::io::{self, Write};
 
-use harness::{CallOutcome, Message, Outcome, Role, Stopped, Transcript};
+use harness::{CallOutcome, Message, Outcome, Role, Stopped, ToolCall, Transcript};
 
-use crate::screen::{Screen, one_line, tokens};
+use crate::screen::{Screen, cut, one_line, tokens};
 
 /// Words of the kept text that are shown.
 const WORDS: usize = 10;
@@ -40,13 +40,9 @@ fn end_of(text: &str) -> String {
     }
 }
 
-/// The beginning of a text, as one line: enough to know which call it was.
-fn beginning_of(text: &str) -> String {
-    let line = one_line(text);
-    match line.char_indices().nth(LETTERS) {
-        Some((end, _)) => format!("{} …", line.get(..end).unwrap_or(&line)),
-        None => line,
-    }
+/// A call as one line, its arguments cut: enough to know which one it was.
+pub(crate) fn named(call: &ToolCall) -> String {
+    format!("{}({})", one_line(call.name()), cut(call.arguments(), LETTERS))
 }
 
 /// What became of each call since the person spoke last.
@@ -59,11 +55,7 @@ fn calls(transcript: &Transcript) -> Vec<String> {
     for call in run.iter().flat_map(Message::calls) {
         let result = results.iter().find(|result| result.call_id() == call.id());
         let truth = result.map_or("has no result", |result| truth(result.outcome()));
-        lines.push(format!(
-            "{}({}): {truth}",
-            one_line(call.name()),
-            beginning_of(call.arguments())
-        ));
+        lines.push(format!("{}: {truth}", named(call)));
     }
     lines
 }

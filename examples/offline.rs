@@ -17,19 +17,17 @@ use serde_json::{Value, json};
 /// # Errors
 /// Fails if the system gives no port.
 pub(crate) async fn model() -> io::Result<LoopbackServer> {
-    let mut answers = 0;
-    LoopbackServer::answering(move |request| {
-        answers += 1;
-        answer(request, answers)
-    })
-    .await
+    LoopbackServer::answering(answer).await
 }
 
-fn answer(request: &ReceivedRequest, number: usize) -> Answer {
+fn answer(request: &ReceivedRequest) -> Answer {
     if request.path() != "/v1/messages" {
         return anthropic::error(404, "not_found_error", "this server has only /v1/messages");
     }
-    let task = Task::of(&request.json());
+    let body = request.json();
+    let task = Task::of(&body);
+    // A conversation can go on with another server: what it has so far says which id is a new one.
+    let number = items(&body["messages"]).len();
     let said = task.next(number);
     // About four bytes a token in, and a token a delta out.
     let (read, written) = (request.body().len() as u64 / 4, said.events().len() as u64);
@@ -104,6 +102,10 @@ impl Task {
 
     /// Takes what the person says: it is the task now, unless something newer comes.
     fn hear(&mut self, text: &str) {
+        // What `resume` says where an answer broke off: the task is the same.
+        if text.starts_with("Your reply above was cut off") {
+            return;
+        }
         text.clone_into(&mut self.text);
         self.done.clear();
         let low = text.to_lowercase();

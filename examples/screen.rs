@@ -97,8 +97,13 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// A text as one line, cut where it grows long.
 fn short(text: &str) -> String {
+    cut(text, SHOWN)
+}
+
+/// A text as one line, cut after so many characters.
+pub(crate) fn cut(text: &str, characters: usize) -> String {
     let line = one_line(text);
-    match line.char_indices().nth(SHOWN) {
+    match line.char_indices().nth(characters) {
         Some((end, _)) => format!("{} …", line.get(..end).unwrap_or(&line)),
         None => line,
     }

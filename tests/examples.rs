@@ -14,6 +14,8 @@ const ALL: [&str; 7] = ["quickstart", "stream", "multi_turn", "repl", "trace", "
 /// An example with nothing set up.
 fn example(name: &str) -> Option<Command> {
     let mut program = Command::new(built(name)?);
+    // Where the chat keeps its conversations, in place of the user's own.
+    program.env("XDG_DATA_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/data"));
     for variable in ["PROVIDER", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CHAT_COMPLETIONS_BASE_URL"]
     {
         program.env_remove(variable);
@@ -102,6 +104,7 @@ fn an_output_that_is_closed_ends_them_quietly() {
         let said = folder.path().join("said");
         fs::write(&said, "What is 2 + 3?\n/help\n/tools\n/usage\n").expect("a file");
         program.stdin(fs::File::open(said).expect("the file")).current_dir(folder.path());
+        program.env("XDG_DATA_HOME", folder.path());
         let (code, err) = read_in_part(program, lines);
         assert_eq!((code, err.as_str()), (Some(0), ""), "repl after {lines} lines");
     }

@@ -63,6 +63,7 @@ mod strict_turns;
 mod sweep;
 mod terminal;
 mod terminal_asks;
+mod terminal_kept;
 mod testing_bodies;
 mod testing_scripted;
 mod testing_server;

@@ -7,7 +7,7 @@ pub(crate) mod model;
 use std::sync::{Arc, Mutex};
 
 use harness::{
-    Agent, AnthropicProvider, SideEffects, Tool, ToolError,
+    Agent, AnthropicProvider, Message, SideEffects, Tool, ToolCall, ToolError,
     testing::{LoopbackServer, outline},
 };
 use serde_json::json;
@@ -93,4 +93,16 @@ async fn a_conversation_goes_on() {
         assert_eq!(chat.send(said).await.unwrap().text(), answered);
     }
     assert!(chat.send("Hello").await.unwrap().text().starts_with("I am a few rules"));
+}
+
+#[tokio::test]
+async fn a_conversation_that_goes_on_with_another_server_has_calls_of_other_ids() {
+    let first = model::model().await.unwrap();
+    let before = agent(&first).run("What is 2 + 3?").await.unwrap().transcript().clone();
+    let second = model::model().await.unwrap();
+    let mut chat = agent(&second).chat_from(before);
+    chat.send("What is 4 + 5?").await.unwrap();
+    let messages = chat.transcript().messages();
+    let ids: Vec<&str> = messages.iter().flat_map(Message::calls).map(ToolCall::id).collect();
+    assert_eq!(ids, ["toolu_1_1", "toolu_5_1"]);
 }

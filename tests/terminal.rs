@@ -76,13 +76,13 @@ fn a_chat_answers_counts_saves_quits_and_goes_on() {
     terminal.press(&["C-d"]);
     terminal.wait_for("exit code 0");
 
-    let Some(again) = Terminal::start("repl", &[], "--resume chat.json; true") else { return };
+    let Some(again) = Terminal::start("repl", &[], "--import chat.json; true") else { return };
     again.wait_for("exit code 0");
     assert!(again.screen().contains("`chat.json` is not read"), "{}", again.screen());
     let saved = terminal.file("chat.json");
-    let resume = format!("--resume {}", saved.display());
+    let resume = format!("--import {}", saved.display());
     let Some(again) = Terminal::start("repl", &[], &resume) else { return };
-    again.prompt_after("goes on after 6 messages.", 1);
+    again.prompt_after("goes on after 6 messages: My favourite number is 42.", 1);
     again.say("Which was my favourite number?");
     again.prompt_after("Your favourite number is 42.", 1);
     again.say("/quit");
@@ -363,7 +363,8 @@ fn a_chat_reads_its_lines_from_a_file_too() {
     let lines = folder.path().join("lines");
     fs::write(&lines, "What is 2 + 3?\n/usage\n").expect("a file");
     let mut program = Command::new(program);
-    program.env_remove("PROVIDER").stdin(fs::File::open(lines).expect("the file"));
+    program.env_remove("PROVIDER").env("XDG_DATA_HOME", folder.path());
+    program.stdin(fs::File::open(lines).expect("the file"));
     let said = done(program.output(), "the example runs");
     assert!(said.contains("2 + 3 = 5\n") && said.contains("\n4 messages, "), "{said}");
 }

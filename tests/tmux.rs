@@ -29,12 +29,12 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts an example with these variables and arguments, in a folder of its own; or says why
-    /// not. The terminal stays when the program has ended.
+    /// Starts an example with these variables and arguments, in a folder of its own where its data is,
+    /// too; or says why not. The terminal stays when the program has ended.
     pub(crate) fn start(example: &str, environment: &[&str], arguments: &str) -> Option<Self> {
         let program = built(example)?;
         let run = format!(
-            "env -u PROVIDER {} {} {arguments}; echo \"exit code $?\"; stty -a; exec sleep 600",
+            "env -u PROVIDER XDG_DATA_HOME=\"$PWD/data\" {} {} {arguments}; echo \"exit code $?\"; stty -a; exec sleep 600",
             environment.join(" "),
             program.display(),
         );
@@ -169,7 +169,12 @@ pub(crate) fn done(output: std::io::Result<Output>, what: &str) -> String {
 /// The built example, if it was built beside this test.
 pub(crate) fn built(example: &str) -> Option<PathBuf> {
     let test = std::env::current_exe().expect("this test has a path");
-    let path = test.parent()?.parent()?.join("examples").join(example);
+    let built = test.parent()?.parent()?;
+    let path = match example {
+        // A program of the package `durable`: the example of this name only has cargo start it.
+        "repl" => built.join(example),
+        _ => built.join("examples").join(example),
+    };
     if !path.exists() {
         println!("skipped: {} was not built", path.display());
         return None;

@@ -1,11 +1,9 @@
 //! A run that is killed and goes on: give the same command again, as often as you like.
 //!
 //!     cargo run --example durable -- --journal FILE --ledger FILE
-//!     cargo run -p harness-durable-examples --bin durable -- --journal FILE --ledger FILE
 //!
-//! The second way is the faster one: the first one builds much anew at each start. When it is built,
-//! `target/debug/durable` is the program itself, whose run takes about half a second; to kill it in the
-//! middle: `target/debug/durable --journal FILE --ledger FILE & sleep 0.2; kill -9 $!`
+//! When it is built, `target/debug/durable` is the program itself, whose run takes about half a second; to
+//! kill it in the middle: `target/debug/durable --journal FILE --ledger FILE & sleep 0.2; kill -9 $!`
 //!
 //! A scripted model looks and pays, six payments in all; each call takes 50 ms, and a payment is a line
 //! in the ledger. Kill the program whenever you like and give the same command again: it goes on in the

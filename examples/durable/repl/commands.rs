@@ -6,9 +6,8 @@ use std::{
     path::Path,
 };
 
-use anyhow::Context as _;
 use harness::{
-    Agent, Chat, Tool, Transcript,
+    Chat, Tool, Transcript,
     message::Arguments,
     policy::{Judgement, ProposedCall},
 };
@@ -17,9 +16,17 @@ use tempfile::NamedTempFile;
 use crate::screen::tokens;
 
 pub(crate) const HELP: &str = "\
+/go         go on with a run that came to no answer; what waits for you is asked again
+/settle N ran|failed|not WORDS
+            say what became of a call in doubt, before `/go`; `not` has it run
+/new        begin another conversation
+/list       the conversations that are kept, the last ones first; /more shows those before
+/resume N   go on with number N of the list; /resume ID with the one of this name
+/fork       go on in a copy of this conversation
+/delete N   delete number N of the list
 /tools      what the model can do, and what it must ask for
 /usage      tokens so far
-/save FILE  write the conversation; `--resume FILE` goes on with it
+/save FILE  write the conversation to a file; `--import FILE` begins another one with it
 /quit       quit, as Ctrl-D does
 /help       this
 Ctrl-C stops an answer; twice within 1.5 s at the prompt it quits.";
@@ -29,6 +36,14 @@ pub(crate) enum Command<'a> {
     Nothing,
     Quit,
     Show(Show),
+    New,
+    List,
+    More,
+    Resume(&'a str),
+    Fork,
+    Delete(&'a str),
+    Go,
+    Settle(&'a str),
     Save(&'a str),
     /// No such command, and what to do.
     Unknown(String),
@@ -53,6 +68,17 @@ impl<'a> Command<'a> {
             ("/help", "") => Self::Show(Show::Help),
             ("/tools", "") => Self::Show(Show::Tools),
             ("/usage", "") => Self::Show(Show::Usage),
+            ("/new", "") => Self::New,
+            ("/list", "") => Self::List,
+            ("/more", "") => Self::More,
+            ("/fork", "") => Self::Fork,
+            ("/go", "") => Self::Go,
+            ("/settle", said) => Self::Settle(said),
+            ("/resume" | "/delete", "") => {
+                Self::Unknown(format!("`{word}` needs a number: `/list` shows them"))
+            }
+            ("/resume", which) => Self::Resume(which),
+            ("/delete", which) => Self::Delete(which),
             ("/save", "") => Self::Unknown("`/save` needs a file: `/save FILE`".to_owned()),
             ("/save", file) => Self::Save(file),
             (word, _) if word.starts_with('/') => {
@@ -117,7 +143,9 @@ pub(crate) fn replace(chat: &Chat, file: &str) -> String {
 fn told(chat: &Chat, file: &str, written: anyhow::Result<()>) -> String {
     let messages = chat.transcript().messages().len();
     match written {
-        Ok(()) => format!("saved {messages} messages; go on later with `--resume {file}`"),
+        Ok(()) => {
+            format!("saved {messages} messages; `--import {file}` begins a conversation with them")
+        }
         Err(err) => format!("`{file}` was not written: {err:#}"),
     }
 }
@@ -134,15 +162,4 @@ fn write(
     new.write_all(b"\n")?;
     put(new, file)?;
     Ok(())
-}
-
-/// The conversation that was saved in this file.
-///
-/// # Errors
-/// Fails if there is no such file, or if it holds no conversation that can go on.
-pub(crate) fn resume(agent: &Agent, file: &str) -> anyhow::Result<Chat> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("`{file}` is not read"))?;
-    let transcript: Transcript = serde_json::from_str(&text)
-        .with_context(|| format!("`{file}` holds no conversation that `/save` wrote"))?;
-    Ok(agent.chat_from(transcript))
 }

@@ -1,4 +1,4 @@
-//! One message and its answer: shown as it comes, stopped by Ctrl-C.
+//! One run, from a message or from where it was stopped: shown as it comes, stopped by Ctrl-C.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use harness::{CancellationToken, Chat, Event};
+use harness::{CancellationToken, Event, Outcome, agent::Sending};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
@@ -20,31 +20,30 @@ const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '�
 
 /// How a turn ended.
 pub(crate) enum Ended {
-    /// With an answer, or with a failure that is shown.
+    /// With an answer.
     Answered,
+    /// With none, and why is shown.
+    Stopped,
+    /// By the person.
     Interrupted,
     /// The person or the system wants the program to end.
     Quit,
 }
 
-/// Says something to the model and shows what comes of it.
+/// Lets a run go and shows what comes of it.
 ///
 /// # Errors
 /// Fails if the screen cannot be written to.
 pub(crate) async fn take(
-    chat: &mut Chat,
-    text: &str,
+    run: Sending<'_>,
     signals: &mut Signals,
     screen: &mut Screen<io::Stdout>,
 ) -> anyhow::Result<Ended> {
     let begun = Instant::now();
     let stop = CancellationToken::new();
     let view = Mutex::new(View { screen, spinner: Spinner::default() });
-    let mut run = chat
-        .send(text)
-        .cancel_with(stop.clone())
-        .on_event(|event| lock(&view).show(event))
-        .into_future();
+    let mut run =
+        run.cancel_with(stop.clone()).on_event(|event| lock(&view).show(event)).into_future();
     let mut tick = interval(TURN);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let Signals { interrupt, terminate, hang_up } = signals;
@@ -73,9 +72,13 @@ pub(crate) async fn take(
             screen.line(&format!("({}, {seconds:.1} s)", tokens(reply.usage())))?;
             Ok(Ended::Answered)
         }
+        Err(stopped) if stopped.outcome() == Outcome::Waiting => {
+            screen.line("■ the run waits")?;
+            Ok(Ended::Stopped)
+        }
         Err(stopped) => {
             ending::show(screen, &stopped)?;
-            Ok(if stop.is_cancelled() { Ended::Interrupted } else { Ended::Answered })
+            Ok(if stop.is_cancelled() { Ended::Interrupted } else { Ended::Stopped })
         }
     }
 }

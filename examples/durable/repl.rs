@@ -1,0 +1,175 @@
+//! A chat in the terminal that keeps its conversations, with line editing and history.
+//!
+//!     cargo run --example repl
+//!
+//! needs no key; `PROVIDER=anthropic`, `openai` or `chat_completions` talks to a real model. Its tools are
+//! `calc`, the files of the current folder, and `bash`, which asks before it runs; a file that is
+//! there already is not replaced unasked, neither by the model nor by `/save`. Ctrl-C stops an
+//! answer; a second one within 1.5 s at the prompt quits, and so does Ctrl-D.
+//!
+//! Conversations are kept in the file that `--journal FILE` names, and without it in
+//! `$XDG_DATA_HOME/harness/chats.db` or `~/.local/share/harness/chats.db`. Kill the program whenever you
+//! like: `--resume` goes on with the conversation that changed last, `--resume ID` with another one, and
+//! `/go` with the run that was not finished. `--import FILE` begins a conversation with what `/save FILE`
+//! wrote. It is for Unix. Exit codes: 0 quit, 1 failed, 2 not set up, 130 stopped while an answer was still
+//! running.
+
+#[path = "../answering.rs"]
+mod answering;
+#[path = "repl/commands.rs"]
+mod commands;
+#[path = "../ending.rs"]
+mod ending;
+#[path = "repl/kept.rs"]
+mod kept;
+#[path = "repl/left.rs"]
+mod left;
+#[path = "repl/lines.rs"]
+mod lines;
+#[path = "../offline.rs"]
+mod offline;
+#[path = "../program.rs"]
+mod program;
+#[path = "../screen.rs"]
+mod screen;
+#[path = "repl/talk.rs"]
+mod talk;
+#[path = "repl/turn.rs"]
+mod turn;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use harness::{
+    Agent,
+    policy::{Permissions, Verdict},
+    toolbox::{Files, bash, calc, supervise},
+    tools,
+};
+use kept::Kept;
+use screen::Screen;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+const USAGE: &str = "repl [--journal FILE] [--resume [ID] | --import FILE]: a chat in the terminal";
+
+/// Where the files of the tools are.
+const FOLDER: &str = ".";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    // No command outlives this program, whatever ends it.
+    supervise();
+    program::ended(run().await)
+}
+
+/// What the system tells the program. The default of each would end the program at once; from
+/// here on nothing does but the program itself.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("the system gives no signals");
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits until the program is told to end, by something else than Ctrl-C.
+    async fn end(terminate: &mut Signal, hang_up: &mut Signal) {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+    }
+}
+
+async fn run() -> anyhow::Result<ExitCode> {
+    if program::helps(&format!("{USAGE}\n{}", commands::HELP))? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Given { journal, begin } = Given::read(program::arguments()?)?;
+    let mut signals = Signals::listen()?;
+    let answering = answering::from_env().await?;
+    let agent = Agent::builder(answering.provider)
+        .system("You are concise. Use the tools; do not guess.")
+        .tools(tools![calc])
+        .tools(Files::in_folder(FOLDER)?.tools())
+        .tools(tools![bash])
+        .permissions(permissions())
+        .approver(left::ask)
+        .build()?;
+    let mut kept = Kept::open(agent, journal).await?;
+    let begun = match begin {
+        Begin::New => None,
+        Begin::Newest => Some(kept.newest().await?),
+        Begin::Of(id) => Some(kept.resume(&id).await?),
+        Begin::Saved(file) => {
+            kept.import(&file).await?;
+            Some(kept.told())
+        }
+    };
+    let mut screen = Screen::stdout();
+    screen.line(&answering.introduction)?;
+    screen.line(&format!("Conversations are kept in {}.", kept.place()))?;
+    if let Some(told) = begun {
+        screen.line(&told)?;
+    }
+    screen.line("Ctrl-C stops an answer, Ctrl-D quits, /help tells more.")?;
+    talk::talk(&mut kept, &mut signals, &mut screen).await
+}
+
+/// What is asked about beside what the tools declare: no file is replaced unasked.
+fn permissions() -> Permissions {
+    Permissions::default().rule("a file is there already", |call| {
+        let path = Path::new(FOLDER).join(call.text("path")?);
+        let replaces = call.tool == "write_file" && path.symlink_metadata().is_ok();
+        replaces.then_some(Verdict::Ask)
+    })
+}
+
+/// What the arguments say.
+struct Given {
+    journal: Option<PathBuf>,
+    begin: Begin,
+}
+
+/// With which conversation the chat begins.
+enum Begin {
+    New,
+    /// The one that changed last.
+    Newest,
+    /// The one of this name.
+    Of(String),
+    /// A new one, with what was saved in this file.
+    Saved(String),
+}
+
+impl Given {
+    fn read(arguments: Vec<String>) -> anyhow::Result<Self> {
+        let mut given = Self { journal: None, begin: Begin::New };
+        let mut rest = arguments.into_iter().peekable();
+        while let Some(word) = rest.next() {
+            let value = rest.next_if(|next| !next.starts_with("--"));
+            match (word.as_str(), value) {
+                ("--journal", Some(file)) => given.journal = Some(file.into()),
+                ("--import", Some(file)) => given.begin = Begin::Saved(file),
+                ("--journal" | "--import", None) => {
+                    return Err(program::wrong(format!("`{word}` needs a FILE")));
+                }
+                ("--resume", Some(id)) => given.begin = Begin::Of(id),
+                ("--resume", None) => given.begin = Begin::Newest,
+                _ => return Err(program::wrong(format!("`{word}` is unknown; {USAGE}"))),
+            }
+        }
+        Ok(given)
+    }
+}
