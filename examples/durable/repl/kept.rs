@@ -32,6 +32,8 @@ pub(crate) struct Kept {
     agent: Agent,
     journal: SqliteJournal,
     pub(crate) chat: Chat,
+    /// How many facts the conversation had when it was opened.
+    opened_with: u64,
     /// What the numbers of the last list stand for.
     listed: Vec<Summary>,
     /// The page that was listed last.
@@ -51,7 +53,7 @@ impl Kept {
         make_private(&file);
         let journal = SqliteJournal::open(file).await?;
         let chat = agent.open(&journal, new_name()).await?;
-        Ok(Self { agent, journal, chat, listed: Vec::new(), page: None })
+        Ok(Self { agent, journal, chat, opened_with: 0, listed: Vec::new(), page: None })
     }
 
     /// Where the conversations are kept.
@@ -64,12 +66,33 @@ impl Kept {
         self.chat.conversation().unwrap_or_default()
     }
 
+    /// Writes what a run has left that was stopped or could not be written. A conversation in which nothing
+    /// has happened here stays as it was: to look at it does not count as going on.
+    ///
+    /// # Errors
+    /// Fails if it cannot be written.
+    pub(crate) async fn save(&mut self) -> anyhow::Result<()> {
+        if self.chat.facts() > self.opened_with {
+            self.chat.save().await.context("the end of this conversation is not kept")?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the conversation for another one.
+    async fn leave_for(&mut self, chat: Chat) -> anyhow::Result<()> {
+        self.save().await?;
+        self.opened_with = chat.facts();
+        self.chat = chat;
+        Ok(())
+    }
+
     /// Begins another conversation.
     ///
     /// # Errors
     /// Fails if the journal does.
-    pub(crate) async fn begin(&mut self) -> Result<String, Error> {
-        self.chat = self.agent.open(&self.journal, new_name()).await?;
+    pub(crate) async fn begin(&mut self) -> anyhow::Result<String> {
+        let chat = self.agent.open(&self.journal, new_name()).await?;
+        self.leave_for(chat).await?;
         Ok("A new conversation begins.".to_owned())
     }
 
@@ -116,7 +139,7 @@ impl Kept {
         if chat.facts() == 0 {
             return Err(program::wrong(format!("nothing is kept of a conversation `{name}`")));
         }
-        self.chat = chat;
+        self.leave_for(chat).await?;
         Ok(self.told())
     }
 
@@ -129,23 +152,23 @@ impl Kept {
             std::fs::read_to_string(file).with_context(|| format!("`{file}` is not read"))?;
         let transcript: Transcript = serde_json::from_str(&text)
             .with_context(|| format!("`{file}` holds no conversation that `/save` wrote"))?;
-        let name = new_name();
-        self.chat = self.agent.import(&self.journal, &name, transcript).await?;
-        Ok(self.journal.describe(&name, &titled(&first_words(&self.chat))).await?)
+        let chat = self.agent.import(&self.journal, new_name(), transcript).await?;
+        self.leave_for(chat).await?;
+        Ok(self.journal.describe(self.name(), &titled(&first_words(&self.chat))).await?)
     }
 
     /// Goes on in a copy. The conversation itself stays as it is.
     ///
     /// # Errors
     /// Fails if the journal does.
-    pub(crate) async fn fork(&mut self) -> Result<String, Error> {
+    pub(crate) async fn fork(&mut self) -> anyhow::Result<String> {
         if self.chat.facts() == 0 {
             return Ok("Nothing was said yet that could be copied.".to_owned());
         }
         let (before, name) = (self.name().to_owned(), new_name());
         let fork = self.chat.fork(&name, self.chat.facts()).await?;
         self.journal.describe(&name, &titled(&first_words(&fork))).await?;
-        self.chat = fork;
+        self.leave_for(fork).await?;
         Ok(format!("This is a copy from now on. `/resume {before}` goes back."))
     }
 

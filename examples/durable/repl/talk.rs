@@ -6,8 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context as _;
-
 use crate::{
     Signals,
     commands::{self, Command},
@@ -48,7 +46,10 @@ pub(crate) async fn talk(
             line = lines.next() => line,
             // Pressed in the moment between an answer and the prompt, or sent by a program.
             _ = interrupt.recv() => Line::Interrupt,
-            () = Signals::end(terminate, hang_up) => return Ok(ExitCode::from(STOPPED)),
+            () = Signals::end(terminate, hang_up) => {
+                kept.save().await?;
+                return Ok(ExitCode::from(STOPPED));
+            }
         };
         let text = match line {
             Line::Said(text) => {
@@ -57,14 +58,14 @@ pub(crate) async fn talk(
             }
             Line::Interrupt => {
                 if interrupted.is_some_and(|last| last.elapsed() < TWICE) {
-                    return quit(kept, screen);
+                    return quit(kept, screen).await;
                 }
                 interrupted = Some(Instant::now());
                 asked = None;
                 screen.line("(Ctrl-C again quits)")?;
                 continue;
             }
-            Line::End => return quit(kept, screen),
+            Line::End => return quit(kept, screen).await,
             Line::Failed(err) => return Err(anyhow::anyhow!("no line could be read: {err}")),
         };
         if let Some(asked) = asked.take() {
@@ -73,7 +74,7 @@ pub(crate) async fn talk(
         }
         let ended = match Command::of(&text) {
             Command::Nothing => continue,
-            Command::Quit => return quit(kept, screen),
+            Command::Quit => return quit(kept, screen).await,
             Command::Say(text) => say(text, kept, signals, screen).await?,
             Command::Go => go(kept, signals, screen).await?,
             command => {
@@ -93,7 +94,7 @@ pub(crate) async fn talk(
                 }
             }
             Ended::Quit => {
-                kept.chat.save().await.context("the end of the run is not kept")?;
+                kept.save().await?;
                 return Ok(ExitCode::from(STOPPED));
             }
         }
@@ -184,7 +185,8 @@ async fn go(
 }
 
 /// Says how the conversation goes on later.
-fn quit(kept: &Kept, screen: &mut Screen<io::Stdout>) -> anyhow::Result<ExitCode> {
+async fn quit(kept: &mut Kept, screen: &mut Screen<io::Stdout>) -> anyhow::Result<ExitCode> {
+    kept.save().await?;
     if kept.chat.facts() > 0 {
         screen.line(&format!("`--resume {}` goes on with this conversation.", kept.name()))?;
     }

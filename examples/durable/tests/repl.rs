@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use harness::{
@@ -300,7 +302,8 @@ fn the_person_says_what_became_of_a_call_in_doubt() {
     assert_eq!(said.matches("needs the number of a call in doubt, 1 to 1").count(), 2, "{said}");
     assert!(said.contains("say `ran`, `failed` or `not`"), "{said}");
     // It is kept also where the process ends before it goes on.
-    let said = says(folder, &arguments, "/settle 1 ran  The words that I saw. \n/settle 1 ran\n");
+    let lines = "/settle 1 ran  The words that I saw. \n/settle 1 ran\n";
+    let said = says(folder, &arguments, lines);
     assert!(said.contains(doubt) && said.contains("no call is in doubt"), "{said}");
     let said = says(folder, &arguments, "/go\n");
     assert!(!said.contains("in doubt"), "{said}");
@@ -334,6 +337,84 @@ fn a_file_that_is_no_journal_is_not_changed() {
         assert!(err.contains(expected) && err.contains(&folder_itself), "{err}");
         assert_eq!(output.stdout, b"", "{path:?}");
         assert_eq!(fs::read(path).ok(), before, "{path:?}");
+    }
+}
+
+#[test]
+fn a_journal_that_is_taken_away_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let mut running = chat(folder, &[]).spawn().expect("it starts");
+    tell(&mut running, "What is 2 + 3?\n");
+    says_until(&mut running, " s)");
+    fs::remove_file(journal_of(folder)).expect("it is there");
+    tell(&mut running, "What is 4 + 5?\n/new\n/save saved.json\n");
+    let said = says_until(&mut running, "saved 5 messages");
+    assert_eq!(said.matches("was deleted or moved while it was open").count(), 2, "{said}");
+    drop(running.stdin.take());
+    let output = running.wait_with_output().expect("it ends");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{err}");
+    assert!(err.starts_with("the end of this conversation is not kept: the journal"), "{err}");
+}
+
+#[test]
+fn to_look_at_what_is_unfinished_does_not_count_as_going_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("chats.db");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(cut_off_while_a_call_runs(&file));
+    let facts = || {
+        runtime.block_on(async {
+            let journal = SqliteJournal::open(&file).await.expect("the journal");
+            journal.read("one-call", 0).await.expect("it can be read").len()
+        })
+    };
+    let before = facts();
+    let said =
+        says(folder.path(), &["--journal", &file.display().to_string(), "--resume"], "/new\n");
+    assert!(said.contains("in doubt"), "{said}");
+    assert_eq!(facts(), before);
+}
+
+/// Whatever the instant: the file is written, and nothing waits or is in doubt, since to write it again has
+/// no further effect.
+#[test]
+fn killed_at_any_instant_it_comes_to_the_end_of_its_task() {
+    let number = |variable: &str| std::env::var(variable).ok()?.parse().ok();
+    let kills = number("HARNESS_KILLS").unwrap_or(10);
+    let seed = number("HARNESS_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("HARNESS_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut killed = 0;
+    while killed < kills {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let mut lines = "Write 'hello world' to a file, read it back, and work out 6 * 7.\n";
+        loop {
+            let mut running = chat(folder, &["--resume"]).spawn().expect("it starts");
+            tell(&mut running, lines);
+            drop(running.stdin.take());
+            thread::sleep(Duration::from_millis(random.u64(1..500)));
+            running.kill().expect("it is ours");
+            let output = running.wait_with_output().expect("it has ended");
+            if output.status.code() == Some(0) {
+                break;
+            }
+            killed += 1;
+            // It may have ended before anything was said.
+            let said = says(folder, &["--resume"], "");
+            assert!(!said.contains("in doubt") && !said.contains("waits"), "{seed}: {said}");
+            if said.contains(" goes on after ") {
+                lines = "/go\n";
+            }
+        }
+        let said = says(folder, &["--resume"], "/go\n/list\n/save saved.json\n");
+        assert!(said.contains("There is nothing to go on with"), "{seed}: {said}");
+        let saved = fs::read_to_string(folder.join("saved.json")).expect("what was saved");
+        assert!(saved.contains("6 * 7 = 42"), "{seed}: {saved}");
+        let file = fs::read_to_string(folder.join("hello.txt")).expect("the file");
+        assert_eq!(file, "hello world", "{seed}");
     }
 }
 
