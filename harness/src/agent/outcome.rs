@@ -25,6 +25,7 @@ pub enum Outcome {
     /// The model or a filter refused.
     Refused,
     /// The model waits until the program has executed an item of this type, which the library cannot.
+    /// [`Chat::resume`](crate::Chat::resume) tells the model that it was not executed, and goes on.
     Unsupported(WantedItem),
     /// The program cancelled it.
     Cancelled,
@@ -55,7 +56,8 @@ impl fmt::Display for Outcome {
             Self::Unsupported(item) => {
                 return write!(
                     f,
-                    "the model asked the program to execute an item `{item}`, which it cannot"
+                    "the model asked for an item `{item}` to be executed, which the library cannot do: \
+                     `resume` tells the model so, and without the vendor's tool it does not ask"
                 );
             }
             Self::Cancelled => "the run was stopped",
