@@ -29,7 +29,8 @@ pub struct Model {
     pub efforts: Option<&'static [Effort]>,
     /// Whether it takes pictures.
     pub images: Option<bool>,
-    /// Whether it takes PDF documents.
+    /// Whether it takes PDF documents. A message of this library holds words and pictures alone; what a
+    /// tool reads from a document is handed over as text or as pictures.
     pub documents: Option<bool>,
     /// Whether its vendor can hold it to the schemas of tools.
     pub strict_tools: Option<bool>,
