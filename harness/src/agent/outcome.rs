@@ -51,7 +51,10 @@ impl fmt::Display for Outcome {
                     "the limit of {limit} was reached before the model had an answer"
                 );
             }
-            Self::Truncated => "the answer was cut off by a limit of length",
+            Self::Truncated => {
+                "the answer was cut off by a limit of length: `max_tokens` of the provider, or the most \
+                 that the model can say"
+            }
             Self::Refused => "the model refused",
             Self::Unsupported(item) => {
                 return write!(
