@@ -37,6 +37,24 @@ fn providers(url: &str) -> [(&'static str, Arc<dyn Provider>); 3] {
 }
 
 #[tokio::test]
+async fn an_error_without_status_and_code_is_told_with_its_address() {
+    for (body, words) in [
+        (json!({"detail": "not here"}), "not here"),
+        (json!({"error": {"message": "no such model"}}), "no such model"),
+    ] {
+        for wire in 0..3 {
+            let body = body.clone();
+            let answering = LoopbackServer::answering(move |_| Answer::json(200, &body));
+            let server = answering.await.unwrap();
+            let (path, provider) = providers(&server.url())[wire].clone();
+            let err = ask(&*provider).await.unwrap_err();
+            assert_eq!(err.to_string(), format!("{words} ({}{path})", server.url()));
+            assert_eq!((err.kind(), err.status()), (ErrorKind::Api, None));
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_answer_is_told_with_its_address_and_not_asked_for_again() {
     let page = "<!doctype html><html><head><title>Welcome</title></head><body>It works!</body>";
     let squeezed = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xcb, 0x48];

@@ -17,7 +17,14 @@ fn user() -> Entry {
 fn reply(stop: StopReason, text: &str, calls: &[&str]) -> Entry {
     let message = message(text, calls);
     let (provider, model) = ("scripted".to_owned(), "none".to_owned());
-    Entry::ModelReplied { message, stop, usage: Usage::default(), provider, model }
+    Entry::ModelReplied {
+        message,
+        stop,
+        usage: Usage::default(),
+        provider,
+        model,
+        asked_model: None,
+    }
 }
 
 fn message(text: &str, calls: &[&str]) -> Option<Message> {

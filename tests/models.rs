@@ -3,9 +3,12 @@
 use std::fs;
 
 use harness::{
-    AnthropicProvider, ChatCompletionsProvider, Message, OpenAIProvider, Transcript, Usage,
+    Agent, AnthropicProvider, ChatCompletionsProvider, FallbackProvider, Message, OpenAIProvider,
+    StreamEvent, Transcript, Usage,
+    journal::MemoryJournal,
     models::{self, Model, Models, Price, Thinking},
     provider::{Effort, Request, Settings},
+    testing::{ScriptedProvider, reply},
     wire::anthropic,
 };
 use serde_json::Value;
@@ -251,4 +254,44 @@ fn a_program_can_replace_and_add_entries() {
     let other = own.find("bedrock", "us.anthropic.claude-sonnet-5-v1:0").price;
     assert_eq!(other.map(|price| price.input), Some(2.2), "another name is another model");
     assert_eq!(Models::none().find("anthropic", "claude-sonnet-5"), Model::default());
+}
+
+/// A model that is asked by one name and answers under another one.
+fn renamed(asked: &str, answers: &'static str) -> ScriptedProvider {
+    let started = move || StreamEvent::Started { id: None, model: Some(answers.to_owned()) };
+    let said = move || reply().event(started()).text("Yes.").tokens(1_000_000, 0);
+    ScriptedProvider::answering(move |_| said()).with_model(asked)
+}
+
+#[tokio::test]
+async fn the_price_of_the_name_that_was_asked_holds_where_a_server_answers_under_another_one() {
+    let house = || Models::default().with("house", Price::new(0.5, 0.5));
+    let both = || house().with("/srv/*", Price::new(0.25, 0.25));
+    // What the program says of either name counts before the table, and of the name that answers first.
+    for (answers, models, cost) in [
+        ("house", house(), Some(0.5)),
+        ("/srv/house.gguf", house(), Some(0.5)),
+        ("claude-sonnet-5", house(), Some(0.5)),
+        ("/srv/house.gguf", both(), Some(0.25)),
+        ("claude-sonnet-5", Models::default(), Some(2.0)),
+        ("/srv/house.gguf", Models::default(), None),
+    ] {
+        let builder = Agent::builder(renamed("house", answers)).models(models.clone());
+        let agent = builder.build().expect("an agent");
+        let journal = MemoryJournal::new();
+        let mut chat = agent.open(&journal, "chat").await.expect("a conversation");
+        let answer = chat.send("Is it?").await.expect("an answer");
+        assert_eq!((answer.cost(), answer.model()), (cost, answers));
+        drop(chat);
+        let chat = agent.open(&journal, "chat").await.expect("a conversation");
+        assert_eq!(chat.budget().spent().cost, cost, "it costs the same when it is read again");
+
+        let down =
+            ScriptedProvider::answering(|_| reply().overloaded()).with_model("claude-opus-5-5");
+        let provider =
+            FallbackProvider::new(down).or(renamed("house", answers).with_name("second"));
+        let agent = Agent::builder(provider).models(models).build().expect("an agent");
+        let answer = agent.run("Is it?").await.expect("an answer");
+        assert_eq!((answer.cost(), answer.provider()), (cost, "second"));
+    }
 }

@@ -217,6 +217,9 @@ fn what_is_wrong_with_all_arguments_together_is_told() {
 
 #[test]
 fn what_cannot_be_checked_is_told_to_the_program() {
+    let tool = by_hand(json!({"type": "object", "properties": {"a": {}}, "minProperties": "1"}));
+    let told = tool.unchecked()[0].to_string();
+    assert!(told.starts_with("`minProperties` at the root is not checked: "), "{told}");
     let tool = taking(json!({"pattern": "(?=a)", "type": "money", "minimum": "1",
         "patternProperties": {"(a)\\1": {}}, "additionalProperties": false}));
     let told: Vec<String> = tool.unchecked().iter().map(ToString::to_string).collect();

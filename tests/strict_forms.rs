@@ -91,6 +91,15 @@ fn each_vendor_is_sent_the_words_that_it_takes() {
             [(); 4].map(|()| text("Matches the pattern `^(?!a)`.")),
         ),
         (
+            // A pattern that nobody can read would have the whole request refused.
+            json!({"type": "string", "pattern": "(["}),
+            [(); 4].map(|()| text("Matches the pattern `([`.")),
+        ),
+        (
+            json!({"type": "string", "pattern": "^(a)\\1$"}),
+            [(); 4].map(|()| text("Matches the pattern `^(a)\\1$`.")),
+        ),
+        (
             json!({"type": "string", "format": "uri"}),
             [
                 json!({"type": "string", "format": "uri"}),

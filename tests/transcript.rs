@@ -44,6 +44,7 @@ fn fact() -> impl Strategy<Value = Entry> {
             usage: Usage::default(),
             provider: "p".into(),
             model: "m".into(),
+            asked_model: None,
         }),
         1 => said().prop_map(|message| Entry::Interrupted {
             message,

@@ -251,6 +251,8 @@ async fn a_run_stops_names_the_item_and_goes_on() {
     let mut chat = Agent::builder(provider).build().unwrap().chat();
     let stopped = chat.send("Query.").await.unwrap_err();
     assert_eq!(stopped.outcome(), Outcome::Unsupported(WantedItem::new("custom")));
+    let shown = stopped.to_string();
+    assert!(shown.contains("`custom`") && shown.contains("`resume`"), "no way out: {shown}");
     chat.resume().await.unwrap();
     let sent = server.requests()[1].json();
     let last = sent["messages"].as_array().unwrap().last().unwrap()["content"].clone();

@@ -523,6 +523,13 @@ pub(crate) fn range(
         Parser::parse2(|input: syn::parse::ParseStream<'_>| input.parse::<Expr>(), tokens.clone());
     let parsed = parsed.as_ref().map(ungroup);
     let Ok(Expr::Range(ExprRange { start, end, limits, .. })) = parsed else {
+        let help = match parsed {
+            Ok(Expr::Lit(one)) => {
+                let one = one.to_token_stream();
+                format!("\nhelp: for exactly {one} write `{known}({one}..={one})`")
+            }
+            Ok(_) | Err(_) => help,
+        };
         errors.push(&tokens, format!("expected a range{help}"));
         return None;
     };

@@ -539,10 +539,13 @@ impl Error {
     }
 
     /// Whether the cause may be the address or what lies on the way to it. A vendor's own refusal
-    /// is not about the address.
+    /// is not about the address; an error with neither a status nor a code may be anybody's.
     fn is_of_the_way(&self) -> bool {
         match self.0.kind {
-            ErrorKind::Api => matches!(self.0.api.status, Some(300..400 | 404 | 405)),
+            ErrorKind::Api => match (self.0.api.status, &self.0.api.code) {
+                (Some(status), _) => matches!(status, 300..400 | 404 | 405),
+                (None, code) => code.is_none(),
+            },
             ErrorKind::ContextFull => false,
             _ => true,
         }

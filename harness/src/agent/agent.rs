@@ -300,8 +300,8 @@ impl AgentBuilder {
     }
 
     /// Shares a value with the tools, which take it as a parameter [`State<T>`](crate::State), in
-    /// all runs. There is one of each type; a run can bring another one in its place with
-    /// [`Sending::state`].
+    /// all runs. There is one of each type: a second one takes the place of the first, and a run can bring
+    /// another one in its place with [`Sending::state`].
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
         self
@@ -431,8 +431,9 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets what is known of the models: what their tokens cost, for one. Unless set, it is the
-    /// library's table.
+    /// Sets what is known of the models. Unless set, it is the library's table. The agent takes from it what
+    /// tokens cost. What else an entry says, such as its window, is for the program to ask; providers
+    /// write their requests by the library's own table.
     pub fn models(mut self, models: Models) -> Self {
         self.models = models;
         self

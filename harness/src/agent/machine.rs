@@ -240,7 +240,7 @@ impl Machine {
                     calling.revoke(call, scope);
                 }
             }
-            Entry::ModelReplied { message, stop, usage, provider, model } => {
+            Entry::ModelReplied { message, stop, usage, provider, model, .. } => {
                 self.asking("the model cannot reply")?;
                 let ended = match stop {
                     StopReason::Complete | StopReason::ToolCalls => Then::End(Outcome::Answered),

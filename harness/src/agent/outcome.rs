@@ -25,6 +25,7 @@ pub enum Outcome {
     /// The model or a filter refused.
     Refused,
     /// The model waits until the program has executed an item of this type, which the library cannot.
+    /// [`Chat::resume`](crate::Chat::resume) tells the model that it was not executed, and goes on.
     Unsupported(WantedItem),
     /// The program cancelled it.
     Cancelled,
@@ -50,12 +51,16 @@ impl fmt::Display for Outcome {
                     "the limit of {limit} was reached before the model had an answer"
                 );
             }
-            Self::Truncated => "the answer was cut off by a limit of length",
+            Self::Truncated => {
+                "the answer was cut off by a limit of length: `max_tokens` of the provider, or the most \
+                 that the model can say"
+            }
             Self::Refused => "the model refused",
             Self::Unsupported(item) => {
                 return write!(
                     f,
-                    "the model asked the program to execute an item `{item}`, which it cannot"
+                    "the model asked for an item `{item}` to be executed, which the library cannot do: \
+                     `resume` tells the model so, and without the vendor's tool it does not ask"
                 );
             }
             Self::Cancelled => "the run was stopped",

@@ -195,22 +195,23 @@ impl Run<'_> {
         let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
         };
+        let several = answer.asked().map(str::to_owned);
         let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
         self.context = self.context.measured(&usage);
         self.chat.tracer.answer(self.context, id);
         let (asked, asked_model) = self.chat.agent.answers();
+        let asked_model = several.unwrap_or_else(|| asked_model.to_owned());
+        // The server names its model, and that is no word of the model.
+        let hide = |name: &str| self.chat.agent.secrets().hide(name).into_owned();
+        let model = hide(model.as_deref().unwrap_or(&asked_model));
+        let asked_model = Some(hide(&asked_model)).filter(|name| *name != model);
         let entry = Entry::ModelReplied {
             message,
             stop,
             usage,
             provider: provider.unwrap_or_else(|| asked.to_owned()),
-            // The server names its model, and that is no word of the model.
-            model: self
-                .chat
-                .agent
-                .secrets()
-                .hide(&model.unwrap_or_else(|| asked_model.to_owned()))
-                .into_owned(),
+            model,
+            asked_model,
         };
         let recorded = self.chat.record(&entry);
         self.asked = false;

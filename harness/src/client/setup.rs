@@ -96,7 +96,7 @@ macro_rules! setters {
             self
         }
 
-        /// All settings at once. What was set before is forgotten.
+        /// All settings at once. What `max_tokens`, `effort` and `extra` said before is forgotten.
         #[must_use]
         pub fn settings(mut self, settings: $crate::provider::Settings) -> Self {
             self.setup.settings = settings;

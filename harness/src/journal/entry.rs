@@ -63,6 +63,9 @@ pub enum Entry {
         provider: String,
         /// The model that answered, as the vendor names it.
         model: String,
+        /// The model that was asked, where the one that answered has another name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_model: Option<String>,
     },
     /// The run was stopped, or what it needed failed.
     Interrupted {

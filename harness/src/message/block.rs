@@ -21,6 +21,10 @@ pub enum Block {
     Reasoning(ReasoningBlock),
     /// Something of one vendor that means nothing elsewhere, such as a search that the vendor
     /// ran itself. It keeps its place, goes back to that vendor, and is left out for others.
+    ///
+    /// The sound of an answer on Chat Completions is one of the wire `chat`: `{"audio": {"id": "..",
+    /// "data": "<base64>", "transcript": "..", "expires_at": ..}}`. Its transcript is among the words of the
+    /// answer, and these alone go back.
     Vendor(VendorData),
 }
 

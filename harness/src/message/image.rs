@@ -7,6 +7,9 @@ use crate::error::{Error, ErrorKind};
 
 /// A picture in a message: its bytes with a media type, or an address that the vendor fetches.
 ///
+/// Bytes are of a PNG, JPEG, GIF or WebP file, which all vendors take. In place of others, such as those of a
+/// PDF document, the model reads that a picture stood there that cannot be shown.
+///
 /// As JSON it is `{"mime": "image/png", "data": "<base64>"}` or `{"url": "https://.."}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]

@@ -29,7 +29,8 @@ pub struct Model {
     pub efforts: Option<&'static [Effort]>,
     /// Whether it takes pictures.
     pub images: Option<bool>,
-    /// Whether it takes PDF documents.
+    /// Whether it takes PDF documents. A message of this library holds words and pictures alone; what a
+    /// tool reads from a document is handed over as text or as pictures.
     pub documents: Option<bool>,
     /// Whether its vendor can hold it to the schemas of tools.
     pub strict_tools: Option<bool>,
@@ -82,7 +83,9 @@ pub enum Thinking {
 /// The program's entries go by the model's name as it is asked for or answers. A name stands for
 /// the model of this name and for its dated versions, such as `my-model` for `my-model-20260131`; a
 /// name that ends with `*` stands for all that begin so. The longest name that fits wins. What an
-/// entry leaves open is taken from the table.
+/// entry leaves open is taken from the table. A server may answer under another name than it was asked by,
+/// such as the path of a file: then an entry for the name that answered counts before one for the name that
+/// was asked, and both before the table.
 ///
 /// The table goes by the provider and the model: the same name costs something else elsewhere. It
 /// knows
@@ -126,14 +129,30 @@ impl Models {
     /// What is known of the model of this name, asked of this provider: its
     /// [`name`](crate::Provider::name), such as `anthropic`.
     pub fn find(&self, provider: &str, model: &str) -> Model {
+        self.own(model).over(self.listed(provider, model))
+    }
+
+    /// What the tokens of an answer of this model cost, if another one was asked: what the program says of
+    /// the one that answered, else what it says of the one that was asked, else what the table says of the
+    /// one that answered.
+    pub(crate) fn price(&self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
+        let own = self.own(model).price.or_else(|| self.own(asked?).price);
+        own.or_else(|| self.listed(provider, model).price)
+    }
+
+    /// What the table says.
+    fn listed(&self, provider: &str, model: &str) -> Model {
+        if self.listed { find::listed(provider, model) } else { Model::default() }
+    }
+
+    /// What the program says.
+    fn own(&self, model: &str) -> Model {
         let fits = |name: &str| match name.strip_suffix('*') {
             Some(start) => model.starts_with(start),
             None => find::is_of(model, name),
         };
         let own = self.own.iter().filter(|(name, _)| fits(name));
-        let own = own.max_by_key(|(name, _)| name.len()).map(|(_, known)| *known);
-        let listed = self.listed.then(|| find::listed(provider, model));
-        own.unwrap_or_default().over(listed.unwrap_or_default())
+        own.max_by_key(|(name, _)| name.len()).map(|(_, known)| *known).unwrap_or_default()
     }
 }
 

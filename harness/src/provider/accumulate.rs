@@ -68,6 +68,8 @@ pub struct Accumulator {
     id: Option<String>,
     model: Option<String>,
     provider: Option<String>,
+    /// The model that is asked, where several could be.
+    asked: Option<String>,
     usage: Usage,
     /// Tokens of what was taken back.
     discarded: Usage,
@@ -180,6 +182,7 @@ impl Accumulator {
             StreamEvent::AnsweredBy { provider, model } => {
                 self.provider = Some(provider.clone());
                 self.model = Some(model.clone());
+                self.asked = Some(model.clone());
             }
             // Of the try that failed nothing had been said.
             StreamEvent::Retrying { .. } | StreamEvent::FallingBack { .. } => {
@@ -261,6 +264,11 @@ impl Accumulator {
     /// Who answers, where several could.
     pub fn provider(&self) -> Option<&str> {
         self.provider.as_deref()
+    }
+
+    /// The model that is asked, where several could be.
+    pub(crate) fn asked(&self) -> Option<&str> {
+        self.asked.as_deref()
     }
 
     /// The model that answers, as the vendor names it.

@@ -74,7 +74,7 @@ pub struct Settings {
     /// Whether it may call several tools at once.
     pub parallel_calls: Option<bool>,
     /// Whether the vendor holds the model to the schemas of the tools. A tool whose schema has no
-    /// [strict form](crate::tool::ToolSchema::strict) is sent without; unless this is set, all
+    /// [strict form](crate::tool::ToolSchema::strict) is sent without; unless this is `true`, all
     /// are. The arguments are checked when the call comes, whichever it is.
     pub strict_tools: Option<bool>,
     /// A name for the end user that says nothing about them, for the vendor's abuse checks.

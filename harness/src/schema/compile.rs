@@ -90,7 +90,10 @@ impl Unchecked {
 impl fmt::Display for Unchecked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pointer, keyword, reason } = self;
-        write!(f, "`{keyword}` at `{pointer}` is not checked: {reason}")
+        match pointer.as_str() {
+            "" => write!(f, "`{keyword}` at the root is not checked: {reason}"),
+            pointer => write!(f, "`{keyword}` at `{pointer}` is not checked: {reason}"),
+        }
     }
 }
 

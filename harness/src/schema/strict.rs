@@ -10,6 +10,7 @@ use super::{
     derive::ToolSchema,
     fault::step,
     limits::{in_words, said_of},
+    pattern,
     short::in_short,
 };
 
@@ -564,11 +565,10 @@ impl<'a> Writer<'a> {
         let kept = |word: &str, value: &Value| match word {
             "format" => value.as_str().is_some_and(|format| self.form.formats().contains(&format)),
             "pattern" => {
-                // An engine that makes a grammar of it does not look around.
-                let looks = value.as_str().is_some_and(|it| {
-                    it.contains("(?=") || it.contains("(?!") || it.contains("(?<")
-                });
-                self.form.kept().contains(&word) && !looks
+                // An engine that makes a grammar of it does not look around or refer back, and a pattern
+                // that no engine reads makes the vendor refuse the whole request.
+                let is_plain = value.as_str().is_some_and(|it| pattern::compile(it).is_ok());
+                self.form.kept().contains(&word) && is_plain
             }
             "minItems" if self.form == StrictForm::Anthropic => {
                 value.as_u64().is_some_and(|least| least <= 1)

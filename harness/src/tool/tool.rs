@@ -127,8 +127,11 @@ pub(super) fn unusable(name: &str, err: &Unusable) -> String {
 impl Tool {
     /// A tool by hand. `input_schema` is a JSON Schema of an object; `run` gets arguments that fit
     /// all of it, at every depth: see [`ToolSchema`] for the words that are checked. Where the schema
-    /// lists arguments and says nothing of others (`"additionalProperties": true`), there are no others.
-    /// What is `null` and may be left out is left out.
+    /// lists arguments and says nothing of others, there are no others; `"additionalProperties": true` lets
+    /// others in. What is `null` and may be left out is left out.
+    ///
+    /// `run` hands over words as `Ok("..".into())`, a value as `Ok(ToolContent::Json(value).into())`, and an
+    /// error as `Err(ToolError::new(".."))`.
     ///
     /// It cannot fail. A name that vendors do not take (they take `^[a-zA-Z0-9_-]{1,64}$`), a schema
     /// that is no object's and one that cannot be checked, because it refers to another document, are

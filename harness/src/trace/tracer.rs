@@ -187,7 +187,7 @@ impl Tracer {
             return;
         }
         let what = match entry {
-            Entry::ModelReplied { message, stop, usage, provider, model } => {
+            Entry::ModelReplied { message, stop, usage, provider, model, .. } => {
                 let (text, reasoning, calls) = self.said(message.as_ref());
                 Happened::ModelReplied {
                     turn: self.turn,

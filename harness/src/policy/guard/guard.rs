@@ -37,6 +37,14 @@ pub(crate) enum Warning {
     Unknown(LimitReached),
 }
 
+/// The price of a model.
+struct Known {
+    provider: String,
+    model: String,
+    asked: Option<String>,
+    price: Option<Price>,
+}
+
 /// Holds the limits of a run: the fold of its facts, and the budgets that it stands within. A
 /// message of the user begins a run and, with it, all that is of the run alone.
 pub(crate) struct Guard {
@@ -50,8 +58,8 @@ pub(crate) struct Guard {
     failed_calls: u32,
     /// Whether the model is being asked.
     asking: bool,
-    /// The provider and the model that were looked up last, and the price.
-    known: Option<(String, String, Option<Price>)>,
+    /// What was looked up last.
+    known: Option<Known>,
     /// Calls that the run has set aside.
     aside: u32,
     /// The calls of the last answer.
@@ -173,8 +181,8 @@ impl Guard {
     /// What a fact has cost, told from it and from those before.
     fn charge_of(&mut self, entry: &Entry) -> Charge {
         match entry {
-            Entry::ModelReplied { usage, provider, model, .. } => {
-                let price = self.price(provider, model);
+            Entry::ModelReplied { usage, provider, model, asked_model, .. } => {
+                let price = self.price(provider, model, asked_model.as_deref());
                 let untold = usage.input.is_none() || usage.output.is_none();
                 let why = match (price, untold) {
                     (None, _) => Some(no_price(provider, model).into()),
@@ -200,7 +208,7 @@ impl Guard {
             Entry::Interrupted { usage, asked, .. } => {
                 // An answer that was cut off has cost more than was told of it.
                 let unknown = Unknown { broke_off: *asked, ..Unknown::default() };
-                let price = self.known.as_ref().and_then(|(_, _, price)| *price);
+                let price = self.known.as_ref().and_then(|known| known.price);
                 let money = at_least(price, usage);
                 Charge {
                     turns: u32::from(*asked),
@@ -251,7 +259,7 @@ impl Guard {
             let detail = format!("`{tool}` said the same {} times", most.turns);
             return reached(Limit::Repetitions, detail);
         }
-        match self.price(provider, model) {
+        match self.price(provider, model, None) {
             Some(_) => None,
             None => self.chain.refuses_unknown_cost(&no_price(provider, model)),
         }
@@ -344,15 +352,18 @@ impl Guard {
         warnings
     }
 
-    /// What the tokens of this model cost at this provider. Mostly it is the same one again.
-    fn price(&mut self, provider: &str, model: &str) -> Option<Price> {
-        if let Some((of, name, price)) = &self.known
-            && (of.as_str(), name.as_str()) == (provider, model)
+    /// What the tokens of this model cost at this provider, also if another one was asked. Mostly it is
+    /// the same one again.
+    fn price(&mut self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
+        if let Some(known) = &self.known
+            && (known.provider.as_str(), known.model.as_str()) == (provider, model)
+            && known.asked.as_deref() == asked
         {
-            return *price;
+            return known.price;
         }
-        let price = self.models.find(provider, model).price;
-        self.known = Some((provider.to_owned(), model.to_owned(), price));
+        let price = self.models.price(provider, model, asked);
+        let asked = asked.map(str::to_owned);
+        self.known = Some(Known { provider: provider.into(), model: model.into(), asked, price });
         price
     }
 
@@ -471,6 +482,7 @@ mod tests {
             usage: Usage { input: Some(input), output: Some(1), ..Usage::default() },
             provider: "anthropic".to_owned(),
             model: "claude-sonnet-5".to_owned(),
+            asked_model: None,
         };
         let facts = [
             Entry::UserSaid { message: Message::user("Go."), limits: None },

@@ -22,7 +22,14 @@ fn text(fact: &Entry) -> String {
 fn replied(blocks: Vec<Block>, stop: StopReason) -> Entry {
     let (provider, model) = ("scripted".to_owned(), "scripted".to_owned());
     let message = Some(Message::assistant(blocks));
-    Entry::ModelReplied { message, stop, usage: Usage::default(), provider, model }
+    Entry::ModelReplied {
+        message,
+        stop,
+        usage: Usage::default(),
+        provider,
+        model,
+        asked_model: None,
+    }
 }
 
 /// One call of `pay`: what comes before it, and what comes after it.
