@@ -63,6 +63,13 @@ async fn cut_at_start(whole: &MemoryJournal) -> MemoryJournal {
     journal
 }
 
+/// Another process has opened it and ended.
+async fn opened_again(journal: &MemoryJournal) {
+    let facts = journal.read(CHAT, 0).await.expect("facts").len() as u64;
+    let again = Envelope::of(&Entry::Reopened { doubtful: Vec::new() }, 0).expect("a fact");
+    journal.append(CHAT, facts, &[again]).await.expect("it follows");
+}
+
 fn result(chat: &Chat) -> (CallOutcome, String) {
     let last = chat.transcript().messages().iter().flat_map(Message::results).last();
     last.map(|result| (result.outcome(), result.to_text())).expect("a result")
@@ -177,8 +184,8 @@ async fn the_tools_of_the_process_that_goes_on_count() {
     let ran = Arc::default();
     let before = agent(put(WRITE, &ran).idempotent());
     let journal = started(&before).await;
-    let mut second = before.open(&journal, CHAT).await.expect("it is there");
-    second.save().await.expect("that it was opened again is written");
+    opened_again(&journal).await;
+    let second = before.open(&journal, CHAT).await.expect("it is there");
     assert!(second.in_doubt().is_empty(), "it is to run again");
     drop(second);
     let third = agent(put(WRITE, &ran)).open(&journal, CHAT).await.expect("it is there");
@@ -206,12 +213,31 @@ async fn a_call_behind_one_that_waits_is_in_doubt_too() {
     assert!(chat.send("Go.").into_future().now_or_never().is_none(), "it looks");
     chat.save().await.expect("it is written");
     let journal = cut_at_start(&whole).await;
-    let mut second = agent(READ).open(&journal, CHAT).await.expect("it is there");
-    second.save().await.expect("that it was opened again is written");
+    opened_again(&journal).await;
+    let second = agent(READ).open(&journal, CHAT).await.expect("it is there");
     assert_eq!((second.waiting().len(), second.in_doubt().len()), (1, 0));
     drop(second);
     let third = agent(WRITE).open(&journal, CHAT).await.expect("it is there");
     assert_eq!((third.waiting().len(), third.in_doubt().len()), (1, 1));
+}
+
+/// A program that opens an unfinished conversation to show it, saves it and ends uses up no turn.
+#[tokio::test]
+async fn to_look_at_a_conversation_costs_nothing() {
+    let ran = Arc::default();
+    let agent = agent(put(WRITE, &ran).idempotent());
+    let journal = started(&agent).await;
+    let before = journal.read(CHAT, 0).await.expect("facts");
+    for _ in 0..30 {
+        let mut chat = agent.open(&journal, CHAT).await.expect("it is there");
+        assert!(chat.can_resume());
+        chat.save().await.expect("it is saved");
+    }
+    assert_eq!(journal.read(CHAT, 0).await.expect("facts"), before);
+    let mut chat = agent.open(&journal, CHAT).await.expect("it is there");
+    chat.resume().await.expect("an answer");
+    assert!(entries(&journal).iter().any(|fact| matches!(fact, Entry::Reopened { .. })));
+    assert_eq!(entries(&journal).len() as u64, chat.facts());
 }
 
 /// A person had allowed it by *always* and has taken that back since it started.

@@ -32,8 +32,6 @@ pub(crate) struct Kept {
     agent: Agent,
     journal: SqliteJournal,
     pub(crate) chat: Chat,
-    /// How many facts the conversation had when it was opened.
-    opened_with: u64,
     /// What the numbers of the last list stand for.
     listed: Vec<Summary>,
     /// The page that was listed last.
@@ -53,7 +51,7 @@ impl Kept {
         make_private(&file);
         let journal = SqliteJournal::open(file).await?;
         let chat = agent.open(&journal, new_name()).await?;
-        Ok(Self { agent, journal, chat, opened_with: 0, listed: Vec::new(), page: None })
+        Ok(Self { agent, journal, chat, listed: Vec::new(), page: None })
     }
 
     /// Where the conversations are kept.
@@ -72,16 +70,12 @@ impl Kept {
     /// # Errors
     /// Fails if it cannot be written.
     pub(crate) async fn save(&mut self) -> anyhow::Result<()> {
-        if self.chat.facts() > self.opened_with {
-            self.chat.save().await.context("the end of this conversation is not kept")?;
-        }
-        Ok(())
+        self.chat.save().await.context("the end of this conversation is not kept")
     }
 
     /// Leaves the conversation for another one.
     async fn leave_for(&mut self, chat: Chat) -> anyhow::Result<()> {
         self.save().await?;
-        self.opened_with = chat.facts();
         self.chat = chat;
         Ok(())
     }

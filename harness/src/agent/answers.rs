@@ -60,6 +60,7 @@ impl Agent {
         let doubtful = chat.doubtful();
         if was_going_on(&chat.machine) || !doubtful.is_empty() {
             chat.record(&Entry::Reopened { doubtful })?;
+            chat.only_looked_at = true;
         }
         Ok(chat)
     }
@@ -184,7 +185,7 @@ impl Chat {
     /// Fails with [`ErrorKind::Configuration`] if this conversation is in no journal or has fewer
     /// facts, and with [`ErrorKind::Conflict`] if the other one has begun.
     pub async fn fork(&mut self, conversation: impl AsRef<str>, facts: u64) -> Result<Self, Error> {
-        self.save().await?;
+        self.write_down().await?;
         let durable = self.durable.as_ref().and_then(|it| Some((it, it.journal()?)));
         let Some((durable, journal)) = durable else {
             return Err(Error::new(
@@ -211,7 +212,7 @@ impl Chat {
 
     /// Brings what waits into the journal, and what others have answered meanwhile out of it.
     pub(super) async fn catch_up(&mut self) -> Result<(), Error> {
-        self.save().await?;
+        self.write_down().await?;
         if self.machine.waiting().next().is_none() {
             return Ok(());
         }
@@ -222,12 +223,19 @@ impl Chat {
 
     /// Writes all facts into the journal that are not there yet. The end of a run is written before
     /// the run returns, so this is for a run whose future was dropped: without it, they are written with the
-    /// next run.
+    /// next run. That a conversation was opened in the middle of a run is written with what is done then.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if they cannot be written, and with [`ErrorKind::Conflict`] if
     /// somebody else has gone on with the conversation.
     pub async fn save(&mut self) -> Result<(), Error> {
+        match self.only_looked_at {
+            true => Ok(()),
+            false => self.write_down().await,
+        }
+    }
+
+    pub(super) async fn write_down(&mut self) -> Result<(), Error> {
         loop {
             let Some(durable) = self.durable.as_mut().filter(|durable| durable.is_behind()) else {
                 return Ok(());

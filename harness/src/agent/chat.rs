@@ -46,6 +46,8 @@ pub struct Chat {
     pub(super) clock: RunClock,
     /// How it stands in its journal, if it has one.
     pub(super) durable: Option<Durable>,
+    /// Whether nothing has happened since it was opened in the middle of a run.
+    pub(super) only_looked_at: bool,
     pub(super) tracer: Tracer,
     pub(super) usage: Usage,
     /// What the provider has written of the conversation already.
@@ -82,6 +84,7 @@ impl Chat {
             budget,
             clock: RunClock::default(),
             durable: None,
+            only_looked_at: false,
             tracer,
             usage: Usage::default(),
             idle: Idle::default(),
@@ -315,6 +318,7 @@ impl Chat {
     /// Lets a fact take effect. It is written down at the next moment at which it must be.
     pub(super) fn record(&mut self, entry: &Entry) -> Result<(), Error> {
         self.fold(entry)?;
+        self.only_looked_at = false;
         self.tracer.fact(entry);
         let Some(durable) = &mut self.durable else { return Ok(()) };
         let elapsed = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
