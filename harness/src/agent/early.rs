@@ -8,11 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    journal::{Decider, Decision},
-    message::ToolCall,
-    tool::Dispatched,
-};
+use crate::{journal::Decision, message::ToolCall, tool::Dispatched};
 
 /// A call that runs: it gives the call, its result, and how long it took.
 pub(super) type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
@@ -29,10 +25,9 @@ pub(super) struct Early {
 /// One of them.
 struct Begun {
     call: ToolCall,
-    decision: Decision,
+    /// What was decided about it, until it is a fact that it has started.
+    decision: Option<Decision>,
     state: State,
-    /// Whether it is a fact by now that it has started.
-    counts: bool,
 }
 
 enum State {
@@ -54,14 +49,13 @@ impl Early {
     /// Takes over a call that has begun.
     pub(super) fn push(&mut self, running: Running, call: ToolCall, decision: Decision) {
         let state = State::Running(running);
-        self.calls.push(Begun { call, decision, state, counts: false });
+        self.calls.push(Begun { call, decision: Some(decision), state });
     }
 
     /// Takes over a call of which it is a fact that it has started.
     pub(super) fn begun(&mut self, running: Running, call: ToolCall) {
-        let decision = Decision::Deny { reason: String::new(), by: Decider::Call };
         let state = State::Running(running);
-        self.calls.push(Begun { call, decision, state, counts: true });
+        self.calls.push(Begun { call, decision: None, state });
     }
 
     /// Drives the calls for as long as it is polled; it never ends.
@@ -93,18 +87,17 @@ impl Early {
     ) -> (Vec<(ToolCall, Decision)>, Vec<ToolCall>) {
         let (mut counting, mut others) = (Vec::new(), Vec::new());
         self.calls.retain_mut(|begun| {
-            if begun.counts {
-                return true;
-            }
+            let Some(decision) = &begun.decision else { return true };
             let is_it = sealed(begun.call.id()).is_some_and(|sealed| {
                 sealed.name() == begun.call.name()
                     && (sealed.arguments().trim() == begun.call.arguments().trim()
                         || sealed.fingerprint() == begun.call.fingerprint())
             });
-            begun.counts = is_it;
-            match is_it {
-                true => counting.push((begun.call.clone(), begun.decision.clone())),
-                false => others.push(begun.call.clone()),
+            if is_it {
+                counting.push((begun.call.clone(), decision.clone()));
+                begun.decision = None;
+            } else {
+                others.push(begun.call.clone());
             }
             is_it
         });
@@ -122,8 +115,8 @@ impl Early {
     /// Stops those that go on, and gives those that have ended.
     pub(super) fn stop(&mut self) -> Vec<Ended> {
         let calls = self.calls.drain(..);
-        let ended = calls.filter_map(|Begun { call, state, counts, .. }| match state {
-            State::Ended(result, elapsed) if counts => Some((call, result, elapsed)),
+        let ended = calls.filter_map(|Begun { call, decision, state }| match state {
+            State::Ended(result, elapsed) if decision.is_none() => Some((call, result, elapsed)),
             State::Ended(..) | State::Running(_) => None,
         });
         ended.collect()
