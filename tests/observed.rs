@@ -251,7 +251,7 @@ async fn how_long_a_call_waited_is_told_across_processes() {
 }
 
 #[tokio::test]
-async fn a_wait_that_nobody_ends_in_time_is_told_as_settled_in_doubt() {
+async fn a_wait_that_nobody_ends_in_time_is_told() {
     let paper = Paper::new();
     let journal = MemoryJournal::new();
     let long_ago =
@@ -308,7 +308,10 @@ async fn what_a_reopening_puts_in_doubt_and_what_was_said_of_it_is_told() {
     };
     assert_eq!((journaled.as_deref(), *earlier), (Some("chat"), 2));
     let shown = reply.trace().to_string();
-    assert!(shown.starts_with("read again in the middle of a run: 1 calls in doubt"), "{shown}");
+    assert!(
+        shown.starts_with("read again in the middle of a run (in doubt: 1, run again: 0)"),
+        "{shown}"
+    );
     assert!(shown.contains("nothing of it has happened: it runs\n"), "{shown}");
     drop(chat);
 
@@ -612,6 +615,31 @@ async fn an_append_that_nobody_waits_for_to_the_end_is_told() {
         assert_eq!(appends.len(), before + 1, "{appends:?}");
         assert_eq!(appends.last().map(|(_, outcome)| *outcome), Some(AppendOutcome::Interrupted));
     }
+}
+
+/// What happens before a run is kept up to a bound, and written all the same.
+#[tokio::test]
+async fn what_fails_for_days_between_two_runs_is_kept_within_a_bound() {
+    let (paper, journal) = (Paper::new(), FaultyJournal::new(MemoryJournal::new()));
+    let mut chat = pays(&paper.trace).open(&journal, "chat").await.expect("new");
+    journal.fail_by_chance(1, 1.0, [JournalFault::FailBefore]);
+    chat.send("Go.").await.expect_err("the journal fails");
+    for _ in 0..300 {
+        chat.save().await.expect_err("the journal fails");
+    }
+    journal.mend();
+    let reply = chat.send("Go.").await;
+    let trace = match &reply {
+        Ok(reply) => reply.trace(),
+        Err(stopped) => stopped.trace(),
+    };
+    let failed = |events: &[TraceEvent]| {
+        let failed = appends(events);
+        failed.iter().filter(|(_, outcome)| *outcome == AppendOutcome::Failed).count()
+    };
+    assert_eq!(failed(trace.events()), 256);
+    assert!(failed(&paper.events()) >= 300);
+    assert_eq!(names(trace.events())[256], "run_started");
 }
 
 /// A journal that two may hold.

@@ -56,7 +56,7 @@
 //! What happens outside of a run is told at once, and is in the trace of the run that follows in the same
 //! [`Chat`](crate::Chat): that it is opened and reopened, what [`decide`](crate::Chat::decide),
 //! [`settle`](crate::Chat::settle), [`save`](crate::Chat::save) and [`revoke`](crate::Chat::revoke) do.
-//! These events stand before `run_started`. An [`Inbox`](crate::agent::Inbox) belongs to no chat, so each
+//! These events stand before `run_started`, the first 256 of them; a file has all. An [`Inbox`](crate::agent::Inbox) belongs to no chat, so each
 //! answer of it has a name of its own in the member `run`. A chat that reads such an answer tells it
 //! again, with `elsewhere`.
 //!

@@ -192,7 +192,7 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
             let (in_doubt, again) = (in_doubt.len(), runs_again.len());
             writeln!(
                 out,
-                "read again in the middle of a run: {in_doubt} calls in doubt, {again} run again"
+                "read again in the middle of a run (in doubt: {in_doubt}, run again: {again})"
             )
         }
         Happened::Forked { from, facts } => {

@@ -42,6 +42,8 @@ pub(crate) struct Tracer {
     /// empty while there is nothing to tell of.
     run: String,
     events: Arc<Vec<TraceEvent>>,
+    /// Whether a run goes on.
+    runs: bool,
     /// Whether it is known who listens to the spans.
     awake: bool,
     turn: u32,
@@ -68,6 +70,7 @@ impl Tracer {
             trace: trace.clone(),
             run: String::new(),
             events: Arc::default(),
+            runs: false,
             awake: false,
             turn: 0,
             context: ContextTokens::default(),
@@ -95,7 +98,7 @@ impl Tracer {
     /// A run begins. What happened since the last one is a part of it.
     pub(crate) fn begin(&mut self, cast: Cast<'_>, said: Option<&Message>) {
         self.stopped();
-        (self.awake, self.deaf) = (false, false);
+        (self.awake, self.deaf, self.runs) = (false, false, true);
         let follows = !self.run.is_empty();
         if !self.is_read() {
             return;
@@ -318,6 +321,7 @@ impl Tracer {
         self.stopped();
         self.write(ended);
         self.run.clear();
+        self.runs = false;
     }
 
     fn finished(&mut self, result: &ToolResult) -> Happened {
@@ -403,7 +407,9 @@ impl Tracer {
             what,
         };
         self.trace.write(&event);
-        Arc::make_mut(&mut self.events).push(event);
+        if self.runs || self.events.len() < BEFORE {
+            Arc::make_mut(&mut self.events).push(event);
+        }
     }
 }
 
@@ -422,6 +428,10 @@ pub(crate) fn new_run() -> String {
 pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
+
+/// So many events of before a run are kept for its trace: a program may try to save a conversation for
+/// days.
+const BEFORE: usize = 256;
 
 /// So much of one result is in a trace. What a tool says is cut long before, unless the program has
 /// raised that limit; the conversation has all of it.
