@@ -36,6 +36,7 @@ mod left_over;
 mod limits;
 mod machine;
 mod models;
+mod observed;
 mod offline;
 mod order;
 mod panics;

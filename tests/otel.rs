@@ -13,10 +13,12 @@ use std::{
 
 use futures_util::StreamExt as _;
 use harness::{
-    Agent, Error, ErrorKind, Provider, SideEffect, SideEffects, StreamEvent, Tool, Usage,
-    policy::{Guardrails, RetryPolicy, RetryProvider},
+    Agent, Error, ErrorKind, Permissions, Provider, SideEffect, SideEffects, StreamEvent, Tool,
+    ToolError, Usage,
+    journal::{Entry, Envelope, Journal as _, MemoryJournal},
+    policy::{Guardrails, Question, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
-    testing::{ScriptedProvider, reply},
+    testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
     trace::{Redaction, Trace},
 };
 use opentelemetry::{
@@ -45,7 +47,7 @@ fn look() -> Tool {
         Box::pin(async move {
             let _inner = tracing::info_span!("query").entered();
             match arguments.get("fail") {
-                Some(_) => Err(harness::ToolError::new("nothing there")),
+                Some(_) => Err(ToolError::new("nothing there")),
                 None => {
                     Ok(json!({"seen": "a cat", "session_token": "t-123456789"}).to_string().into())
                 }
@@ -127,7 +129,7 @@ where
     runtime.expect("a runtime").block_on(run(spans.cloned(), trace));
 }
 
-/// What was measured: name, unit, and the count of the values or, of tokens, their sum.
+/// What was measured: name, unit, and the count of the values or, of whole numbers, their sum.
 type Measured = Vec<(String, String, u64)>;
 
 fn exporters() -> (SdkTracerProvider, InMemorySpanExporter) {
@@ -162,6 +164,9 @@ fn measured(meters: &SdkMeterProvider, metrics: &InMemoryMetricExporter) -> Meas
                 }
                 AggregatedMetrics::U64(MetricData::Histogram(of)) => {
                     of.data_points().map(|point| point.sum()).collect()
+                }
+                AggregatedMetrics::U64(MetricData::Sum(of)) => {
+                    of.data_points().map(|point| point.value()).collect()
                 }
                 other => panic!("{other:?}"),
             };
@@ -444,6 +449,179 @@ fn a_listener_that_panics_ends_no_run() {
         let reply = runtime.block_on(agent.run("Go.").into_future()).expect("an answer");
         assert_eq!(reply.text(), said);
         assert_eq!(reply.trace().events().len(), 5, "the trace in memory is whole");
+    }
+}
+
+/// A runtime, and a subscriber of this thread that exports spans.
+fn watched(
+    spans: &SdkTracerProvider,
+) -> (tokio::runtime::Runtime, tracing::subscriber::DefaultGuard) {
+    let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("harness"));
+    let listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    (runtime.expect("a runtime"), listening)
+}
+
+fn told_by(span: &SpanData, name: &str) -> Vec<HashMap<String, Value>> {
+    let of = span.events.iter().filter(|event| event.name == name);
+    of.map(|event| {
+        let pairs = event.attributes.iter();
+        pairs.map(|pair| (pair.key.to_string(), pair.value.clone())).collect()
+    })
+    .collect()
+}
+
+/// A journal is a client of a database: holds and appends are spans and metrics by its conventions.
+/// What has no word there, such as waits, begins with `harness.`.
+#[test]
+fn what_a_journal_does_and_who_is_waited_for_is_told() {
+    let _alone = alone();
+    let ((spans, exporter), (meters, metrics)) = (exporters(), readers());
+    opentelemetry::global::set_meter_provider(meters.clone());
+    let (runtime, _listening) = watched(&spans);
+    let journal = FaultyJournal::new(MemoryJournal::new());
+    // The answer to the second one is lost.
+    journal.fail(JournalCall::Append, 1, JournalFault::FailAfter);
+    let effects = SideEffects::of(&[SideEffect::Network]);
+    let pay = Tool::new("pay", "Pays.", json!({"type": "object"}), effects, |_, _| {
+        Box::pin(async { Ok("paid".into()) })
+    });
+    let model = ScriptedProvider::new([reply().call("pay", json!({})), reply().text("Paid.")]);
+    let agent = Agent::builder(model).tools([pay]).trace(Trace::off());
+    let agent = agent.approver(|question: Question| std::future::ready(question.later(None)));
+    let agent = agent.build().expect("an agent");
+    let question = runtime.block_on(async {
+        let mut chat = agent.open(&journal, "chat-17").await.expect("new");
+        agent.open(&journal, "chat-17").await.expect_err("it is open");
+        chat.send("Pay.").await.expect_err("it waits");
+        chat.waiting()[0].question().expect("a question")
+    });
+    // Somebody decides in a web server, within a span of that one.
+    let request = tracing::info_span!("request");
+    let decide = async { agent.inbox(&journal).decide("chat-17", question.yes().by("ada")).await };
+    runtime.block_on(tracing::Instrument::instrument(decide, request)).expect("it waits");
+    runtime.block_on(async {
+        let mut chat = agent.open(&journal, "chat-17").await.expect("it is there");
+        assert_eq!(chat.resume().await.expect("an answer").text(), "Paid.");
+    });
+
+    let spans = exporter.get_finished_spans().expect("spans");
+    let by_name =
+        |name: &str| -> Vec<&SpanData> { spans.iter().filter(|span| span.name == name).collect() };
+    let [first, second] = by_name("invoke_agent")[..] else { panic!("{spans:?}") };
+    let [request] = by_name("request")[..] else { panic!("{spans:?}") };
+    for run in [first, second] {
+        assert_eq!(attributes(run)["harness.conversation"].as_str(), "chat-17");
+    }
+    let holds = by_name("hold");
+    let outcome = |span: &&SpanData| attributes(span)["harness.journal.outcome"].to_string();
+    assert_eq!(holds.iter().map(outcome).collect::<Vec<_>>(), ["taken", "busy", "taken"]);
+    assert_eq!(attributes(holds[1])["error.type"].as_str(), "busy");
+    assert!(matches!(holds[1].status, opentelemetry::trace::Status::Error { .. }));
+    let appends = by_name("append");
+    let outcomes: Vec<String> = appends.iter().map(outcome).collect();
+    let (written, read_back) = ("written", "read_back");
+    assert_eq!(outcomes, [written, read_back, written, written, written, written, written]);
+    for span in holds.iter().chain(&appends) {
+        assert_eq!(span.span_kind, opentelemetry::trace::SpanKind::Client);
+        let says = attributes(span);
+        assert_eq!(says["db.system.name"].as_str(), "memory");
+        assert_eq!(says["db.operation.name"].as_str(), span.name);
+        assert_eq!(says["harness.conversation"].as_str(), "chat-17");
+    }
+    let below = |parent: &SpanData| {
+        let of = parent.span_context.span_id();
+        appends.iter().filter(|append| append.parent_span_id == of).count()
+    };
+    assert_eq!((below(first), below(request), below(second)), (2, 1, 4));
+    let facts: i64 = appends
+        .iter()
+        .map(|append| match attributes(append)["harness.journal.append.facts"] {
+            Value::I64(facts) => *facts,
+            other => panic!("{other:?}"),
+        })
+        .sum();
+
+    let wait = told_by(first, "harness.wait");
+    assert_eq!(wait.len(), 1);
+    assert_eq!(wait[0]["harness.wait.for"].as_str(), "approval");
+    assert_eq!(wait[0]["gen_ai.tool.name"].as_str(), "pay");
+    let approvals = told_by(request, "harness.approval");
+    assert_eq!(approvals.len(), 1, "it stands on the span of the program");
+    assert!(matches!(approvals[0]["harness.wait.duration"], Value::F64(_)));
+    let reopened = told_by(second, "harness.reopened");
+    assert_eq!(reopened.len(), 1, "it stands on the run that goes on");
+    assert_eq!(reopened[0]["harness.reopened.in_doubt"], Value::I64(0));
+
+    let measured = measured(&meters, &metrics);
+    let metric = |name: &str| {
+        let found = measured.iter().find(|(of, _, _)| of == name);
+        found.map(|(_, unit, count)| (unit.as_str(), *count))
+    };
+    let operations = (holds.len() + appends.len()) as u64;
+    assert_eq!(metric("db.client.operation.duration"), Some(("s", operations)));
+    assert_eq!(metric("harness.journal.append.facts"), Some(("{fact}", facts.unsigned_abs())));
+    assert!(metric("harness.journal.append.size").is_some_and(|(unit, n)| unit == "By" && n > 500));
+    assert_eq!(metric("harness.journal.holds"), Some(("{hold}", 3)));
+    // It was ended by the inbox, and read by the run: it is one wait.
+    assert_eq!(metric("harness.call.wait.duration"), Some(("s", 1)));
+    opentelemetry::global::set_meter_provider(NoopMeterProvider::new());
+}
+
+/// A tool that fails to find out what became of its call is told, and its words only where words are
+/// asked for; an append that fails is an error of its span.
+#[test]
+fn a_failing_reconcile_and_a_failing_append_are_told() {
+    let _alone = alone();
+    opentelemetry::global::set_meter_provider(NoopMeterProvider::new());
+    for content in [false, true] {
+        let (spans, exporter) = exporters();
+        let (runtime, _listening) = watched(&spans);
+        let pay = || {
+            let effects = SideEffects::of(&[SideEffect::Network]);
+            let pay = Tool::new("pay", "Pays.", json!({"type": "object"}), effects, |_, _| {
+                Box::pin(async { Ok("paid".into()) })
+            });
+            pay.with_reconcile(|_, _| {
+                Box::pin(async { Err(ToolError::new("the bank is closed, tok-12345")) })
+            })
+        };
+        let agent = |model| {
+            let agent = Agent::builder(model).tools([pay()]).secret("tok-12345");
+            let agent = agent.permissions(Permissions::allow_all());
+            agent.trace(Trace::default().content_in_spans(content)).build().expect("an agent")
+        };
+        runtime.block_on(async {
+            let journal = MemoryJournal::new();
+            let model =
+                ScriptedProvider::new([reply().call("pay", json!({})), reply().text("Paid.")]);
+            let mut chat = agent(model).open(&journal, "whole").await.expect("new");
+            chat.send("Pay.").await.expect("an answer");
+            let facts = journal.read("whole", 0).await.expect("facts");
+            let started = |fact: &Envelope| matches!(fact.entry(), Ok(Entry::CallStarted { .. }));
+            let at = facts.iter().position(started).expect("it has started");
+            journal.append("chat", 0, &facts[..=at]).await.expect("new");
+            let faulty = FaultyJournal::new(journal);
+            faulty.fail(JournalCall::Append, 2, JournalFault::FailBefore);
+            exporter.reset();
+            let model = ScriptedProvider::new([reply().text("Done.")]);
+            let mut chat = agent(model).open(&faulty, "chat").await.expect("it is there");
+            chat.resume().await.expect_err("the end is not written");
+        });
+        let spans = exporter.get_finished_spans().expect("spans");
+        let run = spans.iter().find(|span| span.name == "invoke_agent").expect("a run");
+        let failed = told_by(run, "harness.reconcile.failed");
+        assert_eq!(failed.len(), 1);
+        assert_eq!(failed[0]["error.type"].as_str(), "failure");
+        assert_eq!(failed[0]["gen_ai.tool.name"].as_str(), "pay");
+        let words = failed[0].get("harness.reconcile.error").map(|words| words.to_string());
+        let expected = content.then(|| "the bank is closed, [secret]".to_owned());
+        assert_eq!(words, expected);
+        let reopened = told_by(run, "harness.reopened");
+        assert_eq!(reopened[0]["harness.reopened.in_doubt"], Value::I64(1));
+        let append = spans.iter().rfind(|span| span.name == "append").expect("appends");
+        assert_eq!(attributes(append)["error.type"].as_str(), "failure");
+        assert!(matches!(append.status, opentelemetry::trace::Status::Error { .. }));
     }
 }
 

@@ -62,7 +62,8 @@ async fn many_openings_of_a_new_file_make_it_once() {
         let there = count(&journal).await as u64;
         journal.append("chat", there, &[fact("here")]).await.unwrap();
     }
-    assert_eq!(count(&SqliteJournal::open(&path).await.unwrap()).await, 16);
+    let journal = SqliteJournal::open(&path).await.unwrap();
+    assert_eq!((count(&journal).await, journal.system()), (16, "sqlite"));
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use super::{
     Action, Agent, Chat, Machine, OpenCall, Settlement,
     calls::idempotency_key,
     durable::{Durable, Written, guarded, is_answer},
+    observed::{append_failed, appending, held, holding, tell_answer},
     open_call::{decided, expired, is_over, settled},
 };
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
     journal::{Entry, Envelope, Journal, Life, check_id, too_few},
     message::Transcript,
     policy::Approval,
+    trace::{AppendOutcome, Tracer},
     unwind::caught,
 };
 
@@ -53,10 +55,17 @@ impl Agent {
         let id: Arc<str> = conversation.as_ref().into();
         check_id(&id)?;
         let journal: Arc<dyn Journal> = Arc::new(journal.clone());
-        let hold = guarded(|| journal.hold(&id)).await?;
+        let mut tracer = Tracer::new(self.trace());
+        tracer.asks(|| holding(&*journal, &id));
+        let hold = guarded(|| journal.hold(&id)).await;
+        held(&mut tracer, &hold);
+        let hold = hold?;
         let facts = guarded(|| journal.read(&id, 0)).await?;
         let mut chat = Chat::read(self.clone(), &facts)?;
+        chat.tracer = tracer;
         chat.durable = Some(Durable::new(journal, id, facts.len() as u64, Some(hold)));
+        chat.tracer.meets(chat.machine.open_calls());
+        chat.tell_answers(&facts);
         let doubtful = chat.doubtful();
         if was_going_on(&chat.machine) || !doubtful.is_empty() {
             chat.record(&Entry::Reopened { doubtful })?;
@@ -198,10 +207,19 @@ impl Chat {
         check_id(id)?;
         let (shared, rest) = parted(durable.id(), facts, &journal).await?;
         guarded(|| journal.fork(durable.id(), shared, id)).await?;
+        let from = durable.id().to_string();
         if !rest.is_empty() {
-            guarded(|| journal.append(id, shared, &rest)).await?;
+            self.tracer.asks(|| appending(&*journal, id, &rest));
+            let appended = guarded(|| journal.append(id, shared, &rest)).await;
+            match &appended {
+                Ok(()) => self.tracer.appended(AppendOutcome::Written, None),
+                Err(error) => append_failed(&mut self.tracer, error),
+            }
+            appended?;
         }
-        self.agent.open(&journal, id).await
+        let mut fork = self.agent.open(&journal, id).await?;
+        fork.tracer.forked(&from, facts);
+        Ok(fork)
     }
 
     /// How many facts its journal has of it, with those that are still to be written: what
@@ -218,7 +236,9 @@ impl Chat {
         }
         let Some(durable) = &mut self.durable else { return Ok(()) };
         let news = durable.news().await?;
-        self.takes_in(news).await
+        let taken_in = self.takes_in(news).await;
+        self.tell_loss();
+        taken_in
     }
 
     /// Writes all facts into the journal that are not there yet. The end of a run is written before
@@ -236,6 +256,16 @@ impl Chat {
     }
 
     pub(super) async fn write_down(&mut self) -> Result<(), Error> {
+        if !self.is_behind() {
+            return Ok(());
+        }
+        self.append_begins();
+        let written = self.write_all().await.map(|()| true);
+        self.append_ended(&written);
+        written.map(|_| ())
+    }
+
+    async fn write_all(&mut self) -> Result<(), Error> {
         loop {
             let Some(durable) = self.durable.as_mut().filter(|durable| durable.is_behind()) else {
                 return Ok(());
@@ -245,6 +275,11 @@ impl Chat {
                 Written::Behind(facts) => self.takes_in(facts).await?,
             }
         }
+    }
+
+    /// Whether facts wait to be written.
+    pub(super) fn is_behind(&self) -> bool {
+        self.durable.as_ref().is_some_and(Durable::is_behind)
     }
 
     /// Others have answered calls that waited: these facts come before those that wait here.
@@ -266,18 +301,20 @@ impl Chat {
             let again = folded(read.iter().chain(durable.pending()));
             let Ok(machine) = again else { return Err(durable.lose()) };
             durable.knows(facts.len());
-            for entry in &entries {
+            for (entry, envelope) in entries.iter().zip(&facts) {
                 self.fold_beside_machine(entry);
+                self.tell_news(entry, envelope.at);
             }
             self.machine = machine;
             return Ok(());
         }
         durable.knows(facts.len());
-        for entry in &entries {
+        for (entry, envelope) in entries.iter().zip(&facts) {
             if self.fold(entry).is_err() {
                 let Some(durable) = &mut self.durable else { return Ok(()) };
                 return Err(durable.lose());
             }
+            self.tell_news(entry, envelope.at);
         }
         Ok(())
     }
@@ -447,22 +484,47 @@ impl Inbox {
         // Another answer of this process may say the same at the same time.
         let life = Life::random();
         let mut sent: Vec<Envelope> = Vec::new();
+        let mut tracer = Tracer::new(self.agent.trace());
+        let mut refused = None;
         for _ in 0..ANSWERS {
-            let facts = guarded(|| self.journal.read(conversation, 0)).await?;
+            let facts = guarded(|| self.journal.read(conversation, 0)).await;
+            let facts = facts.inspect_err(|error| append_failed(&mut tracer, error))?;
             // It was written after all.
-            if sent.iter().any(|sent| facts.contains(sent)) {
+            if let Some(at) = facts.iter().position(|fact| sent.contains(fact)) {
+                tracer.appended(AppendOutcome::ReadBack, None);
+                let (before, written) = facts.split_at(at);
+                let written = written.first().and_then(|written| written.entry().ok());
+                if let (Ok(machine), Some(written)) = (folded(before.iter()), written) {
+                    tell_answer(&mut tracer, &machine, before, &written);
+                }
                 return Ok(());
             }
-            let fact = fact(&folded(facts.iter())?)?;
-            let elapsed = facts.last().map_or(0, |last| last.elapsed);
-            let envelope = Envelope { life, ..Envelope::of(&fact, elapsed)? };
-            let after = facts.len() as u64;
-            sent.push(envelope.clone());
-            let facts = [envelope];
-            match guarded(|| self.journal.append(conversation, after, &facts)).await {
-                Err(error) if error.is_conflict() => {}
-                answered => return answered,
+            if let Some(error) = refused.take() {
+                append_failed(&mut tracer, &error);
             }
+            let machine = folded(facts.iter())?;
+            let fact = fact(&machine)?;
+            let elapsed = facts.last().map_or(0, |last| last.elapsed);
+            let envelope = [Envelope { life, ..Envelope::of(&fact, elapsed)? }];
+            let after = facts.len() as u64;
+            sent.extend_from_slice(&envelope);
+            tracer.asks(|| appending(&*self.journal, conversation, &envelope));
+            match guarded(|| self.journal.append(conversation, after, &envelope)).await {
+                Ok(()) => {
+                    tracer.appended(AppendOutcome::Written, None);
+                    tell_answer(&mut tracer, &machine, &facts, &fact);
+                    return Ok(());
+                }
+                // An append that is repeated on its way is refused the second time.
+                Err(error) if error.is_conflict() => refused = Some(error),
+                Err(error) => {
+                    append_failed(&mut tracer, &error);
+                    return Err(error);
+                }
+            }
+        }
+        if let Some(error) = refused {
+            append_failed(&mut tracer, &error);
         }
         Err(Error::new(
             ErrorKind::Conflict,

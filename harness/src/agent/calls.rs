@@ -25,7 +25,7 @@ use crate::{
     policy::Question,
     tool::{
         CallIdentity, Dispatched, Found, GRACE, RUNS_ON, Review, SideEffects, Tool, ToolContext,
-        Values, equal_still_running, runs_on,
+        Unfound, Values, equal_still_running, runs_on,
     },
     trace::Scope,
 };
@@ -378,6 +378,26 @@ impl Run<'_> {
     fn doubt(&mut self, call: &ToolCall, effects: SideEffects) -> Result<(), Error> {
         let (outcome, text) = lost(effects);
         let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
+        self.doubted(call, result)
+    }
+
+    /// The same, and its tool has failed to find it out.
+    fn unfound(
+        &mut self,
+        call: &ToolCall,
+        effects: SideEffects,
+        (fault, why): &Unfound,
+    ) -> Result<(), Error> {
+        self.chat.tracer.reconcile_failed(call, *fault, why);
+        let (outcome, text) = lost(effects);
+        let text = format!("{text} Its tool could not find out what became of it: {why}");
+        // The words are the tool's, and may be of any length.
+        let tools = self.chat.agent.tools();
+        let result = tools.readable_now(call.id(), outcome, vec![text.into()]);
+        self.doubted(call, result)
+    }
+
+    fn doubted(&mut self, call: &ToolCall, result: ToolResult) -> Result<(), Error> {
         self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
         self.chat.record(&Entry::CallFinished { result })
     }
@@ -423,7 +443,7 @@ impl Run<'_> {
                 Ok(Found::NotHappened) => {
                     self.chat.record(&Entry::CallCleared { call: call.id().to_owned() })?;
                 }
-                Ok(Found::Unknown) => self.doubt(call, granted.effects)?,
+                Ok(Found::Unknown(why)) => self.unfound(call, granted.effects, &why)?,
             }
         }
         Ok(None)

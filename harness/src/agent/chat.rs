@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use super::{
     Agent, Grant, Machine, Sending, answers::unreadable, clock::RunClock, durable::Durable,
-    idle::Idle, permit::Asking,
+    idle::Idle, observed::Waits, permit::Asking,
 };
 use crate::{
     error::Error,
@@ -60,6 +60,8 @@ pub struct Chat {
     pub(super) heard_ends: HashSet<u64>,
     /// What the conversation has read, where a policy asks for it.
     pub(super) exposed: Exposed,
+    /// Since when calls wait.
+    pub(super) waits: Waits,
 }
 
 impl Chat {
@@ -92,6 +94,7 @@ impl Chat {
             grants: Vec::new(),
             heard_ends: HashSet::new(),
             exposed: Exposed::default(),
+            waits: Waits::default(),
         }
     }
 
@@ -133,6 +136,7 @@ impl Chat {
             self.guard = guard(&self.agent, rails, budget);
         }
         self.fold(entry)?;
+        self.waits.note(entry, || envelope.at);
         self.clock.was(Duration::from_millis(envelope.elapsed));
         Ok(())
     }
@@ -319,7 +323,7 @@ impl Chat {
     pub(super) fn record(&mut self, entry: &Entry) -> Result<(), Error> {
         self.fold(entry)?;
         self.only_looked_at = false;
-        self.tracer.fact(entry);
+        self.tell(entry);
         let Some(durable) = &mut self.durable else { return Ok(()) };
         let elapsed = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
         durable.add(entry, elapsed)

@@ -29,6 +29,10 @@ pub(super) struct Durable {
     unknown: bool,
     /// Why nothing can be written any more: somebody else has gone on with the conversation.
     lost: Option<String>,
+    /// Whether nobody was told of that yet.
+    untold: bool,
+    /// Whether facts of the write that goes on were found in the journal when it was read back.
+    read_back: bool,
     /// Nobody else opens it meanwhile.
     _hold: Option<Hold>,
 }
@@ -62,6 +66,8 @@ impl Durable {
             pending: Vec::new(),
             unknown: false,
             lost: None,
+            untold: false,
+            read_back: false,
             _hold: None,
         }
     }
@@ -161,6 +167,7 @@ impl Durable {
     /// Takes off what waits here and was written after all; what is left was written by others.
     fn own_first(&mut self, there: Vec<Envelope>) -> Vec<Envelope> {
         let own = self.pending.iter().zip(&there).take_while(|(own, there)| own == there).count();
+        self.read_back |= own > 0;
         self.wrote(own);
         there.into_iter().skip(own).collect()
     }
@@ -189,7 +196,28 @@ impl Durable {
             self.id
         );
         self.lost = Some(why.clone());
+        self.untold = true;
         Error::new(ErrorKind::Conflict, why)
+    }
+
+    /// A write begins.
+    pub(super) fn begins(&mut self) {
+        self.read_back = false;
+    }
+
+    /// Whether facts of the last write were found in the journal when it was read back.
+    pub(super) fn was_read_back(&self) -> bool {
+        self.read_back
+    }
+
+    /// Why the conversation was lost to somebody else, once.
+    pub(super) fn loss(&mut self) -> Option<String> {
+        mem::take(&mut self.untold).then(|| self.lost.clone()).flatten()
+    }
+
+    /// Whether nothing can be written any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.is_some()
     }
 
     /// The facts that wait.

@@ -483,6 +483,11 @@ impl Machine {
         })
     }
 
+    /// The calls of an answer of which some have no result.
+    pub(super) fn open_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().map(|call| &call.call)
+    }
+
     /// Whether a call has started and has no result.
     pub(super) fn has_started(&self, id: &str) -> bool {
         let Phase::Calling(calling) = &self.phase else { return false };

@@ -15,6 +15,7 @@ mod event;
 mod halt;
 mod idle;
 mod machine;
+mod observed;
 mod open_call;
 mod outcome;
 mod permit;

@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     Action, Chat, Event, Outcome, Reply, Step, Stopped,
     calls::Contexts,
-    durable::{Durable, Written},
+    durable::Written,
     early::Early,
     halt::{Halt, Told, warning_event},
     outcome::Remains,
@@ -201,6 +201,16 @@ impl<'a> Run<'a> {
     /// Writes down what waits to be, before something happens that must not happen unless it is
     /// written. Says whether it may happen: not if the run was stopped meanwhile.
     pub(super) async fn write(&mut self) -> Result<bool, Error> {
+        if !self.chat.is_behind() {
+            return Ok(true);
+        }
+        self.chat.append_begins();
+        let written = self.write_all().await;
+        self.chat.append_ended(&written);
+        written
+    }
+
+    async fn write_all(&mut self) -> Result<bool, Error> {
         loop {
             let Self { chat, halt, early, .. } = &mut *self;
             let Some(durable) = chat.durable.as_mut().filter(|durable| durable.is_behind()) else {
@@ -231,7 +241,7 @@ impl<'a> Run<'a> {
     /// Writes down all that is left when the run is over, so that it is there when the program hears of
     /// the end.
     async fn write_last(&mut self, outcome: Outcome) -> Outcome {
-        if !self.chat.durable.as_ref().is_some_and(Durable::is_behind) {
+        if !self.chat.is_behind() {
             return outcome;
         }
         let written = match timeout(LAST_WRITE, self.chat.save()).await {
@@ -281,7 +291,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             let step = self.chat.step();
-            if let (Step::Ask, true) = (&step, self.is_behind()) {
+            if let (Step::Ask, true) = (&step, self.chat.is_behind()) {
                 // What was answered before is written before the model is asked on.
                 if let Err(error) = self.write().await {
                     return self.fail(error);
@@ -316,11 +326,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether facts wait to be written.
-    fn is_behind(&self) -> bool {
-        self.chat.durable.as_ref().is_some_and(Durable::is_behind)
-    }
-
     /// Whether the program wants no further turn.
     fn enough(&self) -> bool {
         self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
@@ -351,8 +356,11 @@ impl<'a> Run<'a> {
             model: agent.answers().1,
             tools: agent.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
             conversation,
+            journaled: self.chat.durable.as_ref().map(|durable| &**durable.id()),
+            earlier: transcript.messages().len(),
         };
         self.chat.tracer.begin(cast, said);
+        self.chat.tracer.meets(self.chat.machine.open_calls());
     }
 
     fn trace_end(&mut self, outcome: Outcome) {

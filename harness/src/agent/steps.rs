@@ -11,6 +11,7 @@ use crate::{
     journal::{Entry, Envelope, InterruptCause},
     message::{Message, ToolCall, Transcript},
     tool::Values,
+    trace::new_run,
 };
 
 /// What comes next in a run: the machine's [`Action`], after the limits were asked.
@@ -127,6 +128,8 @@ pub struct Steps {
     name: Arc<str>,
     facts: Vec<Envelope>,
     chat: Chat,
+    /// What its actions are told as: one run.
+    traced: String,
 }
 
 impl Agent {
@@ -142,7 +145,7 @@ impl Agent {
         let name = conversation.into();
         let mut chat = Chat::read(self.clone(), &facts)?;
         chat.durable = Some(Durable::collecting(Arc::clone(&name)));
-        Ok(Steps { agent: self.clone(), name, facts, chat })
+        Ok(Steps { agent: self.clone(), name, facts, chat, traced: new_run() })
     }
 }
 
@@ -326,6 +329,8 @@ impl Steps {
     fn apart(&self) -> Result<Chat, Error> {
         let mut chat = Chat::read_apart(self.agent.clone(), &self.facts)?;
         chat.durable = Some(Durable::collecting(Arc::clone(&self.name)));
+        chat.tracer.within(&self.traced);
+        chat.tracer.meets(chat.machine.open_calls());
         Ok(chat)
     }
 }

@@ -124,6 +124,10 @@ impl Drop for Held {
 }
 
 impl Journal for MemoryJournal {
+    fn system(&self) -> &str {
+        "memory"
+    }
+
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
         Box::pin(async move {
             let shared = self.lock();

@@ -21,6 +21,12 @@ pub type JournalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + 
 /// may be dropped at any time: what it does is done as a whole or not at all, and then may have been
 /// done or not.
 pub trait Journal: Send + Sync {
+    /// What keeps the conversations, for those who watch a program: the `db.system.name` of
+    /// OpenTelemetry, such as `sqlite` or `postgresql`, or a word of your own.
+    fn system(&self) -> &str {
+        "other"
+    }
+
     /// Reads the facts of a conversation from this number on, in order. There are none of a
     /// conversation that does not exist.
     ///
@@ -170,6 +176,10 @@ pub fn too_few(conversation: &str, there: u64, wanted: u64) -> Error {
 }
 
 impl<J: Journal + ?Sized> Journal for Arc<J> {
+    fn system(&self) -> &str {
+        (**self).system()
+    }
+
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
         (**self).read(conversation, from)
     }

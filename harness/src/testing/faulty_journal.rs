@@ -243,6 +243,10 @@ impl Chance {
 }
 
 impl<J: Journal> Journal for FaultyJournal<J> {
+    fn system(&self) -> &str {
+        self.inner.system()
+    }
+
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
         self.call(JournalCall::Read, &[], move || self.inner.read(conversation, from))
     }

@@ -8,10 +8,11 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    Reconciled, Tool, ToolContext, ToolError, ToolRegistry,
+    ReconcileFault, Reconciled, Tool, ToolContext, ToolError, ToolRegistry,
     cap::{around, short_name},
     error::Asks,
     threads,
+    tool::Unfound,
 };
 use crate::{
     error::Error,
@@ -65,13 +66,20 @@ impl ToolRegistry {
 
     /// Finds out what became of a call which had started in a process that is gone.
     pub(crate) async fn reconcile(&self, call: &ToolCall, context: &ToolContext) -> Found {
-        let Some(tool) = self.get(call.name()) else { return Found::Unknown };
-        let Ok(arguments) = call.decoded() else { return Found::Unknown };
+        let arguments = |why: String| Found::Unknown((ReconcileFault::Arguments, why));
+        let Some(tool) = self.get(call.name()) else {
+            return arguments(format!("there is no tool `{}` any more", call.name()));
+        };
+        let decoded = match call.decoded() {
+            Ok(decoded) => decoded,
+            Err(err) => return arguments(err.to_string()),
+        };
         let limit = Instant::now().checked_add(tool.time_limit().unwrap_or(self.limits().time));
         let deadline = context.deadline().into_iter().chain(limit).min();
         let context = context.clone().with_deadline(deadline);
-        let Some(found) = tool.find_out(context, arguments.into_map()) else {
-            return Found::Unknown;
+        let found = match tool.find_out(context, decoded.into_map()) {
+            Ok(found) => found,
+            Err(unfound) => return Found::Unknown(unfound),
         };
         match within(deadline, Shielded::new(found)).await {
             Some(Ok(Ok(Reconciled::Happened(output)))) => {
@@ -81,10 +89,18 @@ impl ToolRegistry {
             }
             Some(Ok(Ok(Reconciled::NotHappened))) => Found::NotHappened,
             Some(Ok(Err(err))) => {
+                let words = caught(|| err.told(self.secrets()));
                 dropped(err);
-                Found::Unknown
+                Found::Unknown(match words {
+                    Ok(words) => (ReconcileFault::Failed, words),
+                    Err(panicked) => (ReconcileFault::Panicked, panicked.to_string()),
+                })
             }
-            Some(Err(_)) | None => Found::Unknown,
+            Some(Err(panicked)) => Found::Unknown((ReconcileFault::Panicked, panicked.to_string())),
+            None => {
+                let words = "it had not ended when its time was over".to_owned();
+                Found::Unknown((ReconcileFault::TimedOut, words))
+            }
         }
     }
 
@@ -272,8 +288,8 @@ pub(crate) enum Found {
     Happened(ToolResult),
     /// It did not.
     NotHappened,
-    /// Nobody knows.
-    Unknown,
+    /// Nobody knows, since the tool failed to find it out.
+    Unknown(Unfound),
 }
 
 /// Waits for a future until then, if there is a limit.

@@ -23,6 +23,7 @@ pub(crate) use self::{
     dispatch::{Dispatched, Found, GRACE, RUNS_ON},
     state::{StateType, Values},
     threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},
+    tool::Unfound,
 };
 pub use tokio_util::sync::CancellationToken;
 
@@ -40,6 +41,6 @@ pub use self::{
     side_effects::{SideEffect, SideEffects},
     state::State,
     threads::{StillRunning, still_running},
-    tool::{ReconcileFuture, Reconciled, Tool, ToolFuture},
+    tool::{ReconcileFault, ReconcileFuture, Reconciled, Tool, ToolFuture},
 };
 pub use crate::schema::{NotStrict, StrictForm, ToolSchema, Unchecked};

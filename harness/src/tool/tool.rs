@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     message::{Arguments, Fingerprint, ToolCall, same},
     schema::{Checker, Fault, ToolSchema, Unchecked, Unusable},
-    unwind::caught,
+    unwind::{Panicked, caught},
 };
 
 /// A call that runs.
@@ -42,6 +43,25 @@ pub enum Reconciled<T = ToolOutput> {
     /// Nothing of it has happened, so that it can run now.
     NotHappened,
 }
+
+/// How a tool failed to find out what became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ReconcileFault {
+    /// It said so by an error.
+    Failed,
+    /// It panicked.
+    Panicked,
+    /// It took too long.
+    TimedOut,
+    /// The arguments of the call do not fit the tool as it is now, so it was not asked.
+    Arguments,
+}
+
+/// Why it is not known what became of a call whose tool was asked: how that failed, and the words
+/// of it, which are not cleaned of secrets.
+pub(crate) type Unfound = (ReconcileFault, String);
 
 type Reconcile = dyn Fn(ToolContext, Map<String, Value>) -> ReconcileFuture + Send + Sync;
 
@@ -273,7 +293,8 @@ impl Tool {
     /// happened has its result, one that did not happen runs, and one of which this fails to find it
     /// out is in doubt, as without it. It must change nothing. It takes the place of what was declared by
     /// [`#[tool(reconcile = ..)]`](macro@crate::tool). A tool that is [idempotent](Self::idempotent) is
-    /// called again and not asked.
+    /// called again and not asked. Why it has failed is told to the model with the result, and to a
+    /// [trace](crate::trace::Happened::ReconcileFailed).
     ///
     /// ```
     /// use harness::{SideEffect, SideEffects, Tool, tool::Reconciled};
@@ -316,18 +337,21 @@ impl Tool {
         &self,
         context: ToolContext,
         arguments: Map<String, Value>,
-    ) -> Option<ReconcileFuture> {
+    ) -> Result<ReconcileFuture, Unfound> {
+        let none = || (ReconcileFault::Failed, "the tool has no way to find it out".to_owned());
+        let panicked = |panicked: Panicked| (ReconcileFault::Panicked, panicked.to_string());
         match (&self.reconcile, &self.body) {
-            (Some(reconcile), _) => caught(|| reconcile(context, arguments)).ok(),
+            (Some(reconcile), _) => caught(|| reconcile(context, arguments)).map_err(panicked),
             (None, Body::Declared { def, receiver }) => {
-                let reconcile = def.reconcile?;
+                let reconcile = def.reconcile.ok_or_else(none)?;
                 let find_out = || {
-                    let arguments = def.read(arguments).ok()?;
-                    Some(reconcile(Call::new(context, arguments, def, receiver.clone())))
+                    let unread = |err: ToolError| (ReconcileFault::Arguments, err.to_string());
+                    let arguments = def.read(arguments).map_err(unread)?;
+                    Ok(reconcile(Call::new(context, arguments, def, receiver.clone())))
                 };
-                caught(find_out).ok().flatten()
+                caught(find_out).map_err(panicked)?
             }
-            (None, Body::Made(_)) => None,
+            (None, Body::Made(_)) => Err(none()),
         }
     }
 

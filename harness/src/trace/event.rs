@@ -6,7 +6,7 @@ use crate::{
     journal::{Decider, InterruptCause, Limit},
     message::CallOutcome,
     provider::{ContextTokens, StopReason, Usage},
-    tool::SideEffects,
+    tool::{ReconcileFault, SideEffects},
 };
 
 /// The number of the format.
@@ -17,7 +17,8 @@ pub const SCHEMA: u32 = 1;
 pub struct TraceEvent {
     /// The number of the format.
     pub v: u32,
-    /// The run that it happened in.
+    /// The run that it happened in. What happens to a conversation before a run begins, such as that
+    /// it is opened, read again or answered, has the run that follows, if one does.
     pub run: String,
     /// Microseconds since the trace began, on a clock that never goes back.
     pub at_us: u64,
@@ -44,6 +45,12 @@ pub enum Happened {
         /// The conversation that it is a run of: the id of its first message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conversation: Option<String>,
+        /// The name of the conversation in its journal, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        journaled: Option<String>,
+        /// How many messages the conversation had before.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        earlier: usize,
         /// What the user said, without pictures; not there if a run was resumed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said: Option<String>,
@@ -115,6 +122,162 @@ pub enum Happened {
         /// Who decided it.
         #[serde(default)]
         by: Decider,
+        /// How long the call had waited for it, in milliseconds by the clocks of those who wrote the
+        /// two facts; not there if it did not wait.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waited_ms: Option<u64>,
+        /// Whether it was written elsewhere, and this conversation has read it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        elsewhere: bool,
+    },
+    /// A call cannot go on until somebody outside of the run has answered.
+    CallWaits {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// For what.
+        awaited: WaitsFor,
+        /// Why a person is asked, or what the tool asks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<String>,
+        /// Since when, in milliseconds since 1970 in UTC.
+        since_ms: u64,
+        /// Until when an answer counts, in milliseconds since 1970 in UTC.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until_ms: Option<u64>,
+    },
+    /// What a tool has asked was answered: it is called again.
+    CallAnswered {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// The answer, as JSON text.
+        answer: String,
+        /// Who gave it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        who: Option<String>,
+        /// When it was given, in milliseconds since 1970 in UTC.
+        at_ms: u64,
+        /// How long the call had waited for it, as of [`CallDecided`](Self::CallDecided).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waited_ms: Option<u64>,
+        /// Whether it was written elsewhere, and this conversation has read it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        elsewhere: bool,
+    },
+    /// The program has said what became of a call that waited or was in doubt, or the time for it
+    /// is over.
+    CallSettled {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// What became of it; [`InDoubt`](CallOutcome::InDoubt) if nobody has said it in time.
+        outcome: CallOutcome,
+        /// What the model reads of it.
+        text: String,
+        /// Pictures that came with it.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        images: usize,
+        /// Who said it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        who: Option<String>,
+        /// When it was said, in milliseconds since 1970 in UTC.
+        at_ms: u64,
+        /// For what the call had waited; not there if it was in doubt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        awaited: Option<WaitsFor>,
+        /// How long the call had waited for it, as of [`CallDecided`](Self::CallDecided).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waited_ms: Option<u64>,
+        /// Whether it was written elsewhere, and this conversation has read it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        elsewhere: bool,
+    },
+    /// Of a call that was in doubt it is known now that nothing of it has happened: it runs.
+    CallCleared {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+    },
+    /// What was decided about a call no longer holds: it is decided anew.
+    CallUndecided {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+    },
+    /// What a person had allowed by *always* was taken back.
+    GrantRevoked {
+        /// The id of the call that the person was asked about.
+        call: String,
+        /// For what it held, in the words that the person read.
+        scope: String,
+    },
+    /// A tool's own way to find out what became of a call has failed: the call is in doubt.
+    ReconcileFailed {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// How it failed.
+        fault: ReconcileFault,
+        /// What it said, or what was wrong.
+        error: String,
+    },
+    /// The conversation was read again while a run was going on, of which nobody knows how it ended.
+    Reopened {
+        /// The ids of the calls that had started and are in doubt.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        in_doubt: Vec<String>,
+        /// The ids of the calls that had started and run again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        runs_again: Vec<String>,
+    },
+    /// The conversation was begun with the first facts of another one.
+    Forked {
+        /// The name of the other one.
+        from: String,
+        /// How many facts they share.
+        facts: u64,
+    },
+    /// A conversation was to be held for this process, or the hold was worth nothing: somebody else
+    /// has gone on with the conversation.
+    Hold {
+        /// The name of the conversation.
+        conversation: String,
+        /// What keeps it, by [`Journal::system`](crate::journal::Journal::system).
+        journal: String,
+        /// What became of it.
+        outcome: HoldOutcome,
+        /// How long it took, in microseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took_us: Option<u64>,
+        /// Why it is not held.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// Facts were to be written into the journal, with all that it took: those of others that came
+    /// first, second tries, reading back.
+    Appended {
+        /// The name of the conversation.
+        conversation: String,
+        /// What keeps it, by [`Journal::system`](crate::journal::Journal::system).
+        journal: String,
+        /// How many facts.
+        facts: usize,
+        /// How many bytes of JSON text they have.
+        bytes: usize,
+        /// What became of them.
+        outcome: AppendOutcome,
+        /// How long it took, in microseconds.
+        took_us: u64,
+        /// Why they were not written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
     },
     /// A call that had been stopped and went on has ended.
     CallEnded {
@@ -231,6 +394,60 @@ pub struct TracedCall {
     pub tool: String,
     /// Its arguments, as JSON text.
     pub arguments: String,
+}
+
+/// For what a call waits: see [`Awaited`](crate::journal::Awaited).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WaitsFor {
+    /// Somebody decides whether it may run.
+    Approval,
+    /// The program gives its result.
+    Result,
+    /// Its tool has asked something.
+    Answer,
+}
+
+/// What became of facts that were to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AppendOutcome {
+    /// They are in the journal.
+    Written,
+    /// They are in the journal: it was not known what had become of them, and they were found there
+    /// when it was read back.
+    ReadBack,
+    /// Somebody else has gone on with the conversation: they are not written.
+    Conflict,
+    /// The journal has failed: whether they are written is found out by the next append.
+    Failed,
+    /// The run was stopped, its future was dropped, or its time was over. Whether they are written
+    /// is found out by the next append.
+    Interrupted,
+}
+
+/// What became of a conversation that was to be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum HoldOutcome {
+    /// It is held.
+    Taken,
+    /// It is held here already, or by a process that lives.
+    Busy,
+    /// The journal has failed.
+    Failed,
+    /// Nobody waited for it to the end.
+    Interrupted,
+    /// Somebody else has gone on with it while it was held.
+    Lost,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]

@@ -1,8 +1,10 @@
 //! Tells `tracing` and OpenTelemetry what happens, by the names of their conventions for generative
 //! AI: spans `invoke_agent`, `chat {model}` and `execute_tool {tool}`, and histograms of the client.
 //!
-//! The names are written out here. What the conventions have no word for begins with `harness.`.
+//! The names are written out here and in `journal`. What the conventions have no word for begins with `harness.`.
 //! Usage stands on `chat` spans alone, so that a sum over all spans counts it once.
+
+mod journal;
 
 use std::{
     collections::HashMap,
@@ -20,6 +22,7 @@ use tracing::{
 };
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
+use self::journal::{JournalMeters, Operation, seconds};
 use super::{Happened, Redactor, TracedCall};
 use crate::{
     journal::{InterruptCause, LimitScope},
@@ -33,6 +36,8 @@ pub(super) struct Spans {
     run: Span,
     chat: Option<Chat>,
     calls: HashMap<String, (Span, String)>,
+    /// What the journal is asked for now.
+    operation: Option<Operation>,
     asked: (String, String),
     /// There are none where nobody measures.
     meters: Option<Meters>,
@@ -47,6 +52,7 @@ impl Default for Spans {
             run: Span::none(),
             chat: None,
             calls: HashMap::new(),
+            operation: None,
             asked: Default::default(),
             meters: None,
             timed: false,
@@ -70,6 +76,7 @@ struct Meters {
     first_chunk: Histogram<f64>,
     per_chunk: Histogram<f64>,
     tokens: Histogram<u64>,
+    journal: JournalMeters,
 }
 
 impl Meters {
@@ -109,6 +116,7 @@ impl Meters {
                 &short,
             ),
             tokens,
+            journal: JournalMeters::new(meter),
         }
     }
 }
@@ -140,8 +148,11 @@ impl Spans {
     /// Takes what happened; what is secret in it is hidden already.
     pub(super) fn happened(&mut self, what: &Happened) {
         match what {
-            Happened::RunStarted { provider, model, conversation, said, .. } => {
+            Happened::RunStarted { provider, model, conversation, journaled, said, .. } => {
                 self.begin(provider, model, conversation.as_deref(), said.as_deref());
+                if let Some(journaled) = journaled {
+                    self.run.record("harness.conversation", journaled.as_str());
+                }
             }
             Happened::TurnStarted { .. } => self.turn(),
             Happened::ModelReplied {
@@ -172,7 +183,7 @@ impl Spans {
                 let (kind, words) = told(cause);
                 event!(
                     name: "harness.interrupt",
-                    parent: &self.run,
+                    parent: self.outer(),
                     Level::INFO,
                     harness.interrupt.cause = kind,
                     harness.interrupt.detail = words.as_str()
@@ -209,14 +220,18 @@ impl Spans {
                 }
                 self.calls.insert(call.clone(), (span, tool.clone()));
             }
-            Happened::CallDecided { call, denied, .. } => event!(
-                name: "harness.approval",
-                parent: &self.run,
-                Level::INFO,
-                gen_ai.tool.call.id = call.as_str(),
-                harness.approval.allowed = denied.is_none(),
-                harness.approval.reason = denied.as_deref()
-            ),
+            Happened::CallDecided { call, denied, waited_ms, .. } => {
+                event!(
+                    name: "harness.approval",
+                    parent: self.outer(),
+                    Level::INFO,
+                    gen_ai.tool.call.id = call.as_str(),
+                    harness.approval.allowed = denied.is_none(),
+                    harness.approval.reason = denied.as_deref(),
+                    harness.wait.duration = seconds(*waited_ms)
+                );
+                self.waited(what);
+            }
             Happened::Retried { attempt, of, wait_us, cause } => event!(
                 name: "harness.retry",
                 parent: self.speaking(),
@@ -237,7 +252,7 @@ impl Spans {
             Happened::LimitNear { limit, detail } | Happened::LimitUnknown { limit, detail } => {
                 event!(
                     name: "harness.guard.warning",
-                    parent: &self.run,
+                    parent: self.outer(),
                     Level::WARN,
                     harness.guard.limit = limit.to_string(),
                     harness.guard.detail = detail.as_str()
@@ -255,6 +270,17 @@ impl Spans {
                 self.chat = None;
                 self.run = Span::none();
             }
+            Happened::CallWaits { .. }
+            | Happened::CallAnswered { .. }
+            | Happened::CallSettled { .. }
+            | Happened::CallCleared { .. }
+            | Happened::CallUndecided { .. }
+            | Happened::GrantRevoked { .. }
+            | Happened::ReconcileFailed { .. }
+            | Happened::Reopened { .. }
+            | Happened::Forked { .. }
+            | Happened::Hold { .. }
+            | Happened::Appended { .. } => self.kept(what),
             Happened::AnswerBegan { .. }
             | Happened::CallProgressed { .. }
             | Happened::CallFinished { .. }
@@ -298,7 +324,7 @@ impl Spans {
 
     /// Within which the model is listened to.
     pub(super) fn chat(&self) -> Scope {
-        Scope { span: self.speaking().clone(), words: None }
+        Scope { span: self.speaking(), words: None }
     }
 
     /// Within which the call of this id runs. It ends when the call does.
@@ -309,8 +335,13 @@ impl Spans {
         Scope { span, words: self.content.then(|| (secrets.clone(), tool)) }
     }
 
-    fn speaking(&self) -> &Span {
-        self.chat.as_ref().map_or(&self.run, |chat| &chat.span)
+    fn speaking(&self) -> Span {
+        self.chat.as_ref().map_or_else(|| self.outer(), |chat| chat.span.clone())
+    }
+
+    /// The span of the run, or where there is none that of the program that is current.
+    fn outer(&self) -> Span {
+        if self.run.is_none() { Span::current() } else { self.run.clone() }
     }
 
     fn begin(
@@ -332,6 +363,7 @@ impl Spans {
             gen_ai.request.model = model,
             gen_ai.conversation.id = conversation,
             gen_ai.input.messages = Empty,
+            harness.conversation = Empty,
             harness.outcome = Empty,
             harness.turns = Empty,
             harness.cost = Empty,
@@ -448,8 +480,8 @@ impl Drop for Unended {
     }
 }
 
-fn record_outcome(span: &Span, outcome: CallOutcome) {
-    let name = match outcome {
+fn outcome_name(outcome: CallOutcome) -> &'static str {
+    match outcome {
         CallOutcome::Succeeded => "succeeded",
         CallOutcome::Failed => "failed",
         CallOutcome::Denied => "denied",
@@ -457,7 +489,11 @@ fn record_outcome(span: &Span, outcome: CallOutcome) {
         CallOutcome::StoppedReading => "stopped_reading",
         CallOutcome::InDoubt => "in_doubt",
         CallOutcome::StillRunning => "still_running",
-    };
+    }
+}
+
+fn record_outcome(span: &Span, outcome: CallOutcome) {
+    let name = outcome_name(outcome);
     span.record("harness.call.outcome", name);
     if outcome.is_error() {
         failed(span, name, "the call did not succeed");

@@ -1,12 +1,12 @@
 //! A trace that reads like the run itself.
 
-use std::{collections::HashMap, fmt::Write as _};
+use std::{collections::HashMap, fmt::Write as _, mem};
 
 use serde_json::Value;
 
-use super::{Happened, TraceEvent, TracedCall};
+use super::{AppendOutcome, Happened, HoldOutcome, TraceEvent, TracedCall, WaitsFor};
 use crate::{
-    journal::{InterruptCause, LimitScope},
+    journal::{Decider, InterruptCause, LimitScope},
     message::CallOutcome,
 };
 
@@ -37,8 +37,13 @@ pub(super) fn told<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> Stri
     for event in events {
         let calls = runs.entry(&event.run).or_default();
         calls.note(event);
+        let before = shown.len();
         // Writing to a string cannot fail.
         let _ = line(&mut shown, event, calls);
+        // An empty line stands between two runs.
+        if shown.len() > before && !mem::replace(&mut calls.shown, true) && before > 0 {
+            shown.insert(before, '\n');
+        }
     }
     shown
 }
@@ -49,6 +54,8 @@ struct Calls<'a> {
     known: HashMap<&'a str, Call<'a>>,
     /// Those that have begun since the model ended its last answer.
     begun: Vec<&'a str>,
+    /// Whether something of the run is shown.
+    shown: bool,
 }
 
 #[derive(Default)]
@@ -103,6 +110,15 @@ impl<'a> Calls<'a> {
         shown.get_or_insert_with(|| format!("{}({})", short(tool), short(arguments)))
     }
 
+    /// The same. Where the model has asked for it in another run, only its tool is known.
+    fn shown_as(&mut self, id: &'a str, tool: &'a str) -> String {
+        if self.known.contains_key(id) {
+            self.shown(id).to_owned()
+        } else {
+            format!("{}(..)", short(tool))
+        }
+    }
+
     fn tool(&self, id: &str) -> String {
         short(self.known.get(id).map_or(id, |call| call.tool))
     }
@@ -116,15 +132,10 @@ impl<'a> Calls<'a> {
 
 fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> std::fmt::Result {
     match &event.what {
-        Happened::RunStarted { said, .. } => {
-            if !out.is_empty() {
-                out.push('\n');
-            }
-            match said {
-                Some(said) => writeln!(out, "user -> {}", quoted(said)),
-                None => writeln!(out, "resumed"),
-            }
-        }
+        Happened::RunStarted { said, .. } => match said {
+            Some(said) => writeln!(out, "user -> {}", quoted(said)),
+            None => writeln!(out, "resumed"),
+        },
         Happened::ModelReplied { text, calls, .. } => {
             writeln!(out, "model -> {}", spoken(text, calls))
         }
@@ -132,21 +143,91 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
             writeln!(out, "  {}", known.shown(call))?;
             writeln!(out, "  -> denied: {}", short(reason))
         }
+        Happened::CallDecided { call, waited_ms: Some(waited), by, .. } => {
+            let who = match by {
+                Decider::Person { who, .. } => who.as_deref(),
+                _ => None,
+            };
+            writeln!(out, "  {}", known.shown(call))?;
+            writeln!(out, "  -> allowed{}", answered(who, Some(*waited)))
+        }
+        Happened::CallWaits { call, tool, awaited, question, .. } => {
+            let awaited = match awaited {
+                WaitsFor::Approval => "an approval",
+                WaitsFor::Result => "its result",
+                WaitsFor::Answer => "an answer",
+            };
+            writeln!(out, "  {}", known.shown_as(call, tool))?;
+            match question {
+                Some(question) => writeln!(out, "  -> waits for {awaited}: {}", short(question)),
+                None => writeln!(out, "  -> waits for {awaited}"),
+            }
+        }
+        Happened::CallAnswered { call, tool, answer, who, waited_ms, .. } => {
+            writeln!(out, "  {}", known.shown_as(call, tool))?;
+            let by = answered(who.as_deref(), *waited_ms);
+            writeln!(out, "  -> answered{by}: {}", short(answer))
+        }
+        Happened::CallSettled { call, tool, outcome, text, who, waited_ms, .. } => {
+            writeln!(out, "  {}", known.shown_as(call, tool))?;
+            let by = answered(who.as_deref(), *waited_ms);
+            writeln!(out, "  -> settled{by}: {}{}", became(*outcome), short(text))
+        }
+        Happened::CallCleared { call, tool } => {
+            writeln!(out, "  {}", known.shown_as(call, tool))?;
+            writeln!(out, "  -> nothing of it has happened: it runs")
+        }
+        Happened::CallUndecided { call, tool } => {
+            writeln!(out, "  {}", known.shown_as(call, tool))?;
+            writeln!(out, "  -> is decided anew")
+        }
+        Happened::GrantRevoked { scope, .. } => {
+            writeln!(out, "no longer always allowed: {}", short(scope))
+        }
+        Happened::ReconcileFailed { call, tool, error, .. } => {
+            writeln!(out, "  {}", known.shown_as(call, tool))?;
+            writeln!(out, "  -> its tool could not find out what became of it: {}", short(error))
+        }
+        Happened::Reopened { in_doubt, runs_again } => {
+            let (in_doubt, again) = (in_doubt.len(), runs_again.len());
+            writeln!(
+                out,
+                "read again in the middle of a run (in doubt: {in_doubt}, run again: {again})"
+            )
+        }
+        Happened::Forked { from, facts } => {
+            writeln!(out, "forked from {} with {facts} facts", short(from))
+        }
+        Happened::Hold { conversation, outcome, error, .. } => {
+            let error = error.as_deref().map(short).unwrap_or_default();
+            let conversation = short(conversation);
+            match outcome {
+                HoldOutcome::Taken => Ok(()),
+                HoldOutcome::Busy => writeln!(out, "{conversation} is open elsewhere"),
+                HoldOutcome::Failed => writeln!(out, "{conversation} cannot be held: {error}"),
+                HoldOutcome::Interrupted => writeln!(out, "{conversation} was not waited for"),
+                HoldOutcome::Lost => writeln!(out, "{conversation} is lost: {error}"),
+            }
+        }
+        Happened::Appended { facts, outcome, error, .. } => {
+            let error = error.as_deref().map(short).unwrap_or_default();
+            match outcome {
+                AppendOutcome::Written | AppendOutcome::ReadBack => Ok(()),
+                AppendOutcome::Conflict | AppendOutcome::Failed => {
+                    writeln!(out, "{facts} facts are not written: {error}")
+                }
+                AppendOutcome::Interrupted => {
+                    writeln!(out, "{facts} facts are perhaps not written: nobody waited for it")
+                }
+            }
+        }
         Happened::CallEnded { call, text, .. } => {
             writeln!(out, "  {call} has ended after it was stopped")?;
             writeln!(out, "  -> {}", short(text))
         }
         Happened::CallFinished { call, outcome, text, images, ran_us } => {
             writeln!(out, "  {}", known.shown(call))?;
-            let outcome = match outcome {
-                CallOutcome::Succeeded => "",
-                CallOutcome::Failed => "failed: ",
-                CallOutcome::Denied => "denied: ",
-                CallOutcome::NotStarted => "not started: ",
-                CallOutcome::StoppedReading => "stopped: ",
-                CallOutcome::InDoubt => "in doubt: ",
-                CallOutcome::StillRunning => "still running: ",
-            };
+            let outcome = became(*outcome);
             let images = match images {
                 0 => String::new(),
                 1 => " and 1 picture".to_owned(),
@@ -201,8 +282,28 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
         | Happened::TurnStarted { .. }
         | Happened::AnswerBegan { .. }
         | Happened::CallStarted { .. }
-        | Happened::CallDecided { denied: None, .. }
+        | Happened::CallDecided { denied: None, waited_ms: None, .. }
         | Happened::Unknown => Ok(()),
+    }
+}
+
+/// Who has answered, and after how long.
+fn answered(who: Option<&str>, waited_ms: Option<u64>) -> String {
+    let who = who.map(|who| format!(" by {}", short(who))).unwrap_or_default();
+    let waited = waited_ms.map(|ms| format!(" after {}", time(ms.saturating_mul(1000))));
+    format!("{who}{}", waited.unwrap_or_default())
+}
+
+/// What became of a call, unless it succeeded.
+fn became(outcome: CallOutcome) -> &'static str {
+    match outcome {
+        CallOutcome::Succeeded => "",
+        CallOutcome::Failed => "failed: ",
+        CallOutcome::Denied => "denied: ",
+        CallOutcome::NotStarted => "not started: ",
+        CallOutcome::StoppedReading => "stopped: ",
+        CallOutcome::InDoubt => "in doubt: ",
+        CallOutcome::StillRunning => "still running: ",
     }
 }
 

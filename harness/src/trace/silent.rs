@@ -16,6 +16,8 @@ impl Spans {
 
     pub(super) fn happened(&mut self, _: &Happened) {}
 
+    pub(super) fn asks(&mut self, _: &'static str, _: &str, _: &str) {}
+
     pub(super) fn chunk(&mut self) {}
 
     pub(super) fn chat(&self) -> Scope {

@@ -8,7 +8,9 @@ use std::{
 };
 
 use super::{
-    Happened, Redactor, RunTrace, SCHEMA, Scope, Trace, TraceEvent, TracedCall, spans::Spans,
+    Happened, Redactor, RunTrace, SCHEMA, Scope, Trace, TraceEvent, TracedCall,
+    kept::{Operation, Waited, told},
+    spans::Spans,
 };
 use crate::{
     journal::{Decision, Entry, InterruptCause},
@@ -26,14 +28,24 @@ pub(crate) struct Cast<'a> {
     pub(crate) tools: Vec<String>,
     /// The id of the conversation's first message.
     pub(crate) conversation: Option<&'a str>,
+    /// The name of the conversation in its journal.
+    pub(crate) journaled: Option<&'a str>,
+    /// How many messages it has so far.
+    pub(crate) earlier: usize,
 }
 
 /// Writes the trace of one run.
 pub(crate) struct Tracer {
     trace: Trace,
-    secrets: Redactor,
+    pub(super) secrets: Redactor,
+    /// The run that goes on, or the one that follows what has happened since the last one. It is
+    /// empty while there is nothing to tell of.
     run: String,
     events: Arc<Vec<TraceEvent>>,
+    /// Whether a run goes on.
+    runs: bool,
+    /// Whether it is known who listens to the spans.
+    awake: bool,
     turn: u32,
     context: ContextTokens,
     response: Option<String>,
@@ -43,7 +55,12 @@ pub(crate) struct Tracer {
     /// How long calls ran whose results come next.
     ran: HashMap<String, Duration>,
     /// The tools of calls.
-    tools: HashMap<String, String>,
+    pub(super) tools: HashMap<String, String>,
+    /// What the journal is asked for now.
+    pub(super) operation: Option<Operation>,
+    /// That the conversation was read again, until the run begins that goes on: it belongs to the span
+    /// of that run.
+    pub(super) reopened: Option<Happened>,
 }
 
 impl Tracer {
@@ -53,6 +70,8 @@ impl Tracer {
             trace: trace.clone(),
             run: String::new(),
             events: Arc::default(),
+            runs: false,
+            awake: false,
             turn: 0,
             context: ContextTokens::default(),
             response: None,
@@ -60,7 +79,14 @@ impl Tracer {
             deaf: false,
             ran: HashMap::new(),
             tools: HashMap::new(),
+            operation: None,
+            reopened: None,
         }
+    }
+
+    /// Tells all as a part of this run, which another driver goes on with.
+    pub(crate) fn within(&mut self, run: &str) {
+        run.clone_into(&mut self.run);
     }
 
     /// Hands over what was traced of the run: a conversation that waits keeps no copy of what was
@@ -69,16 +95,20 @@ impl Tracer {
         RunTrace(mem::take(&mut self.events))
     }
 
-    /// A run begins.
+    /// A run begins. What happened since the last one is a part of it.
     pub(crate) fn begin(&mut self, cast: Cast<'_>, said: Option<&Message>) {
-        self.spans = caught(|| self.trace.spans()).unwrap_or_default();
-        self.deaf = false;
+        self.stopped();
+        (self.awake, self.deaf, self.runs) = (false, false, true);
+        let follows = !self.run.is_empty();
         if !self.is_read() {
             return;
         }
-        *self = Self { spans: mem::take(&mut self.spans), ..Self::new(&self.trace) };
-        self.run = format!("run_{:016x}", fastrand::u64(..));
-        let Cast { provider, model, tools, conversation } = cast;
+        if !follows {
+            self.secrets = self.trace.redactor();
+        }
+        self.tools.clear();
+        self.ran.clear();
+        let Cast { provider, model, tools, conversation, journaled, earlier } = cast;
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let said = said.map(|said| self.secrets.hide(&said.text(), None));
         self.write(Happened::RunStarted {
@@ -87,8 +117,28 @@ impl Tracer {
             model: self.secrets.name(model),
             tools: tools.iter().map(|tool| self.secrets.name(tool)).collect(),
             conversation: conversation.map(|id| self.secrets.name(id)),
+            journaled: journaled.map(|name| self.secrets.name(name)),
+            earlier,
             said,
         });
+        self.tell_reopened();
+    }
+
+    fn tell_reopened(&mut self) {
+        if let Some(reopened) = self.reopened.take() {
+            self.tell(|spans| spans.happened(&reopened));
+        }
+    }
+
+    /// These calls are open: who reads what follows knows their tools, and what is secret in their
+    /// arguments.
+    pub(crate) fn meets<'a>(&mut self, open: impl IntoIterator<Item = &'a ToolCall>) {
+        if !self.is_read() {
+            return;
+        }
+        for call in open {
+            self.traced(call);
+        }
     }
 
     /// The model is asked.
@@ -181,8 +231,8 @@ impl Tracer {
         });
     }
 
-    /// A fact was written down.
-    pub(crate) fn fact(&mut self, entry: &Entry) {
+    /// A fact was written down. It ended this wait of its call, or began it.
+    pub(crate) fn fact(&mut self, entry: &Entry, waited: Option<Waited>) {
         if !self.is_read() {
             return;
         }
@@ -226,48 +276,71 @@ impl Tracer {
                         (None, Some(self.secrets.hide(reason, None)), by)
                     }
                 };
-                let (call, by) = (self.secrets.name(call), by.clone());
-                Happened::CallDecided { call, side_effects, denied, by }
+                let by = self.decider(by, call);
+                let (waited_ms, elsewhere) = told(waited);
+                let call = self.secrets.name(call);
+                Happened::CallDecided { call, side_effects, denied, by, waited_ms, elsewhere }
             }
-            Entry::CallFinished { result } | Entry::CallSettled { result, .. } => {
-                self.finished(result)
+            Entry::CallFinished { result } => self.finished(result),
+            Entry::CallWaits { call, wait } => self.waits(call, wait, waited),
+            Entry::CallAnswered { call, answer, who, at } => {
+                self.answered(call, answer, who.as_deref(), *at, waited)
             }
-            Entry::CallEnded { result, .. } => Happened::CallEnded {
+            Entry::CallSettled { result, who, at } => {
+                self.settled(result, who.as_deref(), *at, waited)
+            }
+            Entry::CallCleared { call } => {
+                let (call, tool) = self.call_and_tool(call);
+                Happened::CallCleared { call, tool }
+            }
+            Entry::CallUndecided { call } => {
+                let (call, tool) = self.call_and_tool(call);
+                Happened::CallUndecided { call, tool }
+            }
+            Entry::GrantRevoked { call, scope } => Happened::GrantRevoked {
+                call: self.secrets.name(call),
+                scope: self.secrets.hide(scope.shown(), None),
+            },
+            Entry::CallEnded { tool, result } => Happened::CallEnded {
                 call: self.secrets.name(result.call_id()),
                 outcome: result.outcome(),
-                text: shortened(self.secrets.hide(&result.as_text(), None)),
+                text: shortened(self.secrets.hide(&result.as_text(), Some(tool))),
             },
-            // The run's beginning is told with who is asked, the call's where it really begins.
-            Entry::Given { .. }
-            | Entry::UserSaid { .. }
-            | Entry::Resumed { .. }
-            | Entry::Reopened { .. }
-            | Entry::Forked {}
-            | Entry::CallWaits { .. }
-            | Entry::CallAnswered { .. }
-            | Entry::CallUndecided { .. }
-            | Entry::CallCleared { .. }
-            | Entry::GrantRevoked { .. }
-            | Entry::CallStarted { .. } => return,
+            // `begin` tells of these, with who is asked and what there was before.
+            Entry::Given { .. } | Entry::UserSaid { .. } | Entry::Resumed { .. } => return,
+            // `reopened` tells of the calls, and `forked` of the conversation it is a fork of.
+            Entry::Reopened { .. } | Entry::Forked { .. } => return,
+            // `call` tells of it where the call really begins, which may be before the fact.
+            Entry::CallStarted { .. } => return,
         };
         self.write(what);
     }
 
     /// The run is over.
     pub(crate) fn end(&mut self, ended: Happened) {
+        self.stopped();
         self.write(ended);
+        self.run.clear();
+        self.runs = false;
     }
 
     fn finished(&mut self, result: &ToolResult) -> Happened {
-        let is_image = |part: &&ToolContent| matches!(part, ToolContent::Image { .. });
-        let tool = self.tools.get(result.call_id()).map(String::as_str);
+        let (text, images) = self.content(result);
         Happened::CallFinished {
             call: self.secrets.name(result.call_id()),
             outcome: result.outcome(),
-            text: shortened(self.secrets.hide(&result.as_text(), tool)),
-            images: result.content().iter().filter(is_image).count(),
+            text,
+            images,
             ran_us: self.ran.remove(result.call_id()).map(micros),
         }
+    }
+
+    /// What the model reads of a result, and how many pictures come with it.
+    pub(super) fn content(&mut self, result: &ToolResult) -> (String, usize) {
+        let is_image = |part: &&ToolContent| matches!(part, ToolContent::Image { .. });
+        let tool = self.tools.get(result.call_id()).map(String::as_str);
+        let text = shortened(self.secrets.hide(&result.as_text(), tool));
+        (text, result.content().iter().filter(is_image).count())
     }
 
     fn said(&mut self, message: Option<&Message>) -> (String, String, Vec<TracedCall>) {
@@ -294,17 +367,36 @@ impl Tracer {
         }
     }
 
-    /// Whether anybody wants to know what happens.
-    fn is_read(&self) -> bool {
-        self.trace.on || self.spans.listens()
+    /// Whether anybody wants to know what happens. What happens then has a run: the one that goes on,
+    /// or the next one.
+    pub(super) fn is_read(&mut self) -> bool {
+        if !self.awake {
+            self.awake = true;
+            self.spans = caught(|| self.trace.spans()).unwrap_or_default();
+        }
+        let is_read = self.trace.on || self.spans.listens();
+        if is_read && self.run.is_empty() {
+            (self.run, self.events) = (new_run(), Arc::default());
+        }
+        is_read
     }
 
-    fn write(&mut self, what: Happened) {
-        // A subscriber or exporter of the program's may panic; it then hears no more of this run.
-        if !self.deaf && caught(|| self.spans.happened(&what)).is_err() {
+    /// Tells those who listen to the spans. A subscriber or exporter of the program's may panic; it
+    /// then hears no more of this run.
+    pub(super) fn tell(&mut self, tell: impl FnOnce(&mut Spans)) {
+        if !self.deaf && caught(|| tell(&mut self.spans)).is_err() {
             self.deaf = true;
             dropped(mem::take(&mut self.spans));
         }
+    }
+
+    pub(super) fn write(&mut self, what: Happened) {
+        self.tell(|spans| spans.happened(&what));
+        self.keep(what);
+    }
+
+    /// Writes it down, and tells those who listen to the spans nothing.
+    pub(super) fn keep(&mut self, what: Happened) {
         if !self.trace.on {
             return;
         }
@@ -315,13 +407,31 @@ impl Tracer {
             what,
         };
         self.trace.write(&event);
-        Arc::make_mut(&mut self.events).push(event);
+        if self.runs || self.events.len() < BEFORE {
+            Arc::make_mut(&mut self.events).push(event);
+        }
     }
 }
 
-fn micros(time: Duration) -> u64 {
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        self.stopped();
+        self.tell_reopened();
+    }
+}
+
+/// The name of a run that nobody else has.
+pub(crate) fn new_run() -> String {
+    format!("run_{:016x}", fastrand::u64(..))
+}
+
+pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
+
+/// So many events of before a run are kept for its trace: a program may try to save a conversation for
+/// days.
+const BEFORE: usize = 256;
 
 /// So much of one result is in a trace. What a tool says is cut long before, unless the program has
 /// raised that limit; the conversation has all of it.

@@ -172,6 +172,10 @@ impl PostgresJournal {
 }
 
 impl Journal for PostgresJournal {
+    fn system(&self) -> &str {
+        "postgresql"
+    }
+
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
         Box::pin(self.limited("a conversation was to be read", async move {
             // No other name has ever been given to one.

@@ -204,6 +204,10 @@ impl Drop for Granted {
 }
 
 impl Journal for SqliteJournal {
+    fn system(&self) -> &str {
+        "sqlite"
+    }
+
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
         Box::pin(async move {
             let conversation = conversation.to_owned();

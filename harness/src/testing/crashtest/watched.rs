@@ -33,6 +33,10 @@ impl WatchedJournal {
 }
 
 impl Journal for WatchedJournal {
+    fn system(&self) -> &str {
+        self.inner.system()
+    }
+
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
         self.inner.read(conversation, from)
     }
@@ -211,8 +215,8 @@ pub(super) fn watched(tool: &Tool, life: &Arc<Life>, observe: Option<&Arc<Observ
                 let (call, life) = (context.call_id().to_owned(), &inner.life);
                 life.point(&format!("before it is found out what became of {call}"));
                 let found = match inner.tool.find_out(context, arguments) {
-                    Some(found) => found.await,
-                    None => Err(ToolError::new("the tool cannot find it out")),
+                    Ok(found) => found.await,
+                    Err((_, why)) => Err(ToolError::new(why)),
                 };
                 if let Ok(found) = &found {
                     let happened = matches!(found, Reconciled::Happened(_));

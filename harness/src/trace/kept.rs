@@ -1,0 +1,273 @@
+//! Tells of a conversation that is kept in a journal: holds, appends, and calls that wait for somebody.
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{AppendOutcome, Happened, HoldOutcome, Tracer, WaitsFor, tracer::micros};
+use crate::{
+    error::Error,
+    journal::{Always, Awaited, Decider, Reason, Wait},
+    message::{ToolCall, ToolResult},
+    tool::{ReconcileFault, Scope},
+};
+
+/// The wait of a call that a fact begins or ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waited {
+    /// For what.
+    pub(crate) awaited: WaitsFor,
+    /// When it began, in milliseconds since 1970 in UTC.
+    pub(crate) since: u64,
+    /// When it ended.
+    pub(crate) until: u64,
+    /// Whether the fact that ends it was written elsewhere.
+    pub(crate) elsewhere: bool,
+}
+
+/// How many milliseconds a call waited, and whether that was ended elsewhere.
+pub(super) fn told(waited: Option<Waited>) -> (Option<u64>, bool) {
+    match waited {
+        Some(waited) => (Some(waited.until.saturating_sub(waited.since)), waited.elsewhere),
+        None => (None, false),
+    }
+}
+
+impl WaitsFor {
+    pub(crate) fn of(awaited: &Awaited) -> Self {
+        match awaited {
+            Awaited::Approval { .. } => Self::Approval,
+            Awaited::Result => Self::Result,
+            Awaited::Answer { .. } => Self::Answer,
+        }
+    }
+}
+
+/// What a journal is asked for.
+pub(crate) struct Asked {
+    pub(crate) conversation: String,
+    /// What keeps the conversation.
+    pub(crate) journal: String,
+    /// For an append, how many facts, and how many bytes they have.
+    pub(crate) facts: Option<(usize, usize)>,
+}
+
+/// What a journal is asked for, since then.
+pub(super) struct Operation {
+    asked: Asked,
+    begun: Instant,
+}
+
+impl Tracer {
+    /// A journal is asked for something. It is told of when that has ended.
+    pub(crate) fn asks(&mut self, asked: impl FnOnce() -> Asked) {
+        self.stopped();
+        if !self.is_read() {
+            return;
+        }
+        let Asked { conversation, journal, facts } = asked();
+        let conversation = self.secrets.name(&conversation);
+        let journal = self.secrets.name(&journal);
+        let name = if facts.is_some() { "append" } else { "hold" };
+        self.tell(|spans| spans.asks(name, &journal, &conversation));
+        let asked = Asked { conversation, journal, facts };
+        self.operation = Some(Operation { asked, begun: Instant::now() });
+    }
+
+    /// The append has ended.
+    pub(crate) fn appended(&mut self, outcome: AppendOutcome, error: Option<&Error>) {
+        let Some(Operation { asked, begun }) = self.operation.take() else { return };
+        let Asked { conversation, journal, facts } = asked;
+        let ((facts, bytes), took_us) = (facts.unwrap_or_default(), micros(begun.elapsed()));
+        let error = error.map(|error| self.secrets.hide(&error.to_string(), None));
+        self.write(Happened::Appended {
+            conversation,
+            journal,
+            facts,
+            bytes,
+            outcome,
+            took_us,
+            error,
+        });
+    }
+
+    /// The conversation is held, or is not.
+    pub(crate) fn held(&mut self, outcome: HoldOutcome, error: Option<&Error>) {
+        let Some(Operation { asked, begun }) = self.operation.take() else { return };
+        let Asked { conversation, journal, facts: _ } = asked;
+        let took_us = Some(micros(begun.elapsed()));
+        let error = error.map(|error| self.secrets.hide(&error.to_string(), None));
+        self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
+    }
+
+    /// Somebody else has gone on with the conversation that was held.
+    pub(crate) fn lost(&mut self, why: &str, held: impl FnOnce() -> Asked) {
+        if !self.is_read() {
+            return;
+        }
+        let Asked { conversation, journal, facts: _ } = held();
+        let (outcome, took_us) = (HoldOutcome::Lost, None);
+        let error = Some(self.secrets.hide(why, None));
+        let conversation = self.secrets.name(&conversation);
+        let journal = self.secrets.name(&journal);
+        self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
+    }
+
+    /// Nobody waits any more for what the journal is asked for.
+    pub(super) fn stopped(&mut self) {
+        match self.operation.as_ref().map(|operation| operation.asked.facts.is_some()) {
+            None => {}
+            Some(true) => self.appended(AppendOutcome::Interrupted, None),
+            Some(false) => self.held(HoldOutcome::Interrupted, None),
+        }
+    }
+
+    /// The conversation was read again while a run was going on.
+    pub(crate) fn reopened<'a>(
+        &mut self,
+        in_doubt: impl Iterator<Item = &'a ToolCall>,
+        runs_again: impl Iterator<Item = &'a ToolCall>,
+    ) {
+        if !self.is_read() {
+            return;
+        }
+        let name = |call: &ToolCall| self.secrets.name(call.id());
+        let in_doubt = in_doubt.map(name).collect();
+        let name = |call: &ToolCall| self.secrets.name(call.id());
+        let runs_again = runs_again.map(name).collect();
+        let reopened = Happened::Reopened { in_doubt, runs_again };
+        self.reopened = Some(reopened.clone());
+        self.keep(reopened);
+    }
+
+    /// The conversation was begun with so many facts of another one.
+    pub(crate) fn forked(&mut self, from: &str, facts: u64) {
+        if self.is_read() {
+            let from = self.secrets.name(from);
+            self.write(Happened::Forked { from, facts });
+        }
+    }
+
+    /// A tool has failed to find out what became of a call.
+    pub(crate) fn reconcile_failed(&mut self, call: &ToolCall, fault: ReconcileFault, error: &str) {
+        if !self.is_read() {
+            return;
+        }
+        self.meets([call]);
+        let error = self.secrets.hide(error, Some(call.name()));
+        let (call, tool) = self.call_and_tool(call.id());
+        self.write(Happened::ReconcileFailed { call, tool, fault, error });
+    }
+
+    pub(super) fn waits(&mut self, call: &str, wait: &Wait, waited: Option<Waited>) -> Happened {
+        let of = self.tools.get(call).cloned();
+        let question = match &wait.awaited {
+            Awaited::Approval { question, .. } => Some(reasons(question)),
+            Awaited::Answer { question, .. } => Some(question.clone()),
+            Awaited::Result => None,
+        };
+        let question = question.filter(|question| !question.is_empty());
+        let question = question.map(|question| self.secrets.hide(&question, of.as_deref()));
+        let (call, tool) = self.call_and_tool(call);
+        Happened::CallWaits {
+            call,
+            tool,
+            awaited: WaitsFor::of(&wait.awaited),
+            question,
+            since_ms: waited.map_or(0, |waited| waited.since),
+            until_ms: wait.until,
+        }
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        call: &str,
+        answer: &Value,
+        who: Option<&str>,
+        at_ms: u64,
+        waited: Option<Waited>,
+    ) -> Happened {
+        let of = self.tools.get(call).cloned();
+        let answer = self.secrets.hide(&answer.to_string(), of.as_deref());
+        let who = who.map(|who| self.secrets.hide(who, None));
+        let ((waited_ms, elsewhere), (call, tool)) = (told(waited), self.call_and_tool(call));
+        Happened::CallAnswered { call, tool, answer, who, at_ms, waited_ms, elsewhere }
+    }
+
+    pub(super) fn settled(
+        &mut self,
+        result: &ToolResult,
+        who: Option<&str>,
+        at_ms: u64,
+        waited: Option<Waited>,
+    ) -> Happened {
+        let (text, images) = self.content(result);
+        let who = who.map(|who| self.secrets.hide(who, None));
+        let (waited_ms, elsewhere) = told(waited);
+        let (call, tool) = self.call_and_tool(result.call_id());
+        Happened::CallSettled {
+            call,
+            tool,
+            outcome: result.outcome(),
+            text,
+            images,
+            who,
+            at_ms,
+            awaited: waited.map(|waited| waited.awaited),
+            waited_ms,
+            elsewhere,
+        }
+    }
+
+    /// A call's id and its tool, as they may be written down.
+    pub(super) fn call_and_tool(&self, call: &str) -> (String, String) {
+        let tool = self.tools.get(call).map_or("", String::as_str);
+        (self.secrets.name(call), self.secrets.name(tool))
+    }
+
+    /// Who decided about a call, as it may be written down.
+    pub(super) fn decider(&mut self, by: &Decider, call: &str) -> Decider {
+        match by {
+            Decider::Person { who, at, always } => Decider::Person {
+                who: who.as_ref().map(|who| self.secrets.hide(who, None)),
+                at: *at,
+                always: always.as_ref().map(|always| {
+                    let Always { scope, tool, reasons } = &**always;
+                    let (scope, tool) = (self.scope(scope, call), self.secrets.name(tool));
+                    let reasons = reasons.iter().map(|Reason { by, text }| {
+                        let text = self.secrets.hide(text, Some(&tool));
+                        Reason::new(self.decider(by, call), text)
+                    });
+                    let reasons = reasons.collect();
+                    Box::new(Always::new(scope, tool, reasons))
+                }),
+            },
+            Decider::Always { call: asked, scope } => {
+                Decider::Always { call: self.secrets.name(asked), scope: self.scope(scope, call) }
+            }
+            Decider::Rule { name } => Decider::Rule { name: self.secrets.name(name) },
+            Decider::Unrecorded
+            | Decider::SideEffects
+            | Decider::ToolName
+            | Decider::Review
+            | Decider::Egress
+            | Decider::Program
+            | Decider::Nobody
+            | Decider::Expired
+            | Decider::Call
+            | Decider::Fault => by.clone(),
+        }
+    }
+
+    fn scope(&mut self, scope: &Scope, call: &str) -> Scope {
+        let tool = self.tools.get(call).map(String::as_str);
+        let key = self.secrets.hide(scope.key(), tool);
+        Scope::new(key, self.secrets.hide(scope.shown(), tool))
+    }
+}
+
+/// Why a person is asked, of a question as JSON.
+fn reasons(question: &Value) -> String {
+    let reasons = question.get("reasons").and_then(Value::as_array);
+    let texts = reasons.into_iter().flatten().filter_map(|reason| reason.get("text")?.as_str());
+    texts.collect::<Vec<_>>().join("; ")
+}
