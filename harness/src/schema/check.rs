@@ -31,7 +31,7 @@ const DEEPEST: usize = 400;
 
 /// So many steps may a check take. A schema and a value of ordinary size need some hundreds; this many
 /// take a second.
-pub(super) const STEPS: usize = 20_000_000;
+const STEPS: usize = 20_000_000;
 
 /// So much text is searched, in bytes times the size of the pattern in KiB: some seconds for the worst of
 /// patterns, and 16 MiB for an ordinary one.
@@ -99,12 +99,36 @@ impl Checker {
     }
 
     /// Whether the value fits this part of the schema if a member that may be left out may be `null`.
-    /// Counts the steps that it took.
-    pub(super) fn nearly_fits(&self, id: Id, value: &Value, steps: &mut usize) -> bool {
-        let mut check = Check { lenient: true, steps: *steps, ..Check::new(self, true) };
+    /// Counts what it took.
+    pub(super) fn nearly_fits(&self, id: Id, value: &Value, spent: &mut Spent) -> bool {
+        let Spent { steps, searched } = *spent;
+        let mut check = Check { lenient: true, steps, searched, ..Check::new(self, true) };
         let fits = check.node(id, value, &Place::Root, 0) && check.is_answered();
-        *steps = check.steps;
+        *spent = Spent { steps: check.steps, searched: check.searched };
         fits
+    }
+}
+
+/// What walks through one value have taken together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    steps: usize,
+    searched: usize,
+}
+
+impl Spent {
+    /// Counts one more step. Says whether there was one left.
+    pub(super) fn step(&mut self) -> bool {
+        self.steps += 1;
+        self.steps <= STEPS
+    }
+
+    /// Whether a text has the pattern in it. `None` if it takes too long to find out.
+    pub(super) fn matches(&mut self, pattern: &Pattern, text: &str) -> Option<bool> {
+        // An empty text is searched, too.
+        let size = (text.len() + 1).saturating_mul(pattern.size);
+        self.searched = self.searched.saturating_add(size);
+        (self.searched <= SEARCHED).then(|| pattern.is_match(text))
     }
 }
 
@@ -172,12 +196,11 @@ impl<'a> Check<'a> {
 
     /// Whether a text has the pattern in it.
     fn matches(&mut self, pattern: &Pattern, text: &str) -> bool {
-        self.searched = self.searched.saturating_add(text.len().saturating_mul(pattern.size));
-        if self.searched > SEARCHED {
-            self.overrun = true;
-            return true;
-        }
-        pattern.is_match(text)
+        let mut spent = Spent { steps: self.steps, searched: self.searched };
+        let found = spent.matches(pattern, text);
+        self.searched = spent.searched;
+        self.overrun |= found.is_none();
+        found.unwrap_or(true)
     }
 
     /// Whether a value is one of those that are allowed.
