@@ -82,7 +82,7 @@ impl Thought {
         for (size, detail) in details {
             out.keeps(size)?;
             if !is_found {
-                let mut texts = ["text", "summary"].iter().filter_map(|name| detail.last(name));
+                let mut texts = ["text", "summary"].iter().filter_map(|name| detail.get(name));
                 let text = texts.find(|json| json.starts_with('"'));
                 out.reasoning(BLOCK, text.map(text_in).unwrap_or_default())?;
             }
@@ -144,9 +144,9 @@ impl Thought {
     /// Pieces of one detail come one by one, and go back as one.
     fn keep(&mut self, detail: &Members<'_>) {
         let is_piece =
-            matches!(detail.last("type"), Some(r#""reasoning.text""# | r#""reasoning.summary""#));
+            matches!(detail.get("type"), Some(r#""reasoning.text""# | r#""reasoning.summary""#));
         let mut same = |last: &mut Detail| {
-            ["type", "index"].iter().all(|name| last.has(name, detail.last(name)))
+            ["type", "index"].iter().all(|name| last.has(name, detail.get(name)))
         };
         let goes_on = is_piece && self.details.last_mut().is_some_and(&mut same);
         match self.details.last_mut().filter(|_| goes_on) {
