@@ -238,6 +238,15 @@ fn a_form_is_written_the_same_each_time() {
     assert_eq!(forms.len(), 1, "{forms:#?}");
 }
 
+/// `null` is among the types, and none of the values.
+#[test]
+fn what_the_values_leave_out_is_in_no_form() {
+    for form in forms(&json!({"type": ["string", "null"], "enum": ["a", "b"]})) {
+        assert_eq!(form["enum"], json!(["a", "b"]));
+        assert_eq!(form.get("nullable"), None, "{form}");
+    }
+}
+
 #[test]
 fn what_a_request_may_hold_is_shared_by_its_tools() {
     let list = |optional: usize, unions: usize| {

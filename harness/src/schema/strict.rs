@@ -644,7 +644,8 @@ impl<'a> Writer<'a> {
             let mut kinds = kinds.clone();
             let before = kinds.len();
             kinds.retain(|kind| kind != "null");
-            if kinds.len() < before {
+            // What is left of an `enum` is texts, and `null` is none of them.
+            if kinds.len() < before && !map.contains_key("enum") {
                 map.insert("nullable".to_owned(), Value::Bool(true));
             }
             match kinds.as_slice() {
