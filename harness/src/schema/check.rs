@@ -183,15 +183,21 @@ impl<'a> Check<'a> {
         !self.overrun && !self.too_deep
     }
 
-    /// Notes what is wrong. Says `false`, which is the answer about the value.
+    /// Notes what is wrong. Says `false`, which is the answer about the value. Once something was passed
+    /// over, what seems wrong may come from that.
     fn fault(&mut self, place: &Place<'_>, reason: impl FnOnce() -> String) -> bool {
-        if !self.quiet && self.faults.len() < self.most.min(MOST_IN_ALL) {
+        if !self.quiet && !self.overrun && self.faults.len() < self.most.min(MOST_IN_ALL) {
             let fault = Fault { at: place.pointer(), reason: reason() };
             if !self.faults.contains(&fault) {
                 self.faults.push(fault);
             }
         }
         false
+    }
+
+    /// Counts parts that are looked at and perhaps not checked one by one.
+    fn looks_at(&mut self, parts: usize) {
+        self.steps += parts / 4;
     }
 
     /// Whether a text has the pattern in it.
@@ -449,6 +455,7 @@ impl<'a> Check<'a> {
         depth: usize,
     ) -> bool {
         let mut fits = true;
+        self.looks_at(items.len());
         let count = items.len() as u64;
         if rules.least.is_some_and(|least| count < least)
             || rules.most.is_some_and(|most| count > most)
@@ -522,6 +529,8 @@ impl<'a> Check<'a> {
     ) -> bool {
         let is_root = matches!(place, Place::Root) && !self.quiet;
         let mut fits = true;
+        let names = rules.properties.len() + rules.required.len() + rules.with.len();
+        self.looks_at(members.len() + names);
         for property in rules.properties.iter().filter(|it| it.required) {
             if !members.contains_key(&property.name) {
                 fits = self.missing(property.id, &property.name, place);
