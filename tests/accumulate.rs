@@ -222,3 +222,26 @@ fn tokens_of_a_try_that_failed_in_silence_do_not_count() {
         assert_eq!(answer.usage().input, Some(7));
     }
 }
+
+/// A server that ends its calls with `{}` may do so again and again. Each of these takes many minutes if that
+/// costs as much as all arguments before it.
+#[test]
+fn an_empty_object_costs_what_it_is_long() {
+    let spaces = " ".repeat(3 << 20);
+    for (begin, end) in [
+        (format!("{{{spaces}"), "{}{}"),
+        (format!("{{{spaces}\"a\":1}}"), "}"),
+        (format!("{{\"a\":1}}{spaces}"), " "),
+    ] {
+        let mut answer = Accumulator::default();
+        answer.push(&start(0, "a", "look")).unwrap();
+        answer.push(&json(0, &begin)).unwrap();
+        for _ in 0..100_000 {
+            answer.push(&json(0, "{}")).unwrap();
+        }
+        answer.push(&done(StopReason::ToolCalls)).unwrap();
+        let message = answer.finish().unwrap().message.unwrap();
+        let call = message.calls().next().unwrap();
+        assert!(call.arguments().ends_with(end), "{:?}", call.arguments().len());
+    }
+}

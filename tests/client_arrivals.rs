@@ -444,6 +444,9 @@ async fn what_is_said_in_the_vendors_words_is_merged_with_what_is_there() {
     assert_eq!(body["output_config"], json!({"effort": "low"}));
     assert_eq!(body["thinking"], json!({"type": "disabled"}));
     assert_eq!(body["metadata"], json!({"team": "a"}));
+    let own = json!({"thinking": {"type": "disabled", "budget_tokens": null}});
+    let body = sent(Settings { effort: Some(Effort::High), ..extra(&own) }, None).await;
+    assert_eq!(body["thinking"], json!({"type": "disabled"}));
 
     // Between the provider's and the request's.
     let body = sent(hard, Some(extra(&json!({"output_config": {"format": {"name": "x"}}})))).await;

@@ -1,7 +1,9 @@
 //! Calls that only read start while the model still speaks; nothing else does.
 
+use futures_util::stream;
 use harness::{
-    Agent, CallOutcome, Outcome, Permissions, StopReason,
+    Agent, CallOutcome, Outcome, Permissions, Provider, StopReason, StreamEvent, Tool,
+    provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, outline, reply},
 };
 use serde_json::json;
@@ -159,4 +161,47 @@ async fn a_read_that_was_stopped_is_told_so() {
     let last = chat.transcript().messages().last().expect("results");
     let result = last.results().next().expect("a result");
     assert_eq!(result.outcome(), CallOutcome::StoppedReading);
+}
+
+/// Asks for one call, and ends its arguments again and again.
+struct Stutters;
+
+impl Provider for Stutters {
+    fn name(&self) -> &str {
+        "stutters"
+    }
+
+    fn model(&self) -> &str {
+        "m"
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let piece = |json: &str| StreamEvent::ToolCallDelta { block: 0, json: json.to_owned() };
+        let mut events = Vec::new();
+        let mut stop = StopReason::Complete;
+        if request.messages().len() == 1 {
+            let (id, name) = ("a".to_owned(), "write".to_owned());
+            events.push(StreamEvent::ToolCallStart { block: 0, id, name });
+            events.push(piece(&format!("{{\"text\":\"{}\"}}", "a".repeat(3 << 20))));
+            events.extend((0..100_000).map(|_| piece("{}")));
+            events.push(StreamEvent::ToolCallEnd { block: 0 });
+            stop = StopReason::ToolCalls;
+        }
+        events.push(StreamEvent::Completed { stop, usage: Box::default() });
+        Box::pin(stream::iter(events.into_iter().map(Ok)))
+    }
+}
+
+/// It takes many minutes if the whole of the arguments is read for each of these pieces.
+#[tokio::test]
+async fn pieces_that_say_nothing_do_not_ask_again_whether_a_call_may_start() {
+    let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+    let write = Tool::new("write", "Writes.", schema, WRITE, |_, arguments| {
+        Box::pin(async move { Ok(format!("{} bytes", arguments["text"].to_string().len()).into()) })
+    });
+    let agent = Agent::builder(Stutters).tools([write]).build().unwrap();
+    let mut chat = agent.chat();
+    chat.send("Go.").await.unwrap();
+    let told = outline(chat.transcript().messages());
+    assert!(told.contains("tool: succeeded: 3145730 bytes"), "{:.200}", told);
 }

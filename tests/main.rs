@@ -89,6 +89,7 @@ mod verdicts;
 mod waiting;
 mod wire_alike;
 mod wire_anthropic;
+mod wire_any_form;
 mod wire_call_proofs;
 mod wire_chat;
 mod wire_encode;

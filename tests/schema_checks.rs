@@ -569,6 +569,22 @@ fn faults_are_told_up_to_a_number() {
     assert_eq!(faults(&tool, Value::Object(many)).len(), 100);
 }
 
+/// A model that makes up a long name does not get it back with each fault.
+#[test]
+fn a_place_is_told_in_short() {
+    let name = "é".repeat(100_000);
+    let tool = taking(json!({"type": "object", "additionalProperties": {"type": "array",
+        "items": {"type": "integer"}}}));
+    let items = vec![json!("a"); 20];
+    for arguments in [json!({name.clone(): 1}), json!({"x": {name: items}})] {
+        let said = faults(&tool, arguments);
+        assert!(said.len() > 1);
+        for line in said {
+            assert!(line.len() < 1000, "{} bytes", line.len());
+        }
+    }
+}
+
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 enum Spot {

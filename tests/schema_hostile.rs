@@ -78,6 +78,57 @@ async fn a_deep_value_is_shaped_once_for_each_of_its_parts() {
     assert_eq!(called(&tool, nested(Value::Null)).await, Ok(without.to_string()));
 }
 
+/// To find out which part of a schema a value means, patterns search as much text as a check does, and not more.
+/// These take many minutes if they do.
+#[tokio::test]
+async fn a_value_is_not_searched_longer_to_be_shaped_than_to_be_checked() {
+    let costly = "([a-z]{0,50}){0,20}!";
+    let integer = json!({"type": "integer"});
+    let by_name = json!({"type": "object", "patternProperties": {costly: integer},
+        "properties": {"n": integer}});
+    let long = "a".repeat(3 << 20);
+    for value in [json!({"n": null, long.clone(): 1}), json!({"n": 3.0, long.clone(): 1})] {
+        let said = called(&taking(by_name.clone(), json!({})), value).await.unwrap_err();
+        assert!(said.contains("too large to be checked"), "{said:.300}");
+    }
+    let choice =
+        json!({"type": "object", "properties": {"text": {"pattern": costly}, "n": integer}});
+    let other = json!({"type": "object", "properties": {"n": {"type": "string"}}});
+    let items = json!({"type": "array", "items": {"anyOf": [choice, other]}});
+    let item = json!({"text": "a".repeat(200_000), "n": null});
+    let said = called(&taking(items, json!({})), json!(vec![item; 20])).await.unwrap_err();
+    assert!(said.contains("too large to be checked"), "{said:.300}");
+}
+
+/// Each of these takes very long if only those members and items count of which a part of the schema speaks.
+#[tokio::test]
+async fn what_nobody_speaks_of_counts_too() {
+    let parts = |part: &dyn Fn(usize) -> Value| (0..50).map(part).collect::<Vec<_>>();
+    let named = parts(&|at| json!({"properties": {format!("p{at}"): {"type": "integer"}}}));
+    let closed = json!({"type": "object", "allOf": named, "unevaluatedProperties": false});
+    let members: Map<String, Value> = (0..50_000).map(|at| (format!("p{at}"), json!(1))).collect();
+    let counted = parts(&|at| json!({"prefixItems": vec![json!({"type": "integer"}); at]}));
+    let full = json!({"type": "array", "anyOf": counted, "unevaluatedItems": false});
+    let items = json!(vec![json!(1); 50_000]);
+    for (schema, value) in [(closed, Value::Object(members)), (full, items)] {
+        let said = called(&taking(schema, json!({})), value).await.unwrap_err();
+        assert!(said.contains("too large to be checked"), "{said:.300}");
+    }
+}
+
+/// Once no more text is searched for patterns, nobody knows of which parts a schema speaks.
+#[tokio::test]
+async fn a_check_that_breaks_off_tells_no_fault_that_is_none() {
+    let costly = "([a-z]{0,50}){0,20}!";
+    let by_name = json!({"type": "object", "properties": {"first": {"type": "integer"}},
+        "patternProperties": {costly: {"type": "integer"}}});
+    let value = json!({"first": "a", "a".repeat(1 << 20): 1, "b": null, "c": "c"});
+    let said = called(&taking(by_name, json!({})), value).await.unwrap_err();
+    assert!(said.contains("too large to be checked"), "{said:.300}");
+    assert!(said.contains("`/first`"), "{said:.300}");
+    assert!(!said.contains("`/b`") && !said.contains("`/c`"), "{said:.300}");
+}
+
 /// No answer is not the answer "no", which `not`, `oneOf` and `if` would turn around.
 #[tokio::test]
 async fn a_value_that_is_too_deep_to_be_checked_is_refused_by_every_word() {

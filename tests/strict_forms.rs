@@ -3,7 +3,7 @@
 //!
 //! `HARNESS_STRICT_CALLS=10000 cargo test -p harness-tests strict_forms -- --nocapture`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use harness::{
     SideEffects, Tool, tool,
@@ -215,6 +215,36 @@ fn a_type_that_contains_itself_is_strict_where_the_vendor_takes_it() {
         }
     }
     assert!(alone(&strict), "{strict:#}");
+}
+
+/// The vendor finds the beginning of a request in its cache, also that of another process.
+#[test]
+fn a_form_is_written_the_same_each_time() {
+    let names = ["tree", "list", "leaf", "node", "pair"];
+    let refer = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
+    let all: Map<String, Value> =
+        names.iter().map(|name| ((*name).to_owned(), refer(name))).collect();
+    let one = json!({"type": "object", "properties": all, "additionalProperties": false});
+    let definitions: Map<String, Value> =
+        names.iter().map(|name| ((*name).to_owned(), one.clone())).collect();
+    let mut schema = one.clone();
+    schema["$defs"] = Value::Object(definitions);
+    let forms: HashSet<String> = (0..20)
+        .map(|_| {
+            let tool = by_hand("grow", schema.clone());
+            tool.schema().strict(StrictForm::OpenAI).unwrap().to_string()
+        })
+        .collect();
+    assert_eq!(forms.len(), 1, "{forms:#?}");
+}
+
+/// `null` is among the types, and none of the values.
+#[test]
+fn what_the_values_leave_out_is_in_no_form() {
+    for form in forms(&json!({"type": ["string", "null"], "enum": ["a", "b"]})) {
+        assert_eq!(form["enum"], json!(["a", "b"]));
+        assert_eq!(form.get("nullable"), None, "{form}");
+    }
 }
 
 #[test]

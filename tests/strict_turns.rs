@@ -183,6 +183,8 @@ async fn words_that_are_about_something_else_teach_nothing() {
         "invalid message content: 'let us alternate, you and I'",
         "messages[1].content: unexpected role of the dice",
         "an alternate message is not allowed for tools",
+        "the assistant is not available to this user; choose an alternative",
+        "no such role as `user` of an assistant: there are alternatives",
     ];
     for words in words {
         let refusal = json!({"error": {"message": words, "code": 400}});

@@ -7,7 +7,7 @@ use harness::{
 };
 use serde_json::{Value, json};
 
-use crate::decoded::named;
+use crate::decoded::{named, read};
 
 /// Hears this for ever, until it is too much. Each event is told its number.
 fn fails(wire: &str, start: &[Value], event: impl Fn(usize) -> Value) -> Error {
@@ -92,4 +92,64 @@ fn what_is_kept_for_later_counts() {
     kept("chat", &[], chunk(json!({"tool_calls": call})));
     let detail = json!([{"type": "reasoning.encrypted", "data": long}]);
     kept("chat", &[], chunk(json!({"reasoning_details": detail})));
+}
+
+/// Each of these takes many minutes if an event costs as much as all that came before it.
+#[test]
+fn an_event_costs_what_it_is_long() {
+    let text = "a".repeat(3 << 20);
+    let item = |kind| {
+        json!({"type": "response.output_item.added", "output_index": 0,
+            "item": {"type": kind, "name": "say", "call_id": "c"}})
+    };
+    let tables = [
+        ("message", "output_text.delta", "output_text.done"),
+        ("message", "refusal.delta", "refusal.done"),
+        ("function_call", "function_call_arguments.delta", "function_call_arguments.done"),
+    ];
+    for (kind, delta, done) in tables {
+        let event = |of: &str| format!("response.{of}");
+        let mut body =
+            named(&[item(kind), json!({"type": event(delta), "output_index": 0, "delta": text})]);
+        body.push_str(&named(&[json!({"type": event(done), "output_index": 0})]).repeat(100_000));
+        let end = json!({"type": "response.completed", "response": {"status": "completed"}});
+        body.push_str(&named(&[end]));
+        let answer = read("responses", &[body.as_bytes()], Default::default());
+        assert!(answer.end.is_ok(), "{:?}", answer.end);
+        assert_eq!(
+            answer.text().len() + answer.calls().iter().map(|it| it.arguments.len()).sum::<usize>(),
+            text.len()
+        );
+    }
+
+    let names: Vec<String> = (0..200_000).map(|at| format!("\"a{at}\":0")).collect();
+    let names = names.join(",");
+    let detail = |more: &str| {
+        let detail = format!("{{\"type\":\"reasoning.text\",\"text\":\"b\"{more}}}");
+        format!("data: {{\"choices\":[{{\"delta\":{{\"reasoning_details\":[{detail}]}}}}]}}\n\n")
+    };
+    let end = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    let body = detail(&format!(",{names}")) + &detail("").repeat(100_000) + end;
+    let answer = read("chat", &[body.as_bytes()], Default::default());
+    assert!(answer.end.is_ok(), "{:?}", answer.end);
+    let kept = &answer.kept()[0]["reasoning_details"];
+    assert_eq!(kept.as_array().map(Vec::len), Some(1));
+    assert_eq!(kept[0]["text"].as_str().map(str::len), Some(100_001));
+    assert_eq!((&kept[0]["a0"], &kept[0]["a199999"]), (&json!(0), &json!(0)));
+
+    let start = |more: &str| {
+        let block = format!("{{\"type\":\"compaction\",\"content\":null{more}}}");
+        format!(
+            "data: {{\"type\":\"content_block_start\",\"index\":0,\"content_block\":{block}}}\n\n"
+        )
+    };
+    let delta = |content| {
+        let delta = json!({"type": "compaction_delta", "content": content});
+        named(&[json!({"type": "content_block_delta", "index": 0, "delta": delta})])
+    };
+    let body = start(&format!(",{names}")) + &delta("c").repeat(100_000) + &delta("d");
+    let body = body + &named(&[json!({"type": "message_stop"})]);
+    let answer = read("anthropic", &[body.as_bytes()], Default::default());
+    assert!(answer.end.is_ok(), "{:?}", answer.end);
+    assert_eq!(answer.kept()[0]["content"], "d");
 }

@@ -275,7 +275,9 @@ impl Hearing<'_, '_> {
             StreamEvent::Citation { citation, .. } => self.watch.tell(Event::Citation(citation)),
             StreamEvent::Image { image, .. } => self.watch.tell(Event::Image(image)),
             StreamEvent::ReasoningDelta { text, .. } => self.watch.tell(Event::Reasoning(text)),
-            StreamEvent::ToolCallDelta { block, json } if json.trim_end().ends_with('}') => {
+            StreamEvent::ToolCallDelta { block, json }
+                if json.trim_end().ends_with('}') && !self.answer.said_nothing() =>
+            {
                 return self.answer.written_call(*block);
             }
             StreamEvent::ToolCallEnd { block } => return self.answer.written_call(*block),

@@ -65,6 +65,8 @@ pub struct Accumulator {
     /// Where the calls stand that the server names alike.
     alike: HashMap<Named, Vec<usize>>,
     cleared: Cleared,
+    /// Whether the last event was a piece of arguments that changed nothing.
+    said_nothing: bool,
     id: Option<String>,
     model: Option<String>,
     provider: Option<String>,
@@ -172,6 +174,7 @@ impl Accumulator {
         if self.stop.is_some() {
             return Err(protocol(format!("an event came after the end: {event:?}")));
         }
+        self.said_nothing = false;
         match event {
             StreamEvent::Started { id, model } => {
                 self.id.clone_from(id);
@@ -217,14 +220,17 @@ impl Accumulator {
                 let call = self.changing(*block)?;
                 // No JSON goes on with an object: one of the two is empty and says nothing.
                 let begins = json.trim_start().starts_with('{');
-                if begins && is_empty_object(&call.arguments) {
+                if begins && call.progress.is_empty_object() {
                     call.arguments.clear();
                     call.progress = Progress::default();
                 }
-                if !(begins && is_empty_object(json) && call.progress.is_whole(&call.arguments)) {
+                let is_whole = call.progress.is_whole(&call.arguments);
+                let says_nothing = begins && is_whole && is_empty_object(json);
+                if !says_nothing {
                     call.arguments.push_str(json);
                     call.progress.read(&call.arguments);
                 }
+                self.said_nothing = says_nothing;
             }
             StreamEvent::ToolCallArguments { block, json } => {
                 let call = self.changing(*block)?;
@@ -252,6 +258,12 @@ impl Accumulator {
     /// Whether the answer has come to its end.
     pub fn is_complete(&self) -> bool {
         self.stop.is_some()
+    }
+
+    /// Whether the last event was a piece of a call's arguments that changed nothing: who asks of each piece
+    /// whether the call is [written](Self::written_call) need not ask again.
+    pub(crate) fn said_nothing(&self) -> bool {
+        self.said_nothing
     }
 
     /// Tokens counted so far, those of discarded beginnings among them.

@@ -14,6 +14,8 @@ pub(crate) struct Progress {
     read: usize,
     /// The first byte that is no space.
     first: Option<u8>,
+    /// How many bytes were no spaces, as far as that matters: of a text in quotes only some are counted.
+    solid: usize,
     /// Brackets that are open.
     depth: usize,
     state: State,
@@ -43,6 +45,7 @@ impl Progress {
     pub(crate) fn read(&mut self, text: &str) {
         while let Some(byte) = text.as_bytes().get(self.read).copied() {
             let is_space = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+            self.solid += usize::from(!is_space);
             self.state = match (self.state, byte) {
                 (state @ (State::Blank | State::Whole), _) if is_space => state,
                 (State::Whole | State::Broken | State::Bare, _) => {
@@ -100,6 +103,11 @@ impl Progress {
         }
     }
 
+    /// Whether all that was read is an object without members.
+    pub(crate) fn is_empty_object(&self) -> bool {
+        self.state == State::Whole && self.is_object() && self.solid == 2
+    }
+
     /// Whether it begins as an object.
     pub(crate) fn is_object(&self) -> bool {
         self.first == Some(b'{')
@@ -132,6 +140,8 @@ mod tests {
             "\"\u{1}\"",
             "[[[[]]]] ",
             "{\"a\":\"\\",
+            " { \n } ",
+            "{\"\":0}",
         ];
         for text in texts {
             for cut in 1..4 {
@@ -142,6 +152,8 @@ mod tests {
                         progress.read(&so_far);
                         assert_eq!(progress.is_whole(&so_far), is_json(&so_far), "{so_far:?}");
                         assert_eq!(progress.is_object(), so_far.trim_start().starts_with('{'));
+                        let is_empty = crate::message::is_empty_object(&so_far);
+                        assert_eq!(progress.is_empty_object(), is_empty, "{so_far:?}");
                     }
                 }
             }

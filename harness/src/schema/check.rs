@@ -31,7 +31,7 @@ const DEEPEST: usize = 400;
 
 /// So many steps may a check take. A schema and a value of ordinary size need some hundreds; this many
 /// take a second.
-pub(super) const STEPS: usize = 20_000_000;
+const STEPS: usize = 20_000_000;
 
 /// So much text is searched, in bytes times the size of the pattern in KiB: some seconds for the worst of
 /// patterns, and 16 MiB for an ordinary one.
@@ -99,12 +99,36 @@ impl Checker {
     }
 
     /// Whether the value fits this part of the schema if a member that may be left out may be `null`.
-    /// Counts the steps that it took.
-    pub(super) fn nearly_fits(&self, id: Id, value: &Value, steps: &mut usize) -> bool {
-        let mut check = Check { lenient: true, steps: *steps, ..Check::new(self, true) };
+    /// Counts what it took.
+    pub(super) fn nearly_fits(&self, id: Id, value: &Value, spent: &mut Spent) -> bool {
+        let Spent { steps, searched } = *spent;
+        let mut check = Check { lenient: true, steps, searched, ..Check::new(self, true) };
         let fits = check.node(id, value, &Place::Root, 0) && check.is_answered();
-        *steps = check.steps;
+        *spent = Spent { steps: check.steps, searched: check.searched };
         fits
+    }
+}
+
+/// What walks through one value have taken together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    steps: usize,
+    searched: usize,
+}
+
+impl Spent {
+    /// Counts one more step. Says whether there was one left.
+    pub(super) fn step(&mut self) -> bool {
+        self.steps += 1;
+        self.steps <= STEPS
+    }
+
+    /// Whether a text has the pattern in it. `None` if it takes too long to find out.
+    pub(super) fn matches(&mut self, pattern: &Pattern, text: &str) -> Option<bool> {
+        // An empty text is searched, too.
+        let size = (text.len() + 1).saturating_mul(pattern.size);
+        self.searched = self.searched.saturating_add(size);
+        (self.searched <= SEARCHED).then(|| pattern.is_match(text))
     }
 }
 
@@ -159,9 +183,10 @@ impl<'a> Check<'a> {
         !self.overrun && !self.too_deep
     }
 
-    /// Notes what is wrong. Says `false`, which is the answer about the value.
+    /// Notes what is wrong. Says `false`, which is the answer about the value. Once something was passed
+    /// over, what seems wrong may come from that.
     fn fault(&mut self, place: &Place<'_>, reason: impl FnOnce() -> String) -> bool {
-        if !self.quiet && self.faults.len() < self.most.min(MOST_IN_ALL) {
+        if !self.quiet && !self.overrun && self.faults.len() < self.most.min(MOST_IN_ALL) {
             let fault = Fault { at: place.pointer(), reason: reason() };
             if !self.faults.contains(&fault) {
                 self.faults.push(fault);
@@ -170,14 +195,18 @@ impl<'a> Check<'a> {
         false
     }
 
+    /// Counts parts that are looked at and perhaps not checked one by one.
+    fn looks_at(&mut self, parts: usize) {
+        self.steps += parts / 4;
+    }
+
     /// Whether a text has the pattern in it.
     fn matches(&mut self, pattern: &Pattern, text: &str) -> bool {
-        self.searched = self.searched.saturating_add(text.len().saturating_mul(pattern.size));
-        if self.searched > SEARCHED {
-            self.overrun = true;
-            return true;
-        }
-        pattern.is_match(text)
+        let mut spent = Spent { steps: self.steps, searched: self.searched };
+        let found = spent.matches(pattern, text);
+        self.searched = spent.searched;
+        self.overrun |= found.is_none();
+        found.unwrap_or(true)
     }
 
     /// Whether a value is one of those that are allowed.
@@ -426,6 +455,7 @@ impl<'a> Check<'a> {
         depth: usize,
     ) -> bool {
         let mut fits = true;
+        self.looks_at(items.len());
         let count = items.len() as u64;
         if rules.least.is_some_and(|least| count < least)
             || rules.most.is_some_and(|most| count > most)
@@ -499,6 +529,8 @@ impl<'a> Check<'a> {
     ) -> bool {
         let is_root = matches!(place, Place::Root) && !self.quiet;
         let mut fits = true;
+        let names = rules.properties.len() + rules.required.len() + rules.with.len();
+        self.looks_at(members.len() + names);
         for property in rules.properties.iter().filter(|it| it.required) {
             if !members.contains_key(&property.name) {
                 fits = self.missing(property.id, &property.name, place);

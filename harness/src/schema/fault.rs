@@ -38,9 +38,10 @@ impl Fault {
     pub(crate) fn line(&self) -> String {
         let reason = &self.reason;
         let pause = if reason.starts_with("is ") { "" } else { ":" };
-        match self.argument() {
+        let argument = self.argument();
+        match argument.map(|(name, place)| (in_short(&name), in_short(place))) {
             None => format!("the arguments{pause} {reason}"),
-            Some((name, "")) => format!("`{name}`{pause} {reason}"),
+            Some((name, place)) if place.is_empty() => format!("`{name}`{pause} {reason}"),
             Some((name, place)) => format!("`{name}` at `{place}`{pause} {reason}"),
         }
     }
@@ -50,6 +51,17 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, reason } = self;
         if at.is_empty() { f.write_str(reason) } else { write!(f, "at `{at}`: {reason}") }
+    }
+}
+
+/// So many characters of a place are told. A model that makes up a name of a megabyte does not get it back
+/// with each fault below it.
+const LONGEST: usize = 400;
+
+fn in_short(place: &str) -> String {
+    match place.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}..", place.get(..end).unwrap_or_default()),
+        None => place.to_owned(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{
-    check::STEPS,
+    check::Spent,
     compile::Checker,
     fault::Fault,
     node::{Id, Node},
@@ -51,7 +51,7 @@ impl Checker {
 
     /// Shapes a value that this part of the schema describes. Says whether something changed.
     fn shape(&self, id: Id, value: &mut Value, of: Spelling) -> bool {
-        Shaping { checker: self, of, steps: 0 }.value(vec![id], value, 0)
+        Shaping { checker: self, of, spent: Spent::default() }.value(vec![id], value, 0)
     }
 }
 
@@ -59,9 +59,9 @@ impl Checker {
 struct Shaping<'a> {
     checker: &'a Checker,
     of: Spelling,
-    /// So many steps were taken to find out what is meant. A walk that takes too many ends: what is not
-    /// shaped by then does not fit.
-    steps: usize,
+    /// What it took to find out what is meant. A walk that takes too much ends: what is not shaped by then
+    /// does not fit.
+    spent: Spent,
 }
 
 impl<'a> Shaping<'a> {
@@ -78,8 +78,10 @@ impl<'a> Shaping<'a> {
                     for rules in nodes.iter().filter_map(|node| node.object.as_deref()) {
                         let before = ids.len();
                         ids.extend(rules.property(name).map(|property| property.id));
+                        let spent = &mut self.spent;
                         let matching = rules.patterns.iter();
-                        let matching = matching.filter(|(pattern, _)| pattern.is_match(name));
+                        let matching = matching
+                            .filter(|(pattern, _)| spent.matches(pattern, name) == Some(true));
                         ids.extend(matching.map(|(_, id)| *id));
                         if ids.len() == before {
                             ids.extend(rules.others);
@@ -106,10 +108,9 @@ impl<'a> Shaping<'a> {
         let (mut nodes, mut changed, mut seen) = (Vec::new(), false, HashSet::new());
         open.reverse();
         while let Some(id) = open.pop() {
-            if !seen.insert(id) || self.steps > STEPS {
+            if !seen.insert(id) || !self.spent.step() {
                 continue;
             }
-            self.steps += 1;
             let node = self.checker.node(id);
             nodes.push(node);
             changed |= self.itself(node, value);
@@ -156,7 +157,7 @@ impl<'a> Shaping<'a> {
     }
 
     fn nearly_fits(&mut self, id: Id, value: &Value) -> bool {
-        self.checker.nearly_fits(id, value, &mut self.steps)
+        self.checker.nearly_fits(id, value, &mut self.spent)
     }
 }
 

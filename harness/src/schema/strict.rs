@@ -2,7 +2,10 @@
 //! vendor takes other words. What one does not take is told in the description, and a call is always
 //! checked against the schema itself.
 
-use std::{collections::HashSet, fmt};
+use std::{
+    collections::{BTreeSet, HashSet},
+    fmt,
+};
 
 use serde_json::{Map, Value, json};
 
@@ -330,8 +333,9 @@ struct Writer<'a> {
     form: StrictForm,
     /// The schema itself, to which references refer.
     source: &'a Value,
-    /// The places that are referred to.
-    referred: HashSet<String>,
+    /// The places that are referred to, in an order that is the same each time: so are the definitions
+    /// in the form, and the vendor finds the beginning of the request in its cache.
+    referred: BTreeSet<String>,
     parts: usize,
     /// How deep the part is that is being written.
     depth: usize,
@@ -341,7 +345,7 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn new(form: StrictForm, source: &'a Value) -> Self {
-        Self { form, source, referred: HashSet::new(), parts: 0, depth: 0, in_short: false }
+        Self { form, source, referred: BTreeSet::new(), parts: 0, depth: 0, in_short: false }
     }
 
     fn root(&mut self, schema: &mut Value) -> Result<(), NotStrict> {
@@ -640,7 +644,8 @@ impl<'a> Writer<'a> {
             let mut kinds = kinds.clone();
             let before = kinds.len();
             kinds.retain(|kind| kind != "null");
-            if kinds.len() < before {
+            // What is left of an `enum` is texts, and `null` is none of them.
+            if kinds.len() < before && !map.contains_key("enum") {
                 map.insert("nullable".to_owned(), Value::Bool(true));
             }
             match kinds.as_slice() {

@@ -94,9 +94,8 @@ impl<'a> Body<'a> {
             // With `null` a member that is written by default is left out.
             if !value.is_null() && name != "tools" {
                 key(&mut self.out, name);
-                match (self.merged.get(name), value) {
-                    (Some(merged), _) => put(&mut self.out, merged),
-                    (None, Value::Object(members)) => {
+                match self.merged.get(name).unwrap_or(value) {
+                    Value::Object(members) => {
                         self.out.push(b'{');
                         for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
                             key(&mut self.out, name);
@@ -104,7 +103,7 @@ impl<'a> Body<'a> {
                         }
                         self.out.push(b'}');
                     }
-                    (None, value) => put(&mut self.out, value),
+                    value => put(&mut self.out, value),
                 }
             }
         }

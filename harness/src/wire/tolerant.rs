@@ -202,13 +202,8 @@ impl<'a> Members<'a> {
         Some(Self(all))
     }
 
-    /// The JSON of the member of this name.
+    /// The JSON of the member of this name. Of several the last one counts, as for most readers of JSON.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().find(|(member, _)| member == name).map(|(_, value)| value.get())
-    }
-
-    /// The same, where the last one of a name counts.
-    pub(super) fn last(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rfind(|(member, _)| member == name).map(|(_, value)| value.get())
     }
 }

@@ -221,6 +221,8 @@ impl OpenBlock {
                 {
                     if let Some(value) = value {
                         out.kept(value.get())?;
+                        // The last one counts.
+                        changed.retain(|(of, _)| *of != name);
                         changed.push((name, value.get().to_owned()));
                     }
                 }
@@ -279,7 +281,7 @@ fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> Strin
     }
     let changed = |name: &str| match (name, input) {
         ("input", Some(input)) => Some(input),
-        _ => changed.iter().rev().find(|(of, _)| *of == name).map(|(_, value)| value.as_str()),
+        _ => changed.iter().find(|(of, _)| *of == name).map(|(_, value)| value.as_str()),
     };
     let members = Members::of(&json);
     let kept = members.0.iter().map(|(name, value)| {

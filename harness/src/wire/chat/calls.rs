@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     error::Error,
-    message::is_empty_object,
     provider::{Progress, VendorPart},
     wire::{decoder::Outlet, tolerant::Raw},
 };
@@ -197,7 +196,7 @@ impl Calls {
         let is_it = |call: &Call| {
             let same_name = name.is_empty() || name == call.name;
             let same_id = id.is_empty() || id == call.wire_id;
-            same_name && same_id && !call.ended && is_empty_object(&call.arguments)
+            same_name && same_id && !call.ended && call.progress.is_empty_object()
         };
         arguments.trim_start().starts_with('{') && self.calls.get(at).is_some_and(is_it)
     }

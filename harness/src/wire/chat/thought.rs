@@ -1,5 +1,7 @@
 //! The model's thinking: in which of many fields it comes, and how it goes back.
 
+use std::collections::HashMap;
+
 use super::{WIRE, chunk::Delta};
 use crate::{
     error::Error,
@@ -38,10 +40,15 @@ pub(super) struct Thought {
 }
 
 /// One of the details: its members in their order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Detail {
     members: Vec<(String, Value)>,
+    /// Where the member of a name stands, once there are [`MANY`].
+    places: HashMap<String, usize>,
 }
+
+/// Fewer members are looked through one by one. Servers send less than ten.
+const MANY: usize = 32;
 
 /// What a member is.
 #[derive(Debug, PartialEq)]
@@ -75,7 +82,7 @@ impl Thought {
         for (size, detail) in details {
             out.keeps(size)?;
             if !is_found {
-                let mut texts = ["text", "summary"].iter().filter_map(|name| detail.last(name));
+                let mut texts = ["text", "summary"].iter().filter_map(|name| detail.get(name));
                 let text = texts.find(|json| json.starts_with('"'));
                 out.reasoning(BLOCK, text.map(text_in).unwrap_or_default())?;
             }
@@ -137,17 +144,18 @@ impl Thought {
     /// Pieces of one detail come one by one, and go back as one.
     fn keep(&mut self, detail: &Members<'_>) {
         let is_piece =
-            matches!(detail.last("type"), Some(r#""reasoning.text""# | r#""reasoning.summary""#));
-        let same = |last: &&mut Detail| {
-            ["type", "index"].iter().all(|name| last.has(name, detail.last(name)))
+            matches!(detail.get("type"), Some(r#""reasoning.text""# | r#""reasoning.summary""#));
+        let mut same = |last: &mut Detail| {
+            ["type", "index"].iter().all(|name| last.has(name, detail.get(name)))
         };
-        match self.details.last_mut().filter(|_| is_piece).filter(same) {
+        let goes_on = is_piece && self.details.last_mut().is_some_and(&mut same);
+        match self.details.last_mut().filter(|_| goes_on) {
             Some(last) => {
                 let members = detail.0.iter().enumerate();
                 members.for_each(|(at, (name, json))| last.add(at, name, json.get()));
             }
             None => {
-                let mut new = Detail { members: Vec::new() };
+                let mut new = Detail::default();
                 detail.0.iter().for_each(|(name, json)| new.set(name, json.get()));
                 self.details.push(new);
             }
@@ -156,14 +164,25 @@ impl Thought {
 }
 
 impl Detail {
+    fn place(&mut self, name: &str) -> Option<usize> {
+        if self.members.len() < MANY {
+            return self.members.iter().position(|(member, _)| member == name);
+        }
+        if self.places.is_empty() {
+            let names = self.members.iter().map(|(name, _)| name.clone());
+            self.places = names.zip(0..).collect();
+        }
+        self.places.get(name).copied()
+    }
+
     fn get(&mut self, name: &str) -> Option<&mut Value> {
-        self.members.iter_mut().find(|(member, _)| member == name).map(|(_, value)| value)
+        let at = self.place(name)?;
+        self.members.get_mut(at).map(|(_, value)| value)
     }
 
     /// Whether the member of this name is this JSON.
-    fn has(&self, name: &str, json: Option<&str>) -> bool {
-        let mut members = self.members.iter().filter(|(member, _)| member == name);
-        match (members.next().map(|(_, value)| value), json) {
+    fn has(&mut self, name: &str, json: Option<&str>) -> bool {
+        match (self.get(name), json) {
             (Some(Value::Json(known)), Some(json)) => known == json,
             (known, json) => known.is_none() && json.is_none(),
         }
@@ -176,7 +195,12 @@ impl Detail {
         };
         match self.get(name) {
             Some(known) => *known = value,
-            None => self.members.push((name.to_owned(), value)),
+            None => {
+                if !self.places.is_empty() {
+                    self.places.insert(name.to_owned(), self.members.len());
+                }
+                self.members.push((name.to_owned(), value));
+            }
         }
     }
 

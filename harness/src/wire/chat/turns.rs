@@ -84,7 +84,11 @@ pub(crate) fn wants_turns(err: &Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let says = |part: &str| words.contains(part);
     let both = (says("user") && says("assistant")) || says("between user and model");
-    let alternate = says("alternat") && (both || says("roles must") || says("roles should"));
+    let alternates = words.match_indices("alternat").any(|(at, _)| {
+        // An alternative is something else.
+        words.get(at..).is_some_and(|word| !word.starts_with("alternativ"))
+    });
+    let alternate = alternates && (both || says("roles must") || says("roles should"));
     let unexpected =
         (says("unexpected role '") && says("after role")) || err.code() == Some("3230");
     let successive = says("successive user or assistant");

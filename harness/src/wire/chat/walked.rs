@@ -58,14 +58,14 @@ impl<'a> Said<'a> {
                 }
                 b"id" => {
                     match started {
-                        true => walk.skip()?,
+                        true => walk.skip_text()?,
                         false => said.id = walk.text_or_null()?,
                     }
                     1
                 }
                 b"model" => {
                     match started {
-                        true => walk.skip()?,
+                        true => walk.skip_text()?,
                         false => said.model = walk.text_or_null()?,
                     }
                     2
@@ -239,7 +239,8 @@ fn repeated(walk: &mut Walk<'_>) -> Option<()> {
             return walk.skip();
         };
         let value = walk.value()?;
-        let is_plain = member.1 < 9 || matches!(value, b"null" | b"[]" | b"{}");
+        let is_number = matches!(value, [b'-' | b'0'..=b'9', ..]);
+        let is_plain = (member.1 < 9 && !is_number) || matches!(value, b"null" | b"[]" | b"{}");
         seen.see(member.1).filter(|()| is_plain)
     })
     .map(drop)

@@ -197,10 +197,8 @@ impl Item {
                 let text: &str = match what {
                     What::Text | What::Refusal => event.delta,
                     // What the deltas left out.
-                    What::TextDone => {
-                        event.text.strip_prefix(&*halves::joined(sent)).unwrap_or_default()
-                    }
-                    _ => event.refusal.strip_prefix(&*halves::joined(sent)).unwrap_or_default(),
+                    What::TextDone => behind(event.text, sent).unwrap_or_default(),
+                    _ => behind(event.refusal, sent).unwrap_or_default(),
                 };
                 sent.push_str(text);
                 out.text(number, text)
@@ -364,10 +362,20 @@ impl Item {
     }
 }
 
+/// What stands in the whole behind what was `sent`, if it begins with it. A server may tell the whole again
+/// and again: to find out that it is too short must not cost as much as all that was sent.
+fn behind<'a>(whole: &'a str, sent: &str) -> Option<&'a str> {
+    // Two halves of a character are four times as long as the character.
+    if whole.len() < sent.len() / 4 {
+        return None;
+    }
+    whole.strip_prefix(&*halves::joined(sent))
+}
+
 /// Hands on what of the whole arguments was not handed on yet. If they are not what was, the
 /// end is right.
 fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Result<(), Error> {
-    match all.strip_prefix(&*halves::joined(sent)) {
+    match behind(all, sent) {
         Some(rest) => {
             out.call_delta(number, rest)?;
             sent.push_str(rest);

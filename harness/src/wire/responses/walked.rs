@@ -67,7 +67,7 @@ impl<'a> Common<'a> {
                 }
                 // The place in the output says more.
                 b"item_id" => {
-                    walk.skip()?;
+                    walk.skip_text()?;
                     5
                 }
                 b"text" => {
