@@ -16,7 +16,7 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, CallOutcome, CancellationToken, Error, ErrorKind, Outcome, SideEffect, SideEffects,
     Tool, ToolError,
-    agent::{Action, Machine, Step, Steps},
+    agent::{Action, Machine, Steps},
     journal::{
         Conversations, Entry, Envelope, Hold, Journal, JournalFuture, Listing, MemoryJournal,
         Metadata,

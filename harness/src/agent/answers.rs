@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Entry, Envelope, Journal, Life, check_id, too_few},
-    message::Transcript,
+    journal::{Entry, Envelope, Journal, Life, Wait, check_id, too_few},
+    message::{ToolCall, Transcript},
     policy::Approval,
     trace::{AppendOutcome, Tracer},
     unwind::caught,
@@ -146,17 +146,7 @@ impl Chat {
     /// ([`reconcile`](macro@crate::tool)) is asked, and the model is told of the others that they are in
     /// doubt.
     pub fn in_doubt(&self) -> Vec<OpenCall> {
-        let open = |call| OpenCall {
-            idempotency_key: idempotency_key(
-                self.conversation(),
-                self.transcript(),
-                call,
-                call.fingerprint(),
-            ),
-            call: call.clone(),
-            wait: None,
-        };
-        self.machine.in_doubt().map(open).collect()
+        in_doubt(&self.machine, self.conversation())
     }
 
     /// Decides about a call that waits for it. The decision is written when this returns;
@@ -363,8 +353,21 @@ fn was_going_on(machine: &Machine) -> bool {
     machine.is_going() && machine.next() != Action::AwaitAnswers
 }
 
-fn waiting(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
-    let open = |(call, wait): (&crate::message::ToolCall, &crate::journal::Wait)| OpenCall {
+pub(super) fn waiting(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
+    let waiting = machine.waiting().map(|(call, wait)| (call, Some(wait)));
+    open_calls(machine, conversation, waiting)
+}
+
+pub(super) fn in_doubt(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
+    open_calls(machine, conversation, machine.in_doubt().map(|call| (call, None)))
+}
+
+fn open_calls<'a>(
+    machine: &Machine,
+    conversation: Option<&str>,
+    calls: impl Iterator<Item = (&'a ToolCall, Option<&'a Wait>)>,
+) -> Vec<OpenCall> {
+    let open = |(call, wait): (&ToolCall, Option<&Wait>)| OpenCall {
         idempotency_key: idempotency_key(
             conversation,
             machine.transcript(),
@@ -372,9 +375,9 @@ fn waiting(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
             call.fingerprint(),
         ),
         call: call.clone(),
-        wait: Some(wait.clone()),
+        wait: wait.cloned(),
     };
-    machine.waiting().map(open).collect()
+    calls.map(open).collect()
 }
 
 fn folded<'a>(facts: impl Iterator<Item = &'a Envelope>) -> Result<Machine, Error> {

@@ -264,13 +264,6 @@ impl Run<'_> {
         let cause = loop {
             while running.len() < AT_ONCE {
                 let Some(call) = waiting.next() else { break };
-                let tool = agent.tools().get(call.name());
-                let equal = tool
-                    .and_then(|tool| equal_still_running(self.chat.id(), || tool.sameness(call)));
-                if let Some(other) = equal {
-                    self.refuse_behind(call, &other)?;
-                    continue;
-                }
                 match self.may_begin(&agent, call).await? {
                     Begins::Now => {}
                     Begins::Never => continue,
@@ -333,6 +326,13 @@ impl Run<'_> {
     /// Checks once more whether an allowed call may run, and says that it starts. If it does not, it
     /// waits, is to be decided anew, or has its result.
     pub(super) fn may_start(&mut self, agent: &Agent, call: &ToolCall) -> Result<bool, Error> {
+        let tool = agent.tools().get(call.name());
+        let equal =
+            tool.and_then(|tool| equal_still_running(self.chat.id(), || tool.sameness(call)));
+        if let Some(other) = equal {
+            self.refuse_behind(call, &other)?;
+            return Ok(false);
+        }
         let granted = self.chat.machine.granted(call.id());
         if let Some(granted) = granted.filter(|granted| granted.again)
             && !self.chat.may_repeat(call)
@@ -345,7 +345,6 @@ impl Run<'_> {
             self.chat.record(&Entry::CallUndecided { call: call.id().to_owned() })?;
             return Ok(false);
         }
-        let tool = agent.tools().get(call.name());
         if tool.is_some_and(Tool::is_external) {
             self.waits(call, Awaited::Result, None)?;
             return Ok(false);
@@ -354,11 +353,13 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Runs a call that has started, to its end.
-    pub(super) async fn finish_started(&mut self, call: &ToolCall) -> Result<(), Error> {
+    /// Runs calls that have started, to their ends.
+    pub(super) async fn finish_started(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
         let agent = self.chat.agent.clone();
-        let running = self.begin(&agent, call, false);
-        self.early.begun(running, call.clone());
+        for call in calls {
+            let running = self.begin(&agent, call, false);
+            self.early.begun(running, call.clone());
+        }
         self.call(&[]).await
     }
 

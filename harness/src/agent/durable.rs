@@ -53,15 +53,20 @@ impl Durable {
         written: u64,
         hold: Option<Hold>,
     ) -> Self {
-        Self { journal: Some(journal), written, _hold: hold, ..Self::collecting(id) }
+        Self {
+            journal: Some(journal),
+            written,
+            _hold: hold,
+            ..Self::collecting(id, Life::random())
+        }
     }
 
     /// Collects the facts for another driver, which takes them.
-    pub(super) fn collecting(id: Arc<str>) -> Self {
+    pub(super) fn collecting(id: Arc<str>, life: Life) -> Self {
         Self {
             journal: None,
             id,
-            life: Life::random(),
+            life,
             written: 0,
             pending: Vec::new(),
             unknown: false,

@@ -488,10 +488,12 @@ impl Machine {
         self.calls().map(|call| &call.call)
     }
 
-    /// Whether a call has started and has no result.
-    pub(super) fn has_started(&self, id: &str) -> bool {
-        let Phase::Calling(calling) = &self.phase else { return false };
-        calling.get(id).is_some_and(|call| matches!(call.status, Status::Started(_)))
+    /// The calls that have started and have no result.
+    pub(super) fn started(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().filter_map(|Call { call, status }| match status {
+            Status::Started(_) => Some(call),
+            _ => None,
+        })
     }
 
     /// Whether calls have no result.
@@ -556,6 +558,7 @@ impl Machine {
             _ => false,
         };
         messages.iter().flat_map(Message::calls).any(is_it)
+            && !self.news.iter().any(|told| told.contains(&news))
             && !messages
                 .iter()
                 .filter(|message| message.role() != Role::Assistant)
@@ -656,11 +659,6 @@ impl Machine {
             Then::End(outcome) => Phase::Ended(Some(outcome)),
         };
     }
-}
-
-/// The fact that a run stops before anything more is asked.
-pub(super) fn limited(cause: InterruptCause) -> Entry {
-    Entry::Interrupted { message: None, usage: Usage::default(), cause, asked: false }
 }
 
 /// What the model is told when its reply broke off.

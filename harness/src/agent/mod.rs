@@ -37,5 +37,5 @@ pub use self::{
     outcome::{Outcome, Reply, Stopped},
     permit::Grant,
     sending::Sending,
-    steps::{Step, Steps},
+    steps::Steps,
 };

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Action, Chat, Event, Outcome, Reply, Step, Stopped,
+    Action, Chat, Event, Outcome, Reply, Stopped,
     calls::Contexts,
     durable::Written,
     early::Early,
@@ -15,6 +15,7 @@ use super::{
     outcome::Remains,
     reports::Reports,
     sending::{Opening, Stops},
+    steps::Step,
     watcher::{Watch, Watcher},
 };
 use crate::{

@@ -1,23 +1,31 @@
 //! The loop one action at a time, for drivers that are not the library's own: an engine that keeps
 //! each action and runs it again elsewhere.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use super::{
-    Action, Agent, Chat, Outcome, durable::Durable, machine::limited, run::Run, sending::Opening,
+    Action, Agent, Chat, Machine, OpenCall, Outcome, Settlement,
+    answers::{in_doubt, waiting},
+    durable::Durable,
+    open_call::{decided, expired, settled},
+    run::Run,
+    sending::Opening,
 };
 use crate::{
-    error::Error,
-    journal::{Entry, Envelope, InterruptCause},
+    error::{Error, ErrorKind},
+    journal::{Entry, Envelope, InterruptCause, Life},
     message::{Message, ToolCall, Transcript},
+    policy::{Approval, Limits},
+    provider::Usage,
     tool::Values,
     trace::new_run,
 };
 
 /// What comes next in a run: the machine's [`Action`], after the limits were asked.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Step {
+pub(super) enum Step {
     /// The run stops here, for this cause.
     Stop(InterruptCause),
     /// Ask the model.
@@ -82,42 +90,38 @@ impl Chat {
 }
 
 /// A conversation whose actions another driver does, one at a time: an engine that keeps what each
-/// came to, and does it again elsewhere when a machine dies.
+/// came to, and goes on elsewhere when a machine dies.
 ///
-/// What an action comes to are facts. They take effect only when they are given back by
-/// [`apply`](Self::apply), so that a driver which has kept them applies them without doing the action
-/// again. The library's own driver does its actions by the same code.
+/// What an action comes to are facts, which can be kept as JSON. They take effect only when they are
+/// given back by [`apply`](Self::apply), so that a driver which has kept them applies them without doing
+/// the action again. What comes [`next`](Self::next) follows from the facts alone, so a replay takes the
+/// same way as the first time; limits, permissions and tools are asked when the action is done. The
+/// library's own driver does its actions by the same code.
+///
+/// An engine repeats an action whose facts it has not kept. Calls that only read start and run in one
+/// action, and may be repeated. A call that changes something starts in one action and runs in the next
+/// one, and it runs only in the `Steps` that have said that it starts, once: make new `Steps` with each
+/// replay. In all others the action says that the conversation was
+/// [reopened](crate::journal::Entry::Reopened): the call runs again if it is idempotent, else its tool
+/// [finds out](macro@crate::tool) what became of it, or it is in doubt.
 ///
 /// ```
-/// use harness::{Agent, agent::Step, testing::{ScriptedProvider, reply}};
+/// use harness::{Agent, Outcome, agent::Action, testing::{ScriptedProvider, reply}};
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
 /// let mut steps = agent.steps("chat-17", Vec::new())?;
+/// // An engine keeps what each future comes to before it applies it.
 /// steps.apply(steps.say("Say hello.".into()).await?)?;
-/// loop {
-///     let facts = match steps.step() {
-///         Step::Ask => steps.ask().await?,
-///         Step::Decide { calls, surplus } => steps.decide(&calls, &surplus).await?,
-///         Step::Run(calls) => {
-///             // An engine keeps what `start` says before it begins to `run`.
-///             for call in &calls {
-///                 let started = steps.start(call)?;
-///                 steps.apply(started)?;
-///                 if steps.has_started(call) {
-///                     let facts = steps.run(call).await?;
-///                     steps.apply(facts)?;
-///                 }
-///             }
-///             continue;
-///         }
-///         Step::FindOut(calls) => steps.find_out(&calls).await?,
-///         Step::Stop(cause) => steps.stop(cause)?,
-///         Step::Settle => steps.settle()?,
-///         _ => break,
-///     };
-///     steps.apply(facts)?;
-/// }
+/// let outcome = loop {
+///     match steps.next() {
+///         Action::Finish(outcome) => break outcome,
+///         // Calls wait: see `waiting`, `decided` and `settled`.
+///         Action::AwaitAnswers => break Outcome::Waiting,
+///         _ => steps.apply(steps.act().await?)?,
+///     }
+/// };
+/// assert_eq!(outcome, Outcome::Answered);
 /// assert_eq!(steps.transcript().messages().last().unwrap().text(), "Hello.");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
@@ -126,11 +130,25 @@ impl Chat {
 pub struct Steps {
     agent: Agent,
     name: Arc<str>,
-    facts: Vec<Envelope>,
-    chat: Chat,
+    /// Who owns the calls that start here: no other steps do.
+    life: Life,
+    facts: Arc<Vec<Envelope>>,
+    machine: Machine,
+    /// By which fact each call that has no result has started, and who wrote it.
+    starts: HashMap<String, Start>,
+    /// The facts of those that were begun here.
+    begun: Begun,
+    values: Values,
+    limits: Option<Limits>,
     /// What its actions are told as: one run.
-    traced: String,
+    traced: Arc<str>,
 }
+
+/// The number of a fact, and who wrote it.
+type Start = (usize, Life);
+
+/// The numbers of the facts by which calls have started that were begun.
+type Begun = Arc<Mutex<HashSet<usize>>>;
 
 impl Agent {
     /// Begins a conversation whose actions another driver does, from the facts that it has so far.
@@ -142,14 +160,44 @@ impl Agent {
         conversation: impl Into<Arc<str>>,
         facts: Vec<Envelope>,
     ) -> Result<Steps, Error> {
-        let name = conversation.into();
-        let mut chat = Chat::read(self.clone(), &facts)?;
-        chat.durable = Some(Durable::collecting(Arc::clone(&name)));
-        Ok(Steps { agent: self.clone(), name, facts, chat, traced: new_run() })
+        let mut steps = Steps {
+            agent: self.clone(),
+            name: conversation.into(),
+            life: Life::random(),
+            facts: Arc::default(),
+            machine: Machine::new(),
+            starts: HashMap::new(),
+            begun: Begun::default(),
+            values: Values::default(),
+            limits: None,
+            traced: new_run().into(),
+        };
+        steps.apply(facts).map_err(|err| {
+            let number = steps.facts.len();
+            let what = format!("fact {number} of the conversation cannot be read");
+            Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
+        })?;
+        Ok(steps)
     }
 }
 
 impl Steps {
+    /// Shares a value with the tools, as [`Sending::state`](super::Sending::state) does. It is no fact:
+    /// give it to the steps of each replay.
+    #[must_use]
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.values.insert(Arc::new(value));
+        self
+    }
+
+    /// Sets what a run may spend that begins here, as [`Sending::limits`](super::Sending::limits) does: a
+    /// run that goes on counts anew. The limits are part of the facts with which the run begins.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
     /// The facts so far.
     pub fn facts(&self) -> &[Envelope] {
         &self.facts
@@ -157,178 +205,217 @@ impl Steps {
 
     /// What was said so far.
     pub fn transcript(&self) -> &Transcript {
-        self.chat.transcript()
+        self.machine.transcript()
+    }
+
+    /// The calls that wait for a decision, a result or an answer, in order: what they wait for is given by
+    /// [`decided`](Self::decided) or [`settled`](Self::settled).
+    pub fn waiting(&self) -> Vec<OpenCall> {
+        waiting(&self.machine, Some(&self.name))
+    }
+
+    /// The calls of which nobody knows how they ended, in order. The next [action](Self::act) lets their
+    /// tools find it out, or says that they are in doubt; before it, what became of one can be
+    /// [said](Self::settled).
+    pub fn in_doubt(&self) -> Vec<OpenCall> {
+        in_doubt(&self.machine, Some(&self.name))
     }
 
     /// Lets facts take effect.
     ///
     /// # Errors
-    /// Fails if they cannot follow what has happened.
+    /// Fails if they cannot follow what has happened. Those before the first that cannot have taken
+    /// effect then.
     pub fn apply(&mut self, facts: Vec<Envelope>) -> Result<(), Error> {
         for envelope in facts {
-            self.chat.read_fact(&envelope.entry()?, &envelope)?;
-            self.facts.push(envelope);
+            let entry = envelope.entry()?;
+            self.machine.apply(&entry)?;
+            if let Entry::CallStarted { call } = entry {
+                self.starts.insert(call, (self.facts.len(), envelope.life));
+            } else if !self.machine.is_calling() {
+                self.starts.clear();
+            }
+            Arc::make_mut(&mut self.facts).push(envelope);
         }
         Ok(())
     }
 
-    /// Says what comes next.
-    pub fn step(&mut self) -> Step {
-        self.chat.step()
-    }
-
-    /// Whether a call has started and has no result.
-    pub fn has_started(&self, call: &ToolCall) -> bool {
-        self.chat.machine.has_started(call.id())
+    /// What comes next, told from the facts alone: one of
+    /// - [`AwaitUser`](Action::AwaitUser) and [`Finish`](Action::Finish): nothing, until the user
+    ///   [says](Self::say) something or the run [goes on](Self::resume),
+    /// - [`AwaitAnswers`](Action::AwaitAnswers): nothing, until somebody has answered the calls that
+    ///   [wait](Self::waiting),
+    /// - all others: an [action](Self::act). It may come to something else, such as the end of the run
+    ///   since a limit is reached.
+    pub fn next(&self) -> Action {
+        self.machine.next()
     }
 
     /// The user says something: a run begins. What the run before has left open does not run any more.
     ///
     /// # Errors
     /// Fails if a run cannot begin.
-    pub async fn say(&self, message: Message) -> Result<Vec<Envelope>, Error> {
-        self.open(Opening::Say(message.renewed())).await
+    pub fn say(
+        &self,
+        message: Message,
+    ) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
+        self.open(Opening::Say(message.renewed()))
     }
 
     /// A run that had stopped goes on.
     ///
     /// # Errors
     /// Fails if there is nothing to go on with.
-    pub async fn resume(&self) -> Result<Vec<Envelope>, Error> {
-        self.open(Opening::Resume).await
+    pub fn resume(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
+        self.open(Opening::Resume)
     }
 
-    async fn open(&self, opening: Opening) -> Result<Vec<Envelope>, Error> {
-        let anew = matches!(opening, Opening::Say(_));
-        let mut chat = self.apart()?;
-        if anew {
-            let budget = chat.budget_of_run();
-            chat.begins(budget, true);
-        }
-        let mut run = Run::one_action(&mut chat);
-        run.begin_with(opening, anew, &Values::default()).await?;
-        drop(run);
-        Ok(collected(chat))
-    }
-
-    /// The process that did the actions is gone: calls that had started and may run again are to run
-    /// again, and the others are in doubt.
-    ///
-    /// # Errors
-    /// Fails if no run was going on.
-    pub fn reopen(&self) -> Result<Vec<Envelope>, Error> {
-        let mut chat = self.apart()?;
-        let doubtful = chat.doubtful();
-        chat.record(&Entry::Reopened { doubtful })?;
-        Ok(collected(chat))
-    }
-
-    /// Asks the model: its answer, and the results of calls that only read and started while it spoke.
-    /// If it fails, the facts say so and the run stops.
-    ///
-    /// # Errors
-    /// Fails if the conversation cannot be sent.
-    pub async fn ask(&self) -> Result<Vec<Envelope>, Error> {
-        let mut chat = self.apart()?;
-        let mut run = Run::one_action(&mut chat);
-        run.ask().await?;
-        match run.chat.machine.next() {
-            Action::Settle => run.settle()?,
-            _ if run.early.len() > 0 => run.call(&[]).await?,
-            _ => {}
-        }
-        drop(run);
-        Ok(collected(chat))
-    }
-
-    /// Decides about calls, one after the other. Those that a person decides about later wait.
-    ///
-    /// # Errors
-    /// Fails if a fact cannot follow what has happened.
-    pub async fn decide(
+    fn open(
         &self,
-        calls: &[ToolCall],
-        surplus: &[ToolCall],
-    ) -> Result<Vec<Envelope>, Error> {
-        let mut chat = self.apart()?;
-        let mut run = Run::one_action(&mut chat);
-        run.refuse(surplus)?;
-        run.decide(calls).await?;
-        drop(run);
-        Ok(collected(chat))
-    }
-
-    /// Checks once more whether an allowed call may run, and says that it starts. Keep these facts
-    /// before the call [runs](Self::run). It [has not started](Self::has_started) if it waits, is to be
-    /// decided anew, or has its result.
-    ///
-    /// # Errors
-    /// Fails if a fact cannot follow what has happened.
-    pub fn start(&self, call: &ToolCall) -> Result<Vec<Envelope>, Error> {
-        let mut chat = self.apart()?;
-        let agent = self.agent.clone();
-        let mut run = Run::one_action(&mut chat);
-        run.may_start(&agent, call)?;
-        drop(run);
-        Ok(collected(chat))
-    }
-
-    /// Runs a call that has started, to its end.
-    ///
-    /// Whoever repeats this must know whether it has begun before: a call that changes something may
-    /// run once. [`reopen`](Self::reopen) says what becomes of one of which nobody knows.
-    ///
-    /// # Errors
-    /// Fails if a fact cannot follow what has happened.
-    pub async fn run(&self, call: &ToolCall) -> Result<Vec<Envelope>, Error> {
-        let mut chat = self.apart()?;
-        let mut run = Run::one_action(&mut chat);
-        run.finish_started(call).await?;
-        drop(run);
-        Ok(collected(chat))
-    }
-
-    /// Finds out what became of calls in doubt, by their tools if they know how.
-    ///
-    /// # Errors
-    /// Fails if a fact cannot follow what has happened.
-    pub async fn find_out(&self, calls: &[ToolCall]) -> Result<Vec<Envelope>, Error> {
-        let mut chat = self.apart()?;
-        let mut run = Run::one_action(&mut chat);
-        if let Some(cause) = run.find_out(calls).await? {
-            run.interrupted(cause)?;
+        opening: Opening,
+    ) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
+        let (apart, values, limits) = (self.apart(), self.values.clone(), self.limits.clone());
+        async move {
+            let mut chat = apart.chat()?;
+            let is_said = matches!(opening, Opening::Say(_));
+            let anew = is_said || limits.is_some();
+            if anew {
+                let budget = match is_said {
+                    true => chat.budget_of_run(),
+                    false => chat.budget_anew(&chat.budget_of_last_run()),
+                };
+                if let Some(limits) = limits {
+                    budget.limit(&limits);
+                }
+                chat.begins(budget, true);
+            }
+            // Whoever ran them does not hear of their ends any more.
+            if chat.machine.started().next().is_some() {
+                let doubtful = chat.doubtful();
+                chat.record(&Entry::Reopened { doubtful })?;
+            }
+            let mut run = Run::one_action(&mut chat);
+            run.contexts.bring(&values);
+            run.begin_with(opening, anew, &values).await?;
+            drop(run);
+            Ok(collected(chat))
         }
-        drop(run);
-        Ok(collected(chat))
     }
 
-    /// Stops the run.
+    /// Does what comes [next](Self::next), to its end: asks the model, decides about calls, lets them
+    /// start or run, finds out what became of them, or says the truth about those that will not run. What
+    /// fails is a fact, too, and the run ends as [`Outcome::Failed`](crate::Outcome::Failed). There are no
+    /// facts where nothing is to be done.
+    ///
+    /// Nothing happens before the future is awaited, and it borrows nothing, so that an engine can drop it
+    /// if it has kept what it came to. If it is dropped later, see [`give_up`](Self::give_up).
+    ///
+    /// # Errors
+    /// Fails if the facts cannot be read in this process.
+    pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
+        let apart = self.apart();
+        let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());
+        let started = self.machine.started().map(|call| self.starts.get(call.id()).copied());
+        let started: Vec<Option<Start>> = started.collect();
+        async move {
+            let mut chat = apart.chat()?;
+            let owns = move || {
+                let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+                let own = |start: Option<Start>| {
+                    start.is_some_and(|(number, by)| by == life && begun.insert(number))
+                };
+                started.into_iter().all(own)
+            };
+            let mut run = Run::one_action(&mut chat);
+            run.contexts.bring(&values);
+            if let Err(error) = run.act(owns).await {
+                run.interrupt(Some(error))?;
+            }
+            drop(run);
+            Ok(collected(chat))
+        }
+    }
+
+    /// The driver was told to stop, before an action has begun: the run stops. The next action says the
+    /// truth about the calls that are open.
     ///
     /// # Errors
     /// Fails if no run goes on.
     pub fn stop(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
-        let mut chat = self.apart()?;
-        chat.record(&limited(cause))?;
-        Ok(collected(chat))
+        self.stopped(cause, false)
     }
 
-    /// Says the truth about calls that will not run or were stopped.
+    /// The driver was told to stop while an action was done, and what it came to is lost: the run stops.
+    /// If the model may have been asked, that counts as a turn. A call that may have run is in doubt after
+    /// the next action.
     ///
     /// # Errors
-    /// Fails if a fact cannot follow what has happened.
-    pub fn settle(&self) -> Result<Vec<Envelope>, Error> {
-        let mut chat = self.apart()?;
-        let mut run = Run::one_action(&mut chat);
-        run.settle()?;
-        drop(run);
+    /// Fails if no run goes on.
+    pub fn give_up(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
+        self.stopped(cause, self.machine.next() == Action::CallProvider)
+    }
+
+    fn stopped(&self, cause: InterruptCause, asked: bool) -> Result<Vec<Envelope>, Error> {
+        self.says(Entry::Interrupted { message: None, usage: Usage::default(), cause, asked })
+    }
+
+    /// Somebody has decided about a call that waits for it.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, or it comes too late.
+    pub fn decided(&self, approval: Approval) -> Result<Vec<Envelope>, Error> {
+        self.says(decided(&self.machine, approval)?)
+    }
+
+    /// The program says what became of a call that waits for a result or an answer, or is in doubt.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for it, or it comes too late.
+    pub fn settled(&self, settlement: Settlement) -> Result<Vec<Envelope>, Error> {
+        self.says(settled(&self.machine, self.agent.tools(), settlement)?)
+    }
+
+    /// Nobody has answered a call that waits in the time that there was, by the clock of the driver.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::NotWaiting`] if no call of this id waits.
+    pub fn expired(&self, call: &str) -> Result<Vec<Envelope>, Error> {
+        let found = self.machine.waiting().find(|(waits, _)| waits.id() == call);
+        let Some((call, wait)) = found else {
+            let what = format!("nothing has changed: no call `{call}` waits");
+            return Err(Error::new(ErrorKind::NotWaiting, what));
+        };
+        self.says(expired(call, wait))
+    }
+
+    /// A fact that is no action.
+    fn says(&self, fact: Entry) -> Result<Vec<Envelope>, Error> {
+        let mut chat = self.apart().chat()?;
+        chat.record(&fact)?;
         Ok(collected(chat))
     }
 
-    /// The conversation as it is, for one action: what that comes to is kept by the driver, and takes
-    /// effect here when it is applied.
-    fn apart(&self) -> Result<Chat, Error> {
-        let mut chat = Chat::read_apart(self.agent.clone(), &self.facts)?;
-        chat.durable = Some(Durable::collecting(Arc::clone(&self.name)));
+    fn apart(&self) -> Apart {
+        let Self { agent, name, life, facts, traced, .. } = self;
+        let (agent, name, facts) = (agent.clone(), Arc::clone(name), Arc::clone(facts));
+        Apart { agent, name, life: *life, facts, traced: Arc::clone(traced) }
+    }
+}
+
+/// The conversation as it is, for one action: what that comes to is kept by the driver, and takes
+/// effect when it is applied.
+struct Apart {
+    agent: Agent,
+    name: Arc<str>,
+    life: Life,
+    facts: Arc<Vec<Envelope>>,
+    traced: Arc<str>,
+}
+
+impl Apart {
+    fn chat(self) -> Result<Chat, Error> {
+        let mut chat = Chat::read(self.agent, &self.facts)?;
+        chat.durable = Some(Durable::collecting(self.name, self.life));
         chat.tracer.within(&self.traced);
         chat.tracer.meets(chat.machine.open_calls());
         Ok(chat)
@@ -337,6 +424,59 @@ impl Steps {
 
 fn collected(mut chat: Chat) -> Vec<Envelope> {
     chat.durable.as_mut().map(Durable::take_pending).unwrap_or_default()
+}
+
+impl Run<'_> {
+    /// Does one action. `owns` says whether the calls that have started may run here, and is asked once.
+    async fn act(&mut self, owns: impl FnOnce() -> bool + Send) -> Result<(), Error> {
+        match self.chat.step() {
+            Step::Ask => {
+                self.ask().await?;
+                match self.chat.machine.next() {
+                    Action::Settle | Action::Finish(_) => self.settle(),
+                    _ if self.early.len() > 0 => self.call(&[]).await,
+                    _ => Ok(()),
+                }
+            }
+            Step::Stop(cause) => self.interrupted(cause),
+            Step::Decide { calls, surplus } => {
+                self.refuse(&surplus)?;
+                self.decide(&calls).await
+            }
+            Step::Run(calls) => self.begin_calls(&calls).await,
+            Step::AwaitResults if owns() => {
+                let calls: Vec<ToolCall> = self.chat.machine.started().cloned().collect();
+                self.finish_started(&calls).await
+            }
+            Step::AwaitResults => {
+                let doubtful = self.chat.doubtful();
+                self.chat.record(&Entry::Reopened { doubtful })
+            }
+            Step::FindOut(calls) => match self.find_out(&calls).await? {
+                Some(cause) => self.interrupted(cause),
+                None => Ok(()),
+            },
+            Step::Settle => self.settle(),
+            Step::AwaitAnswers | Step::Finish(_) => Ok(()),
+        }
+    }
+
+    /// Runs calls that only read. Of others it says that they start: whoever keeps that lets them run.
+    async fn begin_calls(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
+        // What was set aside for them when they were decided about may have been taken since.
+        if let Some(reached) = self.chat.guard.before_calls(calls.len()) {
+            return self.interrupted(reached.into());
+        }
+        let machine = &self.chat.machine;
+        let reads = |call: &ToolCall| {
+            machine.granted(call.id()).is_none_or(|granted| granted.effects.is_read_only())
+        };
+        if calls.iter().all(reads) {
+            return self.call(calls).await;
+        }
+        let agent = self.chat.agent.clone();
+        calls.iter().try_for_each(|call| self.may_start(&agent, call).map(drop))
+    }
 }
 
 impl std::fmt::Debug for Steps {
