@@ -3,4 +3,6 @@
 mod conformance;
 mod faulty;
 mod killed;
+#[cfg(target_os = "linux")]
+mod room;
 mod sqlite;

@@ -14,6 +14,9 @@ const NEEDS_FOLDER: [Option<i32>; 4] = [
     Some(ffi::SQLITE_READONLY_DIRECTORY),
 ];
 
+const FULL: &str = "cannot grow: the disk is full, or the limit `max_size` is reached. Nothing of this \
+                    call was written. Make room or raise the limit";
+
 /// Why something could not be done: SQLite says so, or we do.
 pub(super) enum Fault {
     Sqlite(rusqlite::Error),
@@ -55,10 +58,10 @@ impl Fault {
                 )
                 .because(error);
             }
-            Some(ErrorCode::DiskFull) => {
-                "cannot grow: the disk is full, or the limit `max_size` is reached. Nothing of \
-                 this call was written. Make room or raise the limit"
+            Some(_) if error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE) => {
+                FULL
             }
+            Some(ErrorCode::DiskFull) => FULL,
             Some(ErrorCode::ReadOnly)
                 if NEEDS_FOLDER.contains(&error.sqlite_extended_error_code()) =>
             {
@@ -79,7 +82,8 @@ impl Fault {
             }
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 "cannot be opened. Its folder must exist and the program must have the right to \
-                 read and write the file, those beside it (`-wal`, `-shm`), and the folder"
+                 read and write the file, those beside it (`-wal`, `-shm`), and the folder; and the disk must \
+                 have room for them"
             }
             Some(ErrorCode::SystemIoFailure) => {
                 "could not be read or written by the system. See what the system says of the disk"
@@ -146,9 +150,12 @@ pub(super) fn is_strange(path: &Path, conversation: &str, what: &str) -> Error {
 }
 
 pub(super) fn lives(path: &Path, error: io::Error) -> Error {
+    let way_out = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "the disk is full. Make room",
+        _ => "give the program the right to read and write it",
+    };
     let words = format!(
-        "the folder `{}`, by which processes know who holds a conversation, cannot be used. Give the \
-         program the right to read and write it",
+        "the folder `{}`, by which processes know who holds a conversation, cannot be used: {way_out}",
         path.display()
     );
     Error::new(ErrorKind::Journal, words).because(error)
