@@ -11,7 +11,7 @@ use harness::{
     journal::{Hold, Journal, Life, PostgresJournal},
 };
 
-use crate::server::{fact, fresh, process, server, signal};
+use crate::server::{Server, fact, fresh, process, server, signal};
 
 /// Holds as soon as the one who let go has told the server.
 async fn soon(journal: &PostgresJournal, conversation: &str) -> Hold {
@@ -84,15 +84,80 @@ async fn a_lost_session_loses_its_holds_and_the_next_hold_makes_another() {
     assert!(journal.delete("second").await.unwrap_err().is_busy());
     let third = journal.hold("third").await.expect("held");
     assert_eq!(server.sql(&format!("select count(*) {}", holders(&schema))), "1");
+    // What nobody has taken meanwhile is held again, once.
+    assert!(other.hold("second").await.unwrap_err().is_busy());
 
     // What was lost is let go of in silence, and takes nothing from those who have it now.
     drop((first, second));
+    drop(soon(&other, "second").await);
     assert!(journal.hold("first").await.unwrap_err().is_busy());
     drop(theirs);
     drop(soon(&journal, "first").await);
     assert!(other.hold("third").await.unwrap_err().is_busy());
     drop(third);
     drop(soon(&other, "third").await);
+}
+
+/// The settings are those of a role; a database or a server has them in the same way.
+#[tokio::test]
+async fn who_waits_for_long_keeps_what_it_holds() {
+    let server = server!();
+    let (role, schema) = (fresh("waits"), fresh("waits"));
+    server.sql(&format!(
+        "create role {role} login superuser; alter role {role} set lock_timeout = 1"
+    ));
+    // Older servers do not know it.
+    let known = server.sql("select current_setting('idle_session_timeout', true) is not null");
+    if known == "t" {
+        server.sql(&format!("alter role {role} set idle_session_timeout = 300"));
+    }
+    let url = format!("{}?application_name={schema}", server.socket(&role, "postgres"));
+    let journal = PostgresJournal::builder(url).schema(&schema).connect().await.expect("a journal");
+    let other = server.journal(&schema).await;
+    let _hold = journal.hold("held").await.expect("held");
+    let idle = "and state = 'idle' and clock_timestamp() > state_change + interval '400 ms'";
+    server.until(&format!("select count(*) {} {idle}", holders(&schema))).await;
+    assert!(other.hold("held").await.unwrap_err().is_busy());
+
+    // An append waits for a lock for as long as a statement may take.
+    journal.append("held", 0, &[fact(Life::random(), "said")]).await.expect("appended");
+    let locked = server.open(&format!("lock table {schema}.facts"));
+    let facts = [fact(Life::random(), "said")];
+    let waits = format!(
+        "select count(*) from pg_stat_activity where application_name = '{schema}' and \
+         wait_event_type = 'Lock' and clock_timestamp() > query_start + interval '50 ms'"
+    );
+    let unlock = async {
+        server.until(&waits).await;
+        drop(locked);
+    };
+    let (appended, ()) = tokio::join!(journal.append("held", 1, &facts), unlock);
+    appended.expect("appended");
+}
+
+#[tokio::test]
+async fn a_server_without_room_for_one_more_lock_keeps_the_others() {
+    let few = ["max_connections=10", "max_locks_per_transaction=10"];
+    let own = server!(Server::start(&few, ""));
+    let (journal, other) = (own.journal("many").await, own.journal("many").await);
+    let mut held = Vec::new();
+    let err = loop {
+        match journal.hold(&held.len().to_string()).await {
+            Ok(hold) => held.push(hold),
+            Err(err) => break err,
+        }
+        assert!(held.len() < 100_000, "there is room for all");
+    };
+    assert_eq!(err.kind(), ErrorKind::Journal);
+    assert!(err.to_string().contains("max_locks_per_transaction"), "{err}");
+    let last = held.len() - 1;
+    held.truncate(last / 2);
+    // There is room again, so the other one can look, and finds the rest held.
+    drop(soon(&journal, "one more").await);
+    for at in [0, last / 4, last / 2 - 1] {
+        assert!(other.hold(&at.to_string()).await.unwrap_err().is_busy(), "{at} is lost");
+    }
+    drop(soon(&other, &last.to_string()).await);
 }
 
 #[tokio::test]

@@ -244,3 +244,21 @@ async fn a_lock_of_somebody_else_is_not_waited_for_without_end() {
     drop(locked);
     journal.append("a", 0, &batch(0, 0)).await.expect("appended");
 }
+
+/// A program that keeps its thread for itself, such as one that waits for a line of its user, hears of
+/// nothing meanwhile.
+#[tokio::test]
+async fn a_server_that_was_started_anew_while_nobody_listened_is_used_at_once() {
+    let mut own = server!(Server::start(&[], ""));
+    let journal = own.journal("anew").await;
+    let facts = [fact(Life::random(), "said")];
+    for round in 0..5 {
+        let appends = ["a", "b", "c"].map(|name| journal.append(name, round, &facts));
+        futures_util::future::try_join_all(appends).await.expect("appended");
+        own.kill();
+        own.run();
+    }
+    for name in ["a", "b", "c"] {
+        assert_eq!(journal.read(name, 0).await.expect("facts").len(), 5);
+    }
+}

@@ -144,11 +144,15 @@ pub fn check_id(conversation: &str) -> Result<(), Error> {
 
 /// The error of an [`append`](Journal::append) to a conversation that has another number of facts.
 pub fn conflict(conversation: &str, after: u64, there: u64) -> Error {
+    let why = match there < after {
+        true => "it was deleted meanwhile, or its journal was set back to an earlier state",
+        false => "somebody else has gone on with it",
+    };
     Error::new(
         ErrorKind::Conflict,
         format!(
             "the conversation `{conversation}` has {there} facts, and these were to follow {after}: \
-             somebody else has gone on with it. Open it again"
+             {why}. Open it again"
         ),
     )
 }

@@ -71,6 +71,11 @@ impl Connection {
             ("search_path", &schema),
             ("statement_timeout", &time_out),
             ("idle_in_transaction_session_timeout", &time_out),
+            // A session that waits holds conversations, and is not to be ended for it.
+            ("idle_session_timeout", "0"),
+            // Who waits for another one does so until the end of the statement's time.
+            ("lock_timeout", "0"),
+            ("transaction_timeout", "0"),
             // If this machine is gone without a word, its locks are soon free.
             ("tcp_keepalives_idle", &keepalive),
             ("tcp_keepalives_interval", &keepalive),
@@ -78,13 +83,15 @@ impl Connection {
             // The statements are short. What is not known of fresh tables makes them look long.
             ("jit", "off"),
         ];
+        // Some of them are unknown to older servers.
         let (names, values): (Vec<&str>, Vec<&str>) = settings.into_iter().unzip();
         let set = "select set_config(name, case \
                        when value <> 'if off' then value \
                        when current_setting(name) = 'off' then 'on' \
                        else current_setting(name) end, false), \
                    current_setting('server_encoding') \
-                   from unnest($1::text[], $2::text[]) as it(name, value)";
+                   from unnest($1::text[], $2::text[]) as it(name, value) \
+                   where current_setting(name, true) is not null";
         let values: [Value<'_>; 2] = [(&names, Type::TEXT_ARRAY), (&values, Type::TEXT_ARRAY)];
         let rows = self.query(set, &values).await?;
         let encoding: String =

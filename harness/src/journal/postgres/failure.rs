@@ -27,6 +27,16 @@ impl From<Error> for Failure {
     }
 }
 
+impl Failure {
+    /// Whether the server says that it has no memory, disk or place for more.
+    pub(super) fn is_lack_of_room(&self) -> bool {
+        match self {
+            Self::Database(err) => err.code().is_some_and(|code| code.code().starts_with("53")),
+            Self::Own(_) => false,
+        }
+    }
+}
+
 impl Target {
     /// The error for the program. `what` was to be done, such as "a conversation was to be read".
     pub(super) fn error(&self, what: &str, failure: Failure) -> Error {
@@ -85,6 +95,10 @@ impl Target {
                 .to_owned()
         } else if *code == SqlState::TOO_MANY_CONNECTIONS {
             "; lower `max_connections` of the journal, or raise that of the server".to_owned()
+        } else if *code == SqlState::OUT_OF_MEMORY {
+            "; each conversation that is held, or deleted with others, takes a lock: raise \
+             `max_locks_per_transaction` of the server, or hold fewer at a time"
+                .to_owned()
         } else if *code == SqlState::QUERY_CANCELED {
             format!("; a statement may take {:?}", self.time_out)
         } else if *code == SqlState::DUPLICATE_TABLE || *code == SqlState::DUPLICATE_OBJECT {

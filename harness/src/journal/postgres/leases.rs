@@ -2,8 +2,8 @@
 //! server: they are gone as soon as the process is, however it ends.
 
 use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    collections::{HashMap, HashSet, hash_map::Entry},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::{
@@ -23,8 +23,22 @@ use crate::{
 pub(super) struct Leases {
     target: Arc<Target>,
     /// The server lets one session take a lock several times, so this is known here.
-    held: Mutex<HashSet<String>>,
+    held: Arc<Names>,
     keeper: Mutex<Option<Keeper>>,
+}
+
+/// The conversations that this process holds, or believes to hold, with the numbers of their locks.
+#[derive(Default)]
+struct Names(Mutex<HashMap<String, i64>>);
+
+impl Names {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, i64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keys(&self) -> Vec<i64> {
+        self.lock().values().copied().collect()
+    }
 }
 
 /// The task with the session that has the locks.
@@ -47,16 +61,17 @@ impl Drop for Keeper {
 
 impl Leases {
     pub(super) fn new(target: Arc<Target>) -> Self {
-        Self { target, held: Mutex::default(), keeper: Mutex::default() }
+        Self { target, held: Arc::default(), keeper: Mutex::default() }
     }
 
     /// Holds a conversation, unless it is held.
     pub(super) async fn hold(self: &Arc<Self>, conversation: &str) -> Result<Hold, Error> {
-        if !self.lock_held().insert(conversation.to_owned()) {
-            return Err(busy(conversation));
-        }
-        // From here on, whatever happens to this call, it is let go of.
         let key = self.target.lock("conversation", conversation);
+        match self.held.lock().entry(conversation.to_owned()) {
+            Entry::Occupied(_) => return Err(busy(conversation)),
+            Entry::Vacant(free) => free.insert(key),
+        };
+        // From here on, whatever happens to this call, it is let go of.
         let held = Held { leases: Arc::clone(self), conversation: conversation.to_owned(), key };
         let (answer, answered) = oneshot::channel();
         self.send(Request::Lock { key, answer });
@@ -80,15 +95,11 @@ impl Leases {
 
     /// Whether this process holds it, or believes so.
     pub(super) fn has(&self, conversation: &str) -> bool {
-        self.lock_held().contains(conversation)
+        self.held.lock().contains_key(conversation)
     }
 
     pub(super) fn count(&self) -> usize {
-        self.lock_held().len()
-    }
-
-    fn lock_held(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().len()
     }
 
     /// Tells the task. A request for a lock makes a new one if there is none; without one, nothing is
@@ -98,7 +109,8 @@ impl Leases {
         let is_lock = matches!(request, Request::Lock { .. });
         if is_lock && keeper.as_ref().is_none_or(|keeper| keeper.requests.is_closed()) {
             let (requests, received) = mpsc::unbounded_channel();
-            let task = tokio::spawn(keep(Arc::clone(&self.target), received));
+            let task =
+                tokio::spawn(keep(Arc::clone(&self.target), Arc::clone(&self.held), received));
             *keeper = Some(Keeper { requests, task });
         }
         if let Some(keeper) = &*keeper {
@@ -117,15 +129,19 @@ struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         // In this order: who holds it next here asks for the lock after it was given back.
-        let mut held = self.leases.lock_held();
+        let mut held = self.leases.held.lock();
         self.leases.send(Request::Unlock { key: self.key });
         held.remove(&self.conversation);
     }
 }
 
 /// Holds the session with the locks, one request after the other.
-async fn keep(target: Arc<Target>, mut requests: mpsc::UnboundedReceiver<Request>) {
-    let mut session = Session { target, connection: None, locked: HashSet::new() };
+async fn keep(
+    target: Arc<Target>,
+    held: Arc<Names>,
+    mut requests: mpsc::UnboundedReceiver<Request>,
+) {
+    let mut session = Session { target, held, connection: None, locked: HashSet::new() };
     while let Some(request) = requests.recv().await {
         match request {
             Request::Lock { key, answer } => {
@@ -141,6 +157,7 @@ async fn keep(target: Arc<Target>, mut requests: mpsc::UnboundedReceiver<Request
 
 struct Session {
     target: Arc<Target>,
+    held: Arc<Names>,
     connection: Option<Connection>,
     /// The locks of this connection.
     locked: HashSet<i64>,
@@ -151,16 +168,21 @@ impl Session {
 
     async fn lock(&mut self, key: i64) -> Result<bool, Error> {
         let target = Arc::clone(&self.target);
-        let done = timeout(target.time_out, self.try_lock(key)).await;
-        let locked = match done {
+        match timeout(target.time_out, self.try_lock(key)).await {
             Ok(Ok(locked)) => Ok(locked),
-            Ok(Err(failure)) => Err(target.error(Self::WHAT, failure)),
-            Err(_) => Err(target.too_late(Self::WHAT)),
-        };
-        if locked.is_err() {
-            self.lose();
+            Ok(Err(failure)) => {
+                // A server that has no room for one more lock keeps those that there are. After all
+                // else it is not known whether this one was taken, so it ends with its session.
+                if !failure.is_lack_of_room() {
+                    self.lose();
+                }
+                Err(target.error(Self::WHAT, failure))
+            }
+            Err(_) => {
+                self.lose();
+                Err(target.too_late(Self::WHAT))
+            }
         }
-        locked
     }
 
     async fn try_lock(&mut self, key: i64) -> Result<bool, Failure> {
@@ -169,8 +191,17 @@ impl Session {
         }
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            none => none.insert(Connection::open(&self.target).await?),
+            none => {
+                let connection = Connection::open(&self.target).await?;
+                // Without an answer, it is closed with whatever it has locked.
+                self.locked = regain(&connection, self.held.keys()).await?;
+                none.insert(connection)
+            }
         };
+        // It was locked with what the session before had lost.
+        if self.locked.contains(&key) {
+            return Ok(true);
+        }
         let rows =
             connection.query("select pg_try_advisory_lock($1)", &[(&key, Type::INT8)]).await?;
         let is_ours = rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(false);
@@ -198,4 +229,11 @@ impl Session {
         self.connection = None;
         self.locked.clear();
     }
+}
+
+/// Locks again what the session before had locked, as far as nobody else has it now.
+async fn regain(connection: &Connection, keys: Vec<i64>) -> Result<HashSet<i64>, Failure> {
+    let regain = "select key from unnest($1::bigint[]) as it(key) where pg_try_advisory_lock(key)";
+    let rows = connection.query(regain, &[(&keys, Type::INT8_ARRAY)]).await?;
+    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }

@@ -77,8 +77,17 @@ use crate::{
 /// [`hold`](Journal::hold) takes an advisory lock on one connection of the process, besides those of
 /// [`max_connections`](PostgresBuilder::max_connections), so it is let go when the process ends in any
 /// way; if its machine is gone without a word, within a minute. If this connection breaks, what it
-/// held is free for others, and appends to it are still refused as soon as somebody else has gone on.
+/// held is free for others, and appends to it are still refused as soon as somebody else has gone on;
+/// the next `hold` of this process takes again what nobody else has. Each conversation that is held
+/// needs a place in the server's table of locks (`max_locks_per_transaction` times `max_connections`).
 /// PgBouncer must pool sessions (`pool_mode = session`), for both this and the settings of a session.
+///
+/// A standby that takes over lacks what had not reached it, unless the server waits for it
+/// (`synchronous_standby_names`): a call whose start is lost in this way runs again. An old primary
+/// server must be stopped before (`target_session_attrs=read-write` finds the new one).
+///
+/// The connections live in the runtime that opened them. A program with several runtimes at the same
+/// time gives each a journal of its own.
 ///
 /// # The tables
 ///

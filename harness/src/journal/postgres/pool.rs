@@ -7,6 +7,7 @@ use std::{
 
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
+    task::yield_now,
     time::{Instant, timeout},
 };
 
@@ -44,6 +45,10 @@ impl Pool {
         // The semaphore is never closed.
         let place = self.places.acquire().await;
         let place = place.map_err(|err| Error::new(ErrorKind::Journal, "no place").because(err))?;
+        // A program that has kept its thread for itself hears only now of connections that were closed
+        // meanwhile: first the runtime, and then the tasks of the connections.
+        yield_now().await;
+        yield_now().await;
         while let Some(mut connection) = self.next_idle() {
             if connection.is_closed() {
                 continue;
@@ -51,13 +56,21 @@ impl Pool {
             if connection.used.elapsed() >= UNUSED {
                 match timeout(SIGN_OF_LIFE.min(target.time_out), connection.check()).await {
                     Ok(Ok(())) => connection.used = Instant::now(),
-                    Ok(Err(_)) | Err(_) => continue,
+                    // The others were not used for longer, and are as dead.
+                    Ok(Err(_)) | Err(_) => {
+                        self.forget_idle();
+                        continue;
+                    }
                 }
             }
             return Ok(Taken { connection, pool: self, _place: place });
         }
         let connection = Connection::open(target).await?;
         Ok(Taken { connection, pool: self, _place: place })
+    }
+
+    fn forget_idle(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn next_idle(&self) -> Option<Connection> {
