@@ -7,6 +7,10 @@ mod races;
 mod repeats;
 mod rivals;
 mod sweep;
+#[cfg(all(unix, feature = "postgres"))]
+mod ways;
+#[cfg(target_os = "linux")]
+mod woken;
 mod world;
 
 #[cfg(all(unix, feature = "postgres"))]

@@ -2,6 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    fs::{self, OpenOptions},
+    io::Write as _,
+    path::PathBuf,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
@@ -87,16 +90,44 @@ impl Journal for Sleeper {
 
 /// The calls that have had their effect, as often as they had it.
 #[derive(Clone, Default)]
-struct World(Arc<Mutex<Vec<String>>>);
+pub(crate) struct World {
+    done: Arc<Mutex<Vec<String>>>,
+    /// Where several processes share it.
+    ledger: Option<PathBuf>,
+}
 
 impl World {
-    fn count(&self, call: &str) -> usize {
-        self.0.lock().expect("unpoisoned").iter().filter(|done| *done == call).count()
+    pub(crate) fn in_file(ledger: PathBuf) -> Self {
+        Self { ledger: Some(ledger), ..Self::default() }
+    }
+
+    fn has(&self, call: &str) {
+        let Some(ledger) = &self.ledger else {
+            self.done.lock().expect("unpoisoned").push(call.to_owned());
+            return;
+        };
+        let file = OpenOptions::new().create(true).append(true).open(ledger);
+        let written = file.and_then(|mut file| file.write_all(format!("{call}\n").as_bytes()));
+        written.expect("it stands in the ledger");
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        match &self.ledger {
+            None => self.done.lock().expect("unpoisoned").clone(),
+            Some(ledger) => {
+                let ledger = fs::read_to_string(ledger).unwrap_or_default();
+                ledger.lines().map(str::to_owned).collect()
+            }
+        }
+    }
+
+    pub(crate) fn count(&self, call: &str) -> usize {
+        self.all().iter().filter(|done| *done == call).count()
     }
 }
 
 /// Pays twice, and is stopped by the gate in a payment: before its effect, or after it.
-fn agent(world: &World, stops_in: Option<(&'static str, bool)>, gate: &Gate) -> Agent {
+pub(crate) fn agent(world: &World, stops_in: Option<(&'static str, bool)>, gate: &Gate) -> Agent {
     let (world, gate) = (world.clone(), gate.clone());
     let schema = json!({"type": "object", "properties": {}});
     let effects = SideEffects::of(&[SideEffect::Write]);
@@ -106,7 +137,7 @@ fn agent(world: &World, stops_in: Option<(&'static str, bool)>, gate: &Gate) -> 
             if stops_in == Some((&*call, false)) {
                 gate.pass().await;
             }
-            world.0.lock().expect("unpoisoned").push(call.clone());
+            world.has(&call);
             if stops_in == Some((&*call, true)) {
                 gate.pass().await;
             }
@@ -154,7 +185,7 @@ pub(crate) fn is_true(facts: &[Envelope], effects: impl Fn(&str) -> usize, race:
 }
 
 /// Goes on with a conversation, or begins it, until it is answered or somebody else has gone on.
-async fn goes_on(chat: &mut Chat, facts: &[Envelope]) -> Result<(), Error> {
+pub(crate) async fn goes_on(chat: &mut Chat, facts: &[Envelope]) -> Result<(), Error> {
     let mut machine = Machine::new();
     facts.iter().for_each(|fact| machine.apply(&fact.entry().expect("a fact")).expect("follows"));
     let ended = match machine.next() {
@@ -171,9 +202,13 @@ async fn goes_on(chat: &mut Chat, facts: &[Envelope]) -> Result<(), Error> {
     }
 }
 
-async fn opens(agent: &Agent, journal: &Sleeper, id: &str) -> (Chat, Vec<Envelope>) {
-    let facts = journal.read(id, 0).await.expect("facts");
-    (agent.open(journal, id).await.expect("nobody holds it"), facts)
+pub(crate) async fn opens(
+    agent: &Agent,
+    journal: &Sleeper,
+    id: &str,
+) -> Result<(Chat, Vec<Envelope>), Error> {
+    let chat = agent.open(journal, id).await?;
+    Ok((chat, journal.read(id, 0).await?))
 }
 
 /// Both have the conversation open and go on at the same time, from any place in it: the one whose
@@ -192,8 +227,8 @@ async fn at_the_same_time(one: Arc<dyn Journal>, other: Arc<dyn Journal>) {
         }
         let world = World::default();
         let (mine, yours) = (agent(&world, None, &gate), agent(&world, None, &gate));
-        let (mut mine, facts) = opens(&mine, &free(&one), &race).await;
-        let (mut yours, same) = opens(&yours, &free(&other), &race).await;
+        let (mut mine, facts) = opens(&mine, &free(&one), &race).await.expect("nobody holds it");
+        let (mut yours, same) = opens(&yours, &free(&other), &race).await.expect("nobody holds it");
         let ran = tokio::join!(
             tokio::spawn(async move { goes_on(&mut mine, &facts).await }),
             tokio::spawn(async move { goes_on(&mut yours, &same).await }),
@@ -230,7 +265,7 @@ async fn stopped_and_woken(one: Arc<dyn Journal>, other: Arc<dyn Journal>) {
         };
         let journal = Sleeper::new(Arc::clone(&one), at, &gate);
         let mine = agent(&world, stops_in, &gate);
-        let (mut mine, facts) = opens(&mine, &journal, &race).await;
+        let (mut mine, facts) = opens(&mine, &journal, &race).await.expect("nobody holds it");
         let mut sleeper = tokio::spawn(async move { goes_on(&mut mine, &facts).await });
         let sleeps = tokio::select! {
             () = gate.reached() => true,
@@ -242,7 +277,7 @@ async fn stopped_and_woken(one: Arc<dyn Journal>, other: Arc<dyn Journal>) {
         let nobody = Gate::new();
         let journal = Sleeper::new(Arc::clone(&other), None, &nobody);
         let yours = agent(&world, None, &nobody);
-        let (mut chat, facts) = opens(&yours, &journal, &race).await;
+        let (mut chat, facts) = opens(&yours, &journal, &race).await.expect("nobody holds it");
         let mut owner = tokio::spawn(async move { goes_on(&mut chat, &facts).await });
         let mut ended = None;
         if round % 36 < 18 {
@@ -264,7 +299,7 @@ async fn stopped_and_woken(one: Arc<dyn Journal>, other: Arc<dyn Journal>) {
             refused += u32::from(ran.is_err());
         }
         // Each may have been refused by the other. Then a third one comes to the end.
-        let (mut chat, facts) = opens(&yours, &journal, &race).await;
+        let (mut chat, facts) = opens(&yours, &journal, &race).await.expect("nobody holds it");
         goes_on(&mut chat, &facts).await.expect("nobody disturbs");
         let facts = one.read(&race, 0).await.expect("facts");
         is_true(&facts, |call| world.count(call), &race);
