@@ -121,6 +121,14 @@ impl Process {
     }
 }
 
+/// One that is stopped would not end by itself if the test fails.
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// A process is stopped, another one takes over, and the first one is woken, again and again.
 async fn takeovers(folder: &Path, address: &str) {
     let own = journal(folder, address).await.expect("a journal");
