@@ -20,7 +20,7 @@ use serde_json::json;
 /// Where the small disk is, in the child.
 const DISK: &str = "HARNESS_TESTS_JOURNAL_DISK";
 
-const PAGE: u64 = 4096;
+const PAGE: usize = 4096;
 
 /// Pays once, and writes it where there is room.
 fn agent(ledger: &Path) -> Agent {
@@ -60,12 +60,12 @@ fn fill(disk: &Path, left: u64, files: bool) -> PathBuf {
         return folder;
     }
     let mut file = File::create(folder.join("file")).expect("a file");
-    let page = [1; PAGE as usize];
-    let mut there = 0;
+    let page = [1; PAGE];
+    let mut there = 0_u64;
     while let Ok(written @ 1..) = file.write(&page) {
         there += written as u64;
     }
-    file.set_len(there.saturating_sub(left * PAGE)).expect("made shorter");
+    file.set_len(there.saturating_sub(left * PAGE as u64)).expect("made shorter");
     folder
 }
 
