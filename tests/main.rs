@@ -62,6 +62,7 @@ mod strict;
 mod strict_forms;
 mod strict_turns;
 mod sweep;
+mod taken_up;
 mod terminal;
 mod terminal_asks;
 mod terminal_kept;

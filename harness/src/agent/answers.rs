@@ -7,7 +7,7 @@ use super::{
     calls::idempotency_key,
     durable::{Durable, Written, guarded, is_answer},
     observed::{append_failed, appending, held, holding, tell_answer},
-    open_call::{decided, expired, is_over, settled},
+    open_call::{decided, expired, is_over, settled, waits},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -66,6 +66,7 @@ impl Agent {
         chat.durable = Some(Durable::new(journal, id, facts.len() as u64, Some(hold)));
         chat.tracer.meets(chat.machine.open_calls());
         chat.tell_answers(&facts);
+        chat.inherited = chat.machine.open_calls().map(|call| call.id().to_owned()).collect();
         let doubtful = chat.doubtful();
         if was_going_on(&chat.machine) || !doubtful.is_empty() {
             chat.record(&Entry::Reopened { doubtful })?;
@@ -157,7 +158,7 @@ impl Chat {
     /// comes too late. Fails with [`ErrorKind::Journal`] if it cannot be written; then the next run tries
     /// again.
     pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
-        self.catch_up().await?;
+        self.hear().await?;
         let fact = decided(&self.machine, approval)?;
         self.record(&fact)?;
         self.save().await
@@ -169,7 +170,7 @@ impl Chat {
     /// # Errors
     /// As those of [`decide`](Self::decide).
     pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
-        self.catch_up().await?;
+        self.hear().await?;
         let fact = settled(&self.machine, self.agent.tools(), settlement)?;
         self.record(&fact)?;
         self.save().await
@@ -184,7 +185,8 @@ impl Chat {
     /// Fails with [`ErrorKind::Configuration`] if this conversation is in no journal or has fewer
     /// facts, and with [`ErrorKind::Conflict`] if the other one has begun.
     pub async fn fork(&mut self, conversation: impl AsRef<str>, facts: u64) -> Result<Self, Error> {
-        self.write_down().await?;
+        self.save().await?;
+        let count = self.facts();
         let durable = self.durable.as_ref().and_then(|it| Some((it, it.journal()?)));
         let Some((durable, journal)) = durable else {
             return Err(Error::new(
@@ -195,6 +197,11 @@ impl Chat {
         };
         let (journal, id) = (Arc::clone(journal), conversation.as_ref());
         check_id(id)?;
+        // That this one was opened is no part of it yet.
+        let facts = match self.only_looked_at && facts == count {
+            true => durable.written(),
+            false => facts,
+        };
         let (shared, rest) = parted(durable.id(), facts, &journal).await?;
         guarded(|| journal.fork(durable.id(), shared, id)).await?;
         let from = durable.id().to_string();
@@ -221,6 +228,17 @@ impl Chat {
     /// Brings what waits into the journal, and what others have answered meanwhile out of it.
     pub(super) async fn catch_up(&mut self) -> Result<(), Error> {
         self.write_down().await?;
+        self.take_in_news().await
+    }
+
+    /// The same, of a conversation in which nothing may come of it: that it was opened is written with
+    /// what is done then.
+    async fn hear(&mut self) -> Result<(), Error> {
+        self.save().await?;
+        self.take_in_news().await
+    }
+
+    async fn take_in_news(&mut self) -> Result<(), Error> {
         if self.machine.waiting().next().is_none() {
             return Ok(());
         }
@@ -307,6 +325,16 @@ impl Chat {
             self.tell_news(entry, envelope.at);
         }
         Ok(())
+    }
+
+    /// What a call has asked that had run in several processes may be answered where its tool no longer
+    /// repeats: then it is found out what became of it.
+    pub(super) fn doubt_answered(&mut self) -> Result<(), Error> {
+        let doubtful = self.doubtful();
+        match doubtful.is_empty() {
+            true => Ok(()),
+            false => self.record(&Entry::Reopened { doubtful }),
+        }
     }
 
     /// Closes the waits whose time is over.
@@ -475,7 +503,12 @@ impl Inbox {
     /// As those of [`decide`](Self::decide).
     pub async fn settle(&self, conversation: &str, settlement: Settlement) -> Result<(), Error> {
         let tools = self.agent.tools();
-        self.answer(conversation, |machine| settled(machine, tools, settlement.clone())).await
+        self.answer(conversation, |machine| {
+            // What became of a call in doubt may be being found out by whoever has opened it.
+            waits(machine, &settlement)?;
+            settled(machine, tools, settlement.clone())
+        })
+        .await
     }
 
     async fn answer(

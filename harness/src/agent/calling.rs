@@ -70,9 +70,14 @@ pub(super) struct Granted {
 }
 
 impl Granted {
-    /// The call is to run, unless what had allowed it was taken back: then it is asked about anew.
+    /// The call is to run, unless what had allowed it was taken back: then it is asked about anew, if
+    /// nothing of it can have happened.
     pub(super) fn may_run(self) -> Status {
-        if self.revoked { Status::Asked } else { Status::Allowed(self) }
+        match (self.revoked, self.again) {
+            (false, _) => Status::Allowed(self),
+            (true, true) => Status::Doubtful(self),
+            (true, false) => Status::Asked,
+        }
     }
 }
 

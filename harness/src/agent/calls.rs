@@ -22,7 +22,7 @@ use crate::{
     message::{
         CallOutcome, Fingerprint, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
     },
-    policy::Question,
+    policy::{Judgement, ProposedCall, Question},
     tool::{
         CallIdentity, Dispatched, Found, GRACE, RUNS_ON, Review, SideEffects, Tool, ToolContext,
         Unfound, Values, equal_still_running, runs_on,
@@ -110,10 +110,7 @@ impl Contexts {
         let identity = self.made.get(id).and_then(ToolContext::identity);
         let runs_on = result.outcome() == CallOutcome::InDoubt && identity.is_some_and(runs_on);
         let result = match runs_on {
-            true => {
-                let text = format!("This call was told to stop. {RUNS_ON}");
-                ToolResult::new(id, CallOutcome::StillRunning, [ToolContent::Text(text)])
-            }
+            true => runs_still(id),
             false => result,
         };
         self.with_output_so_far(&chat.agent, result)
@@ -326,10 +323,7 @@ impl Run<'_> {
     /// Checks once more whether an allowed call may run, and says that it starts. If it does not, it
     /// waits, is to be decided anew, or has its result.
     pub(super) fn may_start(&mut self, agent: &Agent, call: &ToolCall) -> Result<bool, Error> {
-        let tool = agent.tools().get(call.name());
-        let equal =
-            tool.and_then(|tool| equal_still_running(self.chat.id(), || tool.sameness(call)));
-        if let Some(other) = equal {
+        if let Some(other) = self.equal_still_running(agent, call) {
             self.refuse_behind(call, &other)?;
             return Ok(false);
         }
@@ -341,11 +335,13 @@ impl Run<'_> {
             self.doubt(call, effects)?;
             return Ok(false);
         }
-        if !self.chat.is_within_grant(call) {
+        // It is decided anew once: by these rules, with what its tool says of it now.
+        if !self.chat.is_within_grant(call) || self.chat.is_denied_now(call) {
+            self.chat.inherited.remove(call.id());
             self.chat.record(&Entry::CallUndecided { call: call.id().to_owned() })?;
             return Ok(false);
         }
-        if tool.is_some_and(Tool::is_external) {
+        if agent.tools().get(call.name()).is_some_and(Tool::is_external) {
             self.waits(call, Awaited::Result, None)?;
             return Ok(false);
         }
@@ -412,6 +408,11 @@ impl Run<'_> {
         let agent = self.chat.agent.clone();
         for call in calls {
             let granted = self.chat.machine.granted(call.id()).cloned().unwrap_or_default();
+            if self.equal_still_running(&agent, call).is_some_and(|other| other == call.id()) {
+                // What its tool found out now could be untrue a moment later.
+                self.doubted(call, runs_still(call.id()))?;
+                continue;
+            }
             let tool = agent.tools().get(call.name()).filter(|tool| tool.can_reconcile());
             let Some(tool) = tool else {
                 self.doubt(call, granted.effects)?;
@@ -468,8 +469,19 @@ impl Run<'_> {
         self.emit(Event::ToolProgress { call, message });
     }
 
+    /// The call that does the same, was told to stop and still runs: another one, or this one itself
+    /// in a run that this process has dropped.
+    fn equal_still_running(&self, agent: &Agent, call: &ToolCall) -> Option<String> {
+        let tool = agent.tools().get(call.name())?;
+        equal_still_running(self.chat.id(), || tool.sameness(call))
+    }
+
     /// Answers a call that does not begin, since an equal one was told to stop and still runs.
     fn refuse_behind(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
+        let granted = self.chat.machine.granted(call.id());
+        if other == call.id() && granted.is_some_and(|granted| !granted.again) {
+            return self.doubted(call, runs_still(call.id()));
+        }
         let text = format!(
             "This call was not started: the call `{other}` does the same, was told to stop and may \
              still be running. Nothing of this call has happened. You will be told when `{other}` has \
@@ -538,7 +550,24 @@ impl Chat {
     /// Whether the tool of a call that may have run lets it run again, and within what was allowed.
     fn may_repeat(&self, call: &ToolCall) -> bool {
         let repeats = |tool: &Tool| repeat_of(tool) != Repeat::Never && !tool.is_external();
-        self.agent.tools().get(call.name()).is_some_and(repeats) && self.is_within_grant(call)
+        self.agent.tools().get(call.name()).is_some_and(repeats)
+            && self.is_within_grant(call)
+            && !self.is_denied_now(call)
+    }
+
+    /// Whether the rules of this process deny a call that another one has allowed.
+    fn is_denied_now(&self, call: &ToolCall) -> bool {
+        if !self.inherited.contains(call.id()) {
+            return false;
+        }
+        let agent = &self.agent;
+        let Some(tool) = agent.tools().get(call.name()) else { return false };
+        let Ok(arguments) = call.decoded() else { return false };
+        let granted = self.machine.granted(call.id()).and_then(|it| it.reviewed.as_deref());
+        let proposed = ProposedCall::new(tool.name(), &arguments, tool.side_effects())
+            .with_review(granted.map(|reviewed| &reviewed.review))
+            .with_exposure(self.exposed.exposure());
+        matches!(agent.permissions().decide(&proposed), Judgement::Deny { .. })
     }
 
     /// Whether the tool of a call declares no more than what was allowed, perhaps by another process,
@@ -551,6 +580,12 @@ impl Chat {
         };
         self.agent.tools().get(call.name()).is_none_or(is_within) || call.decoded().is_err()
     }
+}
+
+/// The result of a call that was told to stop by an earlier run of this process and still runs.
+fn runs_still(call: &str) -> ToolResult {
+    let text = format!("This call was told to stop. {RUNS_ON}");
+    ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(text)])
 }
 
 /// Whether an allowed call begins.

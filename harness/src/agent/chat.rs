@@ -1,6 +1,6 @@
 //! A conversation that continues.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 
 use super::{
     Agent, Grant, Machine, Sending, answers::unreadable, clock::RunClock, durable::Durable,
@@ -62,6 +62,9 @@ pub struct Chat {
     pub(super) exposed: Exposed,
     /// Since when calls wait.
     pub(super) waits: Waits,
+    /// Calls that were open when it was opened: what was decided about them was decided elsewhere, by
+    /// other rules perhaps.
+    pub(super) inherited: HashSet<String>,
 }
 
 impl Chat {
@@ -95,6 +98,7 @@ impl Chat {
             heard_ends: HashSet::new(),
             exposed: Exposed::default(),
             waits: Waits::default(),
+            inherited: HashSet::new(),
         }
     }
 
@@ -252,15 +256,16 @@ impl Chat {
         last.anew(self.agent.run_limits().clone(), rails)
     }
 
-    /// A run begins, with this budget, or goes on with the one that it has.
-    pub(super) fn begins(&mut self, budget: Budget, anew: bool) {
+    /// A run begins, with this budget, or goes on with the one that it has. Gives what held the limits
+    /// of the run before, if this one does not go on with it.
+    pub(super) fn begins(&mut self, budget: Budget, anew: bool) -> Option<(Guard, RunClock)> {
         self.idle.ends();
-        if anew {
-            self.guard = guard(&self.agent, Arc::clone(self.agent.guardrails()), budget);
-            self.clock = RunClock::default();
-        } else {
+        if !anew {
             self.guard.goes_on();
+            return None;
         }
+        let guard = guard(&self.agent, Arc::clone(self.agent.guardrails()), budget);
+        Some((mem::replace(&mut self.guard, guard), mem::take(&mut self.clock)))
     }
 
     /// What the tokens are made of that the next request will send before what is said next:

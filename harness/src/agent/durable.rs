@@ -99,6 +99,11 @@ impl Durable {
         self.journal.is_some() && !self.pending.is_empty()
     }
 
+    /// How many facts are written, as far as is known here.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
     /// How many facts there are, written or not.
     pub(super) fn count(&self) -> u64 {
         self.written.saturating_add(self.pending.len() as u64)

@@ -344,8 +344,11 @@ impl Machine {
                 self.set(call, Granted { answered, ..granted }.may_run());
             }
             Entry::CallCleared { call } => {
-                let Status::Doubtful(granted) = &self.call(call)?.status else {
-                    return Err(cannot(format!("`{call}` is not in doubt")));
+                let granted = match &self.call(call)?.status {
+                    Status::Doubtful(granted) => granted,
+                    // One that was to run again, and of which its tool was asked.
+                    Status::Allowed(granted) if granted.again => granted,
+                    _ => return Err(cannot(format!("`{call}` is not in doubt"))),
                 };
                 let granted = Granted { again: false, ..granted.clone() };
                 self.set(call, granted.may_run());

@@ -137,12 +137,7 @@ pub(super) fn settled(
     let waiting = machine.waiting().map(|(call, wait)| (call, Some(wait)));
     let doubtful = machine.in_doubt().map(|call| (call, None));
     let open = waiting.chain(doubtful).find(|(call, _)| call.id() == id);
-    let Some((call, wait)) = open else {
-        return Err(refused(format!(
-            "the call `{id}` does not wait for a result or an answer here. If it is in doubt, whoever has \
-             opened the conversation settles it"
-        )));
-    };
+    let Some((call, wait)) = open else { return Err(no_wait(&id)) };
     if call.fingerprint() != fingerprint {
         return Err(refused(format!(
             "this was said of another call: the call `{id}` has other arguments"
@@ -181,6 +176,21 @@ pub(super) fn settled(
             Ok(result(CallOutcome::NotStarted, vec![text.into()]))
         }
     }
+}
+
+/// Checks that a call waits for somebody outside of the run, rather than being in doubt.
+pub(super) fn waits(machine: &Machine, settlement: &Settlement) -> Result<(), Error> {
+    match machine.waiting().any(|(call, _)| *call.id() == *settlement.call) {
+        true => Ok(()),
+        false => Err(no_wait(&settlement.call)),
+    }
+}
+
+fn no_wait(id: &str) -> Error {
+    refused(format!(
+        "the call `{id}` does not wait for a result or an answer here. If it is in doubt, whoever has \
+         opened the conversation settles it"
+    ))
 }
 
 /// The fact that nobody has decided about a call in time, or given its result.

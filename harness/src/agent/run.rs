@@ -9,6 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
     calls::Contexts,
+    clock::RunClock,
     durable::Written,
     early::Early,
     halt::{Halt, Told, warning_event},
@@ -22,7 +23,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause},
     message::{Message, ToolCall, ToolResult},
-    policy::{LimitReached, Warning},
+    policy::{Guard, LimitReached, Warning},
     provider::{Accumulator, ContextTokens, Ledger, Usage},
     tool::{CallIdentity, LateEnd, Values, ended_in},
     trace::{Cast, Happened},
@@ -65,6 +66,8 @@ pub(super) struct Run<'a> {
     begun: bool,
     /// Whether the run came to its end, rather than being dropped.
     ended: bool,
+    /// What held the limits of the run before, and its clock: they hold again if this one does not begin.
+    before: Option<(Guard, RunClock)>,
 }
 
 impl<'a> Run<'a> {
@@ -97,7 +100,14 @@ impl<'a> Run<'a> {
             context: ContextTokens::default(),
             begun: false,
             ended: false,
+            before: None,
         }
+    }
+
+    /// For a run that takes the place of another one, if it begins.
+    pub(super) fn after(mut self, before: Option<(Guard, RunClock)>) -> Self {
+        self.before = before;
+        self
     }
 
     /// For one action of another driver: whoever drops it leaves the conversation as it is.
@@ -155,6 +165,7 @@ impl<'a> Run<'a> {
             }
             Opening::Resume if self.chat.machine.is_going() => {
                 self.chat.expire()?;
+                self.chat.doubt_answered()?;
                 match limits {
                     Some(_) => self.chat.record(&Entry::Resumed { message: None, limits }),
                     None => Ok(()),
@@ -171,9 +182,17 @@ impl<'a> Run<'a> {
 
     /// Asks the tools what became of calls in doubt, before the user says something else.
     async fn find_out_first(&mut self) -> Result<(), Error> {
-        let doubtful: Vec<ToolCall> = self.chat.machine.in_doubt().cloned().collect();
+        let Chat { machine, agent, .. } = &*self.chat;
+        let can_reconcile = |call: &&ToolCall| {
+            agent.tools().get(call.name()).is_some_and(|tool| tool.can_reconcile())
+        };
+        // Those that were to run again do not run any more, so what became of them counts, too.
+        let doubtful = machine.in_doubt().chain(machine.to_repeat().filter(can_reconcile));
+        let doubtful: Vec<ToolCall> = doubtful.cloned().collect();
         match self.find_out(&doubtful).await? {
-            None => Ok(()),
+            // Where the time of the run is over, the others are in doubt. If they were asked again by
+            // each message, a tool that does not answer would let none through.
+            None | Some(InterruptCause::Limit { .. }) => Ok(()),
             Some(_) => Err(Error::new(
                 ErrorKind::Transcript,
                 "the run was stopped while tools found out what became of calls in doubt: nothing was said",
@@ -559,6 +578,9 @@ impl Drop for Run<'_> {
             self.trace_end(Outcome::Cancelled);
         }
         self.chat.clock.stops();
+        if let Some((guard, clock)) = self.before.take().filter(|_| !self.begun) {
+            (self.chat.guard, self.chat.clock) = (guard, clock);
+        }
         self.chat.idle.begins();
     }
 }

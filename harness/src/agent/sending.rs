@@ -206,12 +206,14 @@ impl<'a> IntoFuture for Sending<'a> {
         Box::pin(async move {
             match chat {
                 Holder::Borrowed(chat) => {
-                    chat.begins(budget, anew);
-                    Run::new(chat, watch, stops, tool_time).drive(opening, anew, &values).await
+                    let before = chat.begins(budget, anew);
+                    let run = Run::new(chat, watch, stops, tool_time);
+                    run.after(before).drive(opening, anew, &values).await
                 }
                 Holder::Owned(mut chat) => {
-                    chat.begins(budget, anew);
-                    Run::new(&mut chat, watch, stops, tool_time).drive(opening, anew, &values).await
+                    let before = chat.begins(budget, anew);
+                    let run = Run::new(&mut chat, watch, stops, tool_time);
+                    run.after(before).drive(opening, anew, &values).await
                 }
             }
         })
