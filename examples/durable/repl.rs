@@ -111,7 +111,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     let begun = match begin {
         Begin::New => None,
         Begin::Newest => Some(kept.newest().await?),
-        Begin::Of(id) => Some(kept.resume(&id).await?),
+        Begin::Of(id) => Some(kept.resume_named(&id).await?),
         Begin::Saved(file) => {
             kept.import(&file).await?;
             Some(kept.told())

@@ -106,10 +106,16 @@ impl Kept {
     /// # Errors
     /// As those of [`resume`](Self::resume).
     pub(crate) async fn newest(&mut self) -> anyhow::Result<String> {
-        let page = self.journal.list(&Listing::new().limit(PAGE)).await?;
-        match page.conversations.iter().find(|it| it.facts > 0) {
-            Some(newest) => self.resume(&newest.id).await,
-            None => Ok("No conversation is kept yet, so a new one begins.".to_owned()),
+        let mut listing = Listing::new().limit(PAGE);
+        loop {
+            let page = self.journal.list(&listing).await?;
+            if let Some(newest) = page.conversations.iter().find(|it| it.facts > 0) {
+                return self.resume_named(&newest.id).await;
+            }
+            if page.next.is_none() {
+                return Ok("No conversation is kept yet, so a new one begins.".to_owned());
+            }
+            listing = listing.after(&page);
         }
     }
 
@@ -120,10 +126,18 @@ impl Kept {
     /// Fails if there is no such conversation, or if it cannot be read.
     pub(crate) async fn resume(&mut self, which: &str) -> anyhow::Result<String> {
         let name = self.named(which)?;
+        self.resume_named(&name).await
+    }
+
+    /// The same with the one of this name, which another program may have made a number.
+    ///
+    /// # Errors
+    /// As those of [`resume`](Self::resume).
+    pub(crate) async fn resume_named(&mut self, name: &str) -> anyhow::Result<String> {
         if name == self.name() {
             return Ok("That is the conversation that you are in.".to_owned());
         }
-        let chat = match self.agent.open(&self.journal, &name).await {
+        let chat = match self.agent.open(&self.journal, name).await {
             Ok(chat) => chat,
             Err(err) if err.is_busy() => {
                 return Ok(format!("✗ {err}. Until then, say something here or choose another."));
@@ -171,10 +185,12 @@ impl Kept {
     /// # Errors
     /// Fails if it is open, here or elsewhere.
     pub(crate) async fn delete(&self, name: &str) -> Result<String, Error> {
-        match self.journal.delete(name).await? {
-            true => Ok(format!("{name} was deleted")),
-            false => Ok(format!("{name} is gone already")),
-        }
+        let deleted = self.journal.delete(name).await?;
+        let name = one_line(name);
+        Ok(match deleted {
+            true => format!("{name} was deleted"),
+            false => format!("{name} is gone already"),
+        })
     }
 
     /// The name for a number of the list; a name stands for itself.
@@ -227,7 +243,7 @@ impl Kept {
                 self.listed.len(),
                 one_line(&summary.id),
                 ago(summary.updated_at),
-                one_line(title),
+                cut(title, TITLE),
             ));
         }
         if self.listed.is_empty() {
@@ -311,9 +327,9 @@ fn usual_file() -> anyhow::Result<PathBuf> {
     Ok(folder.join("chats.db"))
 }
 
-/// Makes the file if it is not there, so that only its owner can read it: SQLite gives the files beside
-/// it the same rights.
+/// Makes the file if it is not there, also where a link leads to it, so that only its owner can read it:
+/// SQLite gives the files beside it the same rights.
 fn make_private(file: &Path) {
-    // Where this fails, because the file is there or for a reason that opening it meets and tells.
-    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    // Where this fails, opening it meets and tells the reason. A file that is there stays as it is.
+    let _ = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(file);
 }

@@ -12,7 +12,7 @@ use crate::{
     kept::Kept,
     left::{ask_again, left, settle},
     lines::{Line, Lines},
-    screen::Screen,
+    screen::{Screen, one_line},
     turn::{self, Ended},
 };
 
@@ -120,8 +120,9 @@ async fn obey(
         }
         Command::Delete(which) => {
             let name = kept.named(which)?;
-            anyhow::ensure!(name != kept.name(), "you are in {name}: begin with `/new`");
-            let question = format!("Delete {name} for ever? [y]es, [n]o");
+            let shown = one_line(&name);
+            anyhow::ensure!(name != kept.name(), "you are in {shown}: begin with `/new`");
+            let question = format!("Delete {shown} for ever? [y]es, [n]o");
             *asked = Some(Asked::Delete(name));
             question
         }
@@ -146,7 +147,7 @@ async fn answered(asked: Asked, answer: &str, kept: &Kept) -> String {
         Asked::Delete(name) if yes => {
             kept.delete(&name).await.unwrap_or_else(|err| format!("✗ {err}"))
         }
-        Asked::Delete(name) => format!("{name} was kept"),
+        Asked::Delete(name) => format!("{} was kept", one_line(&name)),
     }
 }
 

@@ -479,11 +479,58 @@ fn what_is_given_wrong_is_said_with_code_2() {
         (&["chats.db"], "`chats.db` is unknown"),
         (&["--journal", "a.db", "b.db"], "`b.db` is unknown"),
         (&["--resume", "nobody"], "nothing is kept of a conversation `nobody`"),
-        (&["--resume", "1"], "`/list` has shown no number 1"),
+        (&["--resume", "1"], "nothing is kept of a conversation `1`"),
     ] {
         let output = ended(folder.path(), arguments, "");
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), err.lines().count()), (Some(2), 1), "{err}");
         assert!(err.contains(expected), "{err}");
     }
+}
+
+/// What another program has written into the journal: names that are numbers or begin lines of their own,
+/// and a title that is long.
+#[test]
+fn what_others_have_written_deceives_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let file = folder.join("chats.db").display().to_string();
+    let arguments = ["--journal", &file];
+    let name = name_of(&says(folder, &arguments, "My favourite number is 42.\n"));
+    let database = rusqlite::Connection::open(&file).expect("a database");
+    let rename = |from: &str, to: &str| {
+        let sql = "UPDATE conversations SET id = ?2 WHERE id = ?1";
+        assert_eq!(database.execute(sql, [from, to]).expect("a name"), 1);
+    };
+    let title = format!("A\u{1b}[2J title{}", " that is long".repeat(50));
+    let sql = "UPDATE conversations SET metadata = json_set(metadata, '$.title', ?1)";
+    assert_eq!(database.execute(sql, [title]).expect("a title"), 1);
+
+    rename(&name, "17");
+    for arguments in
+        [&["--journal", &file, "--resume"][..], &["--journal", &file, "--resume", "17"]]
+    {
+        let said = says(folder, arguments, "/list\n");
+        assert!(said.contains("17 goes on after 2 messages: My favourite number"), "{said}");
+        assert!(said.contains("A\\u{1b}[2J title that") && !said.contains('\u{1b}'), "{said}");
+        let row = said.lines().find(|line| line.starts_with("  1  17 ")).expect("a row");
+        assert!(row.chars().count() < 120, "{row}");
+    }
+
+    let deceives = "no\nIt was kept. Quit? [y]es";
+    rename("17", deceives);
+    let said = says(folder, &arguments, "/list\n/delete 1\nno\n/delete 1\ny\n");
+    assert!(said.contains("\nDelete no ⏎ It was kept. Quit? [y]es for ever?"), "{said}");
+    assert!(!said.contains("\nIt was kept."), "{said}");
+}
+
+#[test]
+fn a_file_behind_a_link_is_its_owners_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let (link, file) = (folder.join("link.db"), folder.join("chats.db"));
+    std::os::unix::fs::symlink(&file, &link).expect("a link");
+    says(folder, &["--journal", &link.display().to_string()], "Hello.\n");
+    let mode = fs::metadata(&file).expect("the file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
