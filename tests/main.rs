@@ -12,6 +12,7 @@ mod batches;
 mod budget_trees;
 mod budgets;
 mod chaos;
+mod circumstances;
 mod client_anthropic;
 mod client_arrivals;
 mod client_connections;

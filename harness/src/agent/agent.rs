@@ -10,7 +10,7 @@ use crate::{
     policy::{Approver, Budget, Guardrails, Limits, Permissions},
     provider::{ContextMeter, Provider},
     secret::{Secrets, is_findable},
-    tool::{StateType, Tool, ToolContext, ToolLimits, ToolList, ToolRegistry, Values},
+    tool::{StateType, Tool, ToolContext, ToolLimits, ToolList, ToolRegistry},
     trace::Trace,
     unwind::caught,
 };
@@ -208,8 +208,8 @@ impl Agent {
     }
 
     /// What is wrong with the values that a run brings, if one that was announced is missing.
-    pub(super) fn check_state(&self, brought: &Values) -> Result<(), Error> {
-        let missing = self.0.per_run.iter().filter(|needed| !brought.has(needed.id()));
+    pub(super) fn check_state(&self, has: impl Fn(TypeId) -> bool) -> Result<(), Error> {
+        let missing = self.0.per_run.iter().filter(|needed| !has(needed.id()));
         let missing: Vec<String> = missing.map(|needed| format!("`{}`", needed.name())).collect();
         if missing.is_empty() {
             return Ok(());
@@ -218,8 +218,8 @@ impl Agent {
             ErrorKind::Configuration,
             format!(
                 "this run brings no {}, which the agent was told that each run brings (by \
-                 `AgentBuilder::state_per_run`). Give it to the run: `agent.run(..).state(..)` or \
-                 `chat.send(..).state(..)`",
+                 `AgentBuilder::state_per_run`). Give it to the run, by `agent.run(..).state(..)` or \
+                 `chat.send(..).state(..)`, or to all runs of the conversation, by `chat.state(..)`",
                 missing.join(" and no ")
             ),
         ))
@@ -300,16 +300,16 @@ impl AgentBuilder {
     }
 
     /// Shares a value with the tools, which take it as a parameter [`State<T>`](crate::State), in
-    /// all runs. There is one of each type: a second one takes the place of the first, and a run can bring
-    /// another one in its place with [`Sending::state`].
+    /// all runs. There is one of each type: a second one takes the place of the first. A conversation can
+    /// have another one in its place ([`Chat::state`]), and so can a run ([`Sending::state`]).
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
         self
     }
 
-    /// Announces that each run brings a value of this type with [`Sending::state`], for tools that
-    /// take it as a parameter [`State<T>`](crate::State): the user whom the run serves, for one. A
-    /// run without it fails before anything is sent.
+    /// Announces that each run brings a value of this type with [`Sending::state`], or its conversation
+    /// with [`Chat::state`], for tools that take it as a parameter [`State<T>`](crate::State): the user
+    /// whom the run serves, for one. A run without it fails before anything is sent.
     ///
     /// ```
     /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};

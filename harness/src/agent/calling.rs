@@ -60,6 +60,8 @@ pub(super) struct Granted {
     pub(super) again: bool,
     /// On which review of its tool it was decided.
     pub(super) reviewed: Option<Arc<Reviewed>>,
+    /// Whether a person was asked about this very call.
+    pub(super) by_person: bool,
     /// By which earlier *always* it was allowed, if it was: the call that a person was asked about, and
     /// for what it holds.
     pub(super) by_grant: Option<(String, Scope)>,

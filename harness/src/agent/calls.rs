@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Agent, Chat, Event,
     calling::Granted,
+    circumstances::Offered,
     early::{Ended, Running},
     halt::Told,
     machine::{lost, stopped},
@@ -25,7 +26,7 @@ use crate::{
     policy::{Judgement, ProposedCall, Question},
     tool::{
         CallIdentity, Dispatched, Found, GRACE, RUNS_ON, Review, SideEffects, Tool, ToolContext,
-        Unfound, Values, equal_still_running, runs_on,
+        Unfound, equal_still_running, runs_on,
     },
     trace::Scope,
 };
@@ -48,14 +49,13 @@ pub(super) struct Contexts {
 impl Contexts {
     /// For a run of this conversation, whose tools can see what is left of its limits.
     pub(super) fn new(chat: &Chat, time: Option<Duration>) -> Self {
-        let shared = chat.agent.context().clone().with(chat.guard.budget().clone());
+        let mut shared = chat.agent.context().clone().with(chat.guard.budget().clone());
+        let of_run = chat.own.as_ref().map(|own| &own.values);
+        for values in [chat.values.as_ref(), of_run].into_iter().flatten() {
+            shared = shared.with_values(values);
+        }
         let conversation = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
         Self { shared, conversation, made: HashMap::new(), time }
-    }
-
-    /// Adds the values that the run brings.
-    pub(super) fn bring(&mut self, values: &Values) {
-        self.shared = self.shared.clone().with_values(values);
     }
 
     /// What a call is given when it runs.
@@ -150,11 +150,16 @@ pub(super) fn idempotency_key(
 }
 
 /// Begins a call. Nothing happens before the future is polled.
-pub(super) fn begin(agent: &Agent, call: &ToolCall, context: ToolContext, scope: Scope) -> Running {
-    let (agent, call) = (agent.clone(), call.clone());
+pub(super) fn begin(
+    offered: &Offered,
+    call: &ToolCall,
+    context: ToolContext,
+    scope: Scope,
+) -> Running {
+    let (offered, call) = (offered.clone(), call.clone());
     Box::pin(async move {
         let begun = Instant::now();
-        let result = scope.call(agent.tools().dispatch_call(&call, &context)).await;
+        let result = scope.call(offered.tools().dispatch_call(&call, &context)).await;
         (call, result, begun.elapsed())
     })
 }
@@ -182,6 +187,7 @@ impl Run<'_> {
         let agent = self.chat.agent.clone();
         for call in calls {
             let id = call.id().to_owned();
+            self.earlier.remove(&id);
             let mut near = Vec::new();
             let looked = {
                 let Self { chat, halt, early, .. } = &mut *self;
@@ -206,7 +212,8 @@ impl Run<'_> {
             let mut decision = match looked {
                 Looked::Decided(decision) => decision,
                 Looked::Asks(question, review) => {
-                    let repeat = agent.tools().get(call.name()).map(repeat_of).unwrap_or_default();
+                    let tool = self.chat.tools().get(call.name());
+                    let repeat = tool.map(repeat_of).unwrap_or_default();
                     let asked_at = Instant::now();
                     let asked = tokio::select! {
                         biased;
@@ -235,7 +242,7 @@ impl Run<'_> {
                 Decision::Allow { .. } => false,
                 Decision::Deny { reason, .. } => {
                     self.emit(Event::ToolDenied { call, reason });
-                    agent.permissions().stops_on_denial()
+                    self.chat.stops_on_denial()
                 }
             };
             if stop {
@@ -251,7 +258,7 @@ impl Run<'_> {
 
     /// Runs the calls of one batch, at most so many at once, and waits for those that began early.
     pub(super) async fn call(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        let agent = self.chat.agent.clone();
+        let offered = self.chat.offered();
         // A person may have stopped the run together with the answer.
         if self.halt.is_cancelled() {
             return self.interrupt(None);
@@ -261,12 +268,12 @@ impl Run<'_> {
         let cause = loop {
             while running.len() < AT_ONCE {
                 let Some(call) = waiting.next() else { break };
-                match self.may_begin(&agent, call).await? {
+                match self.may_begin(&offered, call).await? {
                     Begins::Now => {}
                     Begins::Never => continue,
                     Begins::Stopped => return Ok(()),
                 }
-                let running_now = self.begin(&agent, call, false);
+                let running_now = self.begin(&offered, call, false);
                 running.push(running_now);
             }
             tokio::select! {
@@ -284,7 +291,7 @@ impl Run<'_> {
         };
         let until = Instant::now() + GRACE;
         while let Ok(Some((call, ended, elapsed))) = timeout_at(until, running.next()).await {
-            let effects = agent.tools().get(call.name()).map(|tool| tool.side_effects());
+            let effects = offered.tools().get(call.name()).map(|tool| tool.side_effects());
             let ended = match ended {
                 Dispatched::Result(result) => {
                     Dispatched::Result(stopped_result(result, effects.unwrap_or_default()))
@@ -298,8 +305,8 @@ impl Run<'_> {
     }
 
     /// Writes down that an allowed call starts: before it does, if it changes something.
-    async fn may_begin(&mut self, agent: &Agent, call: &ToolCall) -> Result<Begins, Error> {
-        if !self.may_start(agent, call)? {
+    async fn may_begin(&mut self, offered: &Offered, call: &ToolCall) -> Result<Begins, Error> {
+        if !self.may_start(offered, call)? {
             return Ok(Begins::Never);
         }
         let granted = self.chat.machine.granted(call.id());
@@ -322,26 +329,27 @@ impl Run<'_> {
 
     /// Checks once more whether an allowed call may run, and says that it starts. If it does not, it
     /// waits, is to be decided anew, or has its result.
-    pub(super) fn may_start(&mut self, agent: &Agent, call: &ToolCall) -> Result<bool, Error> {
-        if let Some(other) = self.equal_still_running(agent, call) {
+    pub(super) fn may_start(&mut self, offered: &Offered, call: &ToolCall) -> Result<bool, Error> {
+        if let Some(other) = self.equal_still_running(call) {
             self.refuse_behind(call, &other)?;
             return Ok(false);
         }
+        let still = !self.earlier.contains(call.id()) || self.chat.still_allows(call);
         let granted = self.chat.machine.granted(call.id());
         if let Some(granted) = granted.filter(|granted| granted.again)
-            && !self.chat.may_repeat(call)
+            && !(still && self.chat.may_repeat(call))
         {
             let effects = granted.effects;
             self.doubt(call, effects)?;
             return Ok(false);
         }
         // It is decided anew once: by these rules, with what its tool says of it now.
-        if !self.chat.is_within_grant(call) || self.chat.is_denied_now(call) {
+        if !(still && self.chat.is_within_grant(call)) || self.chat.is_denied_now(call) {
             self.chat.inherited.remove(call.id());
             self.chat.record(&Entry::CallUndecided { call: call.id().to_owned() })?;
             return Ok(false);
         }
-        if agent.tools().get(call.name()).is_some_and(Tool::is_external) {
+        if offered.tools().get(call.name()).is_some_and(Tool::is_external) {
             self.waits(call, Awaited::Result, None)?;
             return Ok(false);
         }
@@ -351,9 +359,9 @@ impl Run<'_> {
 
     /// Runs calls that have started, to their ends.
     pub(super) async fn finish_started(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        let agent = self.chat.agent.clone();
+        let offered = self.chat.offered();
         for call in calls {
-            let running = self.begin(&agent, call, false);
+            let running = self.begin(&offered, call, false);
             self.early.begun(running, call.clone());
         }
         self.call(&[]).await
@@ -408,7 +416,7 @@ impl Run<'_> {
         let agent = self.chat.agent.clone();
         for call in calls {
             let granted = self.chat.machine.granted(call.id()).cloned().unwrap_or_default();
-            if self.equal_still_running(&agent, call).is_some_and(|other| other == call.id()) {
+            if self.equal_still_running(call).is_some_and(|other| other == call.id()) {
                 // What its tool found out now could be untrue a moment later.
                 self.doubted(call, runs_still(call.id()))?;
                 continue;
@@ -452,16 +460,16 @@ impl Run<'_> {
     }
 
     /// Begins a call and shows that.
-    fn begin(&mut self, agent: &Agent, call: &ToolCall, early: bool) -> Running {
+    fn begin(&mut self, offered: &Offered, call: &ToolCall, early: bool) -> Running {
         let scope = self.chat.tracer.call(call, early);
         self.watch.tell(Event::ToolCall(call));
         self.shown.push((call.clone(), Instant::now()));
         let transcript = self.chat.machine.transcript();
         let (stop, reporter) = (self.over.token(), self.reports.reporter());
-        let tool = agent.tools().get(call.name());
+        let tool = offered.tools().get(call.name());
         let granted = self.chat.machine.granted(call.id());
         let context = self.contexts.make(transcript, call, tool, granted, stop, reporter);
-        begin(agent, call, context, scope)
+        begin(offered, call, context, scope)
     }
 
     fn reported(&mut self, call: &str, message: &str) {
@@ -471,8 +479,8 @@ impl Run<'_> {
 
     /// The call that does the same, was told to stop and still runs: another one, or this one itself
     /// in a run that this process has dropped.
-    fn equal_still_running(&self, agent: &Agent, call: &ToolCall) -> Option<String> {
-        let tool = agent.tools().get(call.name())?;
+    fn equal_still_running(&self, call: &ToolCall) -> Option<String> {
+        let tool = self.chat.agent.tools().get(call.name())?;
         equal_still_running(self.chat.id(), || tool.sameness(call))
     }
 
@@ -547,10 +555,16 @@ impl Chat {
         doubtful.map(|call| call.id().to_owned()).collect()
     }
 
+    /// Whether a call that was allowed before this run may run by what holds in it.
+    fn still_allows(&self, call: &ToolCall) -> bool {
+        let granted = self.machine.granted(call.id());
+        granted.is_none_or(|granted| self.asking(&self.agent).still_allows(call, granted))
+    }
+
     /// Whether the tool of a call that may have run lets it run again, and within what was allowed.
     fn may_repeat(&self, call: &ToolCall) -> bool {
         let repeats = |tool: &Tool| repeat_of(tool) != Repeat::Never && !tool.is_external();
-        self.agent.tools().get(call.name()).is_some_and(repeats)
+        self.tools().get(call.name()).is_some_and(repeats)
             && self.is_within_grant(call)
             && !self.is_denied_now(call)
     }
@@ -561,7 +575,7 @@ impl Chat {
             return false;
         }
         let agent = &self.agent;
-        let Some(tool) = agent.tools().get(call.name()) else { return false };
+        let Some(tool) = self.tools().get(call.name()) else { return false };
         let Ok(arguments) = call.decoded() else { return false };
         let granted = self.machine.granted(call.id()).and_then(|it| it.reviewed.as_deref());
         let proposed = ProposedCall::new(tool.name(), &arguments, tool.side_effects())
@@ -578,7 +592,7 @@ impl Chat {
             granted.effects.has_all(tool.side_effects())
                 && granted.reviewed.is_some() == tool.has_review()
         };
-        self.agent.tools().get(call.name()).is_none_or(is_within) || call.decoded().is_err()
+        self.tools().get(call.name()).is_none_or(is_within) || call.decoded().is_err()
     }
 }
 

@@ -3,16 +3,16 @@
 use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 
 use super::{
-    Agent, Grant, Machine, Sending, answers::unreadable, clock::RunClock, durable::Durable,
-    idle::Idle, observed::Waits, permit::Asking,
+    Agent, Grant, Machine, Sending, answers::unreadable, circumstances::Circumstances,
+    clock::RunClock, durable::Durable, idle::Idle, observed::Waits, permit::Asking,
 };
 use crate::{
     error::Error,
     journal::{Entry, Envelope},
     message::{Message, Transcript},
-    policy::{Budget, Exposed, Guard, Guardrails, Limits},
+    policy::{Budget, Exposed, Guard, Guardrails, Limits, Permissions},
     provider::{ContextMeter, ContextTokens, Usage},
-    tool::{StillRunning, still_running_in},
+    tool::{StillRunning, Values, still_running_in},
     trace::Tracer,
 };
 
@@ -60,6 +60,10 @@ pub struct Chat {
     pub(super) heard_ends: HashSet<u64>,
     /// What the conversation has read, where a policy asks for it.
     pub(super) exposed: Exposed,
+    /// What the conversation shares with its tools.
+    pub(super) values: Option<Values>,
+    /// What the run that goes on has brought.
+    pub(super) own: Option<Box<Circumstances>>,
     /// Since when calls wait.
     pub(super) waits: Waits,
     /// Calls that were open when it was opened: what was decided about them was decided elsewhere, by
@@ -97,6 +101,8 @@ impl Chat {
             grants: Vec::new(),
             heard_ends: HashSet::new(),
             exposed: Exposed::default(),
+            values: None,
+            own: None,
             waits: Waits::default(),
             inherited: HashSet::new(),
         }
@@ -231,6 +237,42 @@ impl Chat {
         self
     }
 
+    /// Shares a value with the tools of all runs of the conversation, which take it as a parameter
+    /// [`State<T>`](crate::State). It takes the place of a value of the same type that the agent has, and
+    /// a run can bring another one in its place with [`Sending::state`]. It is not written down: give it
+    /// anew to a conversation that is opened again, or forked.
+    ///
+    /// ```
+    /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};
+    ///
+    /// struct User(&'static str);
+    ///
+    /// /// Says who asks.
+    /// #[tool(side_effects = "read")]
+    /// fn who(user: State<User>) -> String {
+    ///     user.0.to_owned()
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([
+    ///     reply().call("who", serde_json::json!({})),
+    ///     reply().text("You are Ada."),
+    /// ]);
+    /// let agent =
+    ///     Agent::builder(model.clone()).tools(tools![who]).state_per_run::<User>().build()?;
+    /// let mut chat = agent.chat();
+    /// chat.state(User("Ada"));
+    /// chat.send("Who am I?").await?;
+    /// assert_eq!(model.requests()[1].last_text(), "Ada");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn state<T: Send + Sync + 'static>(&mut self, value: T) -> &mut Self {
+        self.values.get_or_insert_default().insert(Arc::new(value));
+        self
+    }
+
     /// What all runs of the conversation have spent so far, with all that the agents have spent
     /// that its tools call, and what is left of its limits. It can be kept and asked while a run
     /// goes on. That of one run is told by [`Sending::budget`] and
@@ -306,7 +348,8 @@ impl Chat {
 
     /// What the decision about a call of this conversation is made from.
     pub(super) fn asking<'a>(&'a self, agent: &'a Agent) -> Asking<'a> {
-        Asking::of(agent, &self.grants, self.exposed.exposure(), self.name())
+        let exposure = self.exposed.exposure();
+        Asking::of(agent, self.own.as_deref(), &self.grants, exposure, self.name())
     }
 
     /// The name of the conversation: in its journal, or where it has none what tells it from others.
@@ -346,6 +389,11 @@ impl Chat {
         self.guard.apply(entry);
         if let Some(egress) = self.agent.permissions().egress_policy() {
             self.exposed.apply(egress, entry);
+        }
+        if let Some(own) = &mut self.own
+            && let Some(egress) = own.permissions.as_ref().and_then(Permissions::egress_policy)
+        {
+            own.exposed.apply(egress, entry);
         }
         match entry {
             Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => {

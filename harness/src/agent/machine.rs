@@ -297,6 +297,7 @@ impl Machine {
                             effects: *side_effects,
                             repeat: *repeat,
                             reviewed: reviewed.clone(),
+                            by_person: matches!(by, Decider::Person { .. }),
                             by_grant: match by {
                                 Decider::Always { call, scope } => {
                                     Some((call.clone(), scope.clone()))

@@ -1,5 +1,7 @@
 //! The loop: a pure machine says what comes next, a thin driver does it and writes down what
 //! happened.
+//!
+#![doc = include_str!("../../guide/users.md")]
 
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
@@ -8,6 +10,7 @@ mod bell;
 mod calling;
 mod calls;
 mod chat;
+mod circumstances;
 mod clock;
 mod durable;
 mod early;

@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Agent;
+use super::{
+    Agent,
+    calling::Granted,
+    circumstances::{Circumstances, offered},
+};
 use crate::{
     journal::{Always, Decider, Decision, Reason, Repeat, now},
     message::{Arguments, ToolCall},
-    policy::{Answer, Approval, Exposure, Judgement, ProposedCall, Question},
-    tool::{Review, Reviewed, Scope, SideEffects, Tool},
+    policy::{Answer, Approval, Approver, Exposure, Judgement, ProposedCall, Question},
+    tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
     unwind::{Shielded, caught},
 };
 
@@ -27,6 +31,11 @@ pub struct Grant {
     pub call: String,
     /// Why the person was asked then: a question for another reason is asked anew.
     pub reasons: Vec<Reason>,
+    /// In whose runs it holds: those that bring the approver of this person
+    /// ([`Sending::approver`](super::Sending::approver)). With nobody named, it holds in those that the
+    /// agent's own approver is asked in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<String>,
 }
 
 impl Grant {
@@ -36,14 +45,14 @@ impl Grant {
         else {
             return None;
         };
-        let Always { scope, tool, reasons } = &**always;
-        let (tool, scope, reasons) = (tool.clone(), scope.clone(), reasons.clone());
-        Some(Self { tool, scope, call: call.to_owned(), reasons })
+        let Always { scope, tool, reasons, person } = (**always).clone();
+        Some(Self { tool, scope, call: call.to_owned(), reasons, person })
     }
 
     fn answers(&self, question: &Question) -> bool {
         let known = |reason: &Reason| self.reasons.contains(reason);
         self.tool == question.tool
+            && self.person == question.person
             && question.scopes.iter().any(|scope| scope.key() == self.scope.key())
             && question.reasons.iter().all(known)
     }
@@ -61,6 +70,7 @@ pub(super) enum Looked {
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
     agent: &'a Agent,
+    own: Option<&'a Circumstances>,
     grants: &'a [Grant],
     exposure: Exposure,
     conversation: &'a str,
@@ -75,19 +85,24 @@ enum Half {
 impl<'a> Asking<'a> {
     pub(super) fn of(
         agent: &'a Agent,
+        own: Option<&'a Circumstances>,
         grants: &'a [Grant],
         exposure: Exposure,
         conversation: &'a str,
     ) -> Self {
-        Self { agent, grants, exposure, conversation }
+        Self { agent, own, grants, exposure, conversation }
+    }
+
+    fn tools(self) -> &'a ToolRegistry {
+        offered(self.agent, self.own)
     }
 }
 
-impl Asking<'_> {
+impl<'a> Asking<'a> {
     /// Decides about a call that may start while the model still speaks: it is allowed at once, or
     /// it waits for the answer to be complete.
     pub(super) fn at_once(self, call: &ToolCall) -> Option<Decision> {
-        let tool = self.agent.tools().get(call.name())?;
+        let tool = self.tools().get(call.name())?;
         let effects = tool.side_effects();
         if !effects.is_read_only() || tool.has_review() || tool.is_external() {
             return None;
@@ -108,7 +123,7 @@ impl Asking<'_> {
         };
         // A call of a tool that does not exist, or with arguments that cannot be read, does nothing
         // but answer with what is wrong with it.
-        let Some(tool) = self.agent.tools().get(call.name()) else { return answers_itself() };
+        let Some(tool) = self.tools().get(call.name()) else { return answers_itself() };
         let Ok(arguments) = call.decoded() else { return answers_itself() };
         let review = tool.review_off_loop(&arguments).await;
         match self.judge(call, tool, &arguments, review.as_ref()) {
@@ -132,7 +147,9 @@ impl Asking<'_> {
         let proposed = ProposedCall::new(tool.name(), arguments, side_effects)
             .with_review(review)
             .with_exposure(self.exposure);
-        let reasons = match self.agent.permissions().decide(&proposed) {
+        let own =
+            self.own.and_then(|own| Some((own.permissions.as_ref()?, own.exposed.exposure())));
+        let reasons = match self.agent.permissions().decide_with(&proposed, own) {
             Judgement::Allow { by } => {
                 let reviewed = None;
                 return Half::Decided(Decision::Allow { side_effects, repeat, by, reviewed });
@@ -163,6 +180,7 @@ impl Asking<'_> {
     ) -> Question {
         let mut question = Question::new(call, effects);
         self.conversation.clone_into(&mut question.conversation);
+        question.person = self.approver().and_then(|(person, _)| person).map(str::to_owned);
         question.reasons = reasons;
         let folder = review.and_then(|review| review.folder.clone());
         question.folder = folder.or_else(|| std::env::current_dir().ok());
@@ -178,6 +196,27 @@ impl Asking<'_> {
         question
     }
 
+    /// Whether a call that was allowed before this run may still run by what holds in it. What a person
+    /// has said about it stands, unless it is denied now.
+    pub(super) fn still_allows(self, call: &ToolCall, granted: &Granted) -> bool {
+        let Some(tool) = self.tools().get(call.name()) else { return true };
+        let Ok(arguments) = call.decoded() else { return true };
+        let review = granted.reviewed.as_ref().map(|reviewed| &reviewed.review);
+        match self.judge(call, tool, &arguments, review) {
+            Half::Decided(Decision::Allow { .. }) => true,
+            Half::Decided(Decision::Deny { .. }) => false,
+            Half::Asks(_) => granted.by_person,
+        }
+    }
+
+    /// Who is asked in this run, and whom this person is told from others by.
+    fn approver(self) -> Option<(Option<&'a str>, &'a dyn Approver)> {
+        match self.own.and_then(|own| own.approver.as_ref()) {
+            Some((person, approver)) => Some((Some(person), &**approver)),
+            None => self.agent.approver().map(|approver| (None, approver)),
+        }
+    }
+
     /// Asks a person.
     pub(super) async fn ask(
         self,
@@ -186,7 +225,7 @@ impl Asking<'_> {
         review: Option<&Review>,
     ) -> Asked {
         let deny = |by, reason| Asked::Decided(Decision::Deny { reason, by });
-        let Some(approver) = self.agent.approver() else {
+        let Some((_, approver)) = self.approver() else {
             return deny(Decider::Nobody, nobody(question));
         };
         let answered = match caught(|| approver.ask(question)) {
@@ -240,7 +279,8 @@ pub(super) fn decision(
         Answer::No { reason } => Decision::Deny { reason, by: person(None) },
         Answer::Always { scope } if question.scopes.contains(&scope) => {
             let reasons = question.reasons.clone();
-            let always = Always::new(scope, question.tool.clone(), reasons);
+            let always = Always::new(scope, question.tool.clone(), reasons)
+                .for_person(question.person.clone());
             let by = person(Some(Box::new(always)));
             Decision::Allow { side_effects, repeat, by, reviewed }
         }

@@ -1,7 +1,7 @@
 //! The driver: does what the machine says and writes down what happened. However it ends, also by
 //! being dropped or by a panic, the conversation can be sent afterwards and tells the truth.
 
-use std::{mem, time::Duration};
+use std::{collections::HashSet, mem, time::Duration};
 
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -25,7 +25,7 @@ use crate::{
     message::{Message, ToolCall, ToolResult},
     policy::{Guard, LimitReached, Warning},
     provider::{Accumulator, ContextTokens, Ledger, Usage},
-    tool::{CallIdentity, LateEnd, Values, ended_in},
+    tool::{CallIdentity, LateEnd, ended_in},
     trace::{Cast, Happened},
 };
 
@@ -52,6 +52,8 @@ pub(super) struct Run<'a> {
     pub(super) contexts: Contexts,
     /// What running tools say of how far they have come.
     pub(super) reports: Reports,
+    /// Calls about which no decision was made in this run: what holds in it may be something else.
+    pub(super) earlier: HashSet<String>,
     /// Calls that were shown to the watcher, and whose end was not: when they began.
     pub(super) shown: Vec<(ToolCall, Instant)>,
     /// What failures have cost this run.
@@ -93,6 +95,7 @@ impl<'a> Run<'a> {
             early: Early::default(),
             contexts,
             reports: Reports::default(),
+            earlier: HashSet::new(),
             shown: Vec::new(),
             ledger: Ledger::default(),
             error: None,
@@ -117,16 +120,10 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// Runs to the end, with the values that the program brings for the tools of this run.
-    pub(super) async fn drive(
-        &mut self,
-        opening: Opening,
-        anew: bool,
-        values: &Values,
-    ) -> Result<Reply, Stopped> {
+    /// Runs to the end.
+    pub(super) async fn drive(&mut self, opening: Opening, anew: bool) -> Result<Reply, Stopped> {
         self.trace_begin(&opening);
-        self.contexts.bring(values);
-        let outcome = match self.begin_with(opening, anew, values).await {
+        let outcome = match self.begin_with(opening, anew).await {
             Ok(()) => {
                 self.begun = true;
                 self.go_to_the_end().await
@@ -143,14 +140,9 @@ impl<'a> Run<'a> {
     }
 
     /// Writes down what the run begins with, if it can begin.
-    pub(super) async fn begin_with(
-        &mut self,
-        opening: Opening,
-        anew: bool,
-        values: &Values,
-    ) -> Result<(), Error> {
+    pub(super) async fn begin_with(&mut self, opening: Opening, anew: bool) -> Result<(), Error> {
         self.halt.check_timer(self.chat.durable.is_some())?;
-        self.chat.agent.check_state(values)?;
+        self.chat.check_circumstances()?;
         self.catch_up().await?;
         self.hear_late_ends()?;
         let limits = anew.then(|| Box::new(self.chat.guard.run_limits()));
@@ -166,6 +158,8 @@ impl<'a> Run<'a> {
             Opening::Resume if self.chat.machine.is_going() => {
                 self.chat.expire()?;
                 self.chat.doubt_answered()?;
+                let earlier = self.chat.machine.open_calls();
+                self.earlier = earlier.map(|call| call.id().to_owned()).collect();
                 match limits {
                     Some(_) => self.chat.record(&Entry::Resumed { message: None, limits }),
                     None => Ok(()),
@@ -374,7 +368,7 @@ impl<'a> Run<'a> {
         let cast = Cast {
             provider: agent.answers().0,
             model: agent.answers().1,
-            tools: agent.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
+            tools: self.chat.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
             conversation,
             journaled: self.chat.durable.as_ref().map(|durable| &**durable.id()),
             earlier: transcript.messages().len(),
@@ -577,6 +571,7 @@ impl Drop for Run<'_> {
             self.close();
             self.trace_end(Outcome::Cancelled);
         }
+        self.chat.own = None;
         self.chat.clock.stops();
         if let Some((guard, clock)) = self.before.take().filter(|_| !self.begun) {
             (self.chat.guard, self.chat.clock) = (guard, clock);

@@ -10,11 +10,11 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Chat, Event, Reply, Stopped, run::Run, watcher::Watch};
+use super::{Chat, Event, Reply, Stopped, circumstances::Circumstances, run::Run, watcher::Watch};
 use crate::{
     message::Message,
-    policy::{Budget, Limits},
-    tool::Values,
+    policy::{Approver, Budget, Limits, Permissions},
+    provider::Settings,
 };
 
 /// A message about to be sent: await it for the reply.
@@ -48,8 +48,8 @@ pub struct Sending<'a> {
     budget: Budget,
     /// Whether what the run has spent is counted from nothing.
     anew: bool,
-    /// What the run brings for its tools.
-    values: Values,
+    /// What the run brings beside its message, if it does.
+    own: Option<Box<Circumstances>>,
 }
 
 /// How the program stops a run.
@@ -105,7 +105,7 @@ impl<'a> Sending<'a> {
             tool_time: None,
             budget,
             anew,
-            values: Values::default(),
+            own: None,
         }
     }
 
@@ -114,9 +114,9 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, opening, watch: _, stops, tool_time, budget, anew, values } = self;
+        let Self { chat, opening, watch: _, stops, tool_time, budget, anew, own } = self;
         let watch = Some(Box::new(watch) as Box<Watch<'b>>);
-        Sending { chat, opening, watch, stops, tool_time, budget, anew, values }
+        Sending { chat, opening, watch, stops, tool_time, budget, anew, own }
     }
 
     /// Lets no call of this run take longer than this, tries and waits included, whatever its tool
@@ -128,11 +128,181 @@ impl<'a> Sending<'a> {
 
     /// Shares a value with the tools of this run, which take it as a parameter
     /// [`State<T>`](crate::State): the user whom it serves, for one. It takes the place of a value of
-    /// the same type that the agent has. See
-    /// [`AgentBuilder::state_per_run`](super::AgentBuilder::state_per_run).
+    /// the same type that the [conversation](Chat::state) or the [agent](super::AgentBuilder::state) has.
+    /// See [`AgentBuilder::state_per_run`](super::AgentBuilder::state_per_run). It is not written down: a
+    /// run that [goes on](Chat::resume) has to bring it anew.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.values.insert(Arc::new(value));
+        self.own().values.insert(Arc::new(value));
         self
+    }
+
+    /// Sets how the model answers in this run. What `settings` leave open is as the provider is set.
+    /// They are not written down: a run that [goes on](Chat::resume) has to bring them anew.
+    ///
+    /// The vendor's prompt cache may be lost where settings change what a request begins with. What
+    /// [`extra`](Settings::extra) holds under a name such as `authorization` is kept out of the provider's
+    /// errors, as what the provider is set up with is.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent,
+    ///     provider::{Effort, Settings},
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([reply().text("Let me think.")]);
+    /// let agent = Agent::builder(model.clone()).build()?;
+    /// let hard = Settings { effort: Some(Effort::High), ..Settings::default() };
+    /// agent.run("Is P equal to NP?").settings(hard.clone()).await?;
+    /// assert_eq!(model.requests()[0].settings(), Some(&hard));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.own().settings = Some(settings);
+        self
+    }
+
+    /// Adds to what the agent's [permissions](super::AgentBuilder::permissions) say, for this run. What
+    /// either of them denies is denied, what either asks about is asked about, and what either allows runs
+    /// without a question that its side effects alone would ask: see [`Permissions`]. So give the agent
+    /// what holds for everybody, and each run what its user may do beyond it or not.
+    ///
+    /// They are not written down. A run that [goes on](Chat::resume) has to bring them anew, and a call
+    /// that was allowed before and has not started is looked at again by what holds then.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent, CallOutcome, Permissions,
+    ///     testing::{ScriptedProvider, reply},
+    ///     tool, tools,
+    /// };
+    /// use serde_json::json;
+    ///
+    /// /// Closes an account.
+    /// #[tool(side_effects = "mutate")]
+    /// fn close(/** Whose */ name: String) -> String {
+    ///     format!("{name} is closed")
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::answering(|request| match request.results().next() {
+    ///     Some(result) => reply().text(result.to_text()),
+    ///     None => reply().call("close", json!({"name": "ada"})),
+    /// });
+    /// let agent = Agent::builder(model).tools(tools![close]).build()?;
+    /// let admin = agent.run("Close ada.").permissions(Permissions::default().allow("close"));
+    /// assert_eq!(admin.await?.text(), "ada is closed");
+    /// let guest = agent.run("Close ada.").await?;
+    /// assert!(guest.text().contains("was not allowed"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.own().permissions = Some(permissions);
+        self
+    }
+
+    /// Sets who is asked in this run, in place of the agent's [approver](super::AgentBuilder::approver).
+    /// `person` tells this person from others of the same conversation, also when it is opened again in
+    /// another process: an *always* holds only in runs that name the same one. Those of the agent's own
+    /// approver hold in the runs that bring none, and in no others.
+    ///
+    /// The approver is not written down: a run that [goes on](Chat::resume) has to bring it anew. What a
+    /// person has said about one call stands, whoever is asked afterwards, unless the permissions deny it.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent,
+    ///     policy::Question,
+    ///     testing::{ScriptedProvider, reply},
+    ///     tool, tools,
+    /// };
+    /// use serde_json::json;
+    ///
+    /// /// Sends a letter.
+    /// #[tool(side_effects = "mutate")]
+    /// fn letter(/** To whom */ to: String) -> String {
+    ///     format!("sent to {to}")
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::answering(|request| match request.results().next() {
+    ///     Some(result) => reply().text(result.to_text()),
+    ///     None => reply().call("letter", json!({"to": "Bob"})),
+    /// });
+    /// let agent = Agent::builder(model).tools(tools![letter]).build()?;
+    /// let mut chat = agent.chat();
+    /// let ada = |question: Question| async move { question.always() };
+    /// let eve = |question: Question| async move { question.no("not in my name") };
+    /// assert_eq!(chat.send("Write.").approver("ada", ada).await?.text(), "sent to Bob");
+    /// let denied = chat.send("Write.").approver("eve", eve).await?;
+    /// assert!(denied.text().contains("not in my name"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn approver(
+        mut self,
+        person: impl Into<String>,
+        approver: impl Approver + 'static,
+    ) -> Self {
+        self.own().approver = Some((person.into(), Arc::new(approver)));
+        self
+    }
+
+    /// Offers only these of the agent's tools in this run, in the agent's order. A call of another one
+    /// is answered as one of a tool that is not offered now, and does not run. With a name that none of
+    /// the tools has, the run fails before anything is sent. The choice is not written down: a run that
+    /// [goes on](Chat::resume) has to bring it anew, and without it offers all tools.
+    ///
+    /// Requests begin with the tools, so vendors find nothing in their prompt caches when the choice is
+    /// another one than before: the whole conversation is read at the full price once. To change it from
+    /// one turn to the next, [deny](Permissions::deny) the calls instead; to let the model call none at all, set
+    /// [`ToolChoice::Forbidden`](crate::provider::ToolChoice::Forbidden). Both leave the tools as they
+    /// are. (OpenAI's Responses has `allowed_tools` as a kind of `tool_choice` for it, which can be given by
+    /// [`Settings::extra`] of a run.)
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
+    ///
+    /// /// Looks something up.
+    /// #[tool(side_effects = "read")]
+    /// fn look(/** What */ what: String) -> String {
+    ///     what
+    /// }
+    ///
+    /// /// Writes something down.
+    /// #[tool(side_effects = "write")]
+    /// fn write(/** What */ what: String) -> String {
+    ///     what
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([reply().text("Nothing found.")]);
+    /// let agent = Agent::builder(model.clone()).tools(tools![look, write]).build()?;
+    /// agent.run("Where is it?").only_tools(["look"]).await?;
+    /// assert_eq!(model.requests()[0].tool_names(), ["look"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn only_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        let Self { chat, own, .. } = &mut self;
+        let agent = match chat {
+            Holder::Borrowed(chat) => chat.agent(),
+            Holder::Owned(chat) => chat.agent(),
+        };
+        own.get_or_insert_default().offer(agent, &names);
+        self
+    }
+
+    fn own(&mut self) -> &mut Circumstances {
+        self.own.get_or_insert_default()
     }
 
     /// Sets what this run may spend, with all that the agents spend that its tools call: see
@@ -202,18 +372,20 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chat, opening, watch, stops, tool_time, budget, anew, values } = self;
+        let Self { chat, opening, watch, stops, tool_time, budget, anew, own } = self;
         Box::pin(async move {
             match chat {
                 Holder::Borrowed(chat) => {
+                    chat.brings(own);
                     let before = chat.begins(budget, anew);
                     let run = Run::new(chat, watch, stops, tool_time);
-                    run.after(before).drive(opening, anew, &values).await
+                    run.after(before).drive(opening, anew).await
                 }
                 Holder::Owned(mut chat) => {
+                    chat.brings(own);
                     let before = chat.begins(budget, anew);
                     let run = Run::new(&mut chat, watch, stops, tool_time);
-                    run.after(before).drive(opening, anew, &values).await
+                    run.after(before).drive(opening, anew).await
                 }
             }
         })

@@ -294,9 +294,9 @@ impl Steps {
                 let doubtful = chat.doubtful();
                 chat.record(&Entry::Reopened { doubtful })?;
             }
+            chat.values = Some(values);
             let mut run = Run::one_action(&mut chat);
-            run.contexts.bring(&values);
-            run.begin_with(opening, anew, &values).await?;
+            run.begin_with(opening, anew).await?;
             drop(run);
             Ok(collected(chat))
         }
@@ -326,8 +326,8 @@ impl Steps {
                 };
                 started.into_iter().all(own)
             };
+            chat.values = Some(values);
             let mut run = Run::one_action(&mut chat);
-            run.contexts.bring(&values);
             if let Err(error) = run.act(owns).await {
                 run.interrupt(Some(error))?;
             }
@@ -474,8 +474,8 @@ impl Run<'_> {
         if calls.iter().all(reads) {
             return self.call(calls).await;
         }
-        let agent = self.chat.agent.clone();
-        calls.iter().try_for_each(|call| self.may_start(&agent, call).map(drop))
+        let offered = self.chat.offered();
+        calls.iter().try_for_each(|call| self.may_start(&offered, call).map(drop))
     }
 }
 

@@ -15,6 +15,7 @@ use super::{
     Agent, Event,
     bell::Bell,
     calls::{AT_ONCE, Contexts, begin},
+    circumstances::Offered,
     early::Early,
     halt::{Told, warning_event},
     permit::Asking,
@@ -28,7 +29,8 @@ use crate::{
     message::{ToolCall, Transcript},
     policy::Guard,
     provider::{
-        Accumulator, EventStream, Provider, ProviderResponse, Request, StreamEvent, cut_off,
+        Accumulator, ContextMeter, EventStream, Provider, ProviderResponse, Request, StreamEvent,
+        cut_off,
     },
     trace::Tracer,
     unwind::{Panicked, caught, dropped},
@@ -62,6 +64,9 @@ impl Run<'_> {
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
         self.context = self.chat.meter.count(self.chat.machine.transcript().messages());
+        if let Some(tools) = self.chat.own.as_ref().and_then(|own| own.tools.as_ref()) {
+            self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
+        }
         self.chat.guard.asked();
         self.emit(Event::TurnStarted { turn });
         match self.hear().await? {
@@ -91,11 +96,15 @@ impl Run<'_> {
         let agent = chat.agent.clone();
         let name = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
         let name = name.as_deref().unwrap_or(chat.machine.id());
-        let asking = Asking::of(&agent, &chat.grants, chat.exposed.exposure(), name);
+        let own = chat.own.as_deref();
+        let (offered, exposure) = (chat.offered(), chat.exposed.exposure());
+        let tools = offered.tools();
+        let asking = Asking::of(&agent, own, &chat.grants, exposure, name);
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
-            .with_tools(agent.tools().schemas())
-            .with_forms(agent.tools().forms())
+            .with_tools(tools.schemas())
+            .with_forms(tools.forms())
+            .with_settings(own.and_then(|own| own.settings.as_ref()))
             .with_ledger(Some(ledger))
             .with_sent(Some(chat.idle.sent()));
         *asked = true;
@@ -103,6 +112,7 @@ impl Run<'_> {
         let scope = chat.tracer.chat_scope();
         let mut hearing = Hearing {
             agent: &agent,
+            offered: &offered,
             asking,
             transcript: chat.machine.transcript(),
             listened: chat.tracer.wants_chunks(),
@@ -224,6 +234,7 @@ impl Run<'_> {
 /// An answer while it is heard: who hears of its events, and the calls that start meanwhile.
 struct Hearing<'h, 'w> {
     agent: &'h Agent,
+    offered: &'h Offered,
     asking: Asking<'h>,
     transcript: &'h Transcript,
     tracer: &'h mut Tracer,
@@ -330,7 +341,7 @@ impl Hearing<'_, '_> {
         // What is read after a write must be read after it, so a call starts early only if
         // all calls before it could.
         let Some(calls) = self.answer.count_up_to(&call, may_start) else { return false };
-        let tools = self.agent.tools();
+        let tools = self.offered.tools();
         let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call);
         if !is_ready || !self.guard.starts_early(calls) {
             return false;
@@ -341,7 +352,7 @@ impl Hearing<'_, '_> {
         let (tool, reporter) = (tools.get(call.name()), self.reports.reporter());
         let stop = self.over.token();
         let context = self.contexts.make(self.transcript, &call, tool, None, stop, reporter);
-        self.early.push(begin(self.agent, &call, context, scope), call, decision);
+        self.early.push(begin(self.offered, &call, context, scope), call, decision);
         true
     }
 }

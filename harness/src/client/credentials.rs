@@ -61,6 +61,11 @@ pub(super) fn known(
     for proxy in PROXIES.iter().filter_map(|name| variable(name)) {
         address::secrets(&proxy, &mut values);
     }
+    of_settings(settings, values)
+}
+
+/// What is secret of the program's own members of the body, with these values.
+pub(super) fn of_settings(settings: &Settings, mut values: Vec<String>) -> Secrets {
     for (name, value) in &settings.extra {
         of_member(name, value, &mut values);
     }

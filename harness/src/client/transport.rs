@@ -35,7 +35,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     policy::{Retry, RetryPolicy},
-    provider::{EventStream, Request},
+    provider::{EventStream, Request, Settings},
     secret::{CUT, Secrets, beginning},
     wire::{Decoder, Dialect, Encoded, fault},
 };
@@ -138,6 +138,7 @@ impl Transport {
         lesson: Option<Lesson<'a>>,
     ) -> EventStream<'a> {
         self.retry.stream(request, move |request| {
+            let settings = request.settings();
             let answer = async move {
                 let open = lesson.filter(|lesson| !lesson.learnt.load(Ordering::Relaxed));
                 let Some(Lesson { learnt, tells }) = open else {
@@ -159,10 +160,10 @@ impl Transport {
             };
             // What was needed to ask is given back when the answer begins.
             let answer = stream::once(Box::pin(answer));
-            Box::pin(answer.try_flatten().map_err(|err| {
+            Box::pin(answer.try_flatten().map_err(move |err| {
                 // The program's own mistakes are not about the address.
                 let err = if err.is_configuration() { err } else { err.with_url(&self.url) };
-                err.cleaned(&self.secrets)
+                err.cleaned(&self.secrets_with(settings))
             }))
         })
     }
@@ -228,7 +229,11 @@ impl Transport {
                 }
                 Form::Json if arrival::compression(&headers).is_none() => {}
                 Form::Events | Form::Json | Form::Other | Form::Undecided => {
-                    let err = arrival::foreign(status.as_u16(), &headers, &self.hidden(&body));
+                    let err = arrival::foreign(
+                        status.as_u16(),
+                        &headers,
+                        &self.hidden(&body, request.settings()),
+                    );
                     return Err(failure::with_headers(err, &headers));
                 }
             }
@@ -241,9 +246,12 @@ impl Transport {
             }
             let mut decoder = decoder();
             decoder.push_whole(&body).map_err(|err| match err.kind() {
-                ErrorKind::CutOff | ErrorKind::Protocol => {
-                    arrival::foreign(status.as_u16(), &headers, &self.hidden(&body)).because(err)
-                }
+                ErrorKind::CutOff | ErrorKind::Protocol => arrival::foreign(
+                    status.as_u16(),
+                    &headers,
+                    &self.hidden(&body, request.settings()),
+                )
+                .because(err),
                 _ => err,
             })?;
             return Ok(Answer::new(decoder, None, &headers, self.clocks, until, whole));
@@ -253,7 +261,11 @@ impl Transport {
                 let err = Error::new(ErrorKind::Api, arrival::compressed(encoding));
                 failure::with_headers(err.with_status(status.as_u16()), &headers)
             }
-            None => failure::of_answer(status.as_u16(), &headers, self.hidden(&body).as_bytes()),
+            None => failure::of_answer(
+                status.as_u16(),
+                &headers,
+                self.hidden(&body, request.settings()).as_bytes(),
+            ),
         };
         if status.is_redirection() {
             let to = headers.get(LOCATION).and_then(|to| to.to_str().ok()).map(address::shown);
@@ -271,12 +283,20 @@ impl Transport {
         Err(err)
     }
 
+    /// What no error about a question may say, which has these settings of its own.
+    fn secrets_with(&self, settings: Option<&Settings>) -> Secrets {
+        let own = settings.map(|settings| credentials::of_settings(settings, Vec::new()));
+        let own = own.unwrap_or_default();
+        if own.is_empty() { self.secrets.clone() } else { self.secrets.clone().and(&own) }
+    }
+
     /// The text of a body without secrets. Only then is it quoted in part: half a key would not be
     /// known as one any more. The body may have been cut itself, so the beginning of a key at its end is
     /// hidden, too.
-    fn hidden(&self, body: &[u8]) -> String {
+    fn hidden(&self, body: &[u8], settings: Option<&Settings>) -> String {
         let text = format!("{}{CUT}", String::from_utf8_lossy(body));
-        let hidden = self.secrets.hide(&text);
+        let secrets = self.secrets_with(settings);
+        let hidden = secrets.hide(&text);
         hidden.strip_suffix(CUT).unwrap_or(&hidden).to_owned()
     }
 

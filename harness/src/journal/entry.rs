@@ -249,12 +249,23 @@ pub struct Always {
     pub tool: String,
     /// Why the person was asked: a question for another reason is asked anew.
     pub reasons: Vec<Reason>,
+    /// In whose runs it holds. With nobody named, it holds in those that the agent's own approver is
+    /// asked in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<String>,
 }
 
 impl Always {
     /// For the calls of this scope of this tool, if they are asked about for these reasons.
     pub fn new(scope: Scope, tool: impl Into<String>, reasons: Vec<Reason>) -> Self {
-        Self { scope, tool: tool.into(), reasons }
+        Self { scope, tool: tool.into(), reasons, person: None }
+    }
+
+    /// Holds only in the runs that bring this person's approver.
+    #[must_use]
+    pub fn for_person(mut self, person: Option<String>) -> Self {
+        self.person = person;
+        self
     }
 }
 

@@ -30,6 +30,10 @@ use crate::{
 pub struct Question {
     /// Which conversation asks: its name in its journal, or the id of its first message if it has none.
     pub conversation: String,
+    /// Who is asked, if the run has brought an approver of its own
+    /// ([`Sending::approver`](crate::agent::Sending::approver)). An *always* holds for this person alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<String>,
     /// The id of the call.
     pub call: String,
     /// The name of the tool.
@@ -82,6 +86,7 @@ impl Question {
         let exactly = Scope::new(format!("exactly:{}", call.fingerprint()), shown);
         Self {
             conversation: String::new(),
+            person: None,
             call: call.id().to_owned(),
             tool: call.name().to_owned(),
             effects,
@@ -110,7 +115,7 @@ impl Question {
     }
 
     /// The call may run, and so may the same tool with the same decoded arguments in the same folder
-    /// from now on, in this conversation.
+    /// from now on, in this conversation, for the same [`person`](Self::person).
     pub fn always(&self) -> Approval {
         match self.scopes.first() {
             Some(exactly) => self.always_for(exactly),
@@ -198,8 +203,8 @@ impl fmt::Display for QuestionId {
 
 /// Who is asked before a call runs: a terminal, a web page, a chat.
 ///
-/// [`AgentBuilder::approver`](crate::agent::AgentBuilder::approver) gives it to an agent. The run waits for
-/// its answer, so an approver that can lose its person should answer [`Question::no`] after a time.
+/// [`AgentBuilder::approver`](crate::agent::AgentBuilder::approver) gives it to an agent, and
+/// [`Sending::approver`](crate::agent::Sending::approver) to one run. The run waits for its answer, so an approver that can lose its person should answer [`Question::no`] after a time.
 ///
 /// Several agents can ask the same person: give each of them a clone of the approver. A shared pointer
 /// such as `Arc` is no approver itself, so put it inside.

@@ -132,6 +132,11 @@ impl Exposed {
         self.exposure
     }
 
+    /// Takes a call of which only its tool is known.
+    pub(crate) fn add(&mut self, egress: &Egress, tool: &str, effects: SideEffects) {
+        self.exposure.add(egress.exposure(tool, effects));
+    }
+
     /// Takes a fact. A call counts as soon as it has started, since even one that is stopped tells
     /// the model what it has put out until then.
     pub(crate) fn apply(&mut self, egress: &Egress, entry: &Entry) {
@@ -139,7 +144,7 @@ impl Exposed {
             Entry::Given { transcript } => {
                 for call in transcript.messages().iter().flat_map(Message::calls) {
                     // What its tool declared then is not known, so the worst is assumed.
-                    self.exposure.add(egress.exposure(call.name(), SideEffects::ALL));
+                    self.add(egress, call.name(), SideEffects::ALL);
                 }
             }
             Entry::ModelReplied { message, .. } | Entry::Interrupted { message, .. } => {

@@ -110,6 +110,13 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// and whose person saw all the reasons of this question; the approver. If there is none of them, the call
 /// does not run. None of them can overrule a denial.
 ///
+/// A run can bring permissions of its own ([`Sending::permissions`](crate::agent::Sending::permissions)).
+/// They are no second table: what both say is put into the steps of this one, and the strictest wins. So
+/// a run can deny and ask more than the agent does, and allow what the agent leaves to the declared side
+/// effects; what the agent denies or asks about, no run allows. `allow_all` answers what the tools ask by
+/// their side effects and reviews, and what the same permissions ask: that of a run answers no rule of the
+/// agent's, nor the other way round.
+///
 /// A rule that panics denies the call. A call whose arguments cannot be decoded, or name a member
 /// twice, is refused before any of this.
 ///
@@ -234,29 +241,54 @@ impl Permissions {
 
     /// Whether this call may run: the order of precedence that the table above shows.
     pub fn decide(&self, call: &ProposedCall<'_>) -> Judgement {
-        let said = self.said(call);
-        let mut allowed = None;
-        let mut reasons = Vec::new();
-        for (by, verdict, text) in said {
+        self.decide_with(call, None)
+    }
+
+    /// The same, where a run brings permissions of its own, with what the conversation has read by these.
+    pub(crate) fn decide_with(
+        &self,
+        call: &ProposedCall<'_>,
+        own: Option<(&Self, Exposure)>,
+    ) -> Judgement {
+        let of_own = own.map(|(own, exposure)| (own, call.with_exposure(exposure)));
+        let sides = std::iter::once((self, *call)).chain(of_own);
+        let allows_all = sides.clone().any(|(side, _)| side.allows_all);
+        let (mut allowed, mut asked, mut reasons) = (None, false, Vec::new());
+        let said = sides.flat_map(|(side, call)| {
+            side.said(&call).into_iter().map(|said| (side.allows_all, said))
+        });
+        for (own_allows, (by, verdict, text)) in said {
             match verdict {
                 Verdict::Deny(reason) => return Judgement::Deny { by, reason },
-                Verdict::Ask => reasons.push(Reason { by, text }),
+                Verdict::Ask => {
+                    asked = true;
+                    // What the tool asks is nobody's rule.
+                    let answered = if by == Decider::Review { allows_all } else { own_allows };
+                    let reason = Reason { by, text };
+                    // Both hear what the review asks.
+                    if !answered && !reasons.contains(&reason) {
+                        reasons.push(reason);
+                    }
+                }
                 Verdict::Allow => allowed = allowed.or(Some(by)),
             }
         }
-        if reasons.is_empty() && allowed.is_none() && !call.effects.needs_nobody() {
-            let text = format!("it declares `{}`", call.effects);
-            reasons.push(Reason { by: Decider::SideEffects, text });
+        if !asked && allowed.is_none() && !call.effects.needs_nobody() {
+            asked = true;
+            if !allows_all {
+                let text = format!("it declares `{}`", call.effects);
+                reasons.push(Reason { by: Decider::SideEffects, text });
+            }
         }
-        match (reasons.is_empty(), self.allows_all) {
-            (true, _) => Judgement::Allow { by: allowed.unwrap_or(Decider::SideEffects) },
-            (false, true) => Judgement::Allow { by: Decider::Program },
-            (false, false) => Judgement::Ask { reasons },
+        match (reasons.is_empty(), asked) {
+            (true, false) => Judgement::Allow { by: allowed.unwrap_or(Decider::SideEffects) },
+            (true, true) => Judgement::Allow { by: Decider::Program },
+            (false, _) => Judgement::Ask { reasons },
         }
     }
 
-    /// All that is said about a call but by its side effects: who, what, and why it asks.
-    fn said(&self, call: &ProposedCall<'_>) -> Vec<(Decider, Verdict, String)> {
+    /// All that these permissions say about a call: who, what, and why it asks.
+    fn said(&self, call: &ProposedCall<'_>) -> Vec<Said> {
         let mut said = Vec::new();
         for (name, rule) in &self.rules {
             let by = Decider::Rule { name: name.clone() };
@@ -288,6 +320,9 @@ impl Permissions {
         said
     }
 }
+
+/// What somebody says about a call: who, what, and why they ask.
+type Said = (Decider, Verdict, String);
 
 impl fmt::Debug for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -77,6 +77,11 @@ impl ContextMeter {
         Self { counted: 0, so_far }
     }
 
+    /// What the model is told of the tools.
+    pub(crate) fn tools(&self) -> u64 {
+        self.so_far.tools
+    }
+
     /// The estimate for a request with these messages, which begin with those counted before.
     pub(crate) fn count(&mut self, messages: &Messages) -> ContextTokens {
         for message in messages.iter().skip(self.counted) {

@@ -253,10 +253,17 @@ impl ToolRegistry {
         format!("{err}; nothing was run. You wrote: {wrote}")
     }
 
-    fn unknown(&self, name: &str) -> String {
+    pub(super) fn unknown(&self, name: &str) -> String {
+        let names: Vec<&str> = self.tools().iter().map(Tool::name).collect();
+        if self.leaves_out(name) {
+            let now = match names.as_slice() {
+                [] => "no tool is".to_owned(),
+                names => format!("the tools that are: {}", names.join(", ")),
+            };
+            return format!("the tool `{name}` is not offered now, so it did not run; {now}");
+        }
         let name = self.secrets().hide(name);
         let name = &*short_name(&name);
-        let names: Vec<&str> = self.tools().iter().map(Tool::name).collect();
         match names.as_slice() {
             [] => format!("there is no tool `{name}`: there are no tools at all"),
             names => {

@@ -36,6 +36,8 @@ pub struct ToolRegistry {
     forms: Forms,
     limits: ToolLimits,
     secrets: Secrets,
+    /// Names of tools that there are, and that are not offered now.
+    left_out: Vec<String>,
 }
 
 impl ToolRegistry {
@@ -66,6 +68,36 @@ impl ToolRegistry {
 
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.secrets
+    }
+
+    /// These of its tools, in the same order. The others are as if they were not there.
+    ///
+    /// # Errors
+    /// Fails with all names that are none of its tools.
+    pub(crate) fn only(&self, names: &[String]) -> Result<Self, Error> {
+        let unknown = names.iter().filter(|name| self.get(name).is_none());
+        let unknown: Vec<String> = unknown.map(|name| self.unknown(name)).collect();
+        if !unknown.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                format!("`only_tools` names what the agent does not have: {}", unknown.join("; ")),
+            ));
+        }
+        let offered = |tool: &&Tool| names.iter().any(|name| name == tool.name());
+        let (offered, others): (Vec<&Tool>, Vec<&Tool>) = self.tools.iter().partition(offered);
+        Ok(Self {
+            tools: offered.into_iter().cloned().collect(),
+            schemas: OnceLock::new(),
+            forms: Forms::default(),
+            limits: self.limits.clone(),
+            secrets: self.secrets.clone(),
+            left_out: others.into_iter().map(|tool| tool.name().to_owned()).collect(),
+        })
+    }
+
+    /// Whether there is a tool of this name that is not offered now.
+    pub(super) fn leaves_out(&self, name: &str) -> bool {
+        self.left_out.iter().any(|left_out| left_out == name)
     }
 
     /// The limits of every call.

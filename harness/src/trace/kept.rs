@@ -231,14 +231,15 @@ impl Tracer {
                 who: who.as_ref().map(|who| self.secrets.hide(who, None)),
                 at: *at,
                 always: always.as_ref().map(|always| {
-                    let Always { scope, tool, reasons } = &**always;
+                    let Always { scope, tool, reasons, person } = &**always;
                     let (scope, tool) = (self.scope(scope, call), self.secrets.name(tool));
                     let reasons = reasons.iter().map(|Reason { by, text }| {
                         let text = self.secrets.hide(text, Some(&tool));
                         Reason::new(self.decider(by, call), text)
                     });
                     let reasons = reasons.collect();
-                    Box::new(Always::new(scope, tool, reasons))
+                    let person = person.as_ref().map(|who| self.secrets.hide(who, None));
+                    Box::new(Always::new(scope, tool, reasons).for_person(person))
                 }),
             },
             Decider::Always { call: asked, scope } => {

@@ -81,6 +81,9 @@ impl Sheet {
         if let Some(chat) = chat {
             self.line("chat", chat);
         }
+        if let Some(person) = &question.person {
+            self.line("person", person);
+        }
         for agent in &question.agents {
             self.line("agent", agent);
         }

@@ -1,0 +1,117 @@
+//! What one run brings beside its message: whom it serves, what may be done for them, by which tools,
+//! and how the model answers.
+
+use std::{collections::HashSet, sync::Arc};
+
+use super::{Agent, Chat};
+use crate::{
+    error::Error,
+    message::{CallOutcome, Message, Transcript},
+    policy::{Approver, Exposed, Permissions},
+    provider::Settings,
+    tool::{SideEffects, Tool, ToolRegistry, Values},
+};
+
+/// What a run brings. Nothing of it is written down.
+#[derive(Default)]
+pub(super) struct Circumstances {
+    pub(super) values: Values,
+    pub(super) settings: Option<Settings>,
+    pub(super) permissions: Option<Permissions>,
+    /// Who is asked, and whom this person is told from others by.
+    pub(super) approver: Option<(String, Arc<dyn Approver>)>,
+    /// The tools that are offered, if not all are.
+    pub(super) tools: Option<Arc<ToolRegistry>>,
+    /// Why the run cannot begin.
+    pub(super) fault: Option<Error>,
+    /// What the conversation has read by what the run's own permissions take for private and for
+    /// words of strangers.
+    pub(super) exposed: Exposed,
+}
+
+impl Circumstances {
+    /// Sets which of the agent's tools are offered.
+    pub(super) fn offer(&mut self, agent: &Agent, names: &[String]) {
+        match agent.tools().only(names) {
+            Ok(tools) => {
+                self.tools = Some(Arc::new(tools));
+                self.fault = None;
+            }
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+
+    /// Folds what was read before the run, for permissions that ask for it. What the tools declared then
+    /// is not kept, so it is what they declare now, and everything of a tool that is gone.
+    fn looks_back(&mut self, agent: &Agent, before: &Transcript) {
+        let Some(egress) = self.permissions.as_ref().and_then(Permissions::egress_policy) else {
+            return;
+        };
+        let results = before.messages().iter().flat_map(Message::results);
+        let unread = results.filter(|result| {
+            matches!(result.outcome(), CallOutcome::Denied | CallOutcome::NotStarted)
+        });
+        let unread: HashSet<&str> = unread.map(|result| result.call_id()).collect();
+        let calls = before.messages().iter().flat_map(Message::calls);
+        for call in calls.filter(|call| !unread.contains(call.id())) {
+            let effects = agent.tools().get(call.name()).map(Tool::side_effects);
+            self.exposed.add(egress, call.name(), effects.unwrap_or(SideEffects::ALL));
+        }
+    }
+}
+
+impl Chat {
+    /// What the run that goes on has brought.
+    pub(super) fn brings(&mut self, own: Option<Box<Circumstances>>) {
+        self.own = own;
+        let Self { own, agent, machine, .. } = self;
+        if let Some(own) = own {
+            own.looks_back(agent, machine.transcript());
+        }
+    }
+
+    /// The tools that the model is told of in this run, which are those that run.
+    pub(super) fn tools(&self) -> &ToolRegistry {
+        offered(&self.agent, self.own.as_deref())
+    }
+
+    /// The same, to be kept.
+    pub(super) fn offered(&self) -> Offered {
+        let only = self.own.as_ref().and_then(|own| own.tools.clone());
+        Offered { agent: self.agent.clone(), only }
+    }
+
+    /// Fails if the run cannot begin with what it brings.
+    pub(super) fn check_circumstances(&mut self) -> Result<(), Error> {
+        if let Some(fault) = self.own.as_mut().and_then(|own| own.fault.take()) {
+            return Err(fault);
+        }
+        let brought = self.own.as_ref().map(|own| &own.values);
+        let given = [brought, self.values.as_ref()];
+        self.agent.check_state(|id| given.iter().flatten().any(|values| values.has(id)))
+    }
+
+    /// Whether a call that is denied ends the run.
+    pub(super) fn stops_on_denial(&self) -> bool {
+        let own = self.own.as_ref().and_then(|own| own.permissions.as_ref());
+        own.is_some_and(Permissions::stops_on_denial) || self.agent.permissions().stops_on_denial()
+    }
+}
+
+/// The tools of one run. A clone is cheap.
+#[derive(Clone)]
+pub(super) struct Offered {
+    agent: Agent,
+    only: Option<Arc<ToolRegistry>>,
+}
+
+impl Offered {
+    pub(super) fn tools(&self) -> &ToolRegistry {
+        self.only.as_deref().unwrap_or_else(|| self.agent.tools())
+    }
+}
+
+/// The tools that the model is told of in a run which has brought this.
+pub(super) fn offered<'a>(agent: &'a Agent, own: Option<&'a Circumstances>) -> &'a ToolRegistry {
+    own.and_then(|own| own.tools.as_deref()).unwrap_or_else(|| agent.tools())
+}
