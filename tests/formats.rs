@@ -94,7 +94,7 @@ async fn conversations_of_every_format_open_and_go_on() {
     for format in 1..=FORMAT {
         for name in ["told", "given"] {
             let facts = facts(format, name);
-            // Also wherever their process had ended.
+            // Each prefix, too: a process may have ended after any of the facts.
             for kept in 1..=facts.len() {
                 let journal = MemoryJournal::new();
                 journal.append(name, 0, &facts[..kept]).await.expect("a new conversation");

@@ -208,7 +208,7 @@ async fn acts(steps: &mut Steps) {
     steps.apply(facts).expect("it follows");
 }
 
-/// Does actions until one of this kind comes next.
+/// Does and applies actions until the next action is of this kind.
 async fn acts_until(steps: &mut Steps, is_it: impl Fn(&Action) -> bool) {
     for _ in 0..50 {
         if is_it(&steps.next()) {

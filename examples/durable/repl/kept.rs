@@ -129,7 +129,7 @@ impl Kept {
         self.resume_named(&name).await
     }
 
-    /// The same with the one of this name, which another program may have made a number.
+    /// Goes on with the conversation of this name. Another program may have chosen a number as the name.
     ///
     /// # Errors
     /// As those of [`resume`](Self::resume).

@@ -260,8 +260,8 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// Facts were to be written into the journal, with all that it took: those of others that came
-    /// first, second tries, reading back.
+    /// The library tried to write facts into the journal. The time includes reading facts that others had
+    /// written first, second tries, and reading back.
     Appended {
         /// The name of the conversation.
         conversation: String,

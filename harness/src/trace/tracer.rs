@@ -306,7 +306,7 @@ impl Tracer {
                 outcome: result.outcome(),
                 text: shortened(self.secrets.hide(&result.as_text(), Some(tool))),
             },
-            // `begin` tells of these, with who is asked and what there was before.
+            // `begin` writes `run_started` for these, with the provider and the number of messages before it.
             Entry::Given { .. } | Entry::UserSaid { .. } | Entry::Resumed { .. } => return,
             // `reopened` tells of the calls, and `forked` of the conversation it is a fork of.
             Entry::Reopened { .. } | Entry::Forked { .. } => return,
