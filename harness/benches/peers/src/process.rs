@@ -160,14 +160,27 @@ pub struct Programs(PathBuf);
 impl Programs {
     pub fn build() -> Result<Self, Failure> {
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-        for more in [&["--bin", "herd"][..], &["--features", "genai", "--bins"]] {
+        // Before the build: a program that is replaced has no path of its own any more.
+        let this = std::env::current_exe()?;
+        let apart = ["--features", "genai", "--bin", "genai", "--bin", "genai-herd"];
+        for more in [&["--bin", "herd"][..], &apart] {
             let words =
                 ["build", "--release", "--ignore-rust-version", "--manifest-path", manifest];
-            if !Command::new("cargo").args(words).args(more).status()?.success() {
+            let mut cargo = Command::new("cargo");
+            // What `cargo run` says of this package would make each of its dependencies be built anew.
+            for (name, _) in std::env::vars_os() {
+                let about = name.to_str().is_some_and(|name| {
+                    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+                });
+                if about {
+                    cargo.env_remove(name);
+                }
+            }
+            if !cargo.args(words).args(more).status()?.success() {
                 return Err(format!("cargo has not built {}", more.join(" ")).into());
             }
         }
-        Ok(Self(std::env::current_exe()?))
+        Ok(Self(this))
     }
 
     /// What measures this subject, and counts allocations.
