@@ -7,19 +7,22 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use futures_util::{StreamExt as _, stream};
 use harness::{
-    AnthropicProvider, ErrorKind, Message, StreamEvent, Transcript,
+    Agent, AnthropicProvider, CancellationToken, ErrorKind, Message, Outcome, StreamEvent,
+    Transcript,
     policy::{FallbackProvider, RetryPolicy, RetryProvider},
     provider::Request,
-    testing::{Answer, LoopbackServer, Point, ScriptedProvider, anthropic, reply},
+    testing::{Answer, ClosedBy, LoopbackServer, Point, ScriptedProvider, anthropic, reply},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
     task::JoinSet,
+    time::timeout,
 };
 
 /// How often a server is asked that closes its connections.
@@ -148,8 +151,7 @@ async fn a_kept_connection_that_breaks_is_replaced_once_and_at_once() {
 #[tokio::test]
 async fn the_new_connection_is_a_try_like_any_other() {
     let server = LoopbackServer::start([cold(), lost(), lost(), lost(), cold()]).await.unwrap();
-    let policy =
-        RetryPolicy { base: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
+    let policy = RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() };
     let provider = provider(&server).with_retry(policy);
     assert_eq!(ask(&provider).await.0, 0);
     // Over the kept one, over a new one: the first try has failed. Then one more, and the third.
@@ -206,4 +208,40 @@ async fn nothing_is_sent_twice_where_no_second_try_is_wanted() {
     ask(&both).await.1.unwrap();
     assert!(second.requests().is_empty());
     server.assert_finished();
+}
+
+/// What a token stops is closed in the moment in which it is cancelled, also if nobody polls the run: a task
+/// of a busy runtime is polled after all others.
+#[tokio::test]
+async fn a_cancelled_run_closes_its_socket_before_it_is_polled_again() {
+    let body = anthropic::body().text("Cold.").to_string();
+    let middle = body.len() / 2;
+    let places = [Point::BeforeHead, Point::Byte(0), Point::Byte(middle)];
+    for place in places {
+        let stalls = Answer::sse(body.clone()).stall_at(place);
+        let server = LoopbackServer::start([stalls, cold()]).await.unwrap();
+        let agent = Agent::builder(provider(&server)).build().unwrap();
+        let token = CancellationToken::new();
+        let mut chat = agent.chat();
+        let mut run = Box::pin(chat.send("Oslo?").cancel_with(token.clone()).into_future());
+        // Until the server has the question, and the run has read what there is.
+        let asked = async {
+            server.received(0).await;
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = &mut run => panic!("the server stalls"),
+            () = asked => {}
+        }
+        token.cancel();
+        let closed = timeout(Duration::from_secs(30), server.closed(0)).await;
+        assert_eq!(closed.expect("the socket is open still"), ClosedBy::Client, "{place:?}");
+        let stopped = run.await.unwrap_err();
+        assert_eq!(stopped.outcome(), Outcome::Cancelled, "{place:?}");
+        // And the conversation goes on.
+        assert_eq!(chat.send("Oslo?").await.unwrap().text(), "Cold.", "{place:?}");
+    }
 }

@@ -100,13 +100,15 @@ impl Run<'_> {
         let (offered, exposure) = (chat.offered(), chat.exposed.exposure());
         let tools = offered.tools();
         let asking = Asking::of(&agent, own, &chat.grants, exposure, name);
+        let program = halt.program();
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
             .with_tools(tools.schemas())
             .with_forms(tools.forms())
             .with_settings(own.and_then(|own| own.settings.as_ref()))
             .with_ledger(Some(ledger))
-            .with_sent(Some(chat.idle.sent()));
+            .with_sent(Some(chat.idle.sent()))
+            .with_stop(&program);
         *asked = true;
         let mut answering = Answering::of(agent.provider(), request);
         let scope = chat.tracer.chat_scope();
@@ -127,7 +129,6 @@ impl Run<'_> {
             shown,
             over,
         };
-        let program = halt.program();
         // One wait for the whole answer: to begin it anew with each event costs more than all the
         // rest of the event.
         let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));

@@ -15,7 +15,7 @@ use std::{
 
 use hyper::http::Extensions;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpInfo};
-use reqwest::{Client, ClientBuilder, Response};
+use reqwest::{Client, ClientBuilder};
 use rustls::ClientConfig;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -83,9 +83,9 @@ pub(super) struct Unanswered {
 }
 
 /// Waits for the head of the answer to a request of a client that keeps connections.
-pub(super) async fn send(
-    sending: impl Future<Output = reqwest::Result<Response>>,
-) -> Result<Response, Unanswered> {
+pub(super) async fn send<T>(
+    sending: impl Future<Output = reqwest::Result<T>>,
+) -> Result<T, Unanswered> {
     let sending = async {
         let result = sending.await;
         (result, MADE.with(Cell::get))

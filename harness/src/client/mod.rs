@@ -11,6 +11,7 @@ mod clocks;
 mod connection;
 mod credentials;
 mod failure;
+mod line;
 mod openai;
 mod setup;
 #[cfg(feature = "async-openai")]

@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    fmt, mem,
+    fmt,
     pin::Pin,
     sync::{
         Arc,
@@ -17,20 +17,23 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http_body::Frame;
 use reqwest::{
-    Response,
+    StatusCode,
     header::{
         ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
     },
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Clocks, address,
     answer::{Answer, Body, broken, root},
     arrival::{self, Form},
     clocks::after,
-    connection, credentials, failure, tls,
+    connection, credentials, failure,
+    line::Line,
+    tls,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -70,12 +73,12 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Sends it. Nothing happens before the first poll.
-    fn of(self, client: &reqwest::Client) -> impl Future<Output = reqwest::Result<Response>> {
+    /// Sends it, until `stop` is cancelled. Nothing happens before the first poll.
+    fn of(self, client: &reqwest::Client, stop: Option<&CancellationToken>) -> Line {
         let Self { url, mut headers, body } = self;
         headers.insert(CONTENT_LENGTH, body.size().into());
         let body = reqwest::Body::wrap(Pieces(body.into_pieces().into_iter()));
-        client.post(&url).headers(headers).body(body).send()
+        Line::new(client.post(&url).headers(headers).body(body).send(), stop)
     }
 }
 
@@ -189,33 +192,29 @@ impl Transport {
         let whole = after(self.clocks.whole_call);
         let until = after(self.clocks.first_event).min(whole);
         let ran_out = |_| self.clocks.ran_out(whole, 0);
-        let sending = connection::send(question(&request)?.of(&self.client));
-        let sent = timeout_at(until, sending).await.map_err(ran_out)?;
+        let mut line = question(&request)?.of(&self.client, request.stop());
+        let sent = timeout_at(until, connection::send(line.head())).await.map_err(ran_out)?;
         let reconnects = request.reconnects().unwrap_or(self.retry.policy.reconnect);
-        let mut response = match sent {
-            Ok(response) => response,
+        let (status, headers) = match sent {
+            Ok(head) => head,
             Err(lost) if lost.on_kept && reconnects => {
                 let client = tls::shared()
                     .ok()
                     .and_then(|tls| connection::fresh(self.clocks.connect, tls).ok());
                 let Some(client) = client else { return Err(self.not_sent(lost.error)) };
-                let sending = question(&request)?.of(&client);
-                let sent = timeout_at(until, sending).await.map_err(ran_out)?;
+                line = question(&request)?.of(&client, request.stop());
+                let sent = timeout_at(until, line.head()).await.map_err(ran_out)?;
                 sent.map_err(|err| self.not_sent(err))?
             }
             Err(lost) => return Err(self.not_sent(lost.error)),
         };
-        let status = response.status();
-        let headers = mem::take(response.headers_mut());
         let until = if status.is_success() { until } else { until.min(after(ERROR_TIME)) };
         let mut body = Vec::new();
         if status.is_success() {
-            let form = self.first(&mut response, &mut body, until, whole).await;
+            let form = self.first(&mut line, &mut body, until, whole).await;
             match form.map_err(|err| failure::with_headers(err, &headers))? {
                 Form::Events if arrival::compression(&headers).is_none() => {
-                    let rest = stream::unfold(response, async |mut response| {
-                        response.chunk().await.transpose().map(|came| (came, response))
-                    });
+                    let rest = stream::poll_fn(move |context| line.poll_chunk(context));
                     let body: Body = Box::pin(stream::iter([Ok(body.into())]).chain(rest));
                     let decoder = decoder();
                     return Ok(Answer::new(
@@ -238,7 +237,7 @@ impl Transport {
                 }
             }
         }
-        let read = self.whole_body(response, &mut body, until, whole).await;
+        let read = self.whole_body(line, status, &mut body, until, whole).await;
         read.map_err(|err| failure::with_headers(err, &headers))?;
         if status.is_success() {
             if let Some(err) = fault::in_success(&body) {
@@ -303,13 +302,13 @@ impl Transport {
     /// Reads the beginning of a success, until it is known what it is.
     async fn first(
         &self,
-        response: &mut Response,
+        line: &mut Line,
         body: &mut Vec<u8>,
         until: Instant,
         whole: Instant,
     ) -> Result<Form, Error> {
         loop {
-            let came = timeout_at(until, response.chunk()).await;
+            let came = timeout_at(until, line.chunk()).await;
             let came = came.map_err(|_| self.clocks.ran_out(whole, 0))?.map_err(broken)?;
             let Some(bytes) = came else { return Ok(Form::Undecided) };
             body.extend_from_slice(&bytes);
@@ -324,14 +323,15 @@ impl Transport {
     /// out: the status says what matters.
     async fn whole_body(
         &self,
-        mut response: Response,
+        mut line: Line,
+        status: StatusCode,
         body: &mut Vec<u8>,
         until: Instant,
         whole: Instant,
     ) -> Result<(), Error> {
-        let is_answer = response.status().is_success();
+        let is_answer = status.is_success();
         loop {
-            match timeout_at(until, response.chunk()).await {
+            match timeout_at(until, line.chunk()).await {
                 Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
                 Ok(Ok(None)) => return Ok(()),
                 Ok(Err(_)) | Err(_) if !is_answer => return Ok(()),

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio_util::sync::CancellationToken;
+
 use super::{Ledger, Lost, Sent, Settings};
 use crate::{
     error::Error,
@@ -23,6 +25,7 @@ pub struct Request<'a> {
     forms: Option<&'a Forms>,
     settings: Option<&'a Settings>,
     sent: Option<&'a Sent>,
+    stop: Option<&'a CancellationToken>,
     ledger: Option<Ledger>,
     /// What this call has lost to failures.
     call: Ledger,
@@ -43,6 +46,7 @@ impl<'a> Request<'a> {
             forms: None,
             settings: None,
             sent: None,
+            stop: None,
             ledger: None,
             call: Ledger::default(),
             retried_outside: false,
@@ -94,6 +98,14 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Adds by what the program stops whoever asks, so that a connection is closed in the moment in which
+    /// it is cancelled. Who asks hears the token itself: the stream says nothing any more.
+    #[must_use]
+    pub(crate) fn with_stop(mut self, stop: &'a CancellationToken) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+
     /// Says that whoever asks tries again by itself: providers that would do so, too, make one try
     /// and report how it failed. A provider around a provider that repeats requests says it of
     /// each of them, so that tries do not multiply.
@@ -131,6 +143,11 @@ impl<'a> Request<'a> {
     /// What was sent already of this conversation.
     pub fn sent(&self) -> Option<&'a Sent> {
         self.sent
+    }
+
+    /// By what the program stops whoever asks.
+    pub(crate) fn stop(&self) -> Option<&'a CancellationToken> {
+        self.stop
     }
 
     /// Settings for this question alone.
