@@ -15,7 +15,7 @@ use crate::{
     tool::{Answered, CallIdentity, Scope, SideEffects},
 };
 
-/// What is to be done next.
+/// What is to be done next. A [`Machine`] only says it; [`Steps::act`](super::Steps::act) does it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Nothing, until the user says something.
@@ -26,7 +26,8 @@ pub enum Action {
     Decide(Vec<ToolCall>),
     /// Run these calls; those of one batch may run at the same time.
     RunCalls(Vec<ToolCall>),
-    /// Nothing, until the calls that run have their results.
+    /// Nothing, until the calls that run have their results. Of [`Steps`](super::Steps), calls have started,
+    /// and this action runs them to their ends, or says that they had started elsewhere.
     AwaitResults,
     /// Find out what became of these calls, which had started in a process that did not see their end,
     /// and answer each of them.

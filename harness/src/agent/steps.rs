@@ -106,22 +106,38 @@ impl Chat {
 /// [finds out](macro@crate::tool) what became of it, or it is in doubt.
 ///
 /// ```
-/// use harness::{Agent, Outcome, agent::Action, testing::{ScriptedProvider, reply}};
+/// use harness::{
+///     Agent, Outcome,
+///     agent::Action,
+///     journal::Envelope,
+///     testing::{ScriptedProvider, reply},
+/// };
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+/// // What the engine has kept, such as the lines of a file: none the first time.
+/// let mut kept: Vec<String> = Vec::new();
 /// let mut steps = agent.steps("chat-17", Vec::new())?;
-/// // An engine keeps what each future comes to before it applies it.
-/// steps.apply(steps.say("Say hello.".into()).await?)?;
 /// let outcome = loop {
-///     match steps.next() {
-///         Action::Finish(outcome) => break outcome,
+///     let facts = match steps.next() {
+///         Action::AwaitUser => steps.say("Say hello.".into()).await?,
 ///         // Calls wait: see `waiting`, `decided` and `settled`.
 ///         Action::AwaitAnswers => break Outcome::Waiting,
-///         _ => steps.apply(steps.act().await?)?,
-///     }
+///         Action::Finish(outcome) => break outcome,
+///         _ => steps.act().await?,
+///     };
+///     // Kept before they are applied.
+///     kept.push(serde_json::to_string(&facts)?);
+///     steps.apply(facts)?;
 /// };
 /// assert_eq!(outcome, Outcome::Answered);
+///
+/// // In another process, whatever action the first one has died in: the same loop goes on after this.
+/// let mut steps = agent.steps("chat-17", Vec::new())?;
+/// for line in &kept {
+///     steps.apply(serde_json::from_str::<Vec<Envelope>>(line)?)?;
+/// }
+/// assert_eq!(steps.next(), Action::Finish(Outcome::Answered));
 /// assert_eq!(steps.transcript().messages().last().unwrap().text(), "Hello.");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
@@ -221,7 +237,8 @@ impl Steps {
         in_doubt(&self.machine, Some(&self.name))
     }
 
-    /// Lets facts take effect.
+    /// Lets facts take effect. Apply what an action came to once: facts that cannot follow what has happened
+    /// are refused, but a message of the user that is applied twice was said twice.
     ///
     /// # Errors
     /// Fails if they cannot follow what has happened. Those before the first that cannot have taken
@@ -305,19 +322,27 @@ impl Steps {
     /// Does what comes [next](Self::next), to its end: asks the model, decides about calls, lets them
     /// start or run, finds out what became of them, or says the truth about those that will not run. What
     /// fails is a fact, too, and the run ends as [`Outcome::Failed`](crate::Outcome::Failed). There are no
-    /// facts where nothing is to be done.
+    /// facts where the run is over or waits for somebody.
     ///
     /// Nothing happens before the future is awaited, and it borrows nothing, so that an engine can drop it
     /// if it has kept what it came to. If it is dropped later, see [`give_up`](Self::give_up).
     ///
     /// # Errors
-    /// Fails if the facts cannot be read in this process.
+    /// Fails if the facts cannot be read in this process, and where no run has begun, at
+    /// [`AwaitUser`](Action::AwaitUser).
     pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let apart = self.apart();
         let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());
         let started = self.machine.started().map(|call| self.starts.get(call.id()).copied());
         let started: Vec<Option<Start>> = started.collect();
+        let idle = self.machine.next() == Action::AwaitUser;
         async move {
+            if idle {
+                return Err(Error::new(
+                    ErrorKind::Transcript,
+                    "no run has begun: `say` begins one",
+                ));
+            }
             let mut chat = apart.chat()?;
             let owns = move || {
                 let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
