@@ -203,7 +203,7 @@ impl Chat {
             false => facts,
         };
         let (shared, rest) = parted(durable.id(), facts, &journal).await?;
-        guarded(|| journal.fork(durable.id(), shared, id)).await?;
+        guarded(|| journal.fork(durable.id(), shared, id)).await.map_err(|err| begun(id, err))?;
         let from = durable.id().to_string();
         if !rest.is_empty() {
             self.tracer.asks(|| appending(&*journal, id, &rest));
@@ -342,6 +342,17 @@ impl Chat {
         let over = self.machine.waiting().filter(|(_, wait)| is_over(wait));
         let over: Vec<Entry> = over.map(|(call, wait)| expired(call, wait)).collect();
         over.iter().try_for_each(|fact| self.record(fact))
+    }
+}
+
+/// Why a fork cannot begin under this name.
+fn begun(conversation: &str, err: Error) -> Error {
+    match err.is_conflict() {
+        true => Error::new(
+            ErrorKind::Conflict,
+            format!("the conversation `{conversation}` has begun: fork into a new one"),
+        ),
+        false => err,
     }
 }
 
