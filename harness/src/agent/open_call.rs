@@ -107,10 +107,15 @@ fn question(wait: &Wait) -> Option<Question> {
 pub(super) fn decided(machine: &Machine, approval: Approval) -> Result<Entry, Error> {
     let id = approval.question.call.clone();
     let Some((_, wait)) = machine.waiting().find(|(call, _)| call.id() == id) else {
-        return Err(refused(format!("the call `{id}` does not wait to be decided")));
+        return Err(refused(format!(
+            "the call `{id}` does not wait to be decided: it waits no more, or it is a call of another \
+             conversation"
+        )));
     };
     let Awaited::Approval { repeat, review, .. } = &wait.awaited else {
-        return Err(refused(format!("the call `{id}` does not wait to be decided")));
+        return Err(refused(format!(
+            "the call `{id}` does not wait to be decided: it waits for a result or an answer, so `settle` it"
+        )));
     };
     in_time(wait, &id)?;
     let question = question(wait);
@@ -163,9 +168,10 @@ pub(super) fn settled(
         (Said::Answered { answer }, Some(Awaited::Answer { .. })) => {
             Ok(Entry::CallAnswered { call: id, answer, who, at })
         }
-        (Said::Answered { .. }, _) => {
-            Err(refused(format!("the tool of the call `{id}` has asked nothing")))
-        }
+        (Said::Answered { .. }, _) => Err(refused(format!(
+            "the tool of the call `{id}` has asked nothing: say what became of the call by `succeeded` \
+                 or `failed`"
+        ))),
         (Said::Succeeded { result: said }, _) => {
             Ok(result(CallOutcome::Succeeded, said.content().to_vec()))
         }
@@ -188,8 +194,8 @@ pub(super) fn waits(machine: &Machine, settlement: &Settlement) -> Result<(), Er
 
 fn no_wait(id: &str) -> Error {
     refused(format!(
-        "the call `{id}` does not wait for a result or an answer here. If it is in doubt, whoever has \
-         opened the conversation settles it"
+        "the call `{id}` does not wait for a result or an answer here: it waits no more, or it is a call \
+         of another conversation. If it is in doubt, whoever has opened the conversation settles it"
     ))
 }
 
@@ -221,7 +227,10 @@ pub(super) fn is_over(wait: &Wait) -> bool {
 fn in_time(wait: &Wait, id: &str) -> Result<(), Error> {
     match is_over(wait) {
         false => Ok(()),
-        true => Err(refused(format!("the answer comes too late: the call `{id}` waits no more"))),
+        true => Err(refused(format!(
+            "the answer comes too late: the call `{id}` waits no more, and `resume` tells the model that \
+             nobody has answered"
+        ))),
     }
 }
 

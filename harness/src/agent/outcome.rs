@@ -64,7 +64,9 @@ impl fmt::Display for Outcome {
                 );
             }
             Self::Cancelled => "the run was stopped",
-            Self::Waiting => "calls wait to be decided or answered",
+            Self::Waiting => {
+                "calls wait to be decided or answered: `resume` goes on when somebody has done so"
+            }
             Self::Denied => "a call was denied, which ends the run",
             Self::Failed => "the run failed",
         })

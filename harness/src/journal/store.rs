@@ -164,7 +164,7 @@ pub fn busy(conversation: &str) -> Error {
         ErrorKind::Busy,
         format!(
             "the conversation `{conversation}` is open here or in another process; it can be opened \
-             when that one lets go of it or ends"
+             or deleted when that one lets go of it or ends"
         ),
     )
 }
