@@ -117,6 +117,9 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// their side effects and reviews, and what the same permissions ask: that of a run answers no rule of the
 /// agent's, nor the other way round.
 ///
+/// A name that no tool of the agent has is no error, since agents with different tools can share their
+/// permissions, and it decides nothing: a denial with a misspelled name denies no call.
+///
 /// A rule that panics denies the call. A call whose arguments cannot be decoded, or name a member
 /// twice, is refused before any of this.
 ///
