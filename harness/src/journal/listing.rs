@@ -80,7 +80,8 @@ pub struct Listing {
     pub parent: Option<String>,
     /// So many at most, 50 unless set; a journal gives no more than 1,000.
     pub limit: usize,
-    /// From where the page before ended: its [`next`](Conversations::next).
+    /// From where the page before ended: its [`next`](Conversations::next), which can be sent to a web page
+    /// and set here when it comes back.
     pub after: Option<String>,
 }
 
@@ -117,7 +118,8 @@ impl Listing {
         self
     }
 
-    /// Goes on where a page ended.
+    /// Goes on where a page ended. The last page has no [`next`](Conversations::next): after it, the listing
+    /// begins anew.
     #[must_use]
     pub fn after(mut self, page: &Conversations) -> Self {
         self.after.clone_from(&page.next);
