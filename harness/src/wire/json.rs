@@ -10,6 +10,7 @@ use crate::{
     error::{Error, ErrorKind},
     message::{Image, is_strict},
     provider::merge,
+    schema::{Parameters, ToolSchema},
 };
 
 /// The body of a request: members that are written one by one. A member that the user's own
@@ -111,6 +112,17 @@ impl<'a> Body<'a> {
         self.out.push(b'[');
         self.out
     }
+}
+
+/// Makes room for these tools at once: a list that grows is copied, or not, as the allocator happens to have
+/// room behind it.
+pub(super) fn room_for(out: &mut Vec<u8>, tools: &[ToolSchema], parameters: &[Parameters]) {
+    /// What is written of each tool beside its own words.
+    const AROUND: usize = 128;
+    let sizes = tools.iter().zip(parameters).map(|(tool, parameters)| {
+        tool.name.len() + tool.description.len() + parameters.json.len() + AROUND
+    });
+    out.reserve(sizes.sum());
 }
 
 /// Writes the name of the next member of the object that is being written.

@@ -20,7 +20,7 @@ use crate::{
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
-        json::{Body, comma, key, member, members, object, put, raw, sendable},
+        json::{Body, comma, key, member, members, object, put, raw, room_for, sendable},
         names, picture,
         tolerant::{Members, text_of},
     },
@@ -142,6 +142,7 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, cache: bool) {
     let last = request.tools().len().saturating_sub(1);
     let told = if strict { Told::Held(StrictForm::Anthropic) } else { Told::AsIs };
     let parameters = request.parameters(told);
+    room_for(out, request.tools(), &parameters);
     for (at, (tool, Parameters { json, strict })) in
         request.tools().iter().zip(&*parameters).enumerate()
     {

@@ -16,7 +16,7 @@ use crate::{
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
-        json::{Body, comma, image_url, key, member, object, put, raw, sendable},
+        json::{Body, comma, image_url, key, member, object, put, raw, room_for, sendable},
         names, picture,
         tolerant::{Members, text_of},
     },
@@ -197,6 +197,7 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, form: StrictFor
         (false, _) => Told::Readable(form),
     };
     let parameters = request.parameters(told);
+    room_for(out, request.tools(), &parameters);
     for (tool, Parameters { json, strict }) in request.tools().iter().zip(&*parameters) {
         comma(out);
         raw(out, r#"{"type":"function","function":{"#);

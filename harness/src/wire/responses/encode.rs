@@ -22,7 +22,9 @@ use crate::{
         Encoded,
         encoded::{conversation, thinking_from},
         halves,
-        json::{Body, comma, image_url, key, member, members, object, put, raw, sendable},
+        json::{
+            Body, comma, image_url, key, member, members, object, put, raw, room_for, sendable,
+        },
         names, picture,
         tolerant::{Members, text_of},
     },
@@ -132,6 +134,7 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
 fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
     let told = if strict { Told::Held(StrictForm::OpenAI) } else { Told::AsIs };
     let parameters = request.parameters(told);
+    room_for(out, request.tools(), &parameters);
     for (tool, Parameters { json, strict }) in request.tools().iter().zip(&*parameters) {
         comma(out);
         raw(out, r#"{"type":"function""#);
