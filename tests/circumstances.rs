@@ -487,3 +487,35 @@ async fn what_a_person_has_said_about_a_call_stands_unless_it_is_denied() {
         assert_eq!(log.has("end work"), ran);
     }
 }
+
+#[tokio::test]
+async fn permissions_that_misspell_a_tool_are_refused_before_anything_runs() {
+    let log = Log::default();
+    let note = || takes_all("note", READ, &log);
+    let built = |permissions: Permissions| {
+        let model = ScriptedProvider::new([reply().call("note", json!({})), reply().text("Done.")]);
+        Agent::builder(model).tools([note()]).permissions(permissions).build()
+    };
+    for name in ["noet", "nte", "notes", "Note"] {
+        for misspelt in [
+            Permissions::default().deny(name, "nothing is noted"),
+            Permissions::default().ask(name),
+            Permissions::default().allow(name),
+        ] {
+            let error = built(misspelt.clone()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Configuration);
+            let words = error.to_string();
+            assert!(words.contains(&format!("`{name}`")), "{words}");
+            assert!(words.contains("did you mean `note`?"), "{words}");
+
+            let agent = built(Permissions::default()).unwrap();
+            let stopped = agent.run("Note it.").permissions(misspelt).await.unwrap_err();
+            let error = stopped.error().unwrap().to_string();
+            assert!(error.contains("did you mean `note`?"), "{error}");
+        }
+    }
+    assert_eq!(log.lines(), Vec::<String>::new());
+    // Agents with different tools share their permissions.
+    let shared = Permissions::default().deny("pay", "free of charge").ask("ballot").allow("no");
+    assert!(built(shared).is_ok());
+}

@@ -521,6 +521,7 @@ impl AgentBuilder {
             let text = format!("the schema of a tool's parameter {panicked}");
             Err(Error::new(ErrorKind::Configuration, text))
         })?;
+        permissions.check_names(&tools)?;
         if let Some(both) = per_run.iter().find(|announced| context.values().has(announced.id())) {
             let text = format!(
                 "`{}` is both given to the agent and announced for each run. Leave out \

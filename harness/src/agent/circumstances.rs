@@ -86,6 +86,9 @@ impl Chat {
         if let Some(fault) = self.own.as_mut().and_then(|own| own.fault.take()) {
             return Err(fault);
         }
+        if let Some(permissions) = self.own.as_ref().and_then(|own| own.permissions.as_ref()) {
+            permissions.check_names(self.agent.tools())?;
+        }
         let brought = self.own.as_ref().map(|own| &own.values);
         let given = [brought, self.values.as_ref()];
         self.agent.check_state(|id| given.iter().flatten().any(|values| values.has(id)))

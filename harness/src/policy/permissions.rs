@@ -4,9 +4,10 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{Egress, Exposure};
 use crate::{
+    error::{Error, ErrorKind},
     journal::{Decider, Reason},
     message::Arguments,
-    tool::{Review, SideEffects},
+    tool::{Review, SideEffects, ToolRegistry},
     unwind::caught,
 };
 
@@ -117,8 +118,9 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// their side effects and reviews, and what the same permissions ask: that of a run answers no rule of the
 /// agent's, nor the other way round.
 ///
-/// A name that no tool of the agent has is no error, since agents with different tools can share their
-/// permissions, and it decides nothing: a denial with a misspelled name denies no call.
+/// A name that no tool of the agent has decides nothing. That is no error, since agents with different
+/// tools can share their permissions, unless it is nearly the name of one of the tools: then it is taken for
+/// misspelt, and the agent is not built, or the run does not begin.
 ///
 /// A rule that panics denies the call. A call whose arguments cannot be decoded, or name a member
 /// twice, is refused before any of this.
@@ -231,6 +233,19 @@ impl Permissions {
     pub fn stop_on_denial(mut self) -> Self {
         self.stops_on_denial = true;
         self
+    }
+
+    /// Fails if a name is nearly that of a tool, and no tool's: what it denies would run.
+    pub(crate) fn check_names(&self, tools: &ToolRegistry) -> Result<(), Error> {
+        let misspelt = |name: &String| Some((name.clone(), tools.misspelt(name)?.to_owned()));
+        let Some((name, near)) = self.by_name.keys().filter_map(misspelt).min() else {
+            return Ok(());
+        };
+        let text = format!(
+            "the permissions name `{name}`, and there is no such tool: did you mean `{near}`? If another \
+             agent has a tool `{name}`, give each agent permissions of its own"
+        );
+        Err(Error::new(ErrorKind::Configuration, text))
     }
 
     /// Whether a denial ends the run.

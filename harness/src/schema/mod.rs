@@ -34,5 +34,5 @@ pub(crate) use self::{
     fault::{Fault, Misfit, step},
     forms::{Forms, Parameters, Told},
     keys::problem_of_keys,
-    nearest::nearest,
+    nearest::{misspelt, nearest},
 };

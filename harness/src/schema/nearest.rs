@@ -5,6 +5,18 @@ use strsim::osa_distance;
 /// A longer word is no misspelt name, and to compare it costs as much as both are long.
 const LONGEST: usize = 200;
 
+/// The candidate of which this word is a misspelling, where both may well be names: at most a fourth of its
+/// letters are wrong.
+pub(crate) fn misspelt<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    nearest(word, candidates).filter(|candidate| {
+        let longest = word.chars().count().max(candidate.chars().count());
+        osa_distance(&word.to_lowercase(), &candidate.to_lowercase()) <= longest / 4
+    })
+}
+
 /// The candidate that was probably meant: at most a third of its letters are wrong, or one of the
 /// two begins with the other.
 pub(crate) fn nearest<'a>(

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::{StateType, Tool, ToolLimits, Values};
 use crate::{
     error::{Error, ErrorKind},
-    schema::{Forms, ToolSchema},
+    schema::{Forms, ToolSchema, misspelt},
     secret::Secrets,
 };
 
@@ -93,6 +93,14 @@ impl ToolRegistry {
             secrets: self.secrets.clone(),
             left_out: others.into_iter().map(|tool| tool.name().to_owned()).collect(),
         })
+    }
+
+    /// The tool that was probably meant by a name that none has.
+    pub(crate) fn misspelt(&self, name: &str) -> Option<&str> {
+        if self.get(name).is_some() || self.leaves_out(name) {
+            return None;
+        }
+        misspelt(name, self.tools.iter().map(Tool::name))
     }
 
     /// Whether there is a tool of this name that is not offered now.
