@@ -1,7 +1,7 @@
 //! How soon a stop reaches the socket, beside a thousand streams that go on: from `cancel` to the
 //! moment at which the server sees the connection closed. In the same run a bare task waits for the
 //! same signal and closes a connection of its own, and another one an answer of the bare HTTP client,
-//! whose connection is a task of its own that has to wake, too. The ratios are what counts.
+//! whose connection is a task of its own that has to wake after it. The ratios are what counts.
 //!
 //!     cargo bench -p harness --bench cancel --features testing -- [STREAMS]
 //!
@@ -259,8 +259,14 @@ fn measure(streams: usize, threads: &str) {
         println!("  {name:<34} {:>8} {:>8} {:>8}", at(50), at(90), at(99));
     }
     let half = |times: &[Duration]| times[times.len() / 2].as_secs_f64();
-    let (chat, client, bare) = (half(&ours), half(&http), half(&bare));
-    println!("  chat to bare task {:.2}, chat to HTTP client {:.2}", chat / bare, chat / client);
+    let chat = half(&ours);
+    for (name, times) in [
+        ("a bare task's wake-up", &woken),
+        ("a bare task that closes its socket", &bare),
+        ("the HTTP client that closes its socket", &http),
+    ] {
+        println!("  a chat that closes its socket, to {name}: {:.2}", chat / half(times));
+    }
 }
 
 /// Between one and nine milliseconds, not in order.
