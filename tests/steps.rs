@@ -1,14 +1,18 @@
 //! A second driver over the public steps: an engine that keeps what each step came to, and is killed at
 //! any of them.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use harness::{
-    Agent, CallOutcome, Limits, Outcome, SideEffect, SideEffects, State, Tool, ToolContent,
+    Agent, CallOutcome, ErrorKind, Limits, Outcome, Permissions, SideEffect, SideEffects, State,
+    Tool, ToolContent, ToolError,
     agent::{Action, Steps},
     journal::{Entry, Envelope, InterruptCause, Limit, MemoryJournal},
-    policy::{Guardrails, Question},
-    testing::{ScriptedProvider, reply},
+    policy::{Guardrails, Question, Verdict},
+    testing::{Gate, ScriptedProvider, reply},
     tool,
     tool::Reconciled,
     tools,
@@ -583,4 +587,185 @@ async fn an_equal_call_does_not_start_beside_one_that_still_runs() {
     let ends =
         entries_of(&steps).into_iter().filter(|fact| matches!(fact, Entry::CallEnded { .. }));
     assert_eq!(ends.count(), 1);
+}
+
+fn with(permissions: Permissions, tools: impl IntoIterator<Item = Tool>) -> Agent {
+    let agent = Agent::builder(calling(&["note"])).tools(tools).permissions(permissions);
+    agent.build().expect("an agent")
+}
+
+/// What was allowed in other steps is looked at again: what is denied now does not run, also if a person
+/// has allowed it or it is to run again.
+#[tokio::test]
+async fn a_call_that_others_have_allowed_does_not_run_where_it_is_denied_now() {
+    let denies = || Permissions::default().deny("note", "not any more");
+    for (asked, idempotent, until) in [
+        (false, false, "decided"),
+        (false, true, "decided"),
+        (true, false, "decided"),
+        (true, false, "waits"),
+        (false, false, "starts"),
+        (false, true, "starts"),
+    ] {
+        let world = World::default();
+        let note = || {
+            let note = tool("note", WRITE, &world);
+            if idempotent { note.idempotent() } else { note }
+        };
+        let asks = match asked {
+            true => Permissions::default().ask("note"),
+            false => Permissions::default(),
+        };
+        let agent = Agent::builder(calling(&["note"])).tools([note()]).permissions(asks);
+        let agent = agent.approver(|question: Question| async move { question.later(None) });
+        let mut steps = said(&agent.build().expect("an agent"), "Go.").await;
+        if asked {
+            acts_until(&mut steps, |next| *next == Action::AwaitAnswers).await;
+        }
+        let is_it = |next: &Action| match until {
+            "starts" => *next == Action::AwaitResults,
+            "waits" => *next == Action::AwaitAnswers,
+            _ => matches!(next, Action::RunCalls(_)),
+        };
+        if asked && until == "decided" {
+            let question = steps.waiting()[0].question().expect("a question");
+            steps.apply(steps.decided(question.yes()).expect("it waits")).expect("it follows");
+        }
+        acts_until(&mut steps, is_it).await;
+
+        let facts = steps.facts().to_vec();
+        let mut steps = with(denies(), [note()]).steps(CHAT, facts).expect("the same");
+        if until == "waits" {
+            let question = steps.waiting()[0].question().expect("a question");
+            steps.apply(steps.decided(question.yes()).expect("it waits")).expect("it follows");
+        }
+        acts_until(&mut steps, is_end).await;
+        let told = outcome_of(&steps, "note_1").expect("it has an end");
+        let expected = if until == "starts" { CallOutcome::InDoubt } else { CallOutcome::Denied };
+        assert_eq!(told, expected, "{asked} {idempotent} {until}");
+        assert!(world.lock().expect("unpoisoned").is_empty(), "{asked} {idempotent} {until}");
+    }
+}
+
+/// If they ask about it now, a person is asked.
+#[tokio::test]
+async fn a_call_that_others_have_allowed_is_asked_about_where_a_person_decides_now() {
+    let world = World::default();
+    let agent = with(Permissions::default(), [tool("note", WRITE, &world)]);
+    let mut steps = said(&agent, "Go.").await;
+    acts_until(&mut steps, |next| matches!(next, Action::RunCalls(_))).await;
+    let asks = with(Permissions::default().ask("note"), [tool("note", WRITE, &world)]);
+    let mut steps = asks.steps(CHAT, steps.facts().to_vec()).expect("the same");
+    acts_until(&mut steps, is_end).await;
+    assert_eq!(outcome_of(&steps, "note_1"), Some(CallOutcome::Denied), "there is nobody to ask");
+    assert!(world.lock().expect("unpoisoned").is_empty());
+}
+
+/// Rules that say something else each time are asked a second time only about what others have decided.
+#[tokio::test]
+async fn rules_that_change_their_mind_come_to_an_end() {
+    let world = World::default();
+    let asked = AtomicUsize::new(0);
+    let rules = Permissions::default().rule("every other time", move |_| {
+        let odd = asked.fetch_add(1, Ordering::SeqCst) % 2 == 1;
+        odd.then(|| Verdict::Deny("not this time".to_owned()))
+    });
+    let agent = with(Permissions::default(), [tool("note", WRITE, &world)]);
+    let mut steps = said(&agent, "Go.").await;
+    acts_until(&mut steps, |next| matches!(next, Action::Decide(_))).await;
+    let agent = with(rules, [tool("note", WRITE, &world)]);
+    let mut steps = agent.steps(CHAT, steps.facts().to_vec()).expect("the same");
+    acts_until(&mut steps, is_end).await;
+    assert_eq!(outcome_of(&steps, "note_1"), Some(CallOutcome::Succeeded));
+}
+
+/// An answer to a run that was stopped would not let its call run.
+#[tokio::test]
+async fn an_answer_to_a_run_that_was_stopped_is_refused() {
+    let world = World::default();
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let asks = Tool::new("asks", "Asks.", schema.clone(), WRITE, |context, _| {
+        let answered = context.answered().is_some();
+        Box::pin(async move {
+            match answered {
+                true => Ok("done".into()),
+                false => Err(ToolError::asks("Which?", json!(1))),
+            }
+        })
+    });
+    let form = Tool::external("form", "Asks.", schema, READ);
+    let mail = tool("mail", SideEffects::of(&[SideEffect::Network]), &world);
+    for name in ["mail", "asks", "form"] {
+        let model = ScriptedProvider::answering(move |request| match request.messages().len() {
+            1 => reply().call_with_id("a", name, json!({"n": 1})),
+            _ => reply().text("Done."),
+        });
+        let agent = Agent::builder(model).tools([asks.clone(), form.clone(), mail.clone()]);
+        let agent = agent.approver(|question: Question| async move { question.later(None) });
+        let mut steps = said(&agent.build().expect("an agent"), "Go.").await;
+        acts_until(&mut steps, |next| *next == Action::AwaitAnswers).await;
+        steps.apply(steps.stop(InterruptCause::Program).expect("it goes on")).expect("it follows");
+        let open = steps.waiting().remove(0);
+        let said = match (name, open.question()) {
+            (_, Some(question)) => steps.decided(question.yes()),
+            ("asks", None) => steps.settled(open.answered("this")),
+            (_, None) => steps.settled(open.succeeded("Via Po 1")),
+        };
+        match (name, said) {
+            // What has happened is told, whenever it comes.
+            ("form", said) => steps.apply(said.expect("a result")).expect("it follows"),
+            (_, said) => {
+                let err = said.expect_err("it does not run any more");
+                assert_eq!(err.kind(), ErrorKind::NotWaiting);
+                assert!(err.to_string().contains("the run was stopped"), "{err}");
+            }
+        }
+        acts_until(&mut steps, is_end).await;
+        let told = match name {
+            "mail" => CallOutcome::NotStarted,
+            "asks" => CallOutcome::InDoubt,
+            _ => CallOutcome::Succeeded,
+        };
+        assert_eq!(outcome_of(&steps, "a"), Some(told));
+    }
+    assert!(world.lock().expect("unpoisoned").is_empty());
+}
+
+/// A call that still runs is not taken for lost: what became of it is not known yet.
+#[tokio::test]
+async fn an_action_in_which_calls_run_is_not_done_a_second_time_beside_it() {
+    let world = World::default();
+    let gate = Gate::new();
+    let (opens, schema) = (gate.clone(), json!({"type": "object", "properties": {}}));
+    let did = Arc::clone(&world);
+    let pay = Tool::new("pay", "Pays.", schema, WRITE, move |_, _| {
+        let (gate, did) = (opens.clone(), Arc::clone(&did));
+        Box::pin(async move {
+            gate.pass().await;
+            did.lock().expect("unpoisoned").push("paid".to_owned());
+            Ok("paid".into())
+        })
+    });
+    let pay = pay.with_reconcile(|_, _| Box::pin(async { Ok(Reconciled::NotHappened) }));
+    let model = ScriptedProvider::answering(|request| match request.messages().len() {
+        1 => reply().call_with_id("a", "pay", json!({})),
+        _ => reply().text("Done."),
+    });
+    let agent = Agent::builder(model).tools([pay]).build().expect("an agent");
+    let mut steps = said(&agent, "Go.").await;
+    acts_until(&mut steps, |next| *next == Action::AwaitResults).await;
+    let running = steps.act();
+    let others = async {
+        gate.reached().await;
+        let errors = [steps.act().await, steps.resume().await, steps.say("And now?".into()).await];
+        for error in errors {
+            assert_eq!(error.expect_err("it runs").kind(), ErrorKind::Busy);
+        }
+        gate.open();
+    };
+    let (facts, ()) = tokio::join!(running, others);
+    steps.apply(facts.expect("facts")).expect("it follows");
+    acts_until(&mut steps, is_end).await;
+    assert_eq!(outcome_of(&steps, "a"), Some(CallOutcome::Succeeded));
+    assert_eq!(*world.lock().expect("unpoisoned"), ["paid"]);
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use harness::{
-    Agent, ErrorKind, Outcome, SideEffect, SideEffects, Tool,
+    Agent, ErrorKind, Limits, Outcome, SideEffect, SideEffects, Tool,
     agent::{AgentBuilder, OpenCall},
     journal::{Envelope, Journal, Life, MemoryJournal},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
@@ -111,4 +111,44 @@ async fn how_a_conversation_stands_is_seen_while_another_has_it_open() {
     let unopened = agent.open(&journal, "chat").await.expect_err("a later version wrote it");
     assert_eq!((unread.kind(), unread.message()), (ErrorKind::Journal, unopened.message()));
     assert!(unread.message().contains(&format!("fact {facts} ")), "{unread}");
+}
+
+/// A run whose calls wait goes on with new limits as any other does, and counts anew, also when its facts
+/// are read again.
+#[tokio::test]
+async fn a_run_whose_calls_waited_goes_on_with_new_limits() {
+    let usage = |chat: &harness::Chat| chat.budget().spent().usage.input;
+    for reopens in [false, true] {
+        let journal = MemoryJournal::new();
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let form = Tool::external("form", "Asks.", schema, SideEffects::of(&[SideEffect::Read]));
+        let model = ScriptedProvider::answering(|request| match request.messages().len() {
+            1 => reply().call("form", json!({"n": 1})).tokens(60, 1),
+            3 => reply().call("form", json!({"n": 2})).tokens(60, 1),
+            _ => reply().text("Done.").tokens(60, 1),
+        });
+        let agent = Agent::builder(model).tools([form]).build().expect("an agent");
+        let mut chat = agent.open(&journal, "chat").await.expect("new");
+        let few = Limits::new().input_tokens(70);
+        let stopped = chat.send("Go.").limits(few.clone()).await.expect_err("it waits");
+        assert_eq!(stopped.outcome(), Outcome::Waiting);
+        for (given, outcome) in [(1, Outcome::Waiting), (2, Outcome::Answered)] {
+            let open = chat.waiting().remove(0);
+            agent.inbox(&journal).settle("chat", open.succeeded("here")).await.expect("it waits");
+            if reopens {
+                drop(chat);
+                chat = agent.open(&journal, "chat").await.expect("it is there");
+            }
+            let ended = chat.resume().limits(few.clone()).await;
+            let (ended, turns) = match &ended {
+                Ok(reply) => (Outcome::Answered, reply.turns()),
+                Err(stopped) => (stopped.outcome(), stopped.turns()),
+            };
+            assert_eq!((ended, turns), (outcome, 1), "{reopens} {given}");
+        }
+        assert_eq!(usage(&chat), Some(180), "the conversation has spent it all");
+        drop(chat);
+        let chat = agent.open(&journal, "chat").await.expect("it is there");
+        assert_eq!(chat.transcript().messages().len(), 6);
+    }
 }

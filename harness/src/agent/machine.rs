@@ -196,10 +196,12 @@ impl Machine {
                 }
                 let begun_at = self.transcript.messages().len();
                 self.tell(message)?;
-                self.begun_at = begun_at;
-                self.turns = 0;
-                self.usage = Usage::default();
+                self.counts_anew(begun_at);
                 self.phase = Phase::Asking;
+            }
+            // It goes on with the calls that are open, and counts anew.
+            Entry::Resumed { message: None, limits: Some(_) } if self.is_calling() => {
+                self.counts_anew(self.transcript.messages().len());
             }
             Entry::Resumed { message, limits } => {
                 let due = self.resumption()?;
@@ -222,9 +224,7 @@ impl Machine {
                     }
                 }
                 if limits.is_some() {
-                    self.begun_at = begun_at;
-                    self.turns = 0;
-                    self.usage = Usage::default();
+                    self.counts_anew(begun_at);
                 }
                 self.phase = Phase::Asking;
             }
@@ -584,6 +584,13 @@ impl Machine {
         self.transcript.push(message.with_text(self.news.join("\n")))?;
         self.news.clear();
         Ok(())
+    }
+
+    /// What a run has used is counted from this message on.
+    fn counts_anew(&mut self, begun_at: usize) {
+        self.begun_at = begun_at;
+        self.turns = 0;
+        self.usage = Usage::default();
     }
 
     fn asking(&self, what: &str) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Machine, permit::decision};
+use super::{Action, Machine, permit::decision};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Awaited, Entry, Wait, now},
@@ -118,6 +118,7 @@ pub(super) fn decided(machine: &Machine, approval: Approval) -> Result<Entry, Er
         )));
     };
     in_time(wait, &id)?;
+    goes_on(machine, &id)?;
     let question = question(wait);
     let question = question.ok_or_else(|| refused(format!("the question of `{id}` is broken")))?;
     match decision(&question, *repeat, review.as_deref(), approval) {
@@ -166,6 +167,7 @@ pub(super) fn settled(
             "nothing has changed: the answer is nested too deep to be read back",
         )),
         (Said::Answered { answer }, Some(Awaited::Answer { .. })) => {
+            goes_on(machine, &id)?;
             Ok(Entry::CallAnswered { call: id, answer, who, at })
         }
         (Said::Answered { .. }, _) => Err(refused(format!(
@@ -231,6 +233,16 @@ fn in_time(wait: &Wait, id: &str) -> Result<(), Error> {
             "the answer comes too late: the call `{id}` waits no more, and `resume` tells the model that \
              nobody has answered"
         ))),
+    }
+}
+
+/// Checks that a call which waits can run: of a run that was stopped, none does any more.
+fn goes_on(machine: &Machine, id: &str) -> Result<(), Error> {
+    match machine.next() {
+        Action::Settle => {
+            Err(refused(format!("the run was stopped, so the call `{id}` does not run any more")))
+        }
+        _ => Ok(()),
     }
 }
 

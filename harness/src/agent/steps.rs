@@ -103,7 +103,12 @@ impl Chat {
 /// one, and it runs only in the `Steps` that have said that it starts, once: make new `Steps` with each
 /// replay. In all others the action says that the conversation was
 /// [reopened](crate::journal::Entry::Reopened): the call runs again if it is idempotent, else its tool
-/// [finds out](macro@crate::tool) what became of it, or it is in doubt.
+/// [finds out](macro@crate::tool) what became of it, or it is in doubt. So an engine repeats an action
+/// elsewhere only when nobody does it any more: a call that still runs there is not known here.
+///
+/// What others have decided about a call is looked at again by the permissions of this agent before it
+/// starts: if they deny it, it does not run, and if they ask about it, a person is asked, unless one has
+/// said yes to this very call.
 ///
 /// ```
 /// use harness::{
@@ -154,6 +159,9 @@ pub struct Steps {
     starts: HashMap<String, Start>,
     /// The facts of those that were begun here.
     begun: Begun,
+    /// The open calls about which these steps have decided themselves: what was decided about the others
+    /// was decided by other rules perhaps.
+    decided: HashSet<String>,
     values: Values,
     limits: Option<Limits>,
     /// What its actions are told as: one run.
@@ -163,8 +171,8 @@ pub struct Steps {
 /// The number of a fact, and who wrote it.
 type Start = (usize, Life);
 
-/// The numbers of the facts by which calls have started that were begun.
-type Begun = Arc<Mutex<HashSet<usize>>>;
+/// The numbers of the facts by which calls have started that were begun, and whether they still run.
+type Begun = Arc<Mutex<HashMap<usize, bool>>>;
 
 impl Agent {
     /// Begins a conversation whose actions another driver does, from the facts that it has so far.
@@ -184,6 +192,7 @@ impl Agent {
             machine: Machine::new(),
             starts: HashMap::new(),
             begun: Begun::default(),
+            decided: HashSet::new(),
             values: Values::default(),
             limits: None,
             traced: new_run().into(),
@@ -246,11 +255,25 @@ impl Steps {
     pub fn apply(&mut self, facts: Vec<Envelope>) -> Result<(), Error> {
         for envelope in facts {
             let entry = envelope.entry()?;
+            let was_asked = |call: &str| self.machine.undecided(call).is_some();
+            let own = matches!(&entry, Entry::CallDecided { call, .. } if was_asked(call))
+                && envelope.life == self.life;
             self.machine.apply(&entry)?;
-            if let Entry::CallStarted { call } = entry {
-                self.starts.insert(call, (self.facts.len(), envelope.life));
-            } else if !self.machine.is_calling() {
+            match entry {
+                Entry::CallStarted { call } => {
+                    self.starts.insert(call, (self.facts.len(), envelope.life));
+                }
+                Entry::CallDecided { call, .. } if own => {
+                    self.decided.insert(call);
+                }
+                Entry::CallUndecided { call } => {
+                    self.decided.remove(&call);
+                }
+                _ => {}
+            }
+            if !self.machine.is_calling() {
                 self.starts.clear();
+                self.decided.clear();
             }
             Arc::make_mut(&mut self.facts).push(envelope);
         }
@@ -271,7 +294,8 @@ impl Steps {
     /// The user says something: a run begins. What the run before has left open does not run any more.
     ///
     /// # Errors
-    /// Fails if a run cannot begin.
+    /// Fails if a run cannot begin, and with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while calls run in
+    /// an [action](Self::act).
     pub fn say(
         &self,
         message: Message,
@@ -282,7 +306,8 @@ impl Steps {
     /// A run that had stopped goes on.
     ///
     /// # Errors
-    /// Fails if there is nothing to go on with.
+    /// Fails if there is nothing to go on with, and with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while
+    /// calls run in an [action](Self::act).
     pub fn resume(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         self.open(Opening::Resume)
     }
@@ -292,7 +317,14 @@ impl Steps {
         opening: Opening,
     ) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let (apart, values, limits) = (self.apart(), self.values.clone(), self.limits.clone());
+        let begun = Arc::clone(&self.begun);
         async move {
+            // Whether their effects have happened is known when they have ended.
+            let runs =
+                begun.lock().unwrap_or_else(PoisonError::into_inner).values().any(|runs| *runs);
+            if runs {
+                return Err(still_run());
+            }
             let mut chat = apart.chat()?;
             let is_said = matches!(opening, Opening::Say(_));
             let anew = is_said || limits.is_some();
@@ -328,8 +360,9 @@ impl Steps {
     /// if it has kept what it came to. If it is dropped later, see [`give_up`](Self::give_up).
     ///
     /// # Errors
-    /// Fails if the facts cannot be read in this process, and where no run has begun, at
-    /// [`AwaitUser`](Action::AwaitUser).
+    /// Fails if the facts cannot be read in this process, where no run has begun, at
+    /// [`AwaitUser`](Action::AwaitUser), and with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while calls
+    /// run in another future of the same action.
     pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let apart = self.apart();
         let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());
@@ -344,16 +377,14 @@ impl Steps {
                 ));
             }
             let mut chat = apart.chat()?;
-            let owns = move || {
-                let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
-                let own = |start: Option<Start>| {
-                    start.is_some_and(|(number, by)| by == life && begun.insert(number))
-                };
-                started.into_iter().all(own)
+            let owned = match chat.machine.next() {
+                Action::AwaitResults => own(started, life, &begun)?,
+                _ => None,
             };
             chat.values = Some(values);
             let mut run = Run::one_action(&mut chat);
-            if let Err(error) = run.act(owns).await {
+            run.earlier = run.chat.inherited.clone();
+            if let Err(error) = run.act(owned.is_some()).await {
                 run.interrupt(Some(error))?;
             }
             drop(run);
@@ -423,7 +454,10 @@ impl Steps {
     fn apart(&self) -> Apart {
         let Self { agent, name, life, facts, traced, .. } = self;
         let (agent, name, facts) = (agent.clone(), Arc::clone(name), Arc::clone(facts));
-        Apart { agent, name, life: *life, facts, traced: Arc::clone(traced) }
+        let open = self.machine.open_calls().map(ToolCall::id);
+        let elsewhere = open.filter(|call| !self.decided.contains(*call)).map(str::to_owned);
+        let elsewhere = elsewhere.collect();
+        Apart { agent, name, life: *life, facts, traced: Arc::clone(traced), elsewhere }
     }
 }
 
@@ -435,11 +469,14 @@ struct Apart {
     life: Life,
     facts: Arc<Vec<Envelope>>,
     traced: Arc<str>,
+    /// The open calls about which others have decided.
+    elsewhere: HashSet<String>,
 }
 
 impl Apart {
     fn chat(self) -> Result<Chat, Error> {
         let mut chat = Chat::read(self.agent, &self.facts)?;
+        chat.inherited = self.elsewhere;
         chat.durable = Some(Durable::collecting(self.name, self.life));
         chat.tracer.within(&self.traced);
         chat.tracer.meets(chat.machine.open_calls());
@@ -447,13 +484,52 @@ impl Apart {
     }
 }
 
+/// Calls that run in an action. Dropped when it is over.
+struct Owned {
+    starts: Vec<usize>,
+    begun: Begun,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        for start in &self.starts {
+            begun.insert(*start, false);
+        }
+    }
+}
+
+/// Lets the calls run that have started in the steps of this life, all or none, and each once.
+///
+/// # Errors
+/// Fails if one of them still runs in another future of the same action.
+fn own(started: Vec<Option<Start>>, life: Life, all: &Begun) -> Result<Option<Owned>, Error> {
+    let mut begun = all.lock().unwrap_or_else(PoisonError::into_inner);
+    let here = |start: &Option<Start>| start.is_some_and(|(_, by)| by == life);
+    let starts: Vec<usize> = started.iter().flatten().map(|(number, _)| *number).collect();
+    if starts.iter().any(|start| begun.get(start) == Some(&true)) {
+        return Err(still_run());
+    }
+    if !started.iter().all(here) || starts.iter().any(|start| begun.contains_key(start)) {
+        return Ok(None);
+    }
+    begun.extend(starts.iter().map(|start| (*start, true)));
+    drop(begun);
+    Ok(Some(Owned { starts, begun: Arc::clone(all) }))
+}
+
+fn still_run() -> Error {
+    let what = "calls still run in another future of these steps: await that one, or drop it";
+    Error::new(ErrorKind::Busy, what)
+}
+
 fn collected(mut chat: Chat) -> Vec<Envelope> {
     chat.durable.as_mut().map(Durable::take_pending).unwrap_or_default()
 }
 
 impl Run<'_> {
-    /// Does one action. `owns` says whether the calls that have started may run here, and is asked once.
-    async fn act(&mut self, owns: impl FnOnce() -> bool + Send) -> Result<(), Error> {
+    /// Does one action. `owns` says whether the calls that have started may run here.
+    async fn act(&mut self, owns: bool) -> Result<(), Error> {
         match self.chat.step() {
             Step::Ask => {
                 self.ask().await?;
@@ -469,7 +545,7 @@ impl Run<'_> {
                 self.decide(&calls).await
             }
             Step::Run(calls) => self.begin_calls(&calls).await,
-            Step::AwaitResults if owns() => {
+            Step::AwaitResults if owns => {
                 let calls: Vec<ToolCall> = self.chat.machine.started().cloned().collect();
                 self.finish_started(&calls).await
             }
