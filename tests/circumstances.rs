@@ -519,3 +519,64 @@ async fn permissions_that_misspell_a_tool_are_refused_before_anything_runs() {
     let shared = Permissions::default().deny("pay", "free of charge").ask("ballot").allow("no");
     assert!(built(shared).is_ok());
 }
+
+/// What a side says of `work`, by its name and by two rules, and whether it allows whatever is asked.
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    says: [Option<u8>; 3],
+    all: bool,
+}
+
+const ALLOWS: Option<u8> = Some(0);
+const ASKS: Option<u8> = Some(1);
+const DENIES: Option<u8> = Some(2);
+
+impl Side {
+    fn random(rng: &mut fastrand::Rng) -> Self {
+        let mut says = || (rng.u8(..3) == 0).then(|| rng.u8(..3));
+        let says = [says(), says(), says()];
+        Self { says, all: rng.u8(..4) == 0 }
+    }
+
+    fn permissions(self) -> Permissions {
+        let none = if self.all { Permissions::allow_all() } else { Permissions::default() };
+        let named = match self.says[0] {
+            None => none,
+            ALLOWS => none.allow("work"),
+            ASKS => none.ask("work"),
+            _ => none.deny("work", "no"),
+        };
+        let rules = ["first", "second"].into_iter().zip([self.says[1], self.says[2]]);
+        rules.fold(named, |all, (name, says)| {
+            all.rule(name, move |_| match says {
+                None => None,
+                ALLOWS => Some(Verdict::Allow),
+                ASKS => Some(Verdict::Ask),
+                _ => Some(Verdict::Deny("no".into())),
+            })
+        })
+    }
+
+    fn has(self, what: Option<u8>) -> bool {
+        self.says.contains(&what)
+    }
+}
+
+/// Whatever both say, what becomes of a call is told by the table of [`Permissions`].
+#[tokio::test]
+async fn the_table_holds_for_what_both_say() {
+    let mut rng = fastrand::Rng::with_seed(7);
+    for _ in 0..400 {
+        let (agent, run) = (Side::random(&mut rng), Side::random(&mut rng));
+        let either = |what| agent.has(what) || run.has(what);
+        let asks = agent.has(ASKS) && !agent.all || run.has(ASKS) && !run.all;
+        let expected = match () {
+            () if either(DENIES) => "denied",
+            () if asks => "asked",
+            () if either(ASKS) || either(ALLOWS) || agent.all || run.all => "ran",
+            () => "asked",
+        };
+        let became = becomes(agent.permissions(), run.permissions()).await;
+        assert_eq!(became, expected, "{agent:?} {run:?}");
+    }
+}

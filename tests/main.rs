@@ -21,6 +21,7 @@ mod client_providers;
 mod client_retry;
 mod clocks;
 mod context_full;
+mod conversations;
 mod corpus;
 mod decoded;
 mod durable;

@@ -496,7 +496,7 @@ async fn steps_bring_the_values_and_the_limits_of_a_run() {
         1 => reply().call_with_id("a", "who", json!({})).tokens(60, 1),
         _ => reply().text("Done.").tokens(60, 1),
     });
-    let agent = Agent::builder(model).tools(tools![who]).state_per_run::<User>();
+    let agent = Agent::builder(model.clone()).tools(tools![who]).state_per_run::<User>();
     let agent = agent.build().expect("an agent");
     let steps = agent.steps(CHAT, Vec::new()).expect("new");
     steps.say("Go.".into()).await.expect_err("it brings no user");
@@ -505,6 +505,10 @@ async fn steps_bring_the_values_and_the_limits_of_a_run() {
     let mut steps = steps.state(User("ada")).limits(limits);
     let facts = steps.say("Go.".into()).await.expect("new");
     steps.apply(facts).expect("it follows");
+    let replay = agent.steps(CHAT, steps.facts().to_vec()).expect("the same");
+    let missing = replay.act().await.expect_err("the replay brings no user");
+    assert_eq!(missing.kind(), ErrorKind::Configuration);
+    assert!(model.requests().is_empty(), "nothing is sent without it");
     acts_until(&mut steps, is_end).await;
     assert_eq!(steps.next(), Action::Finish(Outcome::Limit(Limit::InputTokens)));
     let told =

@@ -194,6 +194,9 @@ impl Machine {
                         "only the user can begin a run; send a message of `Role::User`",
                     ));
                 }
+                if self.transcript.messages().last().is_some_and(|last| last.id() == message.id()) {
+                    return Err(cannot("the user has said this very message before"));
+                }
                 let begun_at = self.transcript.messages().len();
                 self.tell(message)?;
                 self.counts_anew(begun_at);

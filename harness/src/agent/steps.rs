@@ -360,9 +360,11 @@ impl Steps {
     /// if it has kept what it came to. If it is dropped later, see [`give_up`](Self::give_up).
     ///
     /// # Errors
-    /// Fails if the facts cannot be read in this process, where no run has begun, at
-    /// [`AwaitUser`](Action::AwaitUser), and with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while calls
-    /// run in another future of the same action.
+    /// Fails, and does nothing, if the facts cannot be read in this process; with
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if a value is missing that was
+    /// [announced](super::AgentBuilder::state_per_run); with [`ErrorKind::Busy`](crate::ErrorKind::Busy)
+    /// while calls run in another future of the same action; and where no run has begun, at
+    /// [`AwaitUser`](Action::AwaitUser).
     pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let apart = self.apart();
         let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());
@@ -377,11 +379,17 @@ impl Steps {
                 ));
             }
             let mut chat = apart.chat()?;
+            chat.values = Some(values);
+            let does_nothing = |next: Action| {
+                matches!(next, Action::Settle | Action::Finish(_) | Action::AwaitAnswers)
+            };
+            if !does_nothing(chat.machine.next()) {
+                chat.check_circumstances()?;
+            }
             let owned = match chat.machine.next() {
                 Action::AwaitResults => own(started, life, &begun)?,
                 _ => None,
             };
-            chat.values = Some(values);
             let mut run = Run::one_action(&mut chat);
             run.earlier = run.chat.inherited.clone();
             if let Err(error) = run.act(owned.is_some()).await {
