@@ -426,7 +426,8 @@ impl Steps {
     /// Somebody has decided about a call that waits for it.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, or it comes too late.
+    /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, it comes too late, or the run
+    /// was stopped, so that the call does not run any more.
     pub fn decided(&self, approval: Approval) -> Result<Vec<Envelope>, Error> {
         self.says(decided(&self.machine, approval)?)
     }
@@ -434,7 +435,8 @@ impl Steps {
     /// The program says what became of a call that waits for a result or an answer, or is in doubt.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for it, or it comes too late.
+    /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for it, or it comes too late; an answer
+    /// to what a tool has asked also if the run was stopped.
     pub fn settled(&self, settlement: Settlement) -> Result<Vec<Envelope>, Error> {
         self.says(settled(&self.machine, self.agent.tools(), settlement)?)
     }
