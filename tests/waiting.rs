@@ -6,6 +6,7 @@ use harness::{
     Agent, ErrorKind, Limits, Outcome, SideEffect, SideEffects, Tool,
     agent::{AgentBuilder, OpenCall},
     journal::{Envelope, Journal, Life, MemoryJournal},
+    policy::Question,
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -120,21 +121,27 @@ async fn a_run_whose_calls_waited_goes_on_with_new_limits() {
     let usage = |chat: &harness::Chat| chat.budget().spent().usage.input;
     for reopens in [false, true] {
         let journal = MemoryJournal::new();
-        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
-        let form = Tool::external("form", "Asks.", schema, SideEffects::of(&[SideEffect::Read]));
+        let (schema, network) =
+            (json!({"type": "object"}), SideEffects::of(&[SideEffect::Network]));
+        let mail = Tool::new("mail", "Sends.", schema, network, |_, _| {
+            Box::pin(async { Ok("sent".into()) })
+        });
         let model = ScriptedProvider::answering(|request| match request.messages().len() {
-            1 => reply().call("form", json!({"n": 1})).tokens(60, 1),
-            3 => reply().call("form", json!({"n": 2})).tokens(60, 1),
+            1 => reply().call("mail", json!({})).tokens(60, 1),
+            3 => reply().call("mail", json!({})).tokens(60, 1),
             _ => reply().text("Done.").tokens(60, 1),
         });
-        let agent = Agent::builder(model).tools([form]).build().expect("an agent");
+        let agent = Agent::builder(model).tools([mail]);
+        let agent = agent.approver(|question: Question| async move { question.later(None) });
+        let agent = agent.build().expect("an agent");
         let mut chat = agent.open(&journal, "chat").await.expect("new");
         let few = Limits::new().input_tokens(70);
         let stopped = chat.send("Go.").limits(few.clone()).await.expect_err("it waits");
         assert_eq!(stopped.outcome(), Outcome::Waiting);
         for (given, outcome) in [(1, Outcome::Waiting), (2, Outcome::Answered)] {
-            let open = chat.waiting().remove(0);
-            agent.inbox(&journal).settle("chat", open.succeeded("here")).await.expect("it waits");
+            // What is allowed now has not run when the run goes on.
+            let question = chat.waiting()[0].question().expect("a question");
+            agent.inbox(&journal).decide("chat", question.yes()).await.expect("it waits");
             if reopens {
                 drop(chat);
                 chat = agent.open(&journal, "chat").await.expect("it is there");
