@@ -15,6 +15,7 @@ use futures_util::StreamExt as _;
 use harness::{
     Agent, Error, ErrorKind, Permissions, Provider, SideEffect, SideEffects, StreamEvent, Tool,
     ToolError, Usage,
+    agent::Action,
     journal::{Entry, Envelope, Journal as _, MemoryJournal},
     policy::{Guardrails, Question, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
@@ -622,6 +623,104 @@ fn a_failing_reconcile_and_a_failing_append_are_told() {
         let append = spans.iter().rfind(|span| span.name == "append").expect("appends");
         assert_eq!(attributes(append)["error.type"].as_str(), "failure");
         assert!(matches!(append.status, opentelemetry::trace::Status::Error { .. }));
+    }
+}
+
+/// What was told of spans.
+#[derive(Default)]
+struct Told {
+    /// How many of each name were opened.
+    opened: HashMap<String, usize>,
+    open: HashMap<u64, String>,
+}
+
+#[derive(Clone, Default)]
+struct Opened(Arc<Mutex<Told>>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Opened {
+    fn on_new_span(
+        &self,
+        span: &tracing::span::Attributes<'_>,
+        id: &tracing::span::Id,
+        _: tracing_subscriber::layer::Context<'_, S>,
+    ) {
+        let name = span.metadata().name().to_owned();
+        let mut told = self.0.lock().expect("unpoisoned");
+        *told.opened.entry(name.clone()).or_default() += 1;
+        told.open.insert(id.into_u64(), name);
+    }
+
+    fn on_close(&self, id: tracing::span::Id, _: tracing_subscriber::layer::Context<'_, S>) {
+        self.0.lock().expect("unpoisoned").open.remove(&id.into_u64());
+    }
+}
+
+/// Wherever a run or an action is dropped, no span stays open, and each call that ran has had one.
+#[test]
+fn no_span_stays_open_wherever_a_run_is_dropped() {
+    let _alone = alone();
+    for (at, by_steps) in (1..40).flat_map(|at| [(at, false), (at, true)]) {
+        let (seen, ran) = (Opened::default(), Arc::new(AtomicUsize::new(0)));
+        let listening = tracing_subscriber::registry().with(seen.clone());
+        let _listening = tracing::subscriber::set_default(listening);
+        let tool = |name: &'static str, effect| {
+            let (ran, schema) = (Arc::clone(&ran), json!({"type": "object"}));
+            Tool::new(name, "Works.", schema, SideEffects::of(&[effect]), move |_, _| {
+                let ran = Arc::clone(&ran);
+                Box::pin(async move {
+                    ran.fetch_add(1, Ordering::SeqCst);
+                    tokio::task::yield_now().await;
+                    assert!(name != "falls", "it falls");
+                    Ok("done".into())
+                })
+            })
+        };
+        let model = ScriptedProvider::answering(|request| match request.messages().len() {
+            1 => reply().call("look", json!({})).call("falls", json!({})).call("note", json!({})),
+            3 => reply().text("Well,").cut(),
+            _ => reply().text("Done."),
+        });
+        let tools = [
+            tool("look", SideEffect::Read),
+            tool("falls", SideEffect::Write),
+            tool("note", SideEffect::Write),
+        ];
+        let agent = Agent::builder(model).tools(tools).build().expect("an agent");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async {
+            let polls = |future: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| async move {
+                let mut future = future;
+                for _ in 0..at {
+                    let polled = std::future::poll_fn(|context| {
+                        std::task::Poll::Ready(future.as_mut().poll(context))
+                    });
+                    if polled.await.is_ready() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            };
+            let agent = agent.clone();
+            polls(Box::pin(async move {
+                if !by_steps {
+                    let journal = MemoryJournal::new();
+                    let mut chat = agent.open(&journal, "chat").await.expect("new");
+                    let _ = chat.send("Go.").await;
+                    return;
+                }
+                let mut steps = agent.steps("chat", Vec::new()).expect("new");
+                steps.apply(steps.say("Go.".into()).await.expect("new")).expect("it follows");
+                while !matches!(steps.next(), Action::Finish(_)) {
+                    steps.apply(steps.act().await.expect("facts")).expect("it follows");
+                }
+            }))
+            .await;
+        });
+        drop(agent);
+        let Told { opened, open } = &*seen.0.lock().expect("unpoisoned");
+        assert!(open.is_empty(), "{at} {by_steps}: {open:?}");
+        let spans = opened.get("execute_tool").copied().unwrap_or(0);
+        assert_eq!(spans, ran.load(Ordering::SeqCst), "{at} {by_steps}: {opened:?}");
     }
 }
 
