@@ -171,7 +171,14 @@ impl World {
             let facts = facts.expect("in memory").expect("facts");
             let facts: Vec<Entry> =
                 facts.iter().map(|fact| fact.entry().expect("a fact")).collect();
-            if let Some(why) = unfounded(tool, &call, &now, &facts, before.len()) {
+            let starts =
+                |fact: &&Entry| matches!(fact, Entry::CallStarted { call: it } if *it == call);
+            if facts.iter().filter(starts).count() <= before.len() {
+                self.breaks(format!("{} {call} runs and its start is not written", tool.name));
+            }
+            if let Some(why) = unfounded(tool, &call, &now, &facts)
+                && !stands(tool, &key, &now, &facts)
+            {
                 self.breaks(format!("{} {call} runs {why} {now:?}", tool.name));
             }
         }
@@ -181,17 +188,7 @@ impl World {
 }
 
 /// Why a call may not run by these facts, if it may not.
-fn unfounded(
-    tool: &Declared,
-    call: &str,
-    now: &Now,
-    facts: &[Entry],
-    before: usize,
-) -> Option<String> {
-    let starts = |fact: &&Entry| matches!(fact, Entry::CallStarted { call: it } if it == call);
-    if facts.iter().filter(starts).count() <= before {
-        return Some("and its start is not written".to_owned());
-    }
+fn unfounded(tool: &Declared, call: &str, now: &Now, facts: &[Entry]) -> Option<String> {
     let decided = facts.iter().enumerate().rev().find_map(|(at, fact)| match fact {
         Entry::CallDecided { call: it, decision } if it == call => Some((at, decision)),
         _ => None,
@@ -231,6 +228,25 @@ fn unfounded(
         }
         by => Some(format!("and only {by:?} was asked")),
     }
+}
+
+/// Whether an *always* of this person stands for a call of these arguments, whoever has decided about it
+/// before: the key ends with their fingerprint.
+fn stands(tool: &Declared, key: &str, now: &Now, facts: &[Entry]) -> bool {
+    let exactly = format!("exactly:{}:", key.rsplit('/').next().unwrap_or_default());
+    facts.iter().enumerate().any(|(at, fact)| {
+        let Entry::CallDecided { call, decision } = fact else { return false };
+        let Decision::Allow { by: Decider::Person { always: Some(always), .. }, .. } = decision
+        else {
+            return false;
+        };
+        let revoked = facts.iter().skip(at).any(|fact| match fact {
+            Entry::GrantRevoked { call: asked, scope } => asked == call && *scope == always.scope,
+            _ => false,
+        });
+        let is_it = always.tool == tool.name && always.scope.key().starts_with(&exactly);
+        is_it && always.person == now.person && !revoked
+    })
 }
 
 /// In whose runs a decision holds for others, too.
