@@ -106,7 +106,7 @@ async fn whenever_a_process_ends_another_one_goes_on() {
         let before: Vec<String> = facts[..kept]
             .iter()
             .filter_map(|fact| match fact.entry().expect("a fact") {
-                Entry::CallFinished { result } => Some(result.call_id().to_owned()),
+                Entry::CallFinished { result, .. } => Some(result.call_id().to_owned()),
                 _ => None,
             })
             .collect();

@@ -49,10 +49,13 @@ fn at(name: &str, value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
+/// The conversations, by the format that added what is new in them.
+const KEPT: [(u32, &str); 3] = [(1, "told"), (1, "given"), (2, "called")];
+
 #[test]
-fn the_files_of_this_format_know_every_word_of_it() {
-    let all: Vec<Envelope> =
-        ["told", "given"].into_iter().flat_map(|name| facts(FORMAT, name)).collect();
+fn the_files_know_every_word_of_the_formats() {
+    assert!(KEPT.iter().any(|(format, _)| *format == FORMAT));
+    let all: Vec<Envelope> = KEPT.iter().flat_map(|(format, name)| facts(*format, name)).collect();
     let all: Vec<Value> =
         all.iter().map(|fact| serde_json::from_str(&fact.fact).expect("JSON")).collect();
     let all = Value::Array(all);
@@ -79,8 +82,8 @@ fn the_files_of_this_format_know_every_word_of_it() {
 /// What a file says is read whole: written again it is the same.
 #[test]
 fn nothing_of_a_fact_is_lost_when_it_is_read() {
-    for name in ["told", "given"] {
-        for (number, fact) in facts(1, name).into_iter().enumerate() {
+    for (format, name) in KEPT {
+        for (number, fact) in facts(format, name).into_iter().enumerate() {
             let entry = fact.entry().unwrap_or_else(|err| panic!("{name} {number}: {err:#}"));
             let written: Value = serde_json::to_value(&entry).expect("JSON");
             let stood: Value = serde_json::from_str(&fact.fact).expect("JSON");
@@ -91,29 +94,41 @@ fn nothing_of_a_fact_is_lost_when_it_is_read() {
 
 #[tokio::test]
 async fn conversations_of_every_format_open_and_go_on() {
-    for format in 1..=FORMAT {
-        for name in ["told", "given"] {
-            let facts = facts(format, name);
-            // Each prefix, too: a process may have ended after any of the facts.
-            for kept in 1..=facts.len() {
-                let journal = MemoryJournal::new();
-                journal.append(name, 0, &facts[..kept]).await.expect("a new conversation");
-                let model = ScriptedProvider::answering(|_| reply().text("Hello again."));
-                let agent = Agent::builder(model).build().expect("an agent");
-                let mut chat = agent
-                    .open(&journal, name)
-                    .await
-                    .unwrap_or_else(|err| panic!("{name} {kept}: {err:#}"));
-                if kept == facts.len() {
-                    let path = Path::new(env!("CARGO_MANIFEST_DIR"));
-                    let path = path.join(format!("formats/{format}/{name}.txt"));
-                    let told = fs::read_to_string(&path).expect("what it says");
-                    assert_eq!(outline(chat.transcript().messages()), told, "{name}");
-                }
-                let reply = chat.send("Are you there?").await;
-                let reply = reply.unwrap_or_else(|err| panic!("{name} {kept}: {err:#}"));
-                assert_eq!(reply.text(), "Hello again.");
+    for (format, name) in KEPT {
+        let facts = facts(format, name);
+        // Each prefix, too: a process may have ended after any of the facts.
+        for kept in 1..=facts.len() {
+            let journal = MemoryJournal::new();
+            journal.append(name, 0, &facts[..kept]).await.expect("a new conversation");
+            let model = ScriptedProvider::answering(|_| reply().text("Hello again."));
+            let agent = Agent::builder(model).build().expect("an agent");
+            let mut chat = agent
+                .open(&journal, name)
+                .await
+                .unwrap_or_else(|err| panic!("{name} {kept}: {err:#}"));
+            if kept == facts.len() {
+                let path = Path::new(env!("CARGO_MANIFEST_DIR"));
+                let path = path.join(format!("formats/{format}/{name}.txt"));
+                let told = fs::read_to_string(&path).expect("what it says");
+                assert_eq!(outline(chat.transcript().messages()), told, "{name}");
             }
+            let reply = chat.send("Are you there?").await;
+            let reply = reply.unwrap_or_else(|err| panic!("{name} {kept}: {err:#}"));
+            assert_eq!(reply.text(), "Hello again.");
+        }
+    }
+}
+
+/// A fact is written in the first format that knows all of it, so that earlier versions read what they can
+/// and refuse the rest.
+#[test]
+fn a_fact_says_in_which_format_it_is() {
+    for (format, name) in KEPT {
+        for (number, fact) in facts(format, name).into_iter().enumerate() {
+            let entry = fact.entry().expect("a fact");
+            let now = Envelope::of(&entry, 0).expect("an envelope").format;
+            assert_eq!(now, fact.format, "{name} {number}");
+            assert!(now <= format);
         }
     }
 }

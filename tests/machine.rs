@@ -74,7 +74,7 @@ fn started(call: &str) -> Entry {
 
 fn finished(call: &str) -> Entry {
     let result = ToolResult::new(call, CallOutcome::Succeeded, ["done".into()]);
-    Entry::CallFinished { result }
+    Entry::CallFinished { result, spent: None }
 }
 
 fn after(facts: &[Entry]) -> Machine {
@@ -101,7 +101,7 @@ fn next(facts: &[Entry]) -> String {
         Action::Settle => {
             let machine = after(facts);
             let told = machine.settlement().map(|fact| match fact {
-                Entry::CallFinished { result } => {
+                Entry::CallFinished { result, .. } => {
                     format!("{} {:?}", result.call_id(), result.outcome())
                 }
                 other => panic!("settled by {other:?}"),
@@ -275,7 +275,7 @@ fn each_truth_has_words_of_its_own() {
     let told: Vec<String> = after(&facts)
         .settlement()
         .map(|fact| match fact {
-            Entry::CallFinished { result } => result.to_text(),
+            Entry::CallFinished { result, .. } => result.to_text(),
             other => panic!("settled by {other:?}"),
         })
         .collect();

@@ -448,7 +448,7 @@ async fn a_tool_that_shows_the_programs_key_shows_it_to_nobody() {
             // What the model wrote is not changed: the name and the arguments of its calls.
             "facts" | "events" => {
                 for fact in &seen.facts {
-                    let Entry::CallFinished { result } = fact else { continue };
+                    let Entry::CallFinished { result, .. } = fact else { continue };
                     clean(place, &printed(result));
                 }
                 let written = text.matches("API_KEY=[secret]").count();

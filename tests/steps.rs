@@ -170,7 +170,7 @@ async fn both_drivers_write_the_same_facts() {
         // A call that only reads is awaited with the answer, since the engine keeps both as one step.
         Entry::CallDecided { call, .. } => format!("decided {call}"),
         Entry::CallStarted { call } => format!("started {call}"),
-        Entry::CallFinished { result } => {
+        Entry::CallFinished { result, .. } => {
             format!("{} is {:?}", result.call_id(), result.outcome())
         }
         other => format!("{other:?}"),
@@ -334,7 +334,7 @@ async fn a_call_of_other_steps_is_found_out_about_or_runs_again() {
                 steps.act().await.expect("it runs, and nobody keeps it");
             }
             steps = agent.steps(CHAT, steps.facts().to_vec()).expect("the same");
-            let has_ended = |fact: &Entry| matches!(fact, Entry::CallFinished { result } if result.call_id() == id);
+            let has_ended = |fact: &Entry| matches!(fact, Entry::CallFinished { result, .. } if result.call_id() == id);
             while !entries_of(&steps).iter().any(has_ended) {
                 acts(&mut steps).await;
             }

@@ -62,6 +62,7 @@ fn fact() -> impl Strategy<Value = Entry> {
         2 => id().prop_map(|id| Entry::CallStarted { call: id.into() }),
         3 => id().prop_map(|id| Entry::CallFinished {
             result: ToolResult::new(id, CallOutcome::Succeeded, ["done".into()]),
+            spent: None,
         }),
     ]
 }

@@ -415,7 +415,7 @@ async fn another_process_with_other_tools() {
                 }
             }
             let finished = |id: &str| {
-                facts[..kept].iter().any(|fact| matches!(fact.entry().expect("a fact"), Entry::CallFinished { result } if result.call_id() == id))
+                facts[..kept].iter().any(|fact| matches!(fact.entry().expect("a fact"), Entry::CallFinished { result, .. } if result.call_id() == id))
             };
             let tools = match variant {
                 "same" => tools(&world),

@@ -53,7 +53,7 @@ struct Inner {
     context: ToolContext,
     /// The values that each run brings.
     per_run: Vec<StateType>,
-    permissions: Permissions,
+    permissions: Arc<Permissions>,
     approver: Option<Arc<dyn Approver>>,
     on_waiting: Option<Arc<OnWaiting>>,
     starts_early: bool,
@@ -145,16 +145,21 @@ impl Agent {
         self.0.system.as_deref()
     }
 
-    pub(super) fn permissions(&self) -> &Permissions {
+    pub(super) fn permissions(&self) -> &Arc<Permissions> {
         &self.0.permissions
     }
 
-    pub(super) fn approver(&self) -> Option<&dyn Approver> {
-        self.0.approver.as_deref()
+    pub(super) fn approver(&self) -> Option<&Arc<dyn Approver>> {
+        self.0.approver.as_ref()
     }
 
-    pub(super) fn on_waiting(&self) -> Option<&OnWaiting> {
-        self.0.on_waiting.as_deref()
+    pub(super) fn on_waiting(&self) -> Option<&Arc<OnWaiting>> {
+        self.0.on_waiting.as_ref()
+    }
+
+    /// The values that each run brings.
+    pub(super) fn per_run(&self) -> &[StateType] {
+        &self.0.per_run
     }
 
     pub(super) fn guardrails(&self) -> &Arc<Guardrails> {
@@ -543,7 +548,7 @@ impl AgentBuilder {
             tools,
             context: context.with_secrets(secrets.clone()),
             per_run,
-            permissions,
+            permissions: Arc::new(permissions),
             approver,
             on_waiting,
             starts_early,

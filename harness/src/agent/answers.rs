@@ -61,7 +61,9 @@ impl Agent {
         held(&mut tracer, &hold);
         let hold = hold?;
         let facts = guarded(|| journal.read(&id, 0)).await?;
-        let mut chat = Chat::read(self.clone(), &facts)?;
+        let mut chat = Chat::read_apart(self.clone(), &facts)?;
+        chat.counts_agents(&journal, &id).await;
+        chat.counts_for_its_agent();
         chat.tracer = tracer;
         chat.durable = Some(Durable::new(journal, id, facts.len() as u64, Some(hold)));
         chat.tracer.meets(chat.machine.open_calls());

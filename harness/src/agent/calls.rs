@@ -8,22 +8,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Agent, Chat, Event,
+    caller::{CallSite, Caller},
     calling::Granted,
     circumstances::Offered,
     early::{Ended, Running},
     halt::Told,
     machine::{lost, stopped},
     permit::{Asked, Looked, repeat_of},
-    reports::Reporter,
+    reports::Report,
     run::Run,
 };
 use crate::{
     error::Error,
-    journal::{Awaited, Decision, Entry, InterruptCause, Repeat, Wait},
+    journal::{Awaited, CallSpent, Decision, Entry, InterruptCause, Repeat, Wait},
     message::{
         CallOutcome, Fingerprint, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
     },
-    policy::{Judgement, ProposedCall, Question},
+    policy::{Exposure, Judgement, Permissions, ProposedCall, Question},
     tool::{
         CallIdentity, Dispatched, Found, GRACE, RUNS_ON, Review, SideEffects, Tool, ToolContext,
         Unfound, equal_still_running, runs_on,
@@ -44,31 +45,64 @@ pub(super) struct Contexts {
     made: HashMap<String, ToolContext>,
     /// How long a call of this run may take, if the run says so.
     time: Option<Duration>,
+    /// What the run gives to the agents that its calls run.
+    caller: Arc<Caller>,
+}
+
+/// What a call brings of the run, beside what all its calls share.
+pub(super) struct OfCall<'a> {
+    pub(super) transcript: &'a Transcript,
+    pub(super) granted: Option<&'a Granted>,
+    pub(super) rules: Vec<(Arc<Permissions>, Exposure)>,
+    /// What is counted of its agents.
+    pub(super) counted: Option<Box<CallSpent>>,
+    pub(super) stop: &'a CancellationToken,
 }
 
 impl Contexts {
     /// For a run of this conversation, whose tools can see what is left of its limits.
-    pub(super) fn new(chat: &Chat, time: Option<Duration>) -> Self {
+    pub(super) fn new(chat: &Chat, caller: Caller, time: Option<Duration>) -> Self {
         let mut shared = chat.agent.context().clone().with(chat.guard.budget().clone());
         let of_run = chat.own.as_ref().map(|own| &own.values);
         for values in [chat.values.as_ref(), of_run].into_iter().flatten() {
             shared = shared.with_values(values);
         }
         let conversation = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
-        Self { shared, conversation, made: HashMap::new(), time }
+        let caller = Arc::new(caller);
+        Self { shared, conversation, made: HashMap::new(), time, caller }
+    }
+
+    /// The run is told of under this name.
+    pub(super) fn are_traced_as(&self, run: &str) {
+        self.caller.is_traced_as(run);
+    }
+
+    fn site(&self, call: &str) -> Option<Arc<CallSite>> {
+        self.made.get(call)?.host()
+    }
+
+    /// What the agents of a call have spent that no fact of this run says yet.
+    pub(super) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
+        self.site(call)?.tells()
+    }
+
+    /// The conversation of an agent of a call that waits for somebody.
+    fn waits_for(&self, call: &str) -> Option<String> {
+        self.site(call)?.waits()
     }
 
     /// What a call is given when it runs.
     pub(super) fn make(
         &mut self,
-        transcript: &Transcript,
         call: &ToolCall,
         tool: Option<&Tool>,
-        granted: Option<&Granted>,
-        stop: &CancellationToken,
-        reporter: Reporter,
+        of_call: OfCall<'_>,
     ) -> ToolContext {
+        let OfCall { transcript, granted, rules, counted, stop } = of_call;
         let id = call.id().to_owned();
+        let reporter = self.caller.reporter();
+        let effects = tool.map(Tool::side_effects).unwrap_or_default();
+        let site = CallSite::new(&self.caller, call, effects, rules, counted);
         let fingerprint = call.fingerprint();
         // It does not matter when a call ends that only reads.
         let identity = tool.filter(|tool| !tool.side_effects().is_read_only()).map(|tool| {
@@ -93,7 +127,8 @@ impl Contexts {
             .with_watch(move |message| {
                 reporter.report(&id, message);
             })
-            .with_identity(identity);
+            .with_identity(identity)
+            .with_host(Arc::new(site));
         self.made.insert(call.id().to_owned(), context.clone());
         context
     }
@@ -177,7 +212,7 @@ impl Run<'_> {
             let content = [ToolContent::Text(text)];
             let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
             self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
-            self.chat.record(&Entry::CallFinished { result })?;
+            self.record_result(result)?;
         }
         Ok(())
     }
@@ -213,7 +248,10 @@ impl Run<'_> {
                 Looked::Decided(decision) => decision,
                 Looked::Asks(question, review) => {
                     let tool = self.chat.tools().get(call.name());
-                    let repeat = tool.map(repeat_of).unwrap_or_default();
+                    let in_journal = self.chat.is_in_journal();
+                    let repeat = tool.map(|tool| repeat_of(tool, in_journal)).unwrap_or_default();
+                    let own = self.chat.own.as_ref();
+                    let paused = own.and_then(|own| Some(own.caller.as_ref()?.pause()));
                     let asked_at = Instant::now();
                     let asked = tokio::select! {
                         biased;
@@ -223,6 +261,7 @@ impl Run<'_> {
                         }
                         () = self.early.drive() => return Ok(()),
                     };
+                    drop(paused);
                     // A person may take the time that it takes.
                     self.halt.postpone(asked_at.elapsed());
                     self.chat.clock.postpone(asked_at.elapsed());
@@ -282,7 +321,10 @@ impl Run<'_> {
                     Told::Stop(cause) => break cause,
                     Told::Warn(warning) => self.warned(&warning),
                 },
-                (call, message) = self.reports.next() => self.reported(&call, &message),
+                report = self.reports.next() => match report {
+                    Report::Progress(call, message) => self.reported(&call, &message),
+                    Report::Agent(event) => event.show(|event| self.watch.tell(event)),
+                },
                 ended = running.next() => match ended {
                     Some(ended) => self.ended(ended)?,
                     None => return Ok(()),
@@ -310,7 +352,11 @@ impl Run<'_> {
             return Ok(Begins::Never);
         }
         let granted = self.chat.machine.granted(call.id());
-        if granted.is_none_or(|granted| granted.effects.is_read_only()) {
+        // What an agent does is written into a conversation that this call names.
+        let may_be_lost = |granted: &Granted| {
+            granted.effects.is_read_only() && granted.repeat != Repeat::Continues
+        };
+        if granted.is_none_or(may_be_lost) {
             return Ok(Begins::Now);
         }
         let written = self.write().await;
@@ -374,7 +420,7 @@ impl Run<'_> {
         awaited: Awaited,
         until: Option<u64>,
     ) -> Result<(), Error> {
-        let wait = Wait::new(awaited).until(until);
+        let wait = Wait::new(awaited).until(until).having_spent(self.spent_by(call.id()));
         self.emit(Event::ToolWaits { call, wait: &wait });
         self.chat.record(&Entry::CallWaits { call: call.id().to_owned(), wait })
     }
@@ -404,7 +450,7 @@ impl Run<'_> {
 
     fn doubted(&mut self, call: &ToolCall, result: ToolResult) -> Result<(), Error> {
         self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
-        self.chat.record(&Entry::CallFinished { result })
+        self.record_result(result)
     }
 
     /// Finds out what became of calls that had started in a process which is gone: by their tools, if
@@ -427,10 +473,14 @@ impl Run<'_> {
                 continue;
             };
             let found = {
-                let (transcript, stop) = (self.chat.machine.transcript(), self.over.token());
-                let reporter = self.reports.reporter();
-                let context =
-                    self.contexts.make(transcript, call, Some(tool), None, stop, reporter);
+                let of_call = OfCall {
+                    transcript: self.chat.machine.transcript(),
+                    granted: None,
+                    rules: self.chat.asking(&agent).rules(),
+                    counted: self.chat.agents.counted(call.id()),
+                    stop: self.over.token(),
+                };
+                let context = self.contexts.make(call, Some(tool), of_call);
                 let mut found = pin!(agent.tools().reconcile(call, &context));
                 loop {
                     tokio::select! {
@@ -448,7 +498,7 @@ impl Run<'_> {
                 Err(cause) => return Ok(Some(cause)),
                 Ok(Found::Happened(result)) => {
                     self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
-                    self.chat.record(&Entry::CallFinished { result })?;
+                    self.record_result(result)?;
                 }
                 Ok(Found::NotHappened) => {
                     self.chat.record(&Entry::CallCleared { call: call.id().to_owned() })?;
@@ -464,11 +514,15 @@ impl Run<'_> {
         let scope = self.chat.tracer.call(call, early);
         self.watch.tell(Event::ToolCall(call));
         self.shown.push((call.clone(), Instant::now()));
-        let transcript = self.chat.machine.transcript();
-        let (stop, reporter) = (self.over.token(), self.reports.reporter());
         let tool = offered.tools().get(call.name());
-        let granted = self.chat.machine.granted(call.id());
-        let context = self.contexts.make(transcript, call, tool, granted, stop, reporter);
+        let of_call = OfCall {
+            transcript: self.chat.machine.transcript(),
+            granted: self.chat.machine.granted(call.id()),
+            rules: self.chat.asking(&self.chat.agent).rules(),
+            counted: self.chat.agents.counted(call.id()),
+            stop: self.over.token(),
+        };
+        let context = self.contexts.make(call, tool, of_call);
         begin(offered, call, context, scope)
     }
 
@@ -500,14 +554,19 @@ impl Run<'_> {
         let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);
         let result = self.of_all_tries(result);
         self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
-        self.chat.record(&Entry::CallFinished { result })
+        self.record_result(result)
     }
 
     /// The result of a call that may have run before, in a process which is gone: that it failed this
     /// time, or did not start, says nothing of the time before.
     fn of_all_tries(&self, result: ToolResult) -> ToolResult {
         let granted = self.chat.machine.granted(result.call_id());
-        let before = granted.filter(|granted| granted.again && !granted.effects.is_read_only());
+        // An agent goes on where it was: what it says is said of all of it.
+        let is_repeated = |granted: &&Granted| {
+            let goes_on = granted.repeat == Repeat::Continues;
+            granted.again && !goes_on && !granted.effects.is_read_only()
+        };
+        let before = granted.filter(is_repeated);
         let unknown = matches!(
             result.outcome(),
             CallOutcome::Failed | CallOutcome::NotStarted | CallOutcome::Denied
@@ -521,8 +580,17 @@ impl Run<'_> {
     }
 
     pub(super) fn ended(&mut self, (call, ended, elapsed): Ended) -> Result<(), Error> {
+        self.hear_agents();
         let result = match ended {
-            Dispatched::Result(result) => self.of_all_tries(result),
+            Dispatched::Result(result) => {
+                let failed = result.outcome() == CallOutcome::Failed;
+                if let Some(conversation) = self.contexts.waits_for(call.id()).filter(|_| failed) {
+                    self.chat.tracer.ran(&call, elapsed);
+                    self.shown.retain(|(shown, _)| shown.id() != call.id());
+                    return self.waits(&call, Awaited::Agent { conversation }, None);
+                }
+                self.of_all_tries(result)
+            }
             Dispatched::Waits { question, token } => {
                 self.chat.tracer.ran(&call, elapsed);
                 self.shown.retain(|(shown, _)| shown.id() != call.id());
@@ -538,7 +606,7 @@ impl Run<'_> {
         self.chat.tracer.ran(&call, elapsed);
         self.shown.retain(|(shown, _)| shown.id() != call.id());
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
-        heard.and(self.chat.record(&Entry::CallFinished { result }))
+        heard.and(self.record_result(result))
     }
 }
 
@@ -563,7 +631,9 @@ impl Chat {
 
     /// Whether the tool of a call that may have run lets it run again, and within what was allowed.
     fn may_repeat(&self, call: &ToolCall) -> bool {
-        let repeats = |tool: &Tool| repeat_of(tool) != Repeat::Never && !tool.is_external();
+        let in_journal = self.is_in_journal();
+        let repeats =
+            |tool: &Tool| repeat_of(tool, in_journal) != Repeat::Never && !tool.is_external();
         self.tools().get(call.name()).is_some_and(repeats)
             && self.is_within_grant(call)
             && !self.is_denied_now(call)
@@ -579,6 +649,7 @@ impl Chat {
         let Ok(arguments) = call.decoded() else { return false };
         let granted = self.machine.granted(call.id()).and_then(|it| it.reviewed.as_deref());
         let proposed = ProposedCall::new(tool.name(), &arguments, tool.side_effects())
+            .of_agent(tool.is_agent())
             .with_review(granted.map(|reviewed| &reviewed.review))
             .with_exposure(self.exposed.exposure());
         matches!(agent.permissions().decide(&proposed), Judgement::Deny { .. })

@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     journal::{Entry, Envelope},
     message::{Message, Transcript},
-    policy::{Budget, Exposed, Guard, Guardrails, Limits, Permissions},
+    policy::{AgentSums, Budget, Exposed, Guard, Guardrails, Limits},
     provider::{ContextMeter, ContextTokens, Usage},
     tool::{StillRunning, Values, still_running_in},
     trace::Tracer,
@@ -69,6 +69,8 @@ pub struct Chat {
     /// Calls that were open when it was opened: what was decided about them was decided elsewhere, by
     /// other rules perhaps.
     pub(super) inherited: HashSet<String>,
+    /// What the agents have spent that open calls run.
+    pub(super) agents: AgentSums,
 }
 
 impl Chat {
@@ -105,18 +107,23 @@ impl Chat {
             own: None,
             waits: Waits::default(),
             inherited: HashSet::new(),
+            agents: AgentSums::default(),
         }
     }
 
     /// The conversation that these facts make. What was spent in them is no part of what its agent
     /// has spent in this process.
     pub(super) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
-        let chat = Self::read_apart(agent, facts)?;
-        chat.budget.within(&chat.agent.budget());
-        chat.guard.budget().within(&chat.budget);
-        let mut chat = chat;
-        chat.guard.goes_on();
+        let mut chat = Self::read_apart(agent, facts)?;
+        chat.counts_for_its_agent();
         Ok(chat)
+    }
+
+    /// What is spent from now on is part of what its agent spends.
+    pub(super) fn counts_for_its_agent(&mut self) {
+        self.budget.within(&self.agent.budget());
+        self.guard.budget().within(&self.budget);
+        self.guard.goes_on();
     }
 
     /// The same, and what is spent from now on is no part of that either.
@@ -146,6 +153,7 @@ impl Chat {
             self.guard = guard(&self.agent, rails, budget);
         }
         self.fold(entry)?;
+        self.guard.charge_agents(entry);
         self.waits.note(entry, || envelope.at);
         self.clock.was(Duration::from_millis(envelope.elapsed));
         Ok(())
@@ -349,7 +357,13 @@ impl Chat {
     /// What the decision about a call of this conversation is made from.
     pub(super) fn asking<'a>(&'a self, agent: &'a Agent) -> Asking<'a> {
         let exposure = self.exposed.exposure();
-        Asking::of(agent, self.own.as_deref(), &self.grants, exposure, self.name())
+        let (name, in_journal) = (self.name(), self.is_in_journal());
+        Asking::of(agent, self.own.as_deref(), &self.grants, exposure, name, in_journal)
+    }
+
+    /// Whether it is kept in a journal, and not by another driver.
+    pub(super) fn is_in_journal(&self) -> bool {
+        self.durable.as_ref().is_some_and(|durable| durable.journal().is_some())
     }
 
     /// The name of the conversation: in its journal, or where it has none what tells it from others.
@@ -390,10 +404,9 @@ impl Chat {
         if let Some(egress) = self.agent.permissions().egress_policy() {
             self.exposed.apply(egress, entry);
         }
-        if let Some(own) = &mut self.own
-            && let Some(egress) = own.permissions.as_ref().and_then(Permissions::egress_policy)
-        {
-            own.exposed.apply(egress, entry);
+        self.agents.apply(entry);
+        if let Some(own) = &mut self.own {
+            own.fold(entry);
         }
         match entry {
             Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => {

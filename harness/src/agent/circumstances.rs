@@ -3,11 +3,12 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{Agent, Chat};
+use super::{Agent, Chat, caller::CallSite};
 use crate::{
     error::Error,
+    journal::Entry,
     message::{CallOutcome, Message, Transcript},
-    policy::{Approver, Exposed, Permissions},
+    policy::{Approver, Exposed, Exposure, Permissions},
     provider::Settings,
     tool::{SideEffects, Tool, ToolRegistry, Values},
 };
@@ -17,7 +18,7 @@ use crate::{
 pub(super) struct Circumstances {
     pub(super) values: Values,
     pub(super) settings: Option<Settings>,
-    pub(super) permissions: Option<Permissions>,
+    pub(super) permissions: Option<Arc<Permissions>>,
     /// Who is asked, and whom this person is told from others by.
     pub(super) approver: Option<(String, Arc<dyn Approver>)>,
     /// The tools that are offered, if not all are.
@@ -27,6 +28,10 @@ pub(super) struct Circumstances {
     /// What the conversation has read by what the run's own permissions take for private and for
     /// words of strangers.
     pub(super) exposed: Exposed,
+    /// The call of another agent's run that has started it.
+    pub(super) caller: Option<Arc<CallSite>>,
+    /// The permissions of the agents and runs above it, and what was read by each of them.
+    above: Vec<(Arc<Permissions>, Exposed)>,
 }
 
 impl Circumstances {
@@ -41,22 +46,50 @@ impl Circumstances {
         }
     }
 
+    /// The permissions that hold beside those of the agent.
+    pub(super) fn sides(&self) -> impl Iterator<Item = (&Arc<Permissions>, Exposure)> + Clone {
+        let own = self.permissions.as_ref().map(|own| (own, self.exposed.exposure()));
+        let above = self.above.iter();
+        own.into_iter().chain(above.map(|(above, exposed)| (above, exposed.exposure())))
+    }
+
+    /// Takes a fact into what was read.
+    pub(super) fn fold(&mut self, entry: &Entry) {
+        let own = self.permissions.as_ref().map(|own| (own, &mut self.exposed));
+        let above = self.above.iter_mut().map(|(above, exposed)| (&*above, exposed));
+        for (permissions, exposed) in own.into_iter().chain(above) {
+            if let Some(egress) = permissions.egress_policy() {
+                exposed.apply(egress, entry);
+            }
+        }
+    }
+
     /// Folds what was read before the run, for permissions that ask for it. What the tools declared then
     /// is not kept, so it is what they declare now, and everything of a tool that is gone.
     fn looks_back(&mut self, agent: &Agent, before: &Transcript) {
-        let Some(egress) = self.permissions.as_ref().and_then(Permissions::egress_policy) else {
-            return;
-        };
-        let results = before.messages().iter().flat_map(Message::results);
-        let unread = results.filter(|result| {
-            matches!(result.outcome(), CallOutcome::Denied | CallOutcome::NotStarted)
-        });
-        let unread: HashSet<&str> = unread.map(|result| result.call_id()).collect();
-        let calls = before.messages().iter().flat_map(Message::calls);
-        for call in calls.filter(|call| !unread.contains(call.id())) {
-            let effects = agent.tools().get(call.name()).map(Tool::side_effects);
-            self.exposed.add(egress, call.name(), effects.unwrap_or(SideEffects::ALL));
+        let own = self.permissions.as_ref().map(|own| (own, &mut self.exposed));
+        let above = self.above.iter_mut().map(|(above, exposed)| (&*above, exposed));
+        for (permissions, exposed) in own.into_iter().chain(above) {
+            looks_back(permissions, exposed, agent, before);
         }
+    }
+}
+
+fn looks_back(
+    permissions: &Permissions,
+    exposed: &mut Exposed,
+    agent: &Agent,
+    before: &Transcript,
+) {
+    let Some(egress) = permissions.egress_policy() else { return };
+    let results = before.messages().iter().flat_map(Message::results);
+    let unread = results
+        .filter(|result| matches!(result.outcome(), CallOutcome::Denied | CallOutcome::NotStarted));
+    let unread: HashSet<&str> = unread.map(|result| result.call_id()).collect();
+    let calls = before.messages().iter().flat_map(Message::calls);
+    for call in calls.filter(|call| !unread.contains(call.id())) {
+        let effects = agent.tools().get(call.name()).map(Tool::side_effects);
+        exposed.add(egress, call.name(), effects.unwrap_or(SideEffects::ALL));
     }
 }
 
@@ -66,6 +99,9 @@ impl Chat {
         self.own = own;
         let Self { own, agent, machine, .. } = self;
         if let Some(own) = own {
+            let rules = own.caller.as_ref().map(|caller| caller.rules()).unwrap_or_default();
+            own.above =
+                rules.iter().map(|(it, read)| (Arc::clone(it), Exposed::of(*read))).collect();
             own.looks_back(agent, machine.transcript());
         }
     }
@@ -97,7 +133,7 @@ impl Chat {
     /// Whether a call that is denied ends the run.
     pub(super) fn stops_on_denial(&self) -> bool {
         let own = self.own.as_ref().and_then(|own| own.permissions.as_ref());
-        own.is_some_and(Permissions::stops_on_denial) || self.agent.permissions().stops_on_denial()
+        own.is_some_and(|own| own.stops_on_denial()) || self.agent.permissions().stops_on_denial()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Outcome;
+use super::{AgentCall, Outcome};
 use crate::{
     journal::{Limit, LimitScope, Wait},
     message::{Citation, Image, ToolCall, ToolResult},
@@ -131,6 +131,15 @@ pub enum Event<'a> {
         stop: StopReason,
         /// Tokens of this turn.
         usage: &'a Usage,
+    },
+    /// What happens in the run of an agent that a call of this run runs, at any depth. What it says and
+    /// does is no part of what this run says and does, and its usage is part of
+    /// [`Reply::spent`](super::Reply::spent) alone. The events of one agent come in order.
+    OfAgent {
+        /// The calls on the way to it, the one of this run first.
+        path: &'a [AgentCall],
+        /// What happens there.
+        event: &'a Self,
     },
     /// The run is over.
     RunEnded {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::Event;
+use super::{Event, reports::Reporter};
 use crate::{
     error::{Error, ErrorKind},
     journal::{InterruptCause, Limit, LimitScope},
@@ -21,6 +21,8 @@ pub(super) struct Halt {
     near: Option<Instant>,
     ends: Option<Instant>,
     budget: Budget,
+    /// Says for how long agents below have waited for a person.
+    reporter: Reporter,
 }
 
 /// What came from outside.
@@ -33,28 +35,42 @@ pub(super) enum Told {
 
 impl Halt {
     /// The run begins now, or goes on after it has taken this time.
-    pub(super) fn new(program: CancellationToken, guard: &Guard, taken: Duration) -> Self {
+    pub(super) fn new(
+        program: CancellationToken,
+        guard: &Guard,
+        taken: Duration,
+        reporter: Reporter,
+    ) -> Self {
         let limit = guard.guardrails().time_limit();
         let after = |time: Duration| Instant::now().checked_add(time.saturating_sub(taken));
         let ends = limit.and_then(after);
         let near = limit.and_then(|limit| after(limit / 5 * 4));
         guard.budget().ends(ends);
         let (limit, budget) = (limit.unwrap_or_default(), guard.budget().clone());
-        Self { program, limit, near, ends, budget }
+        Self { program, limit, near, ends, budget, reporter }
     }
 
     /// Waits until something is to be said. It loses nothing when it is dropped.
     pub(super) async fn told(&mut self) -> Told {
-        let next = self.near.or(self.ends);
-        tokio::select! {
-            biased;
-            () = self.program.cancelled() => Told::Stop(InterruptCause::Program),
-            () = at(next) => match self.near.take() {
+        loop {
+            let next = self.near.or(self.ends);
+            tokio::select! {
+                biased;
+                () = self.program.cancelled() => return Told::Stop(InterruptCause::Program),
+                () = at(next) => {}
+            }
+            // The time in which a person decides does not count, at any depth.
+            let asked = self.reporter.asked();
+            if asked > Duration::ZERO {
+                self.postpone(asked);
+                continue;
+            }
+            return match self.near.take() {
                 Some(_) if self.ends.is_none_or(|ends| Instant::now() < ends) => {
                     Told::Warn(Warning::Near(self.reached("four fifths over")))
                 }
                 _ => Told::Stop(InterruptCause::from(self.reached("over"))),
-            }
+            };
         }
     }
 

@@ -332,20 +332,28 @@ impl Machine {
                 let granted = match (&self.call(call)?.status, &wait.awaited) {
                     (Status::Asked, Awaited::Approval { .. }) => Granted::default(),
                     (Status::Allowed(granted), Awaited::Result)
-                    | (Status::Started(granted), Awaited::Answer { .. }) => granted.clone(),
+                    | (Status::Started(granted), Awaited::Answer { .. } | Awaited::Agent { .. }) => {
+                        granted.clone()
+                    }
                     _ => return Err(cannot(format!("`{call}` cannot wait for that now"))),
                 };
                 self.set(call, Status::Waiting(wait.clone(), granted));
             }
             Entry::CallAnswered { call, answer, .. } => {
-                let (token, granted) = match &self.call(call)?.status {
+                let (answered, granted) = match &self.call(call)?.status {
                     Status::Waiting(
                         Wait { awaited: Awaited::Answer { token, .. }, .. },
                         granted,
-                    ) => (token.clone(), granted.clone()),
+                    ) => {
+                        let answered = Answered::new(token.clone(), answer.clone());
+                        (Some(Arc::new(answered)), granted.clone())
+                    }
+                    // What it has waited for was said in the conversation of its agent.
+                    Status::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
+                        (None, granted.clone())
+                    }
                     _ => return Err(cannot(format!("`{call}` has asked nothing"))),
                 };
-                let answered = Some(Arc::new(Answered::new(token, answer.clone())));
                 self.set(call, Granted { answered, ..granted }.may_run());
             }
             Entry::CallCleared { call } => {
@@ -378,7 +386,7 @@ impl Machine {
                 self.set(result.call_id(), Status::Finished(result.clone()));
                 self.close()?;
             }
-            Entry::CallFinished { result } => {
+            Entry::CallFinished { result, spent: _ } => {
                 if let Status::Finished(_) = self.call(result.call_id())?.status {
                     return Err(cannot(format!("`{}` has a result already", result.call_id())));
                 }
@@ -431,12 +439,15 @@ impl Machine {
                             why(*then)
                         ),
                     ),
+                    Status::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
+                        stopped(granted.effects)
+                    }
                     Status::Waiting(Wait { awaited, .. }, _) => handed_out(awaited),
                     Status::Started(granted) => stopped(granted.effects),
                     Status::Doubtful(granted) => lost(granted.effects),
                 };
                 let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
-                Some(Entry::CallFinished { result })
+                Some(Entry::CallFinished { result, spent: None })
             })
         })
     }

@@ -6,7 +6,9 @@
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
 mod answers;
+mod as_tool;
 mod bell;
+mod caller;
 mod calling;
 mod calls;
 mod chat;
@@ -16,6 +18,7 @@ mod durable;
 mod early;
 mod event;
 mod halt;
+mod heard;
 mod idle;
 mod machine;
 mod observed;
@@ -35,6 +38,7 @@ pub use self::{
     answers::Inbox,
     chat::Chat,
     event::Event,
+    heard::AgentCall,
     machine::{Action, Machine},
     open_call::{OpenCall, Settlement},
     outcome::{Outcome, Reply, Stopped},

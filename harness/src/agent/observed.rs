@@ -35,7 +35,7 @@ impl Waits {
 fn ends_wait_of(entry: &Entry) -> Option<&str> {
     match entry {
         Entry::CallDecided { call, .. } | Entry::CallAnswered { call, .. } => Some(call),
-        Entry::CallSettled { result, .. } | Entry::CallFinished { result } => {
+        Entry::CallSettled { result, .. } | Entry::CallFinished { result, .. } => {
             Some(result.call_id())
         }
         _ => None,

@@ -96,7 +96,7 @@ impl Settlement {
 fn question(wait: &Wait) -> Option<Question> {
     match &wait.awaited {
         Awaited::Approval { question, .. } => serde_json::from_value(question.clone()).ok(),
-        Awaited::Result | Awaited::Answer { .. } => None,
+        Awaited::Result | Awaited::Answer { .. } | Awaited::Agent { .. } => None,
     }
 }
 
@@ -212,7 +212,7 @@ pub(super) fn expired(call: &ToolCall, wait: &Wait) -> Entry {
                 by: crate::journal::Decider::Expired,
             },
         },
-        Awaited::Result | Awaited::Answer { .. } => {
+        Awaited::Result | Awaited::Answer { .. } | Awaited::Agent { .. } => {
             let text = "Nobody has answered this call in the time that there was: it may have partly \
                         run. Check what it did before you repeat it.";
             let result =

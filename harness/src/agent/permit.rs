@@ -13,7 +13,9 @@ use super::{
 use crate::{
     journal::{Always, Decider, Decision, Reason, Repeat, now},
     message::{Arguments, ToolCall},
-    policy::{Answer, Approval, Approver, Exposure, Judgement, ProposedCall, Question},
+    policy::{
+        Answer, Approval, Approver, Exposure, Judgement, Permissions, ProposedCall, Question,
+    },
     tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
     unwind::{Shielded, caught},
 };
@@ -74,6 +76,8 @@ pub(super) struct Asking<'a> {
     grants: &'a [Grant],
     exposure: Exposure,
     conversation: &'a str,
+    /// Whether the conversation is in a journal.
+    in_journal: bool,
 }
 
 /// What the first half of a decision comes to, for which nobody has to be waited for.
@@ -89,8 +93,17 @@ impl<'a> Asking<'a> {
         grants: &'a [Grant],
         exposure: Exposure,
         conversation: &'a str,
+        in_journal: bool,
     ) -> Self {
-        Self { agent, own, grants, exposure, conversation }
+        Self { agent, own, grants, exposure, conversation, in_journal }
+    }
+
+    /// The permissions that count, each with what was read by it.
+    pub(super) fn rules(self) -> Vec<(Arc<Permissions>, Exposure)> {
+        let agent = (self.agent.permissions(), self.exposure);
+        let others = self.own.into_iter().flat_map(Circumstances::sides);
+        let all = std::iter::once(agent).chain(others);
+        all.map(|(permissions, read)| (Arc::clone(permissions), read)).collect()
     }
 
     fn tools(self) -> &'a ToolRegistry {
@@ -104,7 +117,9 @@ impl<'a> Asking<'a> {
     pub(super) fn at_once(self, call: &ToolCall) -> Option<Decision> {
         let tool = self.tools().get(call.name())?;
         let effects = tool.side_effects();
-        if !effects.is_read_only() || tool.has_review() || tool.is_external() {
+        // What runs an agent spends money.
+        let waits = tool.has_review() || tool.is_external() || tool.is_agent();
+        if !effects.is_read_only() || waits {
             return None;
         }
         let arguments = call.decoded().ok()?;
@@ -143,13 +158,14 @@ impl<'a> Asking<'a> {
         arguments: &Arguments,
         review: Option<&Review>,
     ) -> Half {
-        let (side_effects, repeat) = (tool.side_effects(), repeat_of(tool));
+        let (side_effects, repeat) = (tool.side_effects(), repeat_of(tool, self.in_journal));
         let proposed = ProposedCall::new(tool.name(), arguments, side_effects)
+            .of_agent(tool.is_agent())
             .with_review(review)
             .with_exposure(self.exposure);
-        let own =
-            self.own.and_then(|own| Some((own.permissions.as_ref()?, own.exposed.exposure())));
-        let reasons = match self.agent.permissions().decide_with(&proposed, own) {
+        let others = self.own.into_iter().flat_map(Circumstances::sides);
+        let others = others.map(|(permissions, read)| (&**permissions, read));
+        let reasons = match self.agent.permissions().decide_with(&proposed, others) {
             Judgement::Allow { by } => {
                 let reviewed = None;
                 return Half::Decided(Decision::Allow { side_effects, repeat, by, reviewed });
@@ -181,6 +197,8 @@ impl<'a> Asking<'a> {
         let mut question = Question::new(call, effects);
         self.conversation.clone_into(&mut question.conversation);
         question.person = self.approver().and_then(|(person, _)| person).map(str::to_owned);
+        let caller = self.own.and_then(|own| own.caller.as_ref());
+        question.agents = caller.map(|caller| caller.names()).unwrap_or_default();
         question.reasons = reasons;
         let folder = review.and_then(|review| review.folder.clone());
         question.folder = folder.or_else(|| std::env::current_dir().ok());
@@ -210,11 +228,12 @@ impl<'a> Asking<'a> {
     }
 
     /// Who is asked in this run, and whom this person is told from others by.
-    fn approver(self) -> Option<(Option<&'a str>, &'a dyn Approver)> {
-        match self.own.and_then(|own| own.approver.as_ref()) {
-            Some((person, approver)) => Some((Some(person), &**approver)),
-            None => self.agent.approver().map(|approver| (None, approver)),
+    pub(super) fn approver(self) -> Option<(Option<&'a str>, &'a Arc<dyn Approver>)> {
+        if let Some((person, approver)) = self.own.and_then(|own| own.approver.as_ref()) {
+            return Some((Some(person), approver));
         }
+        let caller = self.own.and_then(|own| own.caller.as_ref()?.approver());
+        caller.or_else(|| self.agent.approver().map(|approver| (None, approver)))
     }
 
     /// Asks a person.
@@ -291,9 +310,12 @@ pub(super) fn decision(
 }
 
 /// Whether a call of this tool may run again if nobody knows how it ended.
-pub(super) fn repeat_of(tool: &Tool) -> Repeat {
+/// An agent that it runs goes on where it was, if its conversation was kept.
+pub(super) fn repeat_of(tool: &Tool, in_journal: bool) -> Repeat {
     let effects = tool.side_effects();
-    if effects.may_repeat(false) {
+    if tool.is_agent() && in_journal {
+        Repeat::Continues
+    } else if effects.may_repeat(false) {
         Repeat::Read
     } else if effects.may_repeat(tool.is_idempotent()) {
         Repeat::Idempotent

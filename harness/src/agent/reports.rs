@@ -1,8 +1,9 @@
-//! What running tools say of how far they have come, at a bounded rate: of each call the last report
-//! counts, and it is told at most ten times a second.
+//! What running calls say while they run: how far a tool has come, at a bounded rate, and what the agents
+//! do that they run. Of each call the last report counts, and it is told at most ten times a second;
+//! events of agents are all told, in order.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     mem,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -12,22 +13,41 @@ use std::{
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::{AgentCall, Event, heard::Heard};
+
 /// The least time between two reports of one call.
 const APART: Duration = Duration::from_millis(100);
 
-/// The id of a call, and what its tool says.
-pub(super) type Report = (String, String);
+/// What a running call says.
+pub(super) enum Report {
+    /// How far its tool has come: the id of the call, and the words.
+    Progress(String, String),
+    /// What an agent does that it runs.
+    Agent(OfAgent),
+}
 
-/// What running tools have said and nobody has heard. Most answers ask for no tool, so there is
-/// nothing before the first call.
+/// An event of an agent, and the calls on the way to it.
+pub(super) struct OfAgent {
+    path: Vec<AgentCall>,
+    heard: Heard,
+}
+
+impl OfAgent {
+    /// Shows it as an event of the run.
+    pub(super) fn show(&self, show: impl FnOnce(Event<'_>)) {
+        show(Event::OfAgent { path: &self.path, event: &self.heard.event() });
+    }
+}
+
+/// What running calls have said and nobody has heard.
 #[derive(Default)]
 pub(super) struct Reports {
-    shared: Option<Arc<Shared>>,
+    shared: Arc<Shared>,
     /// Until the next report is due.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-/// Where a call says how far it has come.
+/// Where a call says it.
 #[derive(Clone)]
 pub(super) struct Reporter(Arc<Shared>);
 
@@ -40,7 +60,14 @@ struct Said {
     waiting: HashMap<String, String>,
     /// When a call was last told of.
     told: HashMap<String, Instant>,
+    /// Events of agents.
+    of_agents: VecDeque<OfAgent>,
     waker: Option<Waker>,
+    /// How many agents below wait for a person now, and since when one does.
+    asking: usize,
+    since: Option<Instant>,
+    /// For how long one has, and nobody has taken account of it.
+    asked: Duration,
 }
 
 impl Shared {
@@ -60,19 +87,77 @@ impl Reporter {
             waker.wake();
         }
     }
+
+    /// Keeps an event of an agent that this call runs until it is heard.
+    pub(super) fn tell(&self, call: &AgentCall, event: Event<'_>) {
+        let mut path = vec![call.clone()];
+        let heard = Heard::of(event, &mut path);
+        let mut said = self.0.lock();
+        match (said.of_agents.back_mut(), heard) {
+            (Some(OfAgent { path: before, heard: Heard::Text(text) }), Heard::Text(more))
+            | (
+                Some(OfAgent { path: before, heard: Heard::Reasoning(text) }),
+                Heard::Reasoning(more),
+            ) if *before == path => {
+                text.push_str(&more);
+            }
+            (_, heard) => said.of_agents.push_back(OfAgent { path, heard }),
+        }
+        let waker = said.waker.take();
+        drop(said);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Until this is dropped, an agent below waits for a person.
+    pub(super) fn pause(&self) -> Pause {
+        let mut said = self.0.lock();
+        said.asking = said.asking.saturating_add(1);
+        said.since.get_or_insert_with(Instant::now);
+        Pause(self.clone())
+    }
+
+    /// For how long an agent below has waited for a person since this was asked last.
+    pub(super) fn asked(&self) -> Duration {
+        let mut said = self.0.lock();
+        if let Some(since) = &mut said.since {
+            let now = Instant::now();
+            let more = now.saturating_duration_since(mem::replace(since, now));
+            said.asked = said.asked.saturating_add(more);
+        }
+        mem::take(&mut said.asked)
+    }
+}
+
+/// An agent below waits for a person.
+pub(super) struct Pause(Reporter);
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        let mut said = self.0.0.lock();
+        said.asking = said.asking.saturating_sub(1);
+        if said.asking == 0
+            && let Some(since) = said.since.take()
+        {
+            said.asked = said.asked.saturating_add(since.elapsed());
+        }
+    }
 }
 
 impl Reports {
     /// Where a call says it.
-    pub(super) fn reporter(&mut self) -> Reporter {
-        Reporter(Arc::clone(self.shared.get_or_insert_default()))
+    pub(super) fn reporter(&self) -> Reporter {
+        Reporter(Arc::clone(&self.shared))
     }
 
     /// Hears the next one that is due.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Report> {
-        let Some(shared) = &self.shared else { return Poll::Pending };
         loop {
-            let mut said = shared.lock();
+            let mut said = self.shared.lock();
+            if let Some(event) = said.of_agents.pop_front() {
+                return Poll::Ready(Report::Agent(event));
+            }
             said.waker = Some(context.waker().clone());
             let now = Instant::now();
             let due = |call: &String| said.told.get(call).map_or(now, |told| *told + APART);
@@ -83,7 +168,7 @@ impl Reports {
             if at <= now {
                 said.told.insert(call.clone(), now);
                 let message = said.waiting.remove(&call).unwrap_or_default();
-                return Poll::Ready((call, message));
+                return Poll::Ready(Report::Progress(call, message));
             }
             drop(said);
             let alarm = self.alarm.insert(Box::pin(sleep_until(at)));
@@ -98,18 +183,22 @@ impl Reports {
         std::future::poll_fn(|context| self.poll(context)).await
     }
 
+    /// Takes the next event of an agent that was not heard.
+    pub(super) fn of_agents(&mut self) -> Option<OfAgent> {
+        self.shared.lock().of_agents.pop_front()
+    }
+
     /// Takes the last report of a call that has ended, whether it is due or not.
     pub(super) fn last_of(&mut self, call: &str) -> Option<String> {
-        let mut said = self.shared.as_ref()?.lock();
+        let mut said = self.shared.lock();
         said.told.remove(call);
         said.waiting.remove(call)
     }
 
-    /// Forgets what is not heard yet.
+    /// Forgets what was not heard of how far tools have come.
     pub(super) fn clear(&mut self) {
-        if let Some(shared) = &self.shared {
-            let mut said = shared.lock();
-            *said = Said { waker: mem::take(&mut said.waker), ..Said::default() };
-        }
+        let mut said = self.shared.lock();
+        said.waiting.clear();
+        said.told.clear();
     }
 }

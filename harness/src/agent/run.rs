@@ -8,6 +8,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
+    caller::Caller,
     calls::Contexts,
     clock::RunClock,
     durable::Written,
@@ -21,7 +22,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Entry, InterruptCause},
+    journal::{CallSpent, Entry, InterruptCause},
     message::{Message, ToolCall, ToolResult},
     policy::{Guard, LimitReached, Warning},
     provider::{Accumulator, ContextTokens, Ledger, Usage},
@@ -81,12 +82,16 @@ impl<'a> Run<'a> {
     ) -> Self {
         let Stops { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
-        let halt = Halt::new(cancellation, &chat.guard, chat.clock.elapsed());
+        let reports = Reports::default();
+        let reporter = || reports.reporter();
+        let halt = Halt::new(cancellation, &chat.guard, chat.clock.elapsed(), reporter());
         chat.clock.starts();
-        let contexts = Contexts::new(chat, tool_time);
+        let caller = Caller::of(chat, reporter(), watch.is_some());
+        let contexts = Contexts::new(chat, caller, tool_time);
+        let above = chat.own.as_ref().and_then(|own| own.caller.as_ref()?.listener());
         Self {
             chat,
-            watch: Watcher::new(watch),
+            watch: Watcher::new(watch, above),
             halt,
             after_turn,
             over,
@@ -94,7 +99,7 @@ impl<'a> Run<'a> {
             asked: false,
             early: Early::default(),
             contexts,
-            reports: Reports::default(),
+            reports,
             earlier: HashSet::new(),
             shown: Vec::new(),
             ledger: Ledger::default(),
@@ -118,6 +123,13 @@ impl<'a> Run<'a> {
         let mut run = Self::new(chat, None, Stops::default(), None);
         run.ended = true;
         run
+    }
+
+    /// The reply of a run that has come to its end in a process which is gone.
+    pub(super) fn answered(chat: &mut Chat) -> Result<Reply, Stopped> {
+        let mut run = Run::one_action(chat);
+        run.begun = true;
+        run.result(Outcome::Answered)
     }
 
     /// Runs to the end.
@@ -157,6 +169,7 @@ impl<'a> Run<'a> {
             }
             Opening::Resume if self.chat.machine.is_going() => {
                 self.chat.expire()?;
+                self.chat.hears_agents().await?;
                 self.chat.doubt_answered()?;
                 let earlier = self.chat.machine.open_calls();
                 self.earlier = earlier.map(|call| call.id().to_owned()).collect();
@@ -298,6 +311,9 @@ impl<'a> Run<'a> {
             if let Err(error) = self.hear_late_ends() {
                 return self.fail(error);
             }
+            let asked = self.reports.reporter().asked();
+            self.halt.postpone(asked);
+            self.chat.clock.postpone(asked);
             if self.enough() && self.chat.machine.next() == Action::CallProvider {
                 if let Err(error) = self.interrupt(None) {
                     return self.fail(error);
@@ -372,8 +388,10 @@ impl<'a> Run<'a> {
             conversation,
             journaled: self.chat.durable.as_ref().map(|durable| &**durable.id()),
             earlier: transcript.messages().len(),
+            caller: self.chat.own.as_ref().and_then(|own| own.caller.as_ref()?.traced()),
         };
         self.chat.tracer.begin(cast, said);
+        self.contexts.are_traced_as(self.chat.tracer.run_name());
         self.chat.tracer.meets(self.chat.machine.open_calls());
     }
 
@@ -469,13 +487,14 @@ impl<'a> Run<'a> {
     /// Writes down the truth about every call that has no result, also if writing fails on the way:
     /// the conversation in memory is whole then, and the first failure is returned.
     pub(super) fn settle(&mut self) -> Result<(), Error> {
+        self.hear_agents();
         let mut all = self.count_early();
         for (call, result, elapsed) in self.early.stop() {
             all = all.and(self.ended((call, result, elapsed)));
         }
         let facts: Vec<Entry> = self.chat.machine.settlement().collect();
         for fact in facts {
-            let Entry::CallFinished { result } = fact else { continue };
+            let Entry::CallFinished { result, .. } = fact else { continue };
             let result = self.contexts.with_the_truth(self.chat, result);
             all = all.and(self.finish(result));
         }
@@ -490,7 +509,25 @@ impl<'a> Run<'a> {
             let elapsed = begun.elapsed();
             self.watch.tell(Event::ToolResult { call: &call, result: &result, elapsed });
         }
-        self.chat.record(&Entry::CallFinished { result })
+        self.record_result(result)
+    }
+
+    /// Writes down the result of a call, with what its agents have spent.
+    pub(super) fn record_result(&mut self, result: ToolResult) -> Result<(), Error> {
+        let spent = self.spent_by(result.call_id());
+        self.chat.record(&Entry::CallFinished { result, spent })
+    }
+
+    /// What the agents of a call have spent that no fact says yet.
+    pub(super) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
+        self.chat.agents.told(call, self.contexts.spent_by(call))
+    }
+
+    /// Shows what the agents have done that calls run.
+    pub(super) fn hear_agents(&mut self) {
+        while let Some(event) = self.reports.of_agents() {
+            event.show(|event| self.watch.tell(event));
+        }
     }
 
     /// Ends the run because something failed.

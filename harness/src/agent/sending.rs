@@ -3,18 +3,27 @@
 use std::{
     fmt,
     future::{Future, IntoFuture},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::Duration,
 };
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Chat, Event, Reply, Stopped, circumstances::Circumstances, run::Run, watcher::Watch};
+use super::{
+    Chat, Event, Outcome, Reply, Stopped,
+    as_tool::effects_of,
+    caller::{Entered, InCall},
+    circumstances::{Circumstances, offered},
+    outcome::Remains,
+    run::Run,
+    watcher::Watch,
+};
 use crate::{
     message::Message,
     policy::{Approver, Budget, Limits, Permissions},
     provider::Settings,
+    tool::ToolContext,
 };
 
 /// A message about to be sent: await it for the reply.
@@ -50,6 +59,8 @@ pub struct Sending<'a> {
     anew: bool,
     /// What the run brings beside its message, if it does.
     own: Option<Box<Circumstances>>,
+    /// The call of another run that starts it, if one does.
+    call: Option<Box<InCall>>,
 }
 
 /// How the program stops a run.
@@ -73,6 +84,15 @@ pub(super) enum Opening {
 enum Holder<'a> {
     Borrowed(&'a mut Chat),
     Owned(Box<Chat>),
+}
+
+impl Holder<'_> {
+    fn chat(&mut self) -> &mut Chat {
+        match self {
+            Self::Borrowed(chat) => chat,
+            Self::Owned(chat) => chat,
+        }
+    }
 }
 
 impl Sending<'static> {
@@ -106,6 +126,7 @@ impl<'a> Sending<'a> {
             budget,
             anew,
             own: None,
+            call: None,
         }
     }
 
@@ -114,9 +135,9 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, opening, watch: _, stops, tool_time, budget, anew, own } = self;
+        let Self { chat, opening, watch: _, stops, tool_time, budget, anew, own, call } = self;
         let watch = Some(Box::new(watch) as Box<Watch<'b>>);
-        Sending { chat, opening, watch, stops, tool_time, budget, anew, own }
+        Sending { chat, opening, watch, stops, tool_time, budget, anew, own, call }
     }
 
     /// Lets no call of this run take longer than this, tries and waits included, whatever its tool
@@ -202,7 +223,7 @@ impl<'a> Sending<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn permissions(mut self, permissions: Permissions) -> Self {
-        self.own().permissions = Some(permissions);
+        self.own().permissions = Some(Arc::new(permissions));
         self
     }
 
@@ -293,11 +314,69 @@ impl<'a> Sending<'a> {
     pub fn only_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let Self { chat, own, .. } = &mut self;
-        let agent = match chat {
-            Holder::Borrowed(chat) => chat.agent(),
-            Holder::Owned(chat) => chat.agent(),
-        };
-        own.get_or_insert_default().offer(agent, &names);
+        own.get_or_insert_default().offer(chat.chat().agent(), &names);
+        self
+    }
+
+    /// Runs inside the call of a tool, as an agent that is [a tool itself](super::Agent::as_tool) does: what it
+    /// spends is a part of what the caller's run spends, whatever stops that run stops this one,
+    /// the caller's permissions and approver count for its calls, and its events are shown to who watches the
+    /// caller. A run of [`Agent::run`](super::Agent::run) has its conversation beside that of the caller,
+    /// `<caller>/<call id>`, if that one is in a journal. With a context that the program has made itself, only its
+    /// cancellation counts.
+    ///
+    /// The tool declares all side effects that the agent's tools declare; otherwise the run fails and nothing is
+    /// sent. If the process ends and the call is repeated, the agent goes on where it was. So a tool that runs
+    /// several agents begins them in the same order, with the same messages, each time. If a call of the agent
+    /// waits for a person who answers later, the run ends as [`Outcome::Waiting`]. Return this error: the call
+    /// waits, too, and is repeated from its beginning when there is an answer.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent, State, ToolContext, ToolError,
+    ///     testing::{ScriptedProvider, reply},
+    ///     tool, tools,
+    /// };
+    /// use serde_json::json;
+    ///
+    /// /// Looks something up, at length.
+    /// #[tool(side_effects = "read")]
+    /// async fn research(
+    ///     /** What is asked */ question: String,
+    ///     researcher: State<Agent>,
+    ///     context: ToolContext,
+    /// ) -> Result<String, ToolError> {
+    ///     let task = format!("Find out, with two sources: {question}");
+    ///     Ok(researcher.run(task).in_call(&context).await?.text().to_owned())
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let reader = ScriptedProvider::new([reply().text("It is 42.").tokens(4_000, 20)]);
+    /// let model = ScriptedProvider::new([
+    ///     reply().call("research", json!({"question": "What is it?"})).tokens(100, 10),
+    ///     reply().text("42.").tokens(150, 5),
+    /// ]);
+    /// let researcher = Agent::builder(reader).build()?;
+    /// let agent = Agent::builder(model).tools(tools![research]).state(researcher).build()?;
+    /// let reply = agent.run("What is the answer?").await?;
+    /// assert_eq!(reply.usage().input, Some(250), "this agent's own turns");
+    /// assert_eq!(reply.spent().usage.input, Some(4_250), "with all that its tools have spent");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn in_call(mut self, context: &ToolContext) -> Self {
+        let call = InCall::of(context);
+        let agent = self.chat.chat().agent().clone();
+        let own = self.own();
+        for announced in agent.per_run() {
+            own.values.take_over(announced.id(), context.values());
+        }
+        own.caller = call.site().cloned();
+        if let Some(site) = call.site() {
+            self.budget.within(site.budget());
+        }
+        self.call = Some(Box::new(call));
         self
     }
 
@@ -372,24 +451,69 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chat, opening, watch, stops, tool_time, budget, anew, own } = self;
+        let Self { mut chat, opening, watch, stops, tool_time, budget, anew, own, call } = self;
         Box::pin(async move {
-            match chat {
-                Holder::Borrowed(chat) => {
-                    chat.brings(own);
-                    let before = chat.begins(budget, anew);
-                    let run = Run::new(chat, watch, stops, tool_time);
-                    run.after(before).drive(opening, anew).await
-                }
-                Holder::Owned(mut chat) => {
-                    chat.brings(own);
-                    let before = chat.begins(budget, anew);
-                    let run = Run::new(&mut chat, watch, stops, tool_time);
-                    run.after(before).drive(opening, anew).await
+            let Some(call) = call else {
+                return go(chat.chat(), Go { opening, watch, stops, tool_time, budget, anew, own })
+                    .await;
+            };
+            let mut go_on = Go { opening, watch, stops, tool_time, budget, anew, own };
+            if let Holder::Owned(new) = &mut chat {
+                let effects = effects_of(offered(&new.agent, go_on.own.as_deref()));
+                match call.enters(new, effects, &go_on.opening).await {
+                    Ok(Entered::Begins) => {}
+                    Ok(Entered::Answered(mut chat)) => return Run::answered(&mut chat),
+                    Ok(Entered::GoesOn(chat)) => {
+                        (go_on.opening, go_on.anew) = (Opening::Resume, false);
+                        go_on.budget = chat.budget_of_last_run();
+                        if let Some(site) = call.site() {
+                            go_on.budget.within(site.budget());
+                        }
+                        *new = chat;
+                    }
+                    Err(error) => {
+                        let remains = Remains::default();
+                        return Err(Stopped::new(Outcome::Failed, Some(error), None, remains));
+                    }
                 }
             }
+            go_on.stops.now = go_on.stops.now.child_token();
+            let now = go_on.stops.now.clone();
+            let ended = {
+                let mut going = pin!(go(chat.chat(), go_on));
+                tokio::select! {
+                    biased;
+                    ended = &mut going => ended,
+                    () = call.stop.cancelled() => {
+                        now.cancel();
+                        going.await
+                    }
+                }
+            };
+            if let Err(stopped) = &ended {
+                call.ended(stopped);
+            }
+            ended
         })
     }
+}
+
+/// All that a run begins with, beside its conversation.
+struct Go<'a> {
+    opening: Opening,
+    watch: Option<Box<Watch<'a>>>,
+    stops: Stops,
+    tool_time: Option<Duration>,
+    budget: Budget,
+    anew: bool,
+    own: Option<Box<Circumstances>>,
+}
+
+async fn go(chat: &mut Chat, begins: Go<'_>) -> Result<Reply, Stopped> {
+    let Go { opening, watch, stops, tool_time, budget, anew, own } = begins;
+    chat.brings(own);
+    let before = chat.begins(budget, anew);
+    Run::new(chat, watch, stops, tool_time).after(before).drive(opening, anew).await
 }
 
 impl fmt::Debug for Sending<'_> {

@@ -14,7 +14,7 @@ use tokio_util::sync::DropGuard;
 use super::{
     Agent, Event,
     bell::Bell,
-    calls::{AT_ONCE, Contexts, begin},
+    calls::{AT_ONCE, Contexts, OfCall, begin},
     circumstances::Offered,
     early::Early,
     halt::{Told, warning_event},
@@ -99,7 +99,8 @@ impl Run<'_> {
         let own = chat.own.as_deref();
         let (offered, exposure) = (chat.offered(), chat.exposed.exposure());
         let tools = offered.tools();
-        let asking = Asking::of(&agent, own, &chat.grants, exposure, name);
+        let in_journal = chat.is_in_journal();
+        let asking = Asking::of(&agent, own, &chat.grants, exposure, name, in_journal);
         let program = halt.program();
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
@@ -180,7 +181,11 @@ impl Run<'_> {
                     hearing.watch.tell(warning_event(&warning));
                     continue;
                 }
-                Next::Reported((call, message)) => {
+                Next::Reported(Report::Agent(event)) => {
+                    event.show(|event| hearing.watch.tell(event));
+                    continue;
+                }
+                Next::Reported(Report::Progress(call, message)) => {
                     hearing.tracer.progress(&call, &message);
                     hearing.watch.tell(Event::ToolProgress { call: &call, message: &message });
                     continue;
@@ -350,9 +355,14 @@ impl Hearing<'_, '_> {
         let scope = self.tracer.call(&call, true);
         self.watch.tell(Event::ToolCall(&call));
         self.shown.push((call.clone(), Instant::now()));
-        let (tool, reporter) = (tools.get(call.name()), self.reports.reporter());
-        let stop = self.over.token();
-        let context = self.contexts.make(self.transcript, &call, tool, None, stop, reporter);
+        let of_call = OfCall {
+            transcript: self.transcript,
+            granted: None,
+            rules: asking.rules(),
+            counted: None,
+            stop: self.over.token(),
+        };
+        let context = self.contexts.make(&call, tools.get(call.name()), of_call);
         self.early.push(begin(self.offered, &call, context, scope), call, decision);
         true
     }

@@ -146,6 +146,9 @@ pub enum Entry {
     CallFinished {
         /// The result; it names the call.
         result: ToolResult,
+        /// What the agents that the call ran have spent, without what an earlier fact has said of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spent: Option<Box<CallSpent>>,
     },
     /// A call that was told to stop while it ran, and has its result, has really ended now. The
     /// model is told with the next message or results.
@@ -313,12 +316,22 @@ pub struct Wait {
     /// Until when an answer counts, in milliseconds since the beginning of 1970 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
+    /// What the agents that the call ran have spent until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Box<CallSpent>>,
 }
 
 impl Wait {
     /// A wait without an end.
     pub fn new(awaited: Awaited) -> Self {
-        Self { awaited, until: None }
+        Self { awaited, until: None, spent: None }
+    }
+
+    /// Says what the agents that the call ran have spent until then.
+    #[must_use]
+    pub(crate) fn having_spent(mut self, spent: Option<Box<CallSpent>>) -> Self {
+        self.spent = spent;
+        self
     }
 
     /// Lets an answer count only until then, in milliseconds since the beginning of 1970 in UTC.
@@ -353,6 +366,55 @@ pub enum Awaited {
         /// What the tool wants back with the answer.
         token: Value,
     },
+    /// An agent that the call runs has calls that wait. They are answered in its own conversation.
+    Agent {
+        /// The name of that conversation.
+        conversation: String,
+    },
+}
+
+/// What the agents that a call runs have spent, as plain data.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct CallSpent {
+    /// How many times a model was asked.
+    pub turns: u32,
+    /// How many calls have started.
+    pub tool_calls: u32,
+    /// Tokens, as far as they are known.
+    pub usage: Usage,
+    /// What the known tokens cost whose price is known, in millionths of a millionth of the currency.
+    pub cost: u64,
+    /// Whether an answer broke off, which has cost more than was told.
+    #[serde(skip_serializing_if = "is_false")]
+    pub broke_off: bool,
+    /// Whether an answer came without the tokens sent.
+    #[serde(skip_serializing_if = "is_false")]
+    pub unknown_input: bool,
+    /// Whether an answer came without the tokens said.
+    #[serde(skip_serializing_if = "is_false")]
+    pub unknown_output: bool,
+    /// Why nobody knows what an answer has cost, if that is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_cost: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Entry {
+    /// The first format of facts that knows all of this one.
+    pub(super) fn format(&self) -> u32 {
+        match self {
+            Self::CallFinished { spent: Some(_), .. }
+            | Self::CallWaits { wait: Wait { awaited: Awaited::Agent { .. }, .. }, .. }
+            | Self::CallWaits { wait: Wait { spent: Some(_), .. }, .. } => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// The limits of one run, as plain data. `None` is no limit.

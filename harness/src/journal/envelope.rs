@@ -11,8 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::Entry;
 use crate::error::{Error, ErrorKind};
 
-/// The format of the facts that this version writes. It reads this one and all before it.
-pub const FORMAT: u32 = 1;
+/// The latest format of facts. This version reads it and all before it, and writes each fact in the first
+/// format that knows all of it, so that earlier versions read what they can.
+pub const FORMAT: u32 = 2;
 
 /// A fact as a [`Journal`](super::Journal) stores it: the JSON text of an [`Entry`], with the
 /// version of the library that wrote it and who wrote it.
@@ -59,7 +60,7 @@ impl Envelope {
         let fact = serde_json::to_string(entry).map_err(|err| {
             Error::new(ErrorKind::Journal, "a fact cannot be written as JSON").because(err)
         })?;
-        Ok(Self::stored(FORMAT, version(), Life::of_this_process(), now(), elapsed, fact))
+        Ok(Self::stored(entry.format(), version(), Life::of_this_process(), now(), elapsed, fact))
     }
 
     /// Puts together what a journal has stored in columns of its own.

@@ -147,6 +147,16 @@ impl Money {
         self.0 as f64 / 1e12
     }
 
+    /// So many millionths of a millionth.
+    pub(crate) fn of_units(units: u64) -> Self {
+        Self(units.into())
+    }
+
+    /// How many millionths of a millionth.
+    pub(crate) fn units(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(u64::MAX)
+    }
+
     pub(crate) fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }

@@ -128,6 +128,11 @@ pub(crate) struct Exposed {
 }
 
 impl Exposed {
+    /// A conversation goes on from another one that has read this.
+    pub(crate) fn of(exposure: Exposure) -> Self {
+        Self { exposure, ..Self::default() }
+    }
+
     pub(crate) fn exposure(&self) -> Exposure {
         self.exposure
     }

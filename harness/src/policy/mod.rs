@@ -34,6 +34,6 @@ pub use self::{
 };
 pub(crate) use self::{
     egress::Exposed,
-    guard::{Guard, Warning},
+    guard::{AgentSums, Guard, Warning, rest_of},
     retry_provider::Retry,
 };

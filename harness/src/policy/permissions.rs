@@ -38,19 +38,29 @@ pub struct ProposedCall<'a> {
     /// What the conversation has read so far. It is kept only if there is an
     /// [`Egress`] policy.
     pub exposure: Exposure,
+    /// Whether the call runs an agent. Its side effects are those of the calls inside, and each of these
+    /// is decided about.
+    pub is_agent: bool,
 }
 
 impl<'a> ProposedCall<'a> {
     /// A call of a tool that declares these effects, in a conversation that has read nothing.
     pub fn new(tool: &'a str, arguments: &'a Arguments, effects: SideEffects) -> Self {
         let exposure = Exposure { private: false, untrusted: false };
-        Self { tool, effects, arguments, review: None, exposure }
+        Self { tool, effects, arguments, review: None, exposure, is_agent: false }
     }
 
     /// Adds what the tool itself says about it.
     #[must_use]
     pub fn with_review(mut self, review: Option<&'a Review>) -> Self {
         self.review = review;
+        self
+    }
+
+    /// Says whether it runs an agent.
+    #[must_use]
+    pub(crate) fn of_agent(mut self, is_agent: bool) -> Self {
+        self.is_agent = is_agent;
         self
     }
 
@@ -121,6 +131,10 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// A name that no tool of the agent has decides nothing. That is no error, since agents with different
 /// tools can share their permissions, unless it is nearly the name of one of the tools: then it is taken for
 /// misspelt, and the agent is not built, or the run does not begin.
+///
+/// An agent that [a call runs](crate::Agent::as_tool) is decided about in the same way, by the permissions of
+/// all agents and runs above it too. The call that runs it is not asked about for its side effects or by the
+/// egress policy, since each call inside is.
 ///
 /// A rule that panics denies the call. A call whose arguments cannot be decoded, or name a member
 /// twice, is refused before any of this.
@@ -259,17 +273,18 @@ impl Permissions {
 
     /// Whether this call may run: the order of precedence that the table above shows.
     pub fn decide(&self, call: &ProposedCall<'_>) -> Judgement {
-        self.decide_with(call, None)
+        self.decide_with(call, std::iter::empty())
     }
 
-    /// The same, where a run brings permissions of its own, with what the conversation has read by these.
-    pub(crate) fn decide_with(
-        &self,
+    /// The same, where a run brings permissions of its own, or was started by the run of another agent,
+    /// with what the conversation has read by each of these.
+    pub(crate) fn decide_with<'s>(
+        &'s self,
         call: &ProposedCall<'_>,
-        own: Option<(&Self, Exposure)>,
+        others: impl Iterator<Item = (&'s Self, Exposure)> + Clone,
     ) -> Judgement {
-        let of_own = own.map(|(own, exposure)| (own, call.with_exposure(exposure)));
-        let sides = std::iter::once((self, *call)).chain(of_own);
+        let others = others.map(|(other, exposure)| (other, call.with_exposure(exposure)));
+        let sides = std::iter::once((self, *call)).chain(others);
         let allows_all = sides.clone().any(|(side, _)| side.allows_all);
         let (mut allowed, mut asked, mut reasons) = (None, false, Vec::new());
         let said = sides.flat_map(|(side, call)| {
@@ -291,7 +306,7 @@ impl Permissions {
                 Verdict::Allow => allowed = allowed.or(Some(by)),
             }
         }
-        if !asked && allowed.is_none() && !call.effects.needs_nobody() {
+        if !asked && allowed.is_none() && !call.is_agent && !call.effects.needs_nobody() {
             asked = true;
             if !allows_all {
                 let text = format!("it declares `{}`", call.effects);
@@ -331,7 +346,7 @@ impl Permissions {
                 said.push((Decider::Review, Verdict::Ask, reason.clone()));
             }
         }
-        let egress = self.egress.as_deref();
+        let egress = self.egress.as_deref().filter(|_| !call.is_agent);
         if let Some(reason) = egress.and_then(|egress| egress.asks(call.effects, call.exposure)) {
             said.push((Decider::Egress, Verdict::Ask, reason.to_owned()));
         }

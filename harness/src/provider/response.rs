@@ -85,6 +85,29 @@ impl Usage {
         sum(&mut self.reasoning, *reasoning);
         sum(&mut self.compaction, *compaction);
     }
+
+    /// The tokens beyond those of a part.
+    pub(crate) fn without(&self, part: &Self) -> Self {
+        let rest = |whole: Option<u64>, part: Option<u64>| {
+            whole.map(|whole| whole.saturating_sub(part.unwrap_or(0)))
+        };
+        let Self { input, cache_read, cache_write, output, reasoning, compaction } = part;
+        Self {
+            input: rest(self.input, *input),
+            cache_read: rest(self.cache_read, *cache_read),
+            cache_write: rest(self.cache_write, *cache_write),
+            output: rest(self.output, *output),
+            reasoning: rest(self.reasoning, *reasoning),
+            compaction: rest(self.compaction, *compaction),
+        }
+    }
+
+    /// Whether no tokens are known.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let Self { input, cache_read, cache_write, output, reasoning, compaction } = self;
+        let parts = [input, cache_read, cache_write, output, reasoning, compaction];
+        parts.iter().all(|part| part.unwrap_or(0) == 0)
+    }
 }
 
 /// A whole answer of a provider.

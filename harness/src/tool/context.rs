@@ -1,6 +1,7 @@
 //! What a running tool is given by the program that hosts it.
 
 use std::{
+    any::Any,
     collections::VecDeque,
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -31,6 +32,8 @@ pub struct ToolContext {
     identity: Option<Arc<CallIdentity>>,
     answered: Option<Arc<Answered>>,
     values: Values,
+    /// The run that it is a call of, for the agents that the tool runs.
+    host: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl ToolContext {
@@ -48,6 +51,7 @@ impl ToolContext {
             identity: None,
             answered: None,
             values: Values::default(),
+            host: None,
         }
     }
 
@@ -62,6 +66,7 @@ impl ToolContext {
             reviewed: None,
             identity: None,
             answered: None,
+            host: None,
             progress: Progress { log: Arc::default(), ..self.progress.clone() },
             ..self.clone()
         }
@@ -82,6 +87,17 @@ impl ToolContext {
 
     pub(crate) fn values(&self) -> &Values {
         &self.values
+    }
+
+    /// Says which run it is a call of.
+    pub(crate) fn with_host(mut self, host: Arc<dyn Any + Send + Sync>) -> Self {
+        self.host = Some(host);
+        self
+    }
+
+    /// The run that it is a call of, if that is known.
+    pub(crate) fn host<H: Send + Sync + 'static>(&self) -> Option<Arc<H>> {
+        Arc::clone(self.host.as_ref()?).downcast().ok()
     }
 
     /// Sets the key under which a service knows the call again when it is repeated.

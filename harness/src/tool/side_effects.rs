@@ -92,6 +92,12 @@ impl SideEffects {
         others.0 & !self.0 == 0
     }
 
+    /// These and the others.
+    #[must_use]
+    pub const fn union(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
     /// Whether it changes nothing, here or elsewhere: nothing declared, reading, or reading over
     /// the network. The network alone does not count: it may change something at the other end.
     pub const fn is_read_only(self) -> bool {

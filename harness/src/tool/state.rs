@@ -107,6 +107,13 @@ impl Values {
         value.downcast().ok().map(State)
     }
 
+    /// Takes the value of this type from others, unless there is one.
+    pub(crate) fn take_over(&mut self, id: TypeId, others: &Self) {
+        if let Some(value) = others.0.get(&id).filter(|_| !self.has(id)) {
+            Arc::make_mut(&mut self.0).insert(id, Arc::clone(value));
+        }
+    }
+
     pub(crate) fn has(&self, id: TypeId) -> bool {
         self.0.contains_key(&id)
     }

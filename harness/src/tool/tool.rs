@@ -1,6 +1,7 @@
 //! One tool: what the model is told of it, what it declares, and the code that runs.
 
 use std::{
+    any::Any,
     borrow::Cow,
     fmt,
     pin::Pin,
@@ -101,6 +102,8 @@ pub struct Tool {
     external: bool,
     /// Which shared values it needs, beside those that `#[tool]` has found.
     needs: Vec<StateType>,
+    /// The agent that its calls run, if they run one.
+    agent: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 #[derive(Clone)]
@@ -227,7 +230,7 @@ impl Tool {
     fn of(body: Body, idempotent: bool, time_limit: Option<Duration>) -> Self {
         let (review, reconcile) = (None, None);
         let (external, needs) = (false, Vec::new());
-        Self { body, idempotent, time_limit, review, reconcile, external, needs }
+        Self { body, idempotent, time_limit, review, reconcile, external, needs, agent: None }
     }
 
     pub(super) fn declared(def: &'static ToolDef, receiver: Option<Receiver>) -> Self {
@@ -275,6 +278,27 @@ impl Tool {
     pub fn needs_state<T: Send + Sync + 'static>(mut self) -> Self {
         self.needs.push(StateType::of::<T>());
         self
+    }
+
+    /// Says that its calls run this agent, which needs these values.
+    pub(crate) fn of_agent(
+        mut self,
+        agent: Arc<dyn Any + Send + Sync>,
+        needs: &[StateType],
+    ) -> Self {
+        self.agent = Some(agent);
+        self.needs.extend_from_slice(needs);
+        self
+    }
+
+    /// The agent that its calls run, if they run one.
+    pub(crate) fn agent<A: 'static>(&self) -> Option<&A> {
+        self.agent.as_deref()?.downcast_ref()
+    }
+
+    /// Whether its calls run an agent: such a call is a conversation of its own.
+    pub(crate) fn is_agent(&self) -> bool {
+        self.agent.is_some()
     }
 
     /// Lets the tool say of each call whether a person should look at it: see [`Review`]. It takes

@@ -12,6 +12,16 @@ use crate::{
 /// The number of the format.
 pub const SCHEMA: u32 = 1;
 
+/// A call of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CallOfRun {
+    /// The run.
+    pub run: String,
+    /// The call's id.
+    pub call: String,
+}
+
 /// One thing that happened, and when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceEvent {
@@ -54,6 +64,9 @@ pub enum Happened {
         /// What the user said, without pictures; not there if a run was resumed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said: Option<String>,
+        /// The call of another run that has started it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        caller: Option<CallOfRun>,
     },
     /// The model is asked.
     TurnStarted {
@@ -407,6 +420,8 @@ pub enum WaitsFor {
     Result,
     /// Its tool has asked something.
     Answer,
+    /// An agent that it runs waits.
+    Agent,
 }
 
 /// What became of facts that were to be written.

@@ -101,7 +101,9 @@ use self::otel as spans;
 use self::silent as spans;
 
 pub use self::{
-    event::{AppendOutcome, Happened, HoldOutcome, SCHEMA, TraceEvent, TracedCall, WaitsFor},
+    event::{
+        AppendOutcome, CallOfRun, Happened, HoldOutcome, SCHEMA, TraceEvent, TracedCall, WaitsFor,
+    },
     page::page,
     pretty::pretty,
     read::read,

@@ -156,6 +156,7 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
                 WaitsFor::Approval => "an approval",
                 WaitsFor::Result => "its result",
                 WaitsFor::Answer => "an answer",
+                WaitsFor::Agent => "its agent, which waits",
             };
             writeln!(out, "  {}", known.shown_as(call, tool))?;
             match question {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Happened, Redactor, RunTrace, SCHEMA, Scope, Trace, TraceEvent, TracedCall,
+    CallOfRun, Happened, Redactor, RunTrace, SCHEMA, Scope, Trace, TraceEvent, TracedCall,
     kept::{Operation, Waited, told},
     spans::Spans,
 };
@@ -32,6 +32,8 @@ pub(crate) struct Cast<'a> {
     pub(crate) journaled: Option<&'a str>,
     /// How many messages it has so far.
     pub(crate) earlier: usize,
+    /// The run and the call that have started this one.
+    pub(crate) caller: Option<(&'a str, &'a str)>,
 }
 
 /// Writes the trace of one run.
@@ -89,6 +91,11 @@ impl Tracer {
         run.clone_into(&mut self.run);
     }
 
+    /// What the run that goes on is called.
+    pub(crate) fn run_name(&self) -> &str {
+        &self.run
+    }
+
     /// Hands over what was traced of the run: a conversation that waits keeps no copy of what was
     /// said.
     pub(crate) fn run(&mut self) -> RunTrace {
@@ -108,7 +115,7 @@ impl Tracer {
         }
         self.tools.clear();
         self.ran.clear();
-        let Cast { provider, model, tools, conversation, journaled, earlier } = cast;
+        let Cast { provider, model, tools, conversation, journaled, earlier, caller } = cast;
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let said = said.map(|said| self.secrets.hide(&said.text(), None));
         self.write(Happened::RunStarted {
@@ -120,6 +127,10 @@ impl Tracer {
             journaled: journaled.map(|name| self.secrets.name(name)),
             earlier,
             said,
+            caller: caller.map(|(run, call)| CallOfRun {
+                run: run.to_owned(),
+                call: self.secrets.name(call),
+            }),
         });
         self.tell_reopened();
     }
@@ -281,7 +292,7 @@ impl Tracer {
                 let call = self.secrets.name(call);
                 Happened::CallDecided { call, side_effects, denied, by, waited_ms, elsewhere }
             }
-            Entry::CallFinished { result } => self.finished(result),
+            Entry::CallFinished { result, .. } => self.finished(result),
             Entry::CallWaits { call, wait } => self.waits(call, wait, waited),
             Entry::CallAnswered { call, answer, who, at } => {
                 self.answered(call, answer, who.as_deref(), *at, waited)

@@ -45,7 +45,7 @@ async fn both_drivers_come_to_the_same_facts() {
             Entry::UserSaid { limits, .. } => format!("said {limits:?}"),
             Entry::ModelReplied { stop, usage, .. } => format!("replied {stop:?} {usage:?}"),
             // Which of equal results has the note depends on which call ends first.
-            Entry::CallFinished { result } => {
+            Entry::CallFinished { result, .. } => {
                 format!(
                     "{} {:?} {:?}",
                     result.call_id(),
@@ -234,7 +234,7 @@ async fn all_that_waits_over_restarts_in_any_order() {
                 outcomes(built(&world).open(&again, CHAT).await.expect("opens").transcript());
             for (id, outcome) in told {
                 let before = started_in(&facts[..kept]).contains(&id);
-                let finished = facts[..kept].iter().any(|fact| matches!(fact.entry().expect("a fact"), Entry::CallFinished { result } if result.call_id() == id));
+                let finished = facts[..kept].iter().any(|fact| matches!(fact.entry().expect("a fact"), Entry::CallFinished { result, .. } if result.call_id() == id));
                 let ran = world.count(&id.replace('_', " "));
                 match outcome {
                     CallOutcome::Succeeded => assert!(

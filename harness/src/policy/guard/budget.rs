@@ -8,8 +8,13 @@ use super::{
     Guardrails, Limits,
     chain::Chain,
     node::{Node, RunPart, State},
+    sum::Charge,
 };
-use crate::{journal::LimitScope, models::Money, provider::Usage};
+use crate::{
+    journal::{CallSpent, LimitScope},
+    models::Money,
+    provider::Usage,
+};
 
 /// What was spent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -164,6 +169,24 @@ impl Budget {
         let budget = Self::made(LimitScope::Run, limits, Some(run));
         budget.within(conversation);
         budget
+    }
+
+    /// That of the agents that a call of a run runs.
+    pub(crate) fn of_call(run: &Self) -> Self {
+        let budget = Self::made(LimitScope::Outer, Limits::new(), None);
+        budget.within(run);
+        budget
+    }
+
+    /// What was spent so far as plain data, without this part of it; nothing if that is all.
+    pub(crate) fn spent_beyond(&self, part: Option<&CallSpent>) -> Option<Box<CallSpent>> {
+        let none = CallSpent::default();
+        self.0.lock().sum.beyond(part.unwrap_or(&none))
+    }
+
+    /// Counts what agents have spent in a process that is gone, here and in all that it stands within.
+    pub(crate) fn charge_agents(&self, spent: &CallSpent) {
+        self.begun().charge(&Charge::of_agents(spent), 0);
     }
 
     /// That of a run that begins anew within all that this one stands within.

@@ -7,7 +7,7 @@ use super::{
     Budget, Guardrails,
     chain::{self, Chain, NO_TOKENS},
     repeats::{Repeats, with_note},
-    sum::{Charge, Sum, Unknown},
+    sum::{Charge, Sum, Unknown, spent_by_agents},
 };
 use crate::{
     journal::{Decision, Entry, Limit, LimitScope, RunLimits},
@@ -95,6 +95,13 @@ impl Guard {
         }
     }
 
+    /// Counts what a fact that was read says of agents: while they run, each of their facts is counted.
+    pub(crate) fn charge_agents(&self, entry: &Entry) {
+        if let Some((_, spent)) = spent_by_agents(entry) {
+            self.chain.charge(&Charge::of_agents(spent), 0);
+        }
+    }
+
     /// The limits of the run alone.
     pub(crate) fn guardrails(&self) -> &Guardrails {
         &self.rails
@@ -155,7 +162,7 @@ impl Guard {
                 self.asked_for(message.as_ref());
             }
             Entry::Interrupted { message, .. } => self.asked_for(message.as_ref()),
-            Entry::CallFinished { result } | Entry::CallSettled { result, .. } => {
+            Entry::CallFinished { result, .. } | Entry::CallSettled { result, .. } => {
                 self.finished(result);
             }
             Entry::CallDecided { decision: Decision::Deny { .. }, .. } => {
@@ -499,6 +506,7 @@ mod tests {
             Entry::CallStarted { call: "a".to_owned() },
             Entry::CallFinished {
                 result: ToolResult::new("a", CallOutcome::Succeeded, [ToolContent::from("It is.")]),
+                spent: None,
             },
             replied(Block::text("Done."), 20),
             Entry::Interrupted {

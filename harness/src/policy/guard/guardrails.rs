@@ -40,6 +40,8 @@ pub struct Guardrails {
     pub(super) failed_calls: Option<u32>,
     pub(super) repetitions: Option<u32>,
     pub(super) polling: HashSet<String>,
+    pub(super) agents: Option<u32>,
+    pub(super) agent_depth: Option<u32>,
 }
 
 impl Default for Guardrails {
@@ -51,6 +53,8 @@ impl Default for Guardrails {
             failed_calls: Some(10),
             repetitions: Some(3),
             polling: HashSet::new(),
+            agents: Some(64),
+            agent_depth: Some(8),
         }
     }
 }
@@ -66,6 +70,8 @@ impl Guardrails {
             failed_calls: None,
             repetitions: None,
             polling: HashSet::new(),
+            agents: None,
+            agent_depth: None,
         }
     }
 
@@ -120,9 +126,37 @@ impl Guardrails {
         self
     }
 
+    /// Sets how many agents the tools of a run may run, 64 unless set: see
+    /// [`Agent::as_tool`](crate::Agent::as_tool). Of one that is too many the model reads that it did not
+    /// run. It counts those that the run starts in this process, and not those that these start.
+    #[must_use]
+    pub fn agents(mut self, agents: impl Into<Option<u32>>) -> Self {
+        self.agents = agents.into();
+        self
+    }
+
+    /// Sets how many agents may stand below each other, 8 unless set: those that the tools of a run run,
+    /// those that the tools of these run, and so on. Of those that are set by the agents above each other,
+    /// the one that allows least holds.
+    #[must_use]
+    pub fn agent_depth(mut self, depth: impl Into<Option<u32>>) -> Self {
+        self.agent_depth = depth.into();
+        self
+    }
+
+    /// How many agents the tools of a run may run.
+    pub(crate) fn agents_of_run(&self) -> Option<u32> {
+        self.agents
+    }
+
+    /// How many agents may stand below each other.
+    pub(crate) fn depth_of_agents(&self) -> Option<u32> {
+        self.agent_depth
+    }
+
     /// These, as plain data.
     pub(super) fn of_run(&self) -> RunLimits {
-        let Self { turns, calls_per_turn, time, failed_calls, repetitions, polling } = self;
+        let Self { turns, calls_per_turn, time, failed_calls, repetitions, polling, .. } = self;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         RunLimits {
             turns: *turns,
@@ -144,6 +178,8 @@ impl Guardrails {
             failed_calls: limits.failed_calls,
             repetitions: limits.repetitions,
             polling: limits.polling.iter().cloned().collect(),
+            // They are those of the agent, whoever has begun the run.
+            ..Self::default()
         }
     }
 

@@ -11,10 +11,13 @@ mod node;
 mod repeats;
 mod sum;
 
-pub(crate) use self::guard::{Guard, Warning};
 pub use self::{
     budget::{Budget, Left, Spent},
     guard::LimitReached,
     guardrails::Guardrails,
     limits::Limits,
+};
+pub(crate) use self::{
+    guard::{Guard, Warning},
+    sum::{AgentSums, rest_of},
 };

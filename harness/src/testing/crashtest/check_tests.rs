@@ -46,8 +46,10 @@ fn facts(repeat: Repeat, outcome: CallOutcome) -> (Vec<String>, Vec<String>) {
         Entry::CallDecided { call: call(), decision },
         Entry::CallStarted { call: call() },
     ];
-    let after =
-        [Entry::CallFinished { result }, replied(vec![Block::text("Done.")], StopReason::Complete)];
+    let after = [
+        Entry::CallFinished { result, spent: None },
+        replied(vec![Block::text("Done.")], StopReason::Complete),
+    ];
     (before.iter().map(text).collect(), after.iter().map(text).collect())
 }
 

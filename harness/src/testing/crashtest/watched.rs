@@ -116,7 +116,7 @@ pub(super) fn name(fact: &Envelope) -> String {
         Entry::GrantRevoked { call, .. } => of("GrantRevoked", call),
         Entry::Forked {} => "Forked".to_owned(),
         Entry::CallStarted { call } => of("CallStarted", call),
-        Entry::CallFinished { result } => {
+        Entry::CallFinished { result, .. } => {
             format!("CallFinished({}: {:?})", result.call_id(), result.outcome())
         }
         Entry::CallEnded { result, .. } => of("CallEnded", result.call_id()),

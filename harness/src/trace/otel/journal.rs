@@ -283,6 +283,7 @@ fn of_wait(awaited: WaitsFor) -> &'static str {
         WaitsFor::Approval => "approval",
         WaitsFor::Result => "result",
         WaitsFor::Answer => "answer",
+        WaitsFor::Agent => "agent",
     }
 }
 

@@ -1,0 +1,116 @@
+//! An agent as a tool of another one.
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use serde_json::json;
+
+use super::{Agent, Outcome, Stopped, caller::left_in_doubt};
+use crate::{
+    secret::beginning,
+    tool::{SideEffects, Tool, ToolError, ToolRegistry},
+};
+
+/// So many bytes of an agent's last words are told when it has stopped.
+const LAST_WORDS: usize = 4096;
+
+impl Agent {
+    /// Makes a tool of it, for another agent: a call gives it a task in words, and its answer is the
+    /// result. The model is told the name and the description.
+    ///
+    /// - It declares all side effects that the agent's tools declare. So agents that only read run at the
+    ///   same time, and others one after the other. A call does not start early, since it spends money.
+    /// - It runs inside the future of its caller: whatever stops that one stops it, too.
+    /// - Its conversation is its own. If the caller's is in a [journal](crate::journal), it is there as
+    ///   `<caller>/<call id>`, goes on where it was when its process ended, and is deleted with the
+    ///   caller's. Otherwise it lasts as long as the call.
+    /// - What it spends is a part of what its caller spends, and limited by the same limits: see
+    ///   [`Budget`](crate::policy::Budget).
+    /// - Its calls are decided by its own [permissions](crate::Permissions) and those of its callers; the
+    ///   strictest wins. A person is asked by the approver of the caller, with the names of the agents on the way
+    ///   ([`Question::agents`](crate::policy::Question::agents)).
+    /// - Values that its runs bring ([`state_per_run`](super::AgentBuilder::state_per_run)) come from the
+    ///   run of the caller.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    /// use serde_json::json;
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let reviewer = Agent::builder(ScriptedProvider::new([reply().text("Line 3 is wrong.")]))
+    ///     .system("You review code.")
+    ///     .build()?;
+    /// let model = ScriptedProvider::new([
+    ///     reply().call("review", json!({"task": "Review main.rs."})),
+    ///     reply().text("There is a mistake in line 3."),
+    /// ]);
+    /// let lead = Agent::builder(model).tools([reviewer.as_tool("review", "Reviews code.")]).build()?;
+    /// assert_eq!(lead.run("Is it right?").await?.text(), "There is a mistake in line 3.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A function with `#[tool]` can run an agent inside its call, too: see
+    /// [`Sending::in_call`](super::Sending::in_call).
+    pub fn as_tool(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        description: impl Into<Cow<'static, str>>,
+    ) -> Tool {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "task": {
+                    "type": "string",
+                    "description": "What the agent is to do, with all that it must know for it: it sees \
+                                    nothing of this conversation.",
+                },
+            },
+            "required": ["task"],
+        });
+        let agent = self.clone();
+        let tool = Tool::new(
+            name,
+            description,
+            schema,
+            effects_of(self.tools()),
+            move |context, given| {
+                let agent = agent.clone();
+                Box::pin(async move {
+                    let task = given.get("task").and_then(|task| task.as_str()).unwrap_or_default();
+                    let reply = agent.run(task).in_call(&context).await?;
+                    Ok(reply.text().into())
+                })
+            },
+        );
+        // How long it may take is said by its own guardrails.
+        tool.with_time_limit(Duration::MAX).of_agent(Arc::new(self.clone()), self.per_run())
+    }
+}
+
+/// All side effects that these tools declare.
+pub(super) fn effects_of(tools: &ToolRegistry) -> SideEffects {
+    tools.tools().iter().fold(SideEffects::NONE, |all, tool| all.union(tool.side_effects()))
+}
+
+/// What the model that has called the agent reads of it. The cause is the [`Stopped`] itself.
+impl From<Stopped> for ToolError {
+    fn from(stopped: Stopped) -> Self {
+        let mut text = format!("the agent came to no answer: {stopped}");
+        if stopped.outcome() == Outcome::Waiting {
+            text.push_str(
+                ". What a person is to decide or answer later can only be given to an agent whose \
+                 caller's conversation is in a journal",
+            );
+        }
+        let last = stopped.text();
+        if !last.is_empty() {
+            text.push_str(&format!(". Its last words:\n{}", beginning(last, LAST_WORDS)));
+        }
+        let error = match left_in_doubt(&stopped) {
+            true => Self::in_doubt(text),
+            false => Self::new(text),
+        };
+        error.because(stopped)
+    }
+}

@@ -1,0 +1,437 @@
+//! An agent that a call of another agent's run runs: what it takes from that run, where its conversation
+//! lives, and what comes back.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Action, Agent, AgentCall, Chat, Machine, Outcome, Stopped,
+    agent::OnWaiting,
+    durable::guarded,
+    open_call::is_over,
+    reports::{Pause, Reporter},
+    sending::Opening,
+};
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{Awaited, CallSpent, Entry, Journal, Metadata, check_id, now},
+    message::{CallOutcome, Message, ToolCall},
+    policy::{Approver, Budget, Exposure, Permissions, rest_of},
+    tool::{SideEffects, ToolContext},
+};
+
+/// Who is asked, and whom this person is told from others by.
+pub(super) type Asked = (Option<String>, Arc<dyn Approver>);
+
+/// What the calls of a run give to the agents that they run.
+pub(super) struct Caller {
+    /// The name of the conversation, and what keeps it.
+    kept: Option<(Arc<str>, Arc<dyn Journal>)>,
+    budget: Budget,
+    reporter: Reporter,
+    approver: Option<Asked>,
+    on_waiting: Option<Arc<OnWaiting>>,
+    /// The call that has started this run.
+    above: Option<Arc<CallSite>>,
+    /// Whether anybody sees its events.
+    is_watched: bool,
+    /// How many agents may still stand below each other.
+    depth: Option<u32>,
+    /// How many agents it may still run.
+    left: Mutex<Option<u32>>,
+    /// What the run is called in traces.
+    traced: OnceLock<String>,
+}
+
+impl Caller {
+    /// For a run of this conversation that begins now.
+    pub(super) fn of(chat: &Chat, reporter: Reporter, is_watched: bool) -> Self {
+        let above = chat.own.as_ref().and_then(|own| own.caller.clone());
+        let caller = above.as_ref().map(|site| &site.caller);
+        let rails = chat.agent.guardrails();
+        let below = caller.and_then(|caller| caller.depth).map(|depth| depth.saturating_sub(1));
+        let depth = [rails.depth_of_agents(), below].into_iter().flatten().min();
+        let kept = chat.durable.as_ref();
+        let approver = chat.asking(&chat.agent).approver();
+        Self {
+            kept: kept.and_then(|it| Some((Arc::clone(it.id()), Arc::clone(it.journal()?)))),
+            budget: chat.guard.budget().clone(),
+            reporter,
+            approver: approver.map(|(who, it)| (who.map(str::to_owned), Arc::clone(it))),
+            on_waiting: chat.tells_waiting().cloned(),
+            is_watched: is_watched || caller.is_some_and(|caller| caller.is_watched),
+            depth,
+            left: Mutex::new(rails.agents_of_run()),
+            traced: OnceLock::new(),
+            above,
+        }
+    }
+
+    pub(super) fn reporter(&self) -> Reporter {
+        self.reporter.clone()
+    }
+
+    /// The run is told of under this name.
+    pub(super) fn is_traced_as(&self, run: &str) {
+        let _ = self.traced.set(run.to_owned());
+    }
+}
+
+/// One call of a run, for the agents that it runs.
+pub(super) struct CallSite {
+    caller: Arc<Caller>,
+    call: ToolCall,
+    effects: SideEffects,
+    /// The permissions that hold in the run, each with what was read by it.
+    rules: Vec<(Arc<Permissions>, Exposure)>,
+    /// How many agents it has run so far.
+    runs: AtomicU32,
+    /// What its agents spend in this process.
+    budget: OnceLock<Budget>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What its agents have spent in processes before and is counted already.
+    counted: Option<Box<CallSpent>>,
+    /// What facts of this run have said of it.
+    told: Option<Box<CallSpent>>,
+    /// The conversation of an agent that waits for somebody.
+    waits: Option<String>,
+}
+
+impl CallSite {
+    pub(super) fn new(
+        caller: &Arc<Caller>,
+        call: &ToolCall,
+        effects: SideEffects,
+        rules: Vec<(Arc<Permissions>, Exposure)>,
+        counted: Option<Box<CallSpent>>,
+    ) -> Self {
+        Self {
+            caller: Arc::clone(caller),
+            call: call.clone(),
+            effects,
+            rules,
+            runs: AtomicU32::new(0),
+            budget: OnceLock::new(),
+            state: Mutex::new(State { counted, ..State::default() }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The budget that its agents stand within: a part of that of the run.
+    pub(super) fn budget(&self) -> &Budget {
+        self.budget.get_or_init(|| Budget::of_call(&self.caller.budget))
+    }
+
+    pub(super) fn rules(&self) -> &[(Arc<Permissions>, Exposure)] {
+        &self.rules
+    }
+
+    /// Who is asked in the run.
+    pub(super) fn approver(&self) -> Option<(Option<&str>, &Arc<dyn Approver>)> {
+        self.caller.approver.as_ref().map(|(who, approver)| (who.as_deref(), approver))
+    }
+
+    pub(super) fn on_waiting(&self) -> Option<&Arc<OnWaiting>> {
+        self.caller.on_waiting.as_ref()
+    }
+
+    /// The names of the tools that led here, the outermost first.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names = self.caller.above.as_ref().map(|above| above.names()).unwrap_or_default();
+        names.push(self.call.name().to_owned());
+        names
+    }
+
+    /// What its agents have spent that no fact of this run has said yet.
+    pub(super) fn tells(&self) -> Option<Box<CallSpent>> {
+        let budget = self.budget.get()?;
+        let mut state = self.state();
+        let rest = budget.spent_beyond(state.told.as_deref());
+        state.told = budget.spent_beyond(None);
+        rest
+    }
+
+    /// The conversation of an agent of the call that waits for somebody.
+    pub(super) fn waits(&self) -> Option<String> {
+        self.state().waits.clone()
+    }
+
+    /// Where the run hears of the events of its agents, if anybody sees them.
+    pub(super) fn listener(&self) -> Option<(Reporter, AgentCall)> {
+        let call = AgentCall { tool: self.call.name().into(), call: self.call.id().into() };
+        self.caller.is_watched.then(|| (self.caller.reporter.clone(), call))
+    }
+
+    /// The run, as traces call it, and the call.
+    pub(super) fn traced(&self) -> Option<(&str, &str)> {
+        Some((self.caller.traced.get()?, self.call.id()))
+    }
+
+    /// The time until this is dropped does not count in the runs above: a person is asked.
+    pub(super) fn pause(&self) -> Vec<Pause> {
+        let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
+        all.push(self.caller.reporter.pause());
+        all
+    }
+
+    /// Takes a place for an agent with these side effects.
+    fn admits(&self, effects: SideEffects) -> Result<(), Error> {
+        let refused = |why: String| Err(Error::new(ErrorKind::Configuration, why));
+        if !self.effects.has_all(effects) {
+            let tool = self.call.name();
+            return refused(format!(
+                "the tool `{tool}` declares `{}`, and the agent that it runs has tools with `{effects}`: \
+                 the agent did not run. Declare all of them on the tool, or let the agent run with fewer \
+                 tools, by `only_tools`",
+                self.effects
+            ));
+        }
+        if self.caller.depth == Some(0) {
+            return refused(
+                "as many agents stand below each other as may: the agent did not run. \
+                 `Guardrails::agent_depth` allows more"
+                    .to_owned(),
+            );
+        }
+        let mut left = self.caller.left.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *left {
+            None => Ok(()),
+            Some(0) => refused(
+                "the run has run as many agents as it may: the agent did not run. \
+                 `Guardrails::agents` allows more"
+                    .to_owned(),
+            ),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// An agent was opened that has spent something in processes before.
+    fn counts(&self, chat: &Chat) {
+        let Some(spent) = chat.budget().spent_beyond(None) else { return };
+        let mut state = self.state();
+        let none = CallSpent::default();
+        let new = rest_of(&spent, state.counted.as_deref().unwrap_or(&none));
+        state.counted = state.counted.take().and_then(|counted| rest_of(&counted, &spent));
+        drop(state);
+        if let Some(new) = new {
+            self.budget().charge_agents(&new);
+        }
+    }
+}
+
+/// A run that a call has started.
+pub(super) struct InCall {
+    /// The call, if it is one of a run.
+    site: Option<Arc<CallSite>>,
+    /// Which one of the call's agents it is.
+    number: u32,
+    pub(super) stop: CancellationToken,
+}
+
+/// Where the conversation of an agent stands that a call runs.
+pub(super) enum Entered {
+    /// Nothing was said.
+    Begins,
+    /// The agent was at work when its process ended.
+    GoesOn(Box<Chat>),
+    /// It has answered, and its caller has not heard of it.
+    Answered(Box<Chat>),
+}
+
+impl InCall {
+    pub(super) fn of(context: &ToolContext) -> Self {
+        let site = context.host::<CallSite>();
+        let number = site.as_ref().map_or(0, |site| site.runs.fetch_add(1, Ordering::Relaxed));
+        Self { site, number, stop: context.cancellation().clone() }
+    }
+
+    pub(super) fn site(&self) -> Option<&Arc<CallSite>> {
+        self.site.as_ref()
+    }
+
+    /// The name of the conversation, and what keeps it, if that of the caller is kept.
+    fn kept(&self) -> Option<(String, &Arc<str>, &Arc<dyn Journal>)> {
+        let site = self.site.as_ref()?;
+        let (parent, journal) = site.caller.kept.as_ref()?;
+        Some((name_of_agent(parent, site.call.id(), self.number), parent, journal))
+    }
+
+    /// Begins the conversation, or opens it where it stands.
+    ///
+    /// # Errors
+    /// Fails if the agent may not run, or its conversation cannot be opened.
+    pub(super) async fn enters(
+        &self,
+        chat: &mut Chat,
+        effects: SideEffects,
+        opening: &Opening,
+    ) -> Result<Entered, Error> {
+        let Some(site) = &self.site else { return Ok(Entered::Begins) };
+        site.admits(effects)?;
+        let Some((name, parent, journal)) = self.kept() else { return Ok(Entered::Begins) };
+        let mut opened = chat.agent.open(journal, &name).await?;
+        site.counts(&opened);
+        let Some(first) = opened.transcript().messages().first() else {
+            let about = Metadata::new().parent(&**parent);
+            guarded(|| journal.describe(&name, &about)).await?;
+            (chat.durable, chat.tracer) = (opened.durable.take(), opened.tracer);
+            return Ok(Entered::Begins);
+        };
+        let is_same = |said: &Message| said.blocks() == first.blocks();
+        if !matches!(opening, Opening::Say(said) if is_same(said)) {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "the conversation `{name}` has begun with another message than the one that the call \
+                     gives its agent now, so the agent did not go on. A tool must run its agents in the \
+                     same order, with the same messages, each time that a call is repeated"
+                ),
+            ));
+        }
+        Ok(match opened.machine.next() {
+            Action::Finish(Outcome::Answered) => Entered::Answered(Box::new(opened)),
+            _ => Entered::GoesOn(Box::new(opened)),
+        })
+    }
+
+    /// The run has ended. If calls of it wait, the call waits for them, too.
+    pub(super) fn ended(&self, stopped: &Stopped) {
+        if stopped.outcome() != Outcome::Waiting {
+            return;
+        }
+        if let (Some(site), Some((name, ..))) = (&self.site, self.kept()) {
+            site.state().waits = Some(name);
+        }
+    }
+}
+
+/// The name of the conversation of an agent that a call runs: the same in every process.
+pub(super) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
+    let call = match call.contains('/') || call.is_empty() || check_id(call).is_err() {
+        true => hashed(call),
+        false => call.to_owned(),
+    };
+    let name = match number {
+        0 => format!("{parent}/{call}"),
+        number => format!("{parent}/{call}/{}", number.saturating_add(1)),
+    };
+    match check_id(&name) {
+        Ok(()) => name,
+        Err(_) => hashed(&name),
+    }
+}
+
+/// A name of fixed length for one that is too long or has characters that a name cannot have.
+fn hashed(name: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, name.as_bytes());
+    let hex: String = digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("agent-{hex}")
+}
+
+impl Chat {
+    /// What is told of calls that wait: by the agent itself, else by those above it.
+    pub(super) fn tells_waiting(&self) -> Option<&Arc<OnWaiting>> {
+        let caller = || self.own.as_ref()?.caller.as_ref()?.on_waiting();
+        self.agent.on_waiting().or_else(caller)
+    }
+
+    /// The agents of calls that had started in a process which is gone have spent something there that no
+    /// fact of this conversation tells: it is counted now.
+    pub(super) fn counts_agents<'a>(
+        &'a mut self,
+        journal: &'a Arc<dyn Journal>,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        let open = self.machine.to_repeat().chain(self.machine.in_doubt());
+        let agent = |call: &ToolCall| {
+            let agent = self.agent.tools().get(call.name())?.agent::<Agent>()?.clone();
+            Some((call.id().to_owned(), agent))
+        };
+        let open: Vec<(String, Agent)> = open.filter_map(agent).collect();
+        Box::pin(async move {
+            for (call, agent) in open {
+                let below = name_of_agent(name, &call, 0);
+                // What cannot be read is told when it is opened.
+                let Ok(facts) = guarded(|| journal.read(&below, 0)).await else { continue };
+                let Ok(mut chat) = Self::read_apart(agent, &facts) else { continue };
+                chat.counts_agents(journal, &below).await;
+                let counted = self.agents.counted(&call);
+                if let Some(spent) = chat.budget().spent_beyond(counted.as_deref()) {
+                    self.guard.budget().charge_agents(&spent);
+                    self.agents.counts(&call, *spent);
+                }
+            }
+        })
+    }
+
+    /// Lets calls go on whose agents waited and have what they waited for.
+    pub(super) async fn hears_agents(&mut self) -> Result<(), Error> {
+        let Some(journal) = self.durable.as_ref().and_then(|it| it.journal()).cloned() else {
+            return Ok(());
+        };
+        let waiting: Vec<(String, String)> = self.machine.waiting().filter_map(agent_of).collect();
+        for (call, conversation) in waiting {
+            if goes_on(&journal, &conversation).await? {
+                let answer = serde_json::Value::Null;
+                self.record(&Entry::CallAnswered { call, answer, who: None, at: now() })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<(String, String)> {
+    match &wait.awaited {
+        Awaited::Agent { conversation } => Some((call.id().to_owned(), conversation.clone())),
+        _ => None,
+    }
+}
+
+/// Whether a conversation that waited can go on.
+fn goes_on<'a>(
+    journal: &'a Arc<dyn Journal>,
+    conversation: &'a str,
+) -> Pin<Box<dyn Future<Output = Result<bool, Error>> + Send + 'a>> {
+    Box::pin(async move {
+        let facts = guarded(|| journal.read(conversation, 0)).await?;
+        let mut machine = Machine::new();
+        for fact in &facts {
+            machine.apply(&fact.entry()?)?;
+        }
+        if machine.next() != Action::AwaitAnswers || machine.waiting().any(|(_, it)| is_over(it)) {
+            return Ok(true);
+        }
+        for (_, below) in machine.waiting().filter_map(agent_of) {
+            if goes_on(journal, &below).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    })
+}
+
+/// Whether calls of a run that has stopped may have partly run.
+pub(super) fn left_in_doubt(stopped: &Stopped) -> bool {
+    let results = stopped.transcript().messages().iter().flat_map(Message::results);
+    let mut outcomes = results.map(|result| result.outcome());
+    let is_lost = |error: &Error| error.kind() == ErrorKind::Journal || error.is_conflict();
+    stopped.error().is_some_and(is_lost)
+        || outcomes.any(|it| matches!(it, CallOutcome::InDoubt | CallOutcome::StillRunning))
+}

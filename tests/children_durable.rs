@@ -1,0 +1,336 @@
+//! Agents as tools in conversations of a journal: whenever a process ends, the next one goes on with each
+//! agent where it was, nothing is done twice, and the sums are the same.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use futures_util::FutureExt as _;
+use harness::{
+    Agent, CallOutcome, Outcome, Permissions, SideEffects, Tool,
+    agent::Machine,
+    journal::{
+        Awaited, Conversations, Entry, Envelope, Hold, Journal, JournalFuture, Listing,
+        MemoryJournal, Metadata,
+    },
+    models::{Models, Price},
+    policy::{Question, Spent},
+    testing::ScriptedProvider,
+};
+use serde_json::json;
+
+use crate::children::calls;
+use crate::kept::CHAT;
+use crate::probe::{READ, WRITE};
+
+/// All conversations, as they are at one moment.
+type Moment = BTreeMap<String, (Metadata, Vec<Envelope>)>;
+
+/// A journal that keeps what it has held after each change.
+#[derive(Clone, Default)]
+struct Moments {
+    journal: MemoryJournal,
+    kept: Arc<Mutex<Vec<Moment>>>,
+}
+
+async fn moment(journal: &MemoryJournal) -> Moment {
+    let page = journal.list(&Listing::new().limit(1000)).await.expect("a page");
+    let mut moment = Moment::new();
+    for summary in page.conversations {
+        let facts = journal.read(&summary.id, 0).await.expect("facts");
+        moment.insert(summary.id, (summary.metadata, facts));
+    }
+    moment
+}
+
+async fn journal_of(moment: &Moment) -> MemoryJournal {
+    let journal = MemoryJournal::new();
+    for (id, (metadata, facts)) in moment {
+        journal.describe(id, metadata).await.expect("described");
+        journal.append(id, 0, facts).await.expect("appended");
+    }
+    journal
+}
+
+impl Moments {
+    async fn keep(&self) {
+        let moment = moment(&self.journal).await;
+        self.kept.lock().expect("unpoisoned").push(moment);
+    }
+}
+
+impl Journal for Moments {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+        self.journal.read(conversation, from)
+    }
+
+    fn append<'a>(
+        &'a self,
+        conversation: &'a str,
+        after: u64,
+        facts: &'a [Envelope],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            self.journal.append(conversation, after, facts).await?;
+            self.keep().await;
+            Ok(())
+        })
+    }
+
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+        self.journal.hold(conversation)
+    }
+
+    fn describe<'a>(
+        &'a self,
+        conversation: &'a str,
+        metadata: &'a Metadata,
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            self.journal.describe(conversation, metadata).await?;
+            self.keep().await;
+            Ok(())
+        })
+    }
+
+    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+        self.journal.list(listing)
+    }
+
+    fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool> {
+        self.journal.delete(conversation)
+    }
+}
+
+/// How often each call has run, by its idempotency key.
+type World = Arc<Mutex<BTreeMap<String, u32>>>;
+
+fn writes(name: &'static str, effects: SideEffects, world: &World) -> Tool {
+    let world = Arc::clone(world);
+    Tool::new(name, "Does it.", json!({"type": "object"}), effects, move |context, _| {
+        let key = context.idempotency_key().to_owned();
+        *world.lock().expect("unpoisoned").entry(key).or_default() += 1;
+        Box::pin(async move { Ok(format!("{name} is done").into()) })
+    })
+}
+
+/// An agent that calls two agents side by side, of which one calls another one.
+fn lead(effects: SideEffects, world: &World) -> Agent {
+    let models = || Models::none().with("*", Price::new(1.5, 7.0));
+    let build = |model: ScriptedProvider, tool: Tool| {
+        let agent = Agent::builder(model).tools([tool]).models(models());
+        agent.permissions(Permissions::allow_all()).build().expect("an agent")
+    };
+    let deep = build(calls(&["put", "put"]), writes("put", effects, world));
+    let middle = build(calls(&["deep"]), deep.as_tool("deep", "Works."));
+    let plain = build(calls(&["put"]), writes("put", effects, world));
+    Agent::builder(calls(&["middle", "plain"]))
+        .tools([middle.as_tool("middle", "Works."), plain.as_tool("plain", "Works.")])
+        .models(models())
+        .build()
+        .expect("an agent")
+}
+
+/// The tokens that the facts of a conversation and of all below it tell.
+fn told(moment: &Moment) -> (u64, u64) {
+    let facts = moment.values().flat_map(|(_, facts)| facts);
+    facts.fold((0, 0), |(input, output), fact| match fact.entry().expect("a fact") {
+        Entry::ModelReplied { usage, .. } => {
+            (input + usage.input.unwrap_or(0), output + usage.output.unwrap_or(0))
+        }
+        _ => (input, output),
+    })
+}
+
+fn tokens(spent: &Spent) -> (u64, u64) {
+    (spent.usage.input.unwrap_or(0), spent.usage.output.unwrap_or(0))
+}
+
+/// Runs it once undisturbed, and gives all that the journal has held on the way.
+async fn undisturbed(effects: SideEffects) -> (Vec<Moment>, Spent, usize) {
+    let (world, journal) = (World::default(), Moments::default());
+    let lead = lead(effects, &world);
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    let reply = chat.send("Go.").await.expect("an answer");
+    let text = "put is done | put is done | put is done";
+    assert_eq!(reply.text(), text);
+    drop(chat);
+    let moments = journal.kept.lock().expect("unpoisoned").clone();
+    let calls = world.lock().expect("unpoisoned").len();
+    (moments, reply.spent(), calls)
+}
+
+#[tokio::test]
+async fn an_agent_goes_on_where_it_was_whenever_its_process_has_ended() {
+    for effects in [READ, WRITE] {
+        let (moments, undisturbed, calls) = undisturbed(effects).await;
+        assert!(moments.len() > 15, "{}", moments.len());
+        for (n, before) in moments.iter().enumerate() {
+            let world = World::default();
+            let journal = journal_of(before).await;
+            let lead = lead(effects, &world);
+            let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+            // What was spent so far is known at once.
+            assert_eq!(tokens(&chat.budget().spent()), told(before), "{effects} {n}");
+            if chat.can_resume() {
+                let reply = chat.resume().await;
+                let reply = reply.unwrap_or_else(|stopped| panic!("{effects} {n}: {stopped}"));
+                let clean = "put is done | put is done | put is done";
+                let doubt = reply.text().contains("may have partly run");
+                assert!(reply.text() == clean || doubt, "{effects} {n}: {}", reply.text());
+                assert!(!doubt || effects == WRITE, "{effects} {n}: {}", reply.text());
+            }
+            let sum = chat.budget().spent();
+            drop(chat);
+            let after = moment(&journal).await;
+            assert_eq!(tokens(&sum), told(&after), "{effects} {n}");
+            assert_eq!(
+                sum.usage, undisturbed.usage,
+                "no answer was asked for twice: {effects} {n}"
+            );
+            assert_eq!(sum.known_cost, undisturbed.known_cost);
+            // Read again, the sums are the same.
+            let chat = lead.open(&journal, CHAT).await.expect("opened");
+            assert_eq!(chat.budget().spent(), sum, "{effects} {n}");
+            // No call runs twice, and none of another key.
+            let world = world.lock().expect("unpoisoned");
+            assert!(world.len() <= calls && world.values().all(|times| *times == 1), "{world:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_sums_stay_where_the_user_goes_on_without_the_agents() {
+    for effects in [READ, WRITE] {
+        let (moments, ..) = undisturbed(effects).await;
+        for (n, before) in moments.iter().enumerate() {
+            let journal = journal_of(before).await;
+            let lead = lead(effects, &World::default());
+            let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+            if !chat.can_resume() {
+                continue;
+            }
+            chat.send("Something else.").await.expect("an answer");
+            let sum = chat.budget().spent();
+            drop(chat);
+            assert_eq!(tokens(&sum), told(&moment(&journal).await), "{effects} {n}");
+            let chat = lead.open(&journal, CHAT).await.expect("opened");
+            assert_eq!(tokens(&chat.budget().spent()), tokens(&sum), "{effects} {n}");
+        }
+    }
+}
+
+/// An agent whose agent's agent asks a person, who answers later.
+fn asks(world: &World) -> Agent {
+    let later = |question: Question| async move { question.later(None) };
+    let pays = writes("pay", crate::probe::MUTATE, world);
+    let deep = Agent::builder(calls(&["pay"])).tools([pays]).build().expect("an agent");
+    let middle = Agent::builder(calls(&["deep"])).tools([deep.as_tool("deep", "Works.")]);
+    let middle = middle.build().expect("an agent");
+    let lead = Agent::builder(calls(&["middle"])).tools([middle.as_tool("middle", "Works.")]);
+    lead.approver(later).build().expect("an agent")
+}
+
+#[tokio::test]
+async fn a_question_of_an_agent_can_wait_for_days_and_reaches_it_by_its_conversation() {
+    let (world, journal) = (World::default(), MemoryJournal::new());
+    let lead = asks(&world);
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    let stopped = chat.send("Go.").await.unwrap_err();
+    assert_eq!(stopped.outcome(), Outcome::Waiting, "{stopped}");
+    let open = chat.waiting();
+    let [open] = open.as_slice() else { panic!("{open:?}") };
+    let wait = open.wait.as_ref().expect("it waits");
+    let Awaited::Agent { conversation } = &wait.awaited else { panic!("{wait:?}") };
+    assert_eq!(conversation, "chat/c0");
+    let spent = chat.budget().spent();
+    drop(chat);
+
+    // Nobody has answered, so nothing goes on and nothing is asked.
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    assert_eq!(chat.budget().spent(), spent);
+    let facts = chat.facts();
+    assert_eq!(chat.resume().await.unwrap_err().outcome(), Outcome::Waiting);
+    assert_eq!((chat.facts(), chat.budget().spent()), (facts, spent));
+    drop(chat);
+
+    let inbox = lead.inbox(&journal);
+    let below = inbox.waiting("chat/c0").await.expect("read");
+    let Awaited::Agent { conversation } = &below[0].wait.as_ref().expect("it waits").awaited else {
+        panic!("{below:?}");
+    };
+    let question = inbox.waiting(conversation).await.expect("read")[0].question();
+    let question = question.expect("a question");
+    assert_eq!(question.agents, ["middle", "deep"]);
+    assert_eq!(question.conversation, "chat/c0/c0");
+    inbox.decide(conversation, question.yes()).await.expect("written");
+
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    let reply = chat.resume().await.expect("an answer");
+    assert_eq!(reply.text(), "pay is done");
+    // Two turns at each level.
+    assert_eq!(tokens(&chat.budget().spent()), (600, 60));
+    drop(chat);
+    assert_eq!(told(&moment(&journal).await), (600, 60));
+    let chat = lead.open(&journal, CHAT).await.expect("opened");
+    assert_eq!(tokens(&chat.budget().spent()), (600, 60));
+    assert_eq!(world.lock().expect("unpoisoned").len(), 1);
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_is_left_when_the_user_says_something_else() {
+    let (world, journal) = (World::default(), MemoryJournal::new());
+    let lead = asks(&world);
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    chat.send("Go.").await.unwrap_err();
+    let spent = chat.budget().spent().usage.input.expect("known");
+    // The model asks for the same again, in a call of its own.
+    let stopped = chat.send("Never mind.").await.unwrap_err();
+    assert_eq!((stopped.outcome(), spent), (Outcome::Waiting, 300));
+    assert_eq!(chat.budget().spent().usage.input, Some(600));
+    drop(chat);
+    let chat = lead.open(&journal, CHAT).await.expect("opened");
+    assert_eq!(chat.budget().spent().usage.input, Some(600));
+    assert!(world.lock().expect("unpoisoned").is_empty());
+}
+
+#[tokio::test]
+async fn a_fork_has_other_agents() {
+    let (moments, ..) = undisturbed(WRITE).await;
+    let journal = journal_of(moments.last().expect("some")).await;
+    let world = World::default();
+    let lead = lead(WRITE, &world);
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    let mut fork = chat.fork("fork", 1).await.expect("forked");
+    let reply = fork.resume().await.expect("an answer");
+    assert_eq!(reply.text(), "put is done | put is done | put is done");
+    assert_eq!(world.lock().expect("unpoisoned").len(), 3, "each call ran, under another key");
+    let page = journal.list(&Listing::new().parent("fork")).now_or_never().expect("at once");
+    assert_eq!(page.expect("a page").conversations.len(), 2);
+}
+
+#[tokio::test]
+async fn every_level_tells_the_truth_at_every_moment() {
+    let (moments, ..) = undisturbed(WRITE).await;
+    for (n, moment) in moments.iter().enumerate() {
+        for (id, (_, facts)) in moment {
+            let mut machine = Machine::new();
+            for fact in facts {
+                let entry = fact.entry().expect("a fact");
+                machine.apply(&entry).unwrap_or_else(|err| panic!("{n} {id}: {err}"));
+                // A result of an agent stands in the caller's list only after its own has its end.
+                let Entry::CallFinished { result, .. } = entry else { continue };
+                let below = format!("{id}/{}", result.call_id());
+                if let Some((_, facts)) = moment.get(&below) {
+                    let mut below = Machine::new();
+                    facts.iter().for_each(|fact| {
+                        below.apply(&fact.entry().expect("a fact")).expect("it follows");
+                    });
+                    assert!(!below.is_going(), "{n} {id}");
+                    assert_eq!(result.outcome(), CallOutcome::Succeeded);
+                }
+            }
+        }
+    }
+}
