@@ -9,7 +9,18 @@ use std::{
 
 use crate::tmux::built;
 
-const ALL: [&str; 7] = ["quickstart", "stream", "multi_turn", "repl", "trace", "herd", "decode"];
+const ALL: [&str; 10] = [
+    "quickstart",
+    "stream",
+    "multi_turn",
+    "repl",
+    "trace",
+    "herd",
+    "decode",
+    "side_by_side",
+    "router",
+    "critic",
+];
 
 /// An example with nothing set up.
 fn example(name: &str) -> Option<Command> {
@@ -90,6 +101,7 @@ fn an_output_that_is_closed_ends_them_quietly() {
         ("trace", vec!["--html"]),
         ("decode", ["--wire", "chat"].into_iter().chain(answers.iter().map(|it| &**it)).collect()),
         ("herd", vec!["--help"]),
+        ("router", vec![]),
     ] {
         for lines in [0, 1] {
             let Some(mut program) = example(name) else { return };

@@ -46,6 +46,7 @@ mod offline;
 mod order;
 mod panics;
 mod permits;
+mod plans;
 mod probe;
 mod process;
 mod quickstart;

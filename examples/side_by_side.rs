@@ -1,0 +1,82 @@
+//! A plan in plain code: three agents look at a change at the same time, and a fourth one joins what they say.
+//!
+//!     cargo run --example side_by_side
+//!
+//! needs no key: scripted models answer. The plan is the function `review`, a tool of the agent that talks to the
+//! user. Exit codes: 0 answered, 1 failed, 2 not set up.
+
+mod program;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use harness::{
+    Agent, Error, State, ToolContext, ToolError,
+    testing::{ScriptedProvider, reply},
+    tool, tools,
+};
+use serde_json::json;
+
+const USAGE: &str = "\
+side_by_side: three agents look at a change at the same time, and a fourth one joins what they say
+It asks scripted models, so it needs no key.";
+
+struct Team {
+    reviewers: Vec<Agent>,
+    editor: Agent,
+}
+
+/// Has a change reviewed.
+#[tool(side_effects = "read")]
+async fn review(
+    /** The change */
+    change: String,
+    team: State<Team>,
+    context: ToolContext,
+) -> Result<String, ToolError> {
+    let runs: Vec<_> =
+        team.reviewers.iter().map(|it| it.run(change.as_str()).in_call(&context)).collect();
+    // Each starts here; the first that fails stops the others.
+    let [safety, speed, style] =
+        <[_; 3]>::try_from(runs).map_err(|_| ToolError::new("the team has no three reviewers"))?;
+    let (safety, speed, style) =
+        tokio::try_join!(safety.into_future(), speed.into_future(), style.into_future())?;
+    let found = format!("{safety}\n{speed}\n{style}");
+    Ok(team.editor.run(found).in_call(&context).await?.text().to_owned())
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    program::ended(run().await)
+}
+
+async fn run() -> anyhow::Result<ExitCode> {
+    if program::helps(USAGE)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(given) = program::arguments()?.first() {
+        return Err(program::wrong(format!("`{given}` is unknown; expected nothing or `--help`")));
+    }
+    let reply = lead()?.run("Is my change good?").await?;
+    writeln!(io::stdout(), "{reply}\n{} turns in all", reply.spent().turns)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The agent that talks to the user.
+pub(crate) fn lead() -> Result<Agent, Error> {
+    let says = |text: &'static str| {
+        Agent::builder(ScriptedProvider::answering(move |_| reply().text(text))).build()
+    };
+    let reviewers = vec![says("Safe.")?, says("Line 3 is slow.")?, says("Well written.")?];
+    let editor = ScriptedProvider::answering(|request| {
+        reply().text(format!("They say: {}", request.last_text().replace('\n', " ")))
+    });
+    let team = Team { reviewers, editor: Agent::builder(editor).build()? };
+    let model = ScriptedProvider::answering(|request| match request.results().next() {
+        Some(result) => reply().text(result.to_text()),
+        None => reply().call("review", json!({"change": "for line in lines { sort(); }"})),
+    });
+    Agent::builder(model).tools(tools![review]).state(team).build()
+}
