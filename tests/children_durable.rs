@@ -11,8 +11,8 @@ use harness::{
     Agent, CallOutcome, Outcome, Permissions, SideEffects, Tool,
     agent::Machine,
     journal::{
-        Awaited, Conversations, Entry, Envelope, Hold, Journal, JournalFuture, Listing,
-        MemoryJournal, Metadata,
+        Awaited, Conversations, Decision, Entry, Envelope, Hold, Journal, JournalFuture, Listing,
+        MemoryJournal, Metadata, Repeat,
     },
     models::{Models, Price},
     policy::{Question, Spent},
@@ -332,5 +332,123 @@ async fn every_level_tells_the_truth_at_every_moment() {
                 }
             }
         }
+    }
+}
+
+/// A function that runs two agents, one after the other, of which the second reads what the first said.
+fn both(worker: Agent, order: [&'static str; 2]) -> Tool {
+    Tool::new("both", "Works.", json!({"type": "object"}), READ, move |context, _| {
+        let worker = worker.clone();
+        Box::pin(async move {
+            let one = worker.run(order[0]).in_call(&context).await?;
+            let other = worker.run(format!("{} {one}", order[1])).in_call(&context).await?;
+            Ok(other.text().into())
+        })
+    })
+}
+
+fn with_both(order: [&'static str; 2], asked: &Arc<Mutex<Vec<String>>>) -> Agent {
+    let asked = Arc::clone(asked);
+    let worker = ScriptedProvider::answering(move |request| {
+        asked.lock().expect("unpoisoned").push(request.last_text());
+        harness::testing::reply().text(format!("<{}>", request.last_text())).tokens(100, 10)
+    });
+    let worker = Agent::builder(worker).build().expect("an agent");
+    let lead = Agent::builder(calls(&["both"])).tools([both(worker, order)]);
+    lead.build().expect("an agent")
+}
+
+#[tokio::test]
+async fn a_function_that_is_repeated_finds_its_agents_where_they_were() {
+    let journal = Moments::default();
+    let lead = with_both(["one", "two"], &Arc::default());
+    let reply = lead.open(&journal, CHAT).await.expect("opened").send("Go.").await;
+    assert_eq!(reply.expect("an answer").text(), "<two <one>>");
+    let moments = journal.kept.lock().expect("unpoisoned").clone();
+    let mut others = 0;
+    for (n, before) in moments.iter().enumerate() {
+        let asked = Arc::default();
+        let journal = journal_of(before).await;
+        let lead = with_both(["one", "two"], &asked);
+        let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+        if chat.can_resume() {
+            assert_eq!(chat.resume().await.expect("an answer").text(), "<two <one>>", "{n}");
+        }
+        // Two turns of the caller, and one of each agent, whoever asked for it.
+        assert_eq!(tokens(&chat.budget().spent()), (400, 40), "{n}");
+        assert_eq!(told(&moment(&journal).await), (400, 40), "{n}");
+
+        // With other messages they do not go on.
+        let journal = journal_of(before).await;
+        let lead = with_both(["1", "2"], &asked);
+        let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+        let has_begun = before.get("chat/c0").is_some_and(|(_, facts)| !facts.is_empty());
+        if chat.can_resume() && has_begun {
+            let text = chat.resume().await.expect("an answer").text().to_owned();
+            let before = before["chat"]
+                .1
+                .iter()
+                .any(|fact| matches!(fact.entry().expect("a fact"), Entry::CallFinished { .. }));
+            assert!(before || text.contains("has begun with another message"), "{n}: {text}");
+            others += usize::from(!before);
+        }
+    }
+    assert!(others > 3, "{others}");
+}
+
+#[tokio::test]
+async fn names_of_agents_are_names_whatever_the_server_says() {
+    let long = "x".repeat(600);
+    for id in ["a/b", "a\u{7}b", long.as_str()] {
+        let journal = MemoryJournal::new();
+        let id = id.to_owned();
+        let model = ScriptedProvider::answering(move |request| match request.results().next() {
+            Some(result) => harness::testing::reply().text(result.to_text()),
+            None => {
+                let task = json!({"task": "Go."});
+                harness::testing::reply().call_with_id(id.clone(), "inner", task)
+            }
+        });
+        let inner = Agent::builder(ScriptedProvider::new([harness::testing::reply().text("Yes.")]));
+        let inner = inner.build().expect("an agent").as_tool("inner", "Works.");
+        let lead = Agent::builder(model).tools([inner]).build().expect("an agent");
+        let reply = lead.open(&journal, CHAT).await.expect("opened").send("Go.").await;
+        assert_eq!(reply.expect("an answer").text(), "Yes.");
+        let page = journal.list(&Listing::new().parent(CHAT)).await.expect("a page");
+        let name = &page.conversations[0].id;
+        assert!(name.starts_with("chat/agent-") && name.len() == 43, "{name}");
+    }
+}
+
+/// Another driver keeps the facts: there is no journal for the agents, so they are repeated as their side
+/// effects say.
+#[tokio::test]
+async fn steps_run_agents_within_one_action() {
+    use harness::agent::Action;
+    for effects in [READ, WRITE] {
+        let world = World::default();
+        let lead = lead(effects, &world);
+        let mut steps = lead.steps("chat", Vec::new()).expect("steps");
+        let said = steps.say("Go.".into()).await.expect("said");
+        steps.apply(said).expect("applied");
+        while !matches!(steps.next(), Action::Finish(_)) {
+            let facts = steps.act().await.expect("done");
+            steps.apply(facts).expect("applied");
+        }
+        let last = steps.transcript().messages().last().expect("an answer").text();
+        assert_eq!(last, "put is done | put is done | put is done");
+        assert_eq!(world.lock().expect("unpoisoned").len(), 3);
+        let spent = steps.facts().iter().filter_map(|fact| match fact.entry().expect("a fact") {
+            Entry::CallFinished { spent, .. } => spent,
+            _ => None,
+        });
+        // Two turns of each of the three agents.
+        assert_eq!(spent.filter_map(|it| it.usage.input).sum::<u64>(), 600);
+        let repeats = steps.facts().iter().filter_map(|fact| match fact.entry().expect("a fact") {
+            Entry::CallDecided { decision: Decision::Allow { repeat, .. }, .. } => Some(repeat),
+            _ => None,
+        });
+        let expected = if effects == READ { Repeat::Read } else { Repeat::Never };
+        assert!(repeats.into_iter().all(|repeat| repeat == expected));
     }
 }

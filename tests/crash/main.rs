@@ -2,6 +2,7 @@
 //! often they are killed, and `HARNESS_RACES` how often they race.
 
 mod broken;
+mod children;
 mod file;
 mod races;
 mod repeats;

@@ -163,8 +163,8 @@ impl Reply {
         self.remains.cost
     }
 
-    /// What the run has spent, with all that the agents have spent that its tools call and to
-    /// which they pass the [`Budget`](crate::policy::Budget) on.
+    /// What the run has spent, with all that the agents have spent that
+    /// [its calls](crate::agent::Sending::in_call) run.
     pub fn spent(&self) -> Spent {
         self.remains.spent
     }
@@ -250,8 +250,8 @@ impl Stopped {
         self.0.remains.cost
     }
 
-    /// What the run has spent, with all that the agents have spent that its tools call and to
-    /// which they pass the [`Budget`](crate::policy::Budget) on.
+    /// What the run has spent, with all that the agents have spent that
+    /// [its calls](crate::agent::Sending::in_call) run.
     pub fn spent(&self) -> Spent {
         self.0.remains.spent
     }

@@ -416,8 +416,8 @@ impl<'a> Sending<'a> {
         self
     }
 
-    /// Lets the run spend from another budget too: that of the run whose tool starts this one, or one
-    /// that the program made. What the run spends is counted there as well, and the run stops when
+    /// Lets the run spend from another budget too, which the program made. (The run of a tool's agent takes that
+    /// of its caller by [`in_call`](Self::in_call).) What the run spends is counted there as well, and the run stops when
     /// that budget is used up, or any budget that it stands within itself at the time of this call.
     /// So begin with the outermost budget. Call it several times for several budgets. See [`Budget`].
     pub fn within(self, budget: &Budget) -> Self {

@@ -57,9 +57,8 @@ pub struct Question {
     /// What *always* may stand for. The first one is exactly this call; the tool may offer wider
     /// ones.
     pub scopes: Vec<Scope>,
-    /// The agents through which the question came, the outermost first. The library leaves it empty,
-    /// since each agent asks its own approver. An approver that the program gives to an agent which a
-    /// tool calls can add a name here before it hands the question on.
+    /// The names of the tools that have run the agents through which the question came, the outermost first:
+    /// see [`Agent::as_tool`](crate::Agent::as_tool). It is empty for a question of the user's own conversation.
     pub agents: Vec<String>,
 }
 

@@ -74,47 +74,10 @@ impl fmt::Display for Left {
 /// is the same budget.
 ///
 /// Budgets stand within each other. A run's stands within its conversation's and that one within the
-/// agent's, and what is spent is counted in all of them at once. A tool that calls another agent
-/// passes the budget of its run on, which it takes as a parameter `State<Budget>`; then the other
-/// agent's run stands within it too, and its tokens, calls and cost are part of all these sums,
-/// however it ends:
-///
-/// ```
-/// use harness::{Agent, Limits, State, ToolError, policy::Budget, testing::{ScriptedProvider, reply}, tool, tools};
-/// use serde_json::json;
-///
-/// /// Looks something up, at length.
-/// #[tool(side_effects = "read")]
-/// async fn research(
-///     /** What is asked */ question: String,
-///     researcher: State<Agent>,
-///     budget: State<Budget>,
-/// ) -> Result<String, ToolError> {
-///     match researcher.run(question).within(&budget).await {
-///         Ok(reply) => Ok(reply.text().to_owned()),
-///         Err(stopped) => Err(ToolError::new(stopped.to_string())),
-///     }
-/// }
-///
-/// # tokio::runtime::Runtime::new()?.block_on(async {
-/// let reader = ScriptedProvider::new([reply().text("It is 42.").tokens(4_000, 20)]);
-/// let model = ScriptedProvider::new([
-///     reply().call("research", json!({"question": "What is the answer?"})).tokens(100, 10),
-///     reply().text("42.").tokens(150, 5),
-/// ]);
-/// let agent = Agent::builder(model)
-///     .tools(tools![research])
-///     .state(Agent::builder(reader).build()?)
-///     .limits(Limits::new().input_tokens(1_000_000))
-///     .build()?;
-/// let reply = agent.run("What is it?").await?;
-/// assert_eq!(reply.usage().input, Some(250), "this agent's own turns");
-/// assert_eq!(reply.spent().usage.input, Some(4_250), "with all that its tools have spent");
-/// assert_eq!(agent.budget().left().input_tokens, Some(995_750));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// # })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// agent's, and what is spent is counted in all of them at once. A run that stands
+/// [within](crate::agent::Sending::within) another budget counts there, too, and so does that of an agent which
+/// [a call](crate::agent::Sending::in_call) runs: its tokens, calls and cost are part of all these sums,
+/// however it ends. A tool takes the budget of its run as a parameter `State<Budget>`, to see what is left.
 ///
 /// Where several agents run at the same time below one limit, each looks at it before it asks its
 /// model and before its calls. No request starts once the limit is reached, but those that are on
@@ -201,8 +164,7 @@ impl Budget {
         Self(Node::new(scope, said, run))
     }
 
-    /// What was spent so far, with all that was spent below it: also by agents that tools call,
-    /// if they pass the budget on.
+    /// What was spent so far, with all that was spent below it, also by agents that calls run.
     pub fn spent(&self) -> Spent {
         let state = self.0.lock();
         let spent = state.sum.spent();

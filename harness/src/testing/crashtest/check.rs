@@ -35,8 +35,11 @@ pub(super) struct Undisturbed {
 impl Undisturbed {
     pub(super) fn of(ended: &Ended) -> Self {
         let world = ended.world.clone().unwrap_or_default();
-        let story = Story::of(&ended.log);
-        let writes = story.calls.values().filter(|called| !called.reads);
+        let mut calls: Vec<Called> = Story::of(&ended.log).calls.into_values().collect();
+        for agent in Story::agents(&ended.log) {
+            calls.extend(Story::of_agent(&ended.log, Some(agent)).calls.into_values());
+        }
+        let writes = calls.iter().filter(|called| !called.reads);
         let tools: BTreeSet<&str> = writes.clone().map(|called| called.tool.as_str()).collect();
         let is_keyed = |tool: &&str| {
             let mut calls = writes.clone().filter(|it| it.tool == *tool && it.well > 0);
@@ -78,18 +81,40 @@ pub(super) fn check(ended: &Ended, undisturbed: &Undisturbed) -> (Vec<CrashFindi
     if ended.stuck.is_none() {
         told.whole(&mut wrong);
     }
-    for (call, outcome) in &told.outcomes {
-        let called = story.calls.get(call).cloned().unwrap_or_default();
-        if let Some(what) = lie(call, *outcome, &called, &told, ended, undisturbed) {
-            wrong.push((Harm::Untrue, what));
+    let (busy, conflicts, failures) = (story.busy, story.conflicts, story.failures);
+    let own_facts = story.facts.clone();
+    let mut stories = vec![(story, told)];
+    for agent in Story::agents(&ended.log) {
+        let mut story = Story::of_agent(&ended.log, Some(agent));
+        wrong.extend(std::mem::take(&mut story.wrong));
+        let told = Told::by(&story.facts);
+        if let Some(broken) = &told.broken {
+            wrong.push((Harm::Stuck, format!("the agent `{agent}`: {broken}")));
+        }
+        stories.push((story, told));
+    }
+    for (story, told) in &stories {
+        for (call, outcome) in &told.outcomes {
+            // What became of an agent stands in its own conversation.
+            if told.repeats.get(call) == Some(&Repeat::Continues) {
+                continue;
+            }
+            let called = story.calls.get(call).cloned().unwrap_or_default();
+            if let Some(what) = lie(call, *outcome, &called, told, ended, undisturbed) {
+                wrong.push((Harm::Untrue, what));
+            }
+        }
+        for (call, called) in &story.calls {
+            wrong.extend(repeated(call, called, told).map(|what| (Harm::Repeated, what)));
         }
     }
-    for (call, called) in &story.calls {
-        wrong.extend(repeated(call, called, &told).map(|what| (Harm::Repeated, what)));
-    }
     let is_told = |effect: &str| {
-        let mut calls = story.calls.iter().filter(|(call, it)| repeated(call, it, &told).is_some());
-        calls.any(|(_, called)| called.keys.iter().any(|key| effect.contains(key)))
+        let of = |(story, told): &(Story, Told)| {
+            let mut calls =
+                story.calls.iter().filter(|(call, it)| repeated(call, it, told).is_some());
+            calls.any(|(_, called)| called.keys.iter().any(|key| effect.contains(key)))
+        };
+        stories.iter().any(of)
     };
     for (effect, count) in counted(ended.world.as_deref().unwrap_or_default()) {
         let expected = undisturbed.effects.get(&effect).copied().unwrap_or(0).max(1);
@@ -103,18 +128,19 @@ pub(super) fn check(ended: &Ended, undisturbed: &Undisturbed) -> (Vec<CrashFindi
         what,
         kills: kills(&ended.log),
         facts: (0..)
-            .zip(&story.facts)
+            .zip(&own_facts)
             .map(|(n, fact): (u32, _)| format!("{n} {}", named(fact)))
             .collect(),
         story: lines(&ended.log),
         world: ended.world.clone().unwrap_or_default(),
     };
-    let in_doubt = told.outcomes.values().filter(|outcome| **outcome == CallOutcome::InDoubt);
+    let in_doubt = stories.iter().flat_map(|(_, told)| told.outcomes.values());
+    let in_doubt = in_doubt.filter(|outcome| **outcome == CallOutcome::InDoubt);
     let counts = Counts {
         in_doubt: u32::try_from(in_doubt.count()).unwrap_or(u32::MAX),
-        busy: story.busy,
-        conflicts: story.conflicts,
-        failures: story.failures,
+        busy,
+        conflicts,
+        failures,
     };
     (wrong.into_iter().map(finding).collect(), counts)
 }

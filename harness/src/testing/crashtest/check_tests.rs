@@ -55,11 +55,11 @@ fn facts(repeat: Repeat, outcome: CallOutcome) -> (Vec<String>, Vec<String>) {
 
 fn began() -> Noted {
     let (call, tool, key) = ("pay".to_owned(), "pay".to_owned(), KEY.to_owned());
-    Noted::Began { call, tool, key, reads: false }
+    Noted::Began { of: None, call, tool, key, reads: false }
 }
 
 fn ended(how: How) -> Noted {
-    Noted::Ended { call: "pay".to_owned(), how }
+    Noted::Ended { of: None, call: "pay".to_owned(), how }
 }
 
 /// A conversation in which this was done in the call, and this was told of it.
@@ -68,12 +68,12 @@ fn conversation(repeat: Repeat, done: &[Noted], outcome: CallOutcome, world: &[&
     let all: Vec<String> = before.iter().chain(&after).cloned().collect();
     let mut log = vec![
         Noted::Life { number: 0 },
-        Noted::Seen { facts: Vec::new() },
-        Noted::Appended { after: 0, facts: before.clone() },
+        Noted::Seen { of: None, facts: Vec::new() },
+        Noted::Appended { of: None, after: 0, facts: before.clone() },
     ];
     log.extend(done.iter().cloned());
-    log.push(Noted::Appended { after: before.len() as u64, facts: after });
-    log.push(Noted::Seen { facts: all });
+    log.push(Noted::Appended { of: None, after: before.len() as u64, facts: after });
+    log.push(Noted::Seen { of: None, facts: all });
     log.push(Noted::Done {});
     let world = world.iter().map(|&effect| effect.to_owned()).collect();
     Ended { log, world: Some(world), stuck: None }
@@ -130,10 +130,10 @@ fn a_call_is_repeated_only_if_it_may_be_and_with_its_key() {
     assert_eq!(of(Repeat::Never, &twice), [Harm::Repeated]);
     assert_eq!(of(Repeat::Idempotent, &twice), []);
     let (call, tool, key) = ("pay".to_owned(), "pay".to_owned(), "another".to_owned());
-    let other = Noted::Began { call: call.clone(), tool, key, reads: false };
+    let other = Noted::Began { of: None, call: call.clone(), tool, key, reads: false };
     assert_eq!(of(Repeat::Idempotent, &[other, began(), well.clone()]), [Harm::Repeated]);
     // Its tool has said that nothing of the first try has happened.
-    let found = Noted::Found { call, happened: false };
+    let found = Noted::Found { of: None, call, happened: false };
     assert_eq!(of(Repeat::Never, &[began(), found, began(), well.clone()]), []);
     // What only asked has done nothing.
     assert_eq!(of(Repeat::Never, &[began(), ended(How::Asks), began(), well]), []);
@@ -147,7 +147,8 @@ fn what_was_there_is_there_for_the_next_process() {
     // The first process is killed, and the second one finds less than was appended.
     let mut lost = whole.clone();
     let rest = lost.log.split_off(3);
-    lost.log.extend([Noted::Life { number: 1 }, Noted::Seen { facts: before[..2].to_vec() }]);
+    lost.log
+        .extend([Noted::Life { number: 1 }, Noted::Seen { of: None, facts: before[..2].to_vec() }]);
     lost.log.extend(rest);
     assert!(harms(&lost).contains(&Harm::Lost));
     // `send` had returned what nobody has written.
@@ -161,7 +162,7 @@ fn what_was_there_is_there_for_the_next_process() {
     assert_eq!(harms(&early), [Harm::Untrue]);
     // And it does not end.
     let mut open = whole;
-    let Some(Noted::Seen { facts }) = open.log.iter_mut().rev().nth(1) else { panic!("facts") };
+    let Some(Noted::Seen { facts, .. }) = open.log.iter_mut().rev().nth(1) else { panic!("facts") };
     facts.truncate(4);
     assert!(harms(&open).contains(&Harm::Stuck));
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Crashtest,
     log::{Log, Noted},
-    watched::{WatchedJournal, WatchedProvider, watched},
+    watched::{WatchedJournal, watched_agent},
 };
 use crate::{
     agent::{Action, Agent, Chat, Machine, Outcome},
@@ -201,13 +201,11 @@ async fn goes_on(test: &Crashtest, life: &Arc<Life>) -> Result<(), Error> {
     let opening = life.lasting("while the journal is opened");
     let journal = (test.open)(folder.clone()).await?;
     opening.over();
-    life.note(&Noted::Seen { facts: texts(&journal.read(conversation, 0).await?)? });
+    let seen = texts(&journal.read(conversation, 0).await?)?;
+    life.note(&Noted::Seen { of: None, facts: seen });
     let agent = (test.agent)(folder)?;
     let observe = test.observe.clone().filter(|_| life.order.looks);
-    let agent = agent.with_others_in_place(
-        |provider| Arc::new(WatchedProvider::new(provider, Arc::clone(life))),
-        |tool| watched(tool, life, observe.as_ref()),
-    )?;
+    let agent = watched_agent(agent, life, observe.as_ref())?;
     let journal = WatchedJournal::new(journal, Arc::clone(life));
     let mut failed = None;
     for _ in 0..OPENINGS {
@@ -218,7 +216,8 @@ async fn goes_on(test: &Crashtest, life: &Arc<Life>) -> Result<(), Error> {
             }
             Err(error) => return Err(error),
             Ok(()) => {
-                life.note(&Noted::Seen { facts: texts(&journal.read(conversation, 0).await?)? });
+                let seen = texts(&journal.read(conversation, 0).await?)?;
+                life.note(&Noted::Seen { of: None, facts: seen });
                 life.note(&Noted::Done {});
                 return Ok(());
             }

@@ -22,15 +22,42 @@ pub(super) enum Noted {
     /// It was killed from outside, so many microseconds after it began.
     KilledAfter { micros: u64 },
     /// These facts were in the journal, each an envelope as JSON.
-    Seen { facts: Vec<String> },
+    Seen {
+        /// The conversation, if it is that of an agent which a call runs.
+        #[serde(default)]
+        of: Option<String>,
+        facts: Vec<String>,
+    },
     /// The journal has said that it has appended these facts after so many.
-    Appended { after: u64, facts: Vec<String> },
+    Appended {
+        #[serde(default)]
+        of: Option<String>,
+        after: u64,
+        facts: Vec<String>,
+    },
     /// The code of a tool is about to run.
-    Began { call: String, tool: String, key: String, reads: bool },
+    Began {
+        #[serde(default)]
+        of: Option<String>,
+        call: String,
+        tool: String,
+        key: String,
+        reads: bool,
+    },
     /// The code of a tool has returned.
-    Ended { call: String, how: How },
+    Ended {
+        #[serde(default)]
+        of: Option<String>,
+        call: String,
+        how: How,
+    },
     /// A tool has said what became of a call.
-    Found { call: String, happened: bool },
+    Found {
+        #[serde(default)]
+        of: Option<String>,
+        call: String,
+        happened: bool,
+    },
     /// What is seen of the world was not the same after a call of a tool that declares to read.
     Changed { call: String, tool: String, effects: Vec<String> },
     /// `send` or `resume` has returned: so many facts there were then, and this is a hash of what was
@@ -44,6 +71,20 @@ pub(super) enum Noted {
     Failed { why: String },
     /// All messages are answered.
     Done {},
+}
+
+impl Noted {
+    /// The conversation that it tells of, if it is that of an agent which a call runs.
+    pub(super) fn of_agent(&self) -> Option<&str> {
+        match self {
+            Self::Seen { of, .. }
+            | Self::Appended { of, .. }
+            | Self::Began { of, .. }
+            | Self::Ended { of, .. }
+            | Self::Found { of, .. } => of.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// How a call of a tool has returned.

@@ -49,9 +49,26 @@ pub(super) struct Story {
 
 impl Story {
     pub(super) fn of(log: &[Noted]) -> Self {
+        Self::of_agent(log, None)
+    }
+
+    /// What is told of the conversation of an agent that a call runs, if this names one.
+    pub(super) fn of_agent(log: &[Noted], agent: Option<&str>) -> Self {
         let mut story = Self::default();
-        log.iter().for_each(|noted| story.take(noted));
+        let own = log.iter().filter(|noted| noted.of_agent() == agent);
+        // What is told of no conversation is told once.
+        let told = |noted: &&Noted| agent.is_none() || noted.of_agent().is_some();
+        own.filter(told).for_each(|noted| story.take(noted));
+        if agent.is_some() {
+            // Nobody may have looked at it in the end.
+            story.facts = story.known.values().cloned().collect();
+        }
         story
+    }
+
+    /// The conversations of agents that calls have run.
+    pub(super) fn agents(log: &[Noted]) -> BTreeSet<&str> {
+        log.iter().filter_map(Noted::of_agent).collect()
     }
 
     fn take(&mut self, noted: &Noted) {
@@ -61,14 +78,14 @@ impl Story {
             | Noted::Point { .. }
             | Noted::Kills { .. }
             | Noted::KilledAfter { .. } => {}
-            Noted::Seen { facts } => self.sees(facts),
-            Noted::Appended { after, facts } => {
+            Noted::Seen { facts, .. } => self.sees(facts),
+            Noted::Appended { after, facts, .. } => {
                 for (number, fact) in (*after..).zip(facts) {
                     self.starts(fact);
                     self.known.insert(number, fact.clone());
                 }
             }
-            Noted::Began { call, tool, key, reads } => {
+            Noted::Began { call, tool, key, reads, .. } => {
                 if !reads && !self.started.contains(call) {
                     let what = format!(
                         "the call `{call}` of `{tool}` ran before the journal had the fact that it \
@@ -82,7 +99,7 @@ impl Story {
                 called.keys.insert(key.clone());
                 called.begun += 1;
             }
-            Noted::Ended { call, how } => {
+            Noted::Ended { call, how, .. } => {
                 let called = self.calls.entry(call.clone()).or_default();
                 match how {
                     How::Well => called.well += 1,
@@ -90,7 +107,7 @@ impl Story {
                     How::Asks => called.begun = called.begun.saturating_sub(1),
                 }
             }
-            Noted::Found { call, happened } => {
+            Noted::Found { call, happened, .. } => {
                 let called = self.calls.entry(call.clone()).or_default();
                 called.happened |= happened;
                 called.not_happened += u32::from(!happened);
@@ -177,6 +194,11 @@ fn folded(facts: &[String]) -> Result<u64, Error> {
     hash(machine.transcript())
 }
 
+/// Whose conversation it is, if it is that of an agent.
+fn whose(of: &Option<String>) -> String {
+    of.as_ref().map(|of| format!(" of `{of}`")).unwrap_or_default()
+}
+
 /// What was done, for a person: each call and each end of a process, in order.
 pub(super) fn lines(log: &[Noted]) -> Vec<String> {
     let mut process = 0;
@@ -189,21 +211,23 @@ pub(super) fn lines(log: &[Noted]) -> Vec<String> {
             }
             Noted::Kills { name } => format!("kills itself {name}"),
             Noted::KilledAfter { micros } => format!("is killed from outside after {micros} µs"),
-            Noted::Seen { facts } => format!("finds {} facts", facts.len()),
-            Noted::Appended { after, facts } => {
+            Noted::Seen { of, facts } => format!("finds {} facts{}", facts.len(), whose(of)),
+            Noted::Appended { of, after, facts } => {
                 let names: Vec<String> = facts.iter().map(|fact| named(fact)).collect();
-                format!("has appended after {after}: {}", names.join(", "))
+                format!("has appended after {after}{}: {}", whose(of), names.join(", "))
             }
             Noted::Began { call, tool, key, .. } => {
                 format!("begins the call `{call}` of `{tool}`, key {key}")
             }
-            Noted::Ended { call, how } => match how {
+            Noted::Ended { call, how, .. } => match how {
                 How::Well => format!("the call `{call}` has returned"),
                 How::Failed => format!("the call `{call}` has failed"),
                 How::Asks => format!("the call `{call}` has asked something"),
             },
-            Noted::Found { call, happened: true } => format!("finds out that `{call}` happened"),
-            Noted::Found { call, happened: false } => {
+            Noted::Found { call, happened: true, .. } => {
+                format!("finds out that `{call}` happened")
+            }
+            Noted::Found { call, happened: false, .. } => {
                 format!("finds out that nothing of `{call}` happened")
             }
             Noted::Changed { call, .. } => format!("the world has changed by `{call}`"),

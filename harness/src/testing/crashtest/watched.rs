@@ -11,6 +11,8 @@ use super::{
     log::{How, Noted},
 };
 use crate::{
+    agent::Agent,
+    error::Error,
     journal::{Conversations, Entry, Envelope, Hold, Journal, JournalFuture, Listing, Metadata},
     provider::{EventStream, Provider, Request},
     secret::Secrets,
@@ -30,6 +32,12 @@ impl WatchedJournal {
     pub(super) fn new(inner: Arc<dyn Journal>, life: Arc<Life>) -> Self {
         Self { inner, life }
     }
+
+    /// The name of a conversation of an agent that a call runs.
+    fn of(&self, conversation: &str) -> Option<String> {
+        let own = &self.life.order().conversation;
+        (conversation != own).then(|| conversation.to_owned())
+    }
 }
 
 impl Journal for WatchedJournal {
@@ -38,7 +46,13 @@ impl Journal for WatchedJournal {
     }
 
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
-        self.inner.read(conversation, from)
+        Box::pin(async move {
+            let read = self.inner.read(conversation, from).await?;
+            if let (Some(of), 0) = (self.of(conversation), from) {
+                self.life.note(&Noted::Seen { of: Some(of), facts: texts(&read)? });
+            }
+            Ok(read)
+        })
     }
 
     fn append<'a>(
@@ -55,7 +69,8 @@ impl Journal for WatchedJournal {
             let done = self.inner.append(conversation, after, facts).await;
             lasting.over();
             if done.is_ok() {
-                self.life.note(&Noted::Appended { after, facts: texts(facts)? });
+                let of = self.of(conversation);
+                self.life.note(&Noted::Appended { of, after, facts: texts(facts)? });
             }
             self.life.point(&format!("after the append of {names}"));
             done
@@ -76,7 +91,12 @@ impl Journal for WatchedJournal {
         conversation: &'a str,
         metadata: &'a Metadata,
     ) -> JournalFuture<'a, ()> {
-        self.inner.describe(conversation, metadata)
+        Box::pin(async move {
+            let lasting = self.life.lasting("while the conversation of an agent begins");
+            let done = self.inner.describe(conversation, metadata).await;
+            lasting.over();
+            done
+        })
     }
 
     fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
@@ -175,6 +195,31 @@ impl Provider for WatchedProvider {
     }
 }
 
+/// The same agent, of which all is written down that it does.
+///
+/// # Errors
+/// Fails if its tools cannot be put into a list.
+pub(super) fn watched_agent(
+    agent: Agent,
+    life: &Arc<Life>,
+    observe: Option<&Arc<Observe>>,
+) -> Result<Agent, Error> {
+    agent.with_others_in_place(
+        |provider| Arc::new(WatchedProvider::new(provider, Arc::clone(life))),
+        |tool| match tool.agent::<Agent>().cloned() {
+            // What an agent does is written down, and not that it is called.
+            Some(agent) => match watched_agent(agent, life, observe) {
+                Ok(agent) => {
+                    let schema = tool.schema();
+                    agent.as_tool(schema.name.clone(), schema.description.clone())
+                }
+                Err(_) => tool.clone(),
+            },
+            None => watched(tool, life, observe),
+        },
+    )
+}
+
 /// The same tool, whose calls are written down.
 pub(super) fn watched(tool: &Tool, life: &Arc<Life>, observe: Option<&Arc<Observe>>) -> Tool {
     // Nothing of it runs here.
@@ -213,6 +258,7 @@ pub(super) fn watched(tool: &Tool, life: &Arc<Life>, observe: Option<&Arc<Observ
             let inner = inner.clone();
             Box::pin(async move {
                 let (call, life) = (context.call_id().to_owned(), &inner.life);
+                let of = inner.of(&context);
                 life.point(&format!("before it is found out what became of {call}"));
                 let found = match inner.tool.find_out(context, arguments) {
                     Ok(found) => found.await,
@@ -220,7 +266,7 @@ pub(super) fn watched(tool: &Tool, life: &Arc<Life>, observe: Option<&Arc<Observ
                 };
                 if let Ok(found) = &found {
                     let happened = matches!(found, Reconciled::Happened(_));
-                    life.note(&Noted::Found { call: call.clone(), happened });
+                    life.note(&Noted::Found { of: of.clone(), call: call.clone(), happened });
                 }
                 life.point(&format!("after it was found out what became of {call}"));
                 found
@@ -239,6 +285,14 @@ struct Watched {
 }
 
 impl Watched {
+    /// The conversation of a call, if it is that of an agent: the key of the call begins with it.
+    fn of(&self, context: &ToolContext) -> Option<String> {
+        let (rest, _) = context.idempotency_key().rsplit_once('/')?;
+        let rest = rest.strip_suffix(context.call_id())?.strip_suffix('/')?;
+        let (conversation, _) = rest.rsplit_once('/')?;
+        (conversation != self.life.order().conversation).then(|| conversation.to_owned())
+    }
+
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<ToolOutput, ToolError> {
         let (life, reads) = (&self.life, self.reads);
         let (call, tool) = (context.call_id().to_owned(), self.tool.name().to_owned());
@@ -251,7 +305,9 @@ impl Watched {
         life.point(&format!("before {what}"));
         let before = world();
         let key = context.idempotency_key().to_owned();
-        life.note(&Noted::Began { call: call.clone(), tool: tool.clone(), key, reads });
+        let of = self.of(context);
+        let (began, used) = (call.clone(), tool.clone());
+        life.note(&Noted::Began { of: of.clone(), call: began, tool: used, key, reads });
         let lasting = life.lasting(&format!("inside {what}"));
         let result = self.tool.call(context, arguments).await;
         lasting.over();
@@ -260,7 +316,7 @@ impl Watched {
             Err(ToolError::Asks(_)) => How::Asks,
             Err(_) => How::Failed,
         };
-        life.note(&Noted::Ended { call: call.clone(), how });
+        life.note(&Noted::Ended { of, call: call.clone(), how });
         if let (Some(before), Some(after)) = (before, world())
             && before != after
         {
