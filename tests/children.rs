@@ -515,3 +515,65 @@ async fn what_an_agent_has_read_counts_for_the_egress_policy_of_its_caller() {
         assert!(reply.text().contains(expected), "{reply}");
     }
 }
+
+/// A caller whose agent's agent waits at a closed gate, and what that one has begun.
+fn stuck(rails: Guardrails) -> (Agent, Log) {
+    let (log, gate) = (Log::default(), Gate::new());
+    let waits = probe("work", WRITE, &log, Work::Gate(gate));
+    let waits = Tool::new("work", "Works.", json!({"type": "object"}), WRITE, move |context, _| {
+        let waits = waits.clone();
+        Box::pin(async move { waits.call(&context, json!({})).await })
+    });
+    let deep = agent(calls(&["work"])).tools([waits]).build().expect("an agent");
+    let middle = agent(calls(&["deep"])).tools([deep.as_tool("deep", "Works.")]);
+    let middle = middle.build().expect("an agent");
+    let lead = agent(calls(&["middle"])).tools([middle.as_tool("middle", "Works.")]);
+    (lead.guardrails(rails).build().expect("an agent"), log)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_time_reaches_all_depths() {
+    let limit = Duration::from_secs(5);
+    let (lead, log) = stuck(Guardrails::default().time(limit));
+    let stopped = lead.run("Go.").await.unwrap_err();
+    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time));
+    assert_eq!(stopped.spent().usage.input, Some(300), "one answer at each level");
+    let outcomes = |stopped: &harness::Transcript| {
+        let results = stopped.messages().iter().flat_map(|it| it.results().map(|it| it.outcome()));
+        results.collect::<Vec<_>>()
+    };
+    assert_eq!(outcomes(stopped.transcript()), [CallOutcome::InDoubt]);
+    assert!(log.has("begin work") && !log.has("end work"));
+
+    let (lead, log) = stuck(Guardrails::default());
+    let reply = lead.run("Go.").tool_time(limit).await.expect("an answer");
+    assert_eq!(outcomes(reply.transcript()), [CallOutcome::InDoubt]);
+    assert!(reply.text().contains("The call took longer than 5s"), "{reply}");
+    assert!(log.has("begin work") && !log.has("end work"));
+}
+
+#[tokio::test]
+async fn the_run_of_an_agent_names_its_caller_in_its_trace() {
+    use harness::trace::Happened;
+    let traced = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&traced);
+    let inner = agent(says("Done.")).build().expect("an agent");
+    let runs = Tool::new("runs", "Works.", json!({"type": "object"}), READ, move |context, _| {
+        let (inner, seen) = (inner.clone(), Arc::clone(&seen));
+        Box::pin(async move {
+            let reply = inner.run("Work.").in_call(&context).await?;
+            seen.lock().expect("unpoisoned").extend(reply.trace().events().to_vec());
+            Ok(reply.text().into())
+        })
+    });
+    let lead = agent(calls(&["runs"])).tools([runs]).build().expect("an agent");
+    let reply = lead.run("Go.").await.expect("an answer");
+    let own = reply.trace().events()[0].clone();
+    let Happened::RunStarted { caller: None, .. } = &own.what else { panic!("{own:?}") };
+    let below = traced.lock().expect("unpoisoned")[0].clone();
+    let Happened::RunStarted { caller: Some(caller), .. } = &below.what else {
+        panic!("{below:?}")
+    };
+    assert_eq!((caller.run.as_str(), caller.call.as_str()), (own.run.as_str(), "c0"));
+    assert_ne!(below.run, own.run);
+}

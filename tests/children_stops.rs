@@ -20,9 +20,12 @@ use serde_json::json;
 use crate::kept::CHAT;
 use crate::probe::{READ, WRITE};
 
-/// How often the calls of each key have begun and ended, and how many go on.
+/// How often the calls of each key have begun and ended.
+type Calls = BTreeMap<String, (u32, u32)>;
+
+/// The calls, and how many go on.
 #[derive(Clone, Default)]
-struct World(Arc<Mutex<(BTreeMap<String, (u32, u32)>, usize)>>);
+struct World(Arc<Mutex<(Calls, usize)>>);
 
 /// A call that goes on until this is dropped.
 struct Going(World);

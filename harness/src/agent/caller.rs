@@ -80,7 +80,9 @@ impl Caller {
 
     /// The run is told of under this name.
     pub(super) fn is_traced_as(&self, run: &str) {
-        let _ = self.traced.set(run.to_owned());
+        if !run.is_empty() {
+            let _ = self.traced.set(run.to_owned());
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) enum Report {
     /// How far its tool has come: the id of the call, and the words.
     Progress(String, String),
     /// What an agent does that it runs.
-    Agent(OfAgent),
+    Agent(Box<OfAgent>),
 }
 
 /// An event of an agent, and the calls on the way to it.
@@ -156,7 +156,7 @@ impl Reports {
         loop {
             let mut said = self.shared.lock();
             if let Some(event) = said.of_agents.pop_front() {
-                return Poll::Ready(Report::Agent(event));
+                return Poll::Ready(Report::Agent(Box::new(event)));
             }
             said.waker = Some(context.waker().clone());
             let now = Instant::now();
