@@ -452,3 +452,39 @@ async fn steps_run_agents_within_one_action() {
         assert!(repeats.into_iter().all(|repeat| repeat == expected));
     }
 }
+
+#[tokio::test]
+async fn what_was_told_of_an_agent_that_waits_is_not_told_again_when_the_run_is_stopped() {
+    use harness::{CancellationToken, Event, testing::Gate};
+    let later = |question: Question| async move { question.later(None) };
+    let build = |permissions, work: Tool| {
+        let agent = Agent::builder(calls(&["look"])).tools([work]).permissions(permissions);
+        agent.build().expect("an agent")
+    };
+    let gate = Gate::new();
+    let waits = Tool::new("look", "Waits.", json!({"type": "object"}), READ, move |_, _| {
+        let gate = gate.clone();
+        Box::pin(async move {
+            gate.pass().await;
+            Ok("never".into())
+        })
+    });
+    let asks = build(Permissions::default().ask("look"), writes("look", READ, &World::default()));
+    let waits = build(Permissions::default(), waits);
+    let lead = Agent::builder(calls(&["asks", "waits"])).approver(later);
+    let lead = lead.tools([asks.as_tool("asks", "Works."), waits.as_tool("waits", "Works.")]);
+    let lead = lead.build().expect("an agent");
+    let (journal, token) = (MemoryJournal::new(), CancellationToken::new());
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    let run = chat.send("Go.").cancel_with(token.clone()).on_event(|event| {
+        if let Event::ToolWaits { .. } = event {
+            token.cancel();
+        }
+    });
+    assert_eq!(run.await.unwrap_err().outcome(), Outcome::Cancelled);
+    let sum = chat.budget().spent();
+    assert_eq!(tokens(&sum), (300, 30));
+    drop(chat);
+    let chat = lead.open(&journal, CHAT).await.expect("opened");
+    assert_eq!(chat.budget().spent(), sum);
+}

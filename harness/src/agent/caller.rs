@@ -313,13 +313,14 @@ impl InCall {
         })
     }
 
-    /// The run has ended. If calls of it wait, the call waits for them, too.
-    pub(super) fn ended(&self, stopped: &Stopped) {
-        if stopped.outcome() != Outcome::Waiting {
+    /// The run of this conversation has ended. If calls of it wait, the call waits for them, too, where both
+    /// conversations can be opened again.
+    pub(super) fn ended(&self, stopped: &Stopped, chat: &Chat) {
+        let Some(site) = self.site.as_ref().filter(|site| site.caller.kept.is_some()) else {
             return;
-        }
-        if let (Some(site), Some((name, ..))) = (&self.site, self.kept()) {
-            site.state().waits = Some(name);
+        };
+        if stopped.outcome() == Outcome::Waiting && chat.is_in_journal() {
+            site.state().waits = chat.conversation().map(str::to_owned);
         }
     }
 }

@@ -63,6 +63,8 @@ struct Said {
     /// Events of agents.
     of_agents: VecDeque<OfAgent>,
     waker: Option<Waker>,
+    /// Whether the run is over, so that nobody hears of anything.
+    is_over: bool,
     /// How many agents below wait for a person now, and since when one does.
     asking: usize,
     since: Option<Instant>,
@@ -93,6 +95,9 @@ impl Reporter {
         let mut path = vec![call.clone()];
         let heard = Heard::of(event, &mut path);
         let mut said = self.0.lock();
+        if said.is_over {
+            return;
+        }
         match (said.of_agents.back_mut(), heard) {
             (Some(OfAgent { path: before, heard: Heard::Text(text) }), Heard::Text(more))
             | (
@@ -142,6 +147,15 @@ impl Drop for Pause {
         {
             said.asked = said.asked.saturating_add(since.elapsed());
         }
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        let mut said = self.shared.lock();
+        said.is_over = true;
+        said.of_agents.clear();
+        said.waiting.clear();
     }
 }
 

@@ -491,7 +491,7 @@ impl<'a> IntoFuture for Sending<'a> {
                 }
             };
             if let Err(stopped) = &ended {
-                call.ended(stopped);
+                call.ended(stopped, chat.chat());
             }
             ended
         })
