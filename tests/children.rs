@@ -577,3 +577,21 @@ async fn the_run_of_an_agent_names_its_caller_in_its_trace() {
     assert_eq!((caller.run.as_str(), caller.call.as_str()), (own.run.as_str(), "c0"));
     assert_ne!(below.run, own.run);
 }
+
+#[tokio::test]
+async fn a_rule_may_name_a_tool_of_an_agent_below_and_not_misspell_it() {
+    let build = |permissions| {
+        let deep = agent(calls(&["drop_table"])).tools([declares("drop_table", MUTATE)]);
+        let deep = deep.permissions(Permissions::default().allow("drop_table")).build();
+        let middle = agent(calls(&["deep"])).tools([deep.expect("an agent").as_tool("deep", "")]);
+        let middle = middle.build().expect("an agent").as_tool("middle", "");
+        let lead = agent(calls(&["middle"])).tools([middle, declares("drop_tables", READ)]);
+        lead.permissions(permissions).build()
+    };
+    let denied = build(Permissions::default().deny("drop_table", "tables stay"));
+    let reply = denied.expect("an agent").run("Go.").await.expect("an answer");
+    assert!(reply.text().contains("tables stay"), "{reply}");
+    let misspelt = build(Permissions::default().deny("drop_tabel", "tables stay"));
+    let error = misspelt.expect_err("it names no tool").to_string();
+    assert!(error.contains("did you mean `drop_table`?"), "{error}");
+}

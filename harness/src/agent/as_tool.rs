@@ -84,7 +84,8 @@ impl Agent {
             },
         );
         // How long it may take is said by its own guardrails.
-        tool.with_time_limit(Duration::MAX).of_agent(Arc::new(self.clone()), self.per_run())
+        let agent = Arc::new(self.clone());
+        tool.with_time_limit(Duration::MAX).of_agent(agent, self.tools(), self.per_run())
     }
 }
 

@@ -128,7 +128,7 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// their side effects and reviews, and what the same permissions ask: that of a run answers no rule of the
 /// agent's, nor the other way round.
 ///
-/// A name that no tool of the agent has decides nothing. That is no error, since agents with different
+/// A name that no tool has, of the agent or of one that its calls run, decides nothing. That is no error, since agents with different
 /// tools can share their permissions, unless it is nearly the name of one of the tools: then it is taken for
 /// misspelt, and the agent is not built, or the run does not begin.
 ///

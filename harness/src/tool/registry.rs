@@ -95,12 +95,13 @@ impl ToolRegistry {
         })
     }
 
-    /// The tool that was probably meant by a name that none has.
+    /// The tool that was probably meant by a name that none has, also none of an agent that a tool runs.
     pub(crate) fn misspelt(&self, name: &str) -> Option<&str> {
-        if self.get(name).is_some() || self.leaves_out(name) {
+        let names = || self.tools.iter().flat_map(Tool::names);
+        if names().any(|known| known == name) || self.leaves_out(name) {
             return None;
         }
-        misspelt(name, self.tools.iter().map(Tool::name))
+        misspelt(name, names())
     }
 
     /// Whether there is a tool of this name that is not offered now.

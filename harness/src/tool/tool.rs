@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
 use super::{
-    SideEffects, ToolContext, ToolDef, ToolError, ToolOutput,
+    SideEffects, ToolContext, ToolDef, ToolError, ToolOutput, ToolRegistry,
     expand::{
         call::{Call, OnDrop, Receiver, Shared},
         declared::ParamDef,
@@ -102,8 +102,9 @@ pub struct Tool {
     external: bool,
     /// Which shared values it needs, beside those that `#[tool]` has found.
     needs: Vec<StateType>,
-    /// The agent that its calls run, if they run one.
-    agent: Option<Arc<dyn Any + Send + Sync>>,
+    /// The agent that its calls run, if they run one, and the names of the tools of that one and of those
+    /// below it.
+    agent: Option<(Arc<dyn Any + Send + Sync>, Arc<[String]>)>,
 }
 
 #[derive(Clone)]
@@ -280,20 +281,29 @@ impl Tool {
         self
     }
 
-    /// Says that its calls run this agent, which needs these values.
+    /// Says that its calls run this agent, which has these tools and needs these values.
     pub(crate) fn of_agent(
         mut self,
         agent: Arc<dyn Any + Send + Sync>,
+        tools: &ToolRegistry,
         needs: &[StateType],
     ) -> Self {
-        self.agent = Some(agent);
+        let all = tools.tools().iter();
+        let names = all.flat_map(|tool| tool.names().map(str::to_owned));
+        self.agent = Some((agent, names.collect()));
         self.needs.extend_from_slice(needs);
         self
     }
 
     /// The agent that its calls run, if they run one.
     pub(crate) fn agent<A: 'static>(&self) -> Option<&A> {
-        self.agent.as_deref()?.downcast_ref()
+        self.agent.as_ref()?.0.downcast_ref()
+    }
+
+    /// Its name, and those of all tools of the agent that its calls run.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let below = self.agent.iter().flat_map(|(_, below)| below.iter());
+        std::iter::once(self.name()).chain(below.map(String::as_str))
     }
 
     /// Whether its calls run an agent: such a call is a conversation of its own.
