@@ -342,6 +342,34 @@ fn spans_end_with_the_run_and_say_how() {
     }
 }
 
+/// The run of an agent stands below the call that runs it, at each depth.
+#[test]
+fn the_spans_of_agents_stand_below_the_calls_that_run_them() {
+    let _alone = alone();
+    let (spans, exporter) = exporters();
+    let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("harness"));
+    let _listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let calls = |tool: &'static str| {
+        ScriptedProvider::new([reply().call(tool, json!({"task": "Go."})), reply().text("Done.")])
+    };
+    let build =
+        |model, below: Option<Tool>| Agent::builder(model).tools(below).build().expect("an agent");
+    let deep = build(ScriptedProvider::new([reply().text("Done.")]), None);
+    let middle = build(calls("deep"), Some(deep.as_tool("deep", "Works.")));
+    let lead = build(calls("middle"), Some(middle.as_tool("middle", "Works.")));
+    runtime.expect("a runtime").block_on(lead.run("Go.").into_future()).expect("an answer");
+    let spans = exporter.get_finished_spans().expect("spans");
+    let runs = spans.iter().filter(|span| span.name == "invoke_agent");
+    let above = |span: &SpanData| {
+        let above = spans.iter().find(|it| it.span_context.span_id() == span.parent_span_id);
+        above.map(|span| span.name.to_string())
+    };
+    let above: Vec<Option<String>> = runs.map(above).collect();
+    let call = |name: &str| Some(format!("execute_tool {name}"));
+    assert_eq!(above, [call("deep"), call("middle"), None]);
+}
+
 /// Where nobody measures, not even the instruments are made. A provider that keeps nothing itself,
 /// but hands on to one that does, is another matter.
 #[test]
