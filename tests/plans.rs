@@ -1,4 +1,5 @@
 //! The examples that are plans in plain code: what they come to, how much they take, and how long they are.
+#![expect(clippy::duplicate_mod, reason = "each example has what all have in common as programs")]
 
 use std::{fs, path::Path};
 

@@ -36,14 +36,11 @@ fn answers(request: &RecordedRequest) -> ScriptedReply {
 
 #[test]
 fn a_caller_with_two_agents_loses_nothing_and_repeats_nothing() {
-    let report = Crashtest::new(
-        |folder| SqliteJournal::open(folder.join("chats.db")),
-        |folder| lead(folder),
-    )
-    .send("Message 1")
-    .observe(observe)
-    .kills(40)
-    .run();
+    let report = Crashtest::new(|folder| SqliteJournal::open(folder.join("chats.db")), lead)
+        .send("Message 1")
+        .observe(observe)
+        .kills(40)
+        .run();
     println!("{report}");
     report.assert_clean();
 }

@@ -102,9 +102,16 @@ pub struct Tool {
     external: bool,
     /// Which shared values it needs, beside those that `#[tool]` has found.
     needs: Vec<StateType>,
-    /// The agent that its calls run, if they run one, and the names of the tools of that one and of those
-    /// below it.
-    agent: Option<(Arc<dyn Any + Send + Sync>, Arc<[String]>)>,
+    /// The agent that its calls run, if they run one.
+    agent: Option<Inside>,
+}
+
+/// An agent that the calls of a tool run.
+#[derive(Clone)]
+struct Inside {
+    agent: Arc<dyn Any + Send + Sync>,
+    /// The names of its tools, and of those of the agents below it.
+    tools: Arc<[String]>,
 }
 
 #[derive(Clone)]
@@ -290,19 +297,19 @@ impl Tool {
     ) -> Self {
         let all = tools.tools().iter();
         let names = all.flat_map(|tool| tool.names().map(str::to_owned));
-        self.agent = Some((agent, names.collect()));
+        self.agent = Some(Inside { agent, tools: names.collect() });
         self.needs.extend_from_slice(needs);
         self
     }
 
     /// The agent that its calls run, if they run one.
     pub(crate) fn agent<A: 'static>(&self) -> Option<&A> {
-        self.agent.as_ref()?.0.downcast_ref()
+        self.agent.as_ref()?.agent.downcast_ref()
     }
 
     /// Its name, and those of all tools of the agent that its calls run.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let below = self.agent.iter().flat_map(|(_, below)| below.iter());
+        let below = self.agent.iter().flat_map(|inside| inside.tools.iter());
         std::iter::once(self.name()).chain(below.map(String::as_str))
     }
 
