@@ -398,7 +398,9 @@ fn kinds(facts: &[Envelope]) -> Vec<String> {
         }
         Entry::CallStarted { call } => format!("started {call}"),
         Entry::CallWaits { call, wait } => format!("{call} waits until {:?}", wait.until),
-        Entry::CallFinished { result, .. } => format!("{} is {:?}", result.call_id(), result.outcome()),
+        Entry::CallFinished { result, .. } => {
+            format!("{} is {:?}", result.call_id(), result.outcome())
+        }
         other => format!("{other:?}"),
     };
     let mut kinds: Vec<String> = facts.iter().map(kind).collect();
