@@ -28,6 +28,7 @@ mod durable;
 mod earlier_thinking;
 mod early;
 mod empty_first;
+mod events;
 mod examples;
 mod fallback;
 mod formats;

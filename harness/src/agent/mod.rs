@@ -15,9 +15,12 @@ mod clock;
 mod durable;
 mod early;
 mod event;
+mod event_buf;
+mod events;
 mod halt;
 mod idle;
 mod machine;
+mod numbered;
 mod observed;
 mod open_call;
 mod outcome;
@@ -35,7 +38,10 @@ pub use self::{
     answers::Inbox,
     chat::Chat,
     event::Event,
+    event_buf::EventBuf,
+    events::Events,
     machine::{Action, Machine},
+    numbered::Numbered,
     open_call::{OpenCall, Settlement},
     outcome::{Outcome, Reply, Stopped},
     permit::Grant,
