@@ -12,6 +12,8 @@ mod batches;
 mod budget_trees;
 mod budgets;
 mod chaos;
+mod chats;
+mod chats_sweep;
 mod circumstances;
 mod client_anthropic;
 mod client_arrivals;

@@ -10,6 +10,7 @@ mod bell;
 mod calling;
 mod calls;
 mod chat;
+mod chats;
 mod circumstances;
 mod clock;
 mod durable;
@@ -37,6 +38,7 @@ pub use self::{
     agent::{Agent, AgentBuilder},
     answers::Inbox,
     chat::Chat,
+    chats::{ChatRun, ChatSending, ChatWatcher, Chats, ChatsBuilder, WhenBusy},
     event::Event,
     event_buf::EventBuf,
     events::Events,
