@@ -238,6 +238,38 @@ async fn a_watcher_that_sleeps_for_many_runs_gets_all_of_them_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watcher_that_is_polled_late_begins_with_the_run_that_was_the_last_when_it_came() {
+    let (chats, _) = chats(echo());
+    chats.send("a", "0").await.unwrap().finish().await.unwrap();
+    let run = chats.send("a", "1").await.unwrap();
+    sleep(Duration::from_millis(1)).await;
+    let watcher = chats.watch("a").await.unwrap();
+    run.finish().await.unwrap();
+    for number in 2..5 {
+        chats.send("a", format!("{number}")).await.unwrap().finish().await.unwrap();
+    }
+    chats.close().await;
+    let seen: Vec<Numbered> = watcher.collect().await;
+    let said = seen.iter().filter_map(|it| match it.event.as_event() {
+        Event::RunStarted { said } => Some(said.unwrap().text()),
+        _ => None,
+    });
+    assert_eq!(Vec::from_iter(said), ["1", "2", "3", "4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_refused_from_the_first_one_on() {
+    let (chats, _) = chats(echo());
+    let mut first = Box::pin(chats.send("a", "one").into_future());
+    assert!((&mut first).now_or_never().is_none(), "the conversation is being opened");
+    assert!(chats.is_busy("a"));
+    let second = chats.send("a", "two").when_busy(WhenBusy::Refuse).await.unwrap_err();
+    assert_eq!(second.kind(), ErrorKind::Busy);
+    assert!(chats.stop("a"));
+    assert_eq!(first.await.unwrap().finish().await.unwrap_err().outcome(), Outcome::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
 async fn closing_stops_the_runs_and_leaves_every_conversation_resumable() {
     let (chats, journal) = chats(echo());
     let mut first = chats.send("a", "one").await.unwrap();

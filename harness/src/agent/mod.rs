@@ -2,6 +2,8 @@
 //! happened.
 //!
 #![doc = include_str!("../../guide/users.md")]
+//!
+#![doc = include_str!("../../guide/web.md")]
 
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;

@@ -204,18 +204,19 @@ impl Chats {
             (Arc::clone(&slot), Seat::new(Arc::downgrade(shared), slot, name))
         };
         let journal = Arc::clone(&shared.journal);
-        let in_process = || {
-            let state = slot.lock();
-            (state.last.is_some(), state.runs)
+        // How many runs came before the last one of this process, and how many facts they have.
+        let before = || {
+            let last = slot.lock().last.clone()?;
+            Some((last.place().saturating_sub(1), last.facts().0))
         };
         let watcher = |ready, seen| ChatWatcher::new(seat, journal, ready, seen);
-        if let (true, runs) = in_process() {
-            return Ok(watcher(Vec::new(), (runs.saturating_sub(1), 0)));
+        if let Some(before) = before() {
+            return Ok(watcher(Vec::new(), before));
         }
         let facts = guarded(|| shared.journal.read(id, 0)).await?;
         // Of a run that has begun meanwhile it sees all there is to see.
-        if let (true, runs) = in_process() {
-            return Ok(watcher(Vec::new(), (runs.saturating_sub(1), 0)));
+        if let Some(before) = before() {
+            return Ok(watcher(Vec::new(), before));
         }
         let events = replay(&facts, last_run(&facts))?;
         Ok(watcher(events, (0, facts.len() as u64)))

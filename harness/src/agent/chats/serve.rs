@@ -84,7 +84,7 @@ impl Serving {
                     self.slot.refuse(&closed());
                     return None;
                 }
-                if let Some(job) = state.jobs.pop_front() {
+                if let Some(job) = state.take() {
                     drop(state);
                     self.is_idle(false);
                     return Some(job);
@@ -111,11 +111,12 @@ impl Serving {
     async fn run(&self, chat: &mut Chat, mut job: Job) {
         let slot = &*self.slot;
         if job.watched && slot.lock().watchers == 0 {
+            slot.lock().running = None;
             let why = "nobody waited for the run any more before it began: nothing was said";
             job.refuse(&Error::new(ErrorKind::Closed, why));
             return;
         }
-        slot.begins(&job, chat.facts());
+        slot.begins(&job.log, chat.facts());
         let end = self.drive(chat, &mut job).await;
         let facts = chat.facts();
         slot.ended(&end, Some(facts));

@@ -126,14 +126,12 @@ impl Slot {
         }
     }
 
-    /// The run of this job begins, in a conversation that has so many facts.
-    pub(super) fn begins(&self, job: &Job, facts: u64) {
+    /// The run that was taken begins, in a conversation that has so many facts.
+    pub(super) fn begins(&self, log: &Arc<RunLog>, facts: u64) {
         let mut state = self.lock();
         state.runs = state.runs.saturating_add(1);
-        job.log.begins(state.runs, facts);
-        state.last = Some(Arc::clone(&job.log));
-        let (stop, log) = (job.stop.clone(), Arc::clone(&job.log));
-        state.running = Some(Running { stop, watched: job.watched, log });
+        log.begins(state.runs, facts);
+        state.last = Some(Arc::clone(log));
     }
 
     /// The run that goes on has ended so, and the conversation has so many facts.
@@ -161,6 +159,14 @@ impl State {
         self.watchers = self.watchers.saturating_add(1);
         self.named = self.named.wrapping_add(1);
         self.named
+    }
+
+    /// Takes the next run, which goes on from now on.
+    pub(super) fn take(&mut self) -> Option<Job> {
+        let job = self.jobs.pop_front()?;
+        let (stop, log) = (job.stop.clone(), Arc::clone(&job.log));
+        self.running = Some(Running { stop, watched: job.watched, log });
+        Some(job)
     }
 
     /// Whether a run goes on or waits.

@@ -225,3 +225,47 @@ impl fmt::Debug for ChatWatcher {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, Weak},
+        task::{Context, Poll, Waker},
+    };
+
+    use futures_core::Stream as _;
+
+    use super::{ChatWatcher, Seat};
+    use crate::{
+        agent::{
+            Event,
+            chats::{log::RunLog, slot::Slot},
+        },
+        journal::MemoryJournal,
+    };
+
+    #[test]
+    fn a_watcher_that_sleeps_holds_one_run() {
+        let slot = Slot::new("a");
+        let seat = Seat::new(Weak::new(), Arc::clone(&slot), slot.watched());
+        let journal = Arc::new(MemoryJournal::new());
+        let mut watcher = Box::pin(ChatWatcher::new(seat, journal, Vec::new(), (0, 0)));
+        let mut take = || watcher.as_mut().poll_next(&mut Context::from_waker(Waker::noop()));
+        let mut logs = Vec::new();
+        for _ in 0..100 {
+            let log = RunLog::new();
+            slot.begins(&log, 0);
+            log.push(Event::Text("one"));
+            if logs.is_empty() {
+                assert!(matches!(take(), Poll::Ready(Some(_))));
+            }
+            log.push(Event::TurnStarted { turn: 2 });
+            log.ends(None);
+            logs.push(Arc::downgrade(&log));
+        }
+        let held = logs.iter().filter(|log| log.upgrade().is_some()).count();
+        assert_eq!(held, 2, "the one in which it sleeps, and the last one");
+        let left = (0..4).map(|_| take()).filter(|it| matches!(it, Poll::Ready(Some(_))));
+        assert_eq!(left.count(), 3);
+    }
+}
