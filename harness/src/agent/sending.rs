@@ -131,13 +131,14 @@ impl<'a> Sending<'a> {
     /// # tokio::runtime::Runtime::new()?.block_on(async {
     /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
     /// let mut events = agent.run("Say hello.").events();
+    /// let mut shown = String::new();
     /// while let Some(numbered) = events.next().await {
     ///     println!("{}", serde_json::to_string(&numbered)?);
     ///     if let Event::Text(text) = numbered.event.as_event() {
-    ///         assert_eq!(text, "Hello.");
+    ///         shown.push_str(text);
     ///     }
     /// }
-    /// assert_eq!(events.finish().await?.text(), "Hello.");
+    /// assert_eq!(events.finish().await?.text(), shown);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
