@@ -41,6 +41,9 @@ impl Shown {
                 }
                 Event::TurnEnded { turn, stop, .. } => format!("end of turn {turn}: {stop:?}"),
                 Event::RunEnded { outcome, .. } => format!("end: {outcome:?}"),
+                Event::RunStarted { said } => {
+                    format!("begins: {}", said.map(Message::text).unwrap_or_default())
+                }
                 other => format!("{other:?}"),
             };
             shown.lock().expect("unpoisoned").push(line);
@@ -77,6 +80,7 @@ async fn a_run_calls_its_tools_and_answers() {
     assert_eq!(
         shown.lines(),
         [
+            "begins: How is it?",
             "turn 1",
             "thinks Hm",
             "thinks .",

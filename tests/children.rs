@@ -293,7 +293,7 @@ async fn the_events_of_an_agent_are_shown_with_the_way_to_it() {
     let mut seen = Vec::new();
     let run = lead.run("Go.").on_event(|event| {
         let (path, event) = match event {
-            Event::OfAgent { path, event } => (path, *event),
+            Event::OfAgent { path, event } => (path, event.as_event()),
             event => (&[][..], event),
         };
         let path: Vec<String> = path.iter().map(|it| format!("{}:{}", it.tool, it.call)).collect();

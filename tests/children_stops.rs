@@ -107,7 +107,7 @@ async fn stopped_at(effects: SideEffects, stop: Stop, at: usize) -> bool {
         let mut seen = seen.lock().expect("unpoisoned");
         seen.0 += 1;
         let event = match event {
-            Event::OfAgent { event, .. } => *event,
+            Event::OfAgent { event, .. } => event.as_event(),
             event => event,
         };
         if let Event::TurnEnded { usage, .. } = event {

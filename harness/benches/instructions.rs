@@ -86,6 +86,7 @@ const CASES: &[&str] = &[
     "turn/responses",
     "turn/chat",
     "retried/anthropic",
+    "events/anthropic",
     "alone/anthropic",
     "alone/responses",
     "alone/chat",
@@ -374,6 +375,24 @@ fn run_case(case: &str) {
             let agent = Agent::builder(provider).build().expect("an agent");
             let runtime = runtime();
             twice(|| turn(&agent, |run| runtime.block_on(run)));
+        }
+        // The same events, owned and numbered, from a stream that drives the run.
+        ["events", wire] => {
+            let agent = Agent::builder(Rendered::new(wire)).build().expect("an agent");
+            let runtime = runtime();
+            twice(|| {
+                let mut events = agent.run("Speak.").events();
+                let mut bytes = 0;
+                let reply = runtime.block_on(async {
+                    while let Some(numbered) = events.next().await {
+                        if let Event::Text(text) = numbered.event.as_event() {
+                            bytes += text.len();
+                        }
+                    }
+                    events.finish().await.expect("an answer")
+                });
+                assert_eq!(reply.text().len(), bytes);
+            });
         }
         // Each event comes alone, as from a model that takes its time: the task waits after it.
         // What the runtime does meanwhile is not counted.

@@ -41,6 +41,8 @@ pub enum ErrorKind {
     NotWaiting,
     /// Code of the program that the library called has panicked: a watcher of events, a provider.
     Panicked,
+    /// What was to do it was closed before: [`Chats`](crate::agent::Chats), for one.
+    Closed,
 }
 
 /// Why a call into the library failed.
@@ -343,7 +345,8 @@ impl Error {
             | ErrorKind::Conflict
             | ErrorKind::Busy
             | ErrorKind::NotWaiting
-            | ErrorKind::Panicked => false,
+            | ErrorKind::Panicked
+            | ErrorKind::Closed => false,
         }
     }
 }

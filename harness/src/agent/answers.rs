@@ -52,9 +52,17 @@ impl Agent {
     where
         J: Journal + Clone + 'static,
     {
-        let id: Arc<str> = conversation.as_ref().into();
-        check_id(&id)?;
-        let journal: Arc<dyn Journal> = Arc::new(journal.clone());
+        self.open_in(Arc::new(journal.clone()), conversation.as_ref()).await
+    }
+
+    /// Opens a conversation of a journal that is shared.
+    pub(super) async fn open_in(
+        &self,
+        journal: Arc<dyn Journal>,
+        conversation: &str,
+    ) -> Result<Chat, Error> {
+        check_id(conversation)?;
+        let id: Arc<str> = conversation.into();
         let mut tracer = Tracer::new(self.trace());
         tracer.asks(|| holding(&*journal, &id));
         let hold = guarded(|| journal.hold(&id)).await;
@@ -290,6 +298,11 @@ impl Chat {
     /// Whether facts wait to be written.
     pub(super) fn is_behind(&self) -> bool {
         self.durable.as_ref().is_some_and(Durable::is_behind)
+    }
+
+    /// Whether somebody else has gone on with the conversation, so that nothing can be written here.
+    pub(super) fn is_lost(&self) -> bool {
+        self.durable.as_ref().is_some_and(Durable::is_lost)
     }
 
     /// Others have answered calls that waited: these facts come before those that wait here.

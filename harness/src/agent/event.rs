@@ -2,17 +2,40 @@
 
 use std::time::Duration;
 
-use super::{AgentCall, Outcome};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{EventBuf, Outcome};
 use crate::{
     journal::{Limit, LimitScope, Wait},
-    message::{Citation, Image, ToolCall, ToolResult},
+    message::{Citation, Image, Message, ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
 
+/// A call that runs an agent: a step of the way to it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AgentCall {
+    /// The name of the tool.
+    pub tool: Box<str>,
+    /// The id of the call.
+    pub call: Box<str>,
+}
+
 /// One thing that happens in a run, shown as it happens.
+///
+/// It borrows what it shows, so that [`Sending::on_event`](super::Sending::on_event) costs no allocation.
+/// To keep it, [own](Self::into_owned) it. As JSON it is an object with a `type` in snake case:
+/// see [`EventBuf`](super::EventBuf).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
+    /// The run has begun. A run that fails before it begins, because the journal does not answer for one,
+    /// has no such event, and nothing of it is in the conversation.
+    RunStarted {
+        /// What the user has said; `None` in a run that [goes on](super::Chat::resume).
+        said: Option<&'a Message>,
+    },
     /// The model is asked.
     TurnStarted {
         /// Counts from 1 in each run.
@@ -139,7 +162,7 @@ pub enum Event<'a> {
         /// The calls on the way to it, the one of this run first.
         path: &'a [AgentCall],
         /// What happens there.
-        event: &'a Self,
+        event: &'a EventBuf,
     },
     /// The run is over.
     RunEnded {
@@ -148,5 +171,13 @@ pub enum Event<'a> {
         /// Tokens of all its own turns: what agents have used that its tools call is part of
         /// [`Reply::spent`](super::Reply::spent).
         usage: &'a Usage,
+    },
+    /// An event that a later version of the library has written, and that this version does not know. It
+    /// comes only from JSON that was read back, never from a run.
+    Unknown {
+        /// The `type` of the event.
+        kind: &'a str,
+        /// All members of the event.
+        json: &'a Map<String, Value>,
     },
 }

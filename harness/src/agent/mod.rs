@@ -4,6 +4,7 @@
 #![doc = include_str!("../../guide/users.md")]
 //!
 #![doc = include_str!("../../guide/agents.md")]
+#![doc = include_str!("../../guide/web.md")]
 
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
@@ -14,15 +15,18 @@ mod caller;
 mod calling;
 mod calls;
 mod chat;
+mod chats;
 mod circumstances;
 mod clock;
 mod durable;
 mod early;
 mod event;
+mod event_buf;
+mod events;
 mod halt;
-mod heard;
 mod idle;
 mod machine;
+mod numbered;
 mod observed;
 mod open_call;
 mod outcome;
@@ -39,9 +43,12 @@ pub use self::{
     agent::{Agent, AgentBuilder},
     answers::Inbox,
     chat::Chat,
-    event::Event,
-    heard::AgentCall,
+    chats::{ChatRun, ChatSending, ChatWatcher, Chats, ChatsBuilder, WhenBusy},
+    event::{AgentCall, Event},
+    event_buf::EventBuf,
+    events::Events,
     machine::{Action, Machine},
+    numbered::Numbered,
     open_call::{OpenCall, Settlement},
     outcome::{Outcome, Reply, Stopped},
     permit::Grant,

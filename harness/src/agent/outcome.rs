@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     error::Error,
     journal::{Limit, LimitScope},
@@ -13,7 +15,11 @@ use crate::{
 };
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+///
+/// As JSON it is its name in snake case, such as `"answered"`; a limit is `{"limit": "turns"}`, and an item
+/// that cannot be executed `{"unsupported": "computer_call"}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
     /// The model said what it had to say.

@@ -13,7 +13,7 @@ use std::{
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::{AgentCall, Event, heard::Heard};
+use super::{AgentCall, Event, EventBuf};
 
 /// The least time between two reports of one call.
 const APART: Duration = Duration::from_millis(100);
@@ -29,13 +29,13 @@ pub(super) enum Report {
 /// An event of an agent, and the calls on the way to it.
 pub(super) struct OfAgent {
     path: Vec<AgentCall>,
-    heard: Heard,
+    event: EventBuf,
 }
 
 impl OfAgent {
     /// Shows it as an event of the run.
     pub(super) fn show(&self, show: impl FnOnce(Event<'_>)) {
-        show(Event::OfAgent { path: &self.path, event: &self.heard.event() });
+        show(Event::OfAgent { path: &self.path, event: &self.event });
     }
 }
 
@@ -93,20 +93,20 @@ impl Reporter {
     /// Keeps an event of an agent that this call runs until it is heard.
     pub(super) fn tell(&self, call: &AgentCall, event: Event<'_>) {
         let mut path = vec![call.clone()];
-        let heard = Heard::of(event, &mut path);
+        let event = match event {
+            Event::OfAgent { path: below, event } => {
+                path.extend_from_slice(below);
+                event.clone()
+            }
+            event => event.into_owned(),
+        };
         let mut said = self.0.lock();
         if said.is_over {
             return;
         }
-        match (said.of_agents.back_mut(), heard) {
-            (Some(OfAgent { path: before, heard: Heard::Text(text) }), Heard::Text(more))
-            | (
-                Some(OfAgent { path: before, heard: Heard::Reasoning(text) }),
-                Heard::Reasoning(more),
-            ) if *before == path => {
-                text.push_str(&more);
-            }
-            (_, heard) => said.of_agents.push_back(OfAgent { path, heard }),
+        let last = said.of_agents.back_mut().filter(|last| last.path == path);
+        if !last.is_some_and(|last| last.event.join(event.as_event())) {
+            said.of_agents.push_back(OfAgent { path, event });
         }
         let waker = said.waker.take();
         drop(said);

@@ -18,7 +18,7 @@ use super::{
     reports::Reports,
     sending::{Opening, Stops},
     steps::Step,
-    watcher::{Watch, Watcher},
+    watcher::Watcher,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// How long the journal may take to write the end of a run.
-const LAST_WRITE: Duration = Duration::from_secs(10);
+pub(super) const LAST_WRITE: Duration = Duration::from_secs(10);
 
 /// One run, from a message of the user to its end. `turn` asks the model, `calls` runs what it
 /// asks for.
@@ -76,7 +76,7 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(
         chat: &'a mut Chat,
-        watch: Option<Box<Watch<'a>>>,
+        watch: Watcher<'a>,
         stops: Stops,
         tool_time: Option<Duration>,
     ) -> Self {
@@ -86,12 +86,12 @@ impl<'a> Run<'a> {
         let reporter = || reports.reporter();
         let halt = Halt::new(cancellation, &chat.guard, chat.clock.elapsed(), reporter());
         chat.clock.starts();
-        let caller = Caller::of(chat, reporter(), watch.is_some());
+        let caller = Caller::of(chat, reporter(), watch.is_watched());
         let contexts = Contexts::new(chat, caller, tool_time);
         let above = chat.own.as_ref().and_then(|own| own.caller.as_ref()?.listener());
         Self {
             chat,
-            watch: Watcher::new(watch, above),
+            watch: watch.below(above),
             halt,
             after_turn,
             over,
@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
 
     /// For one action of another driver: whoever drops it leaves the conversation as it is.
     pub(super) fn one_action(chat: &'a mut Chat) -> Self {
-        let mut run = Self::new(chat, None, Stops::default(), None);
+        let mut run = Self::new(chat, Watcher::default(), Stops::default(), None);
         run.ended = true;
         run
     }
@@ -135,9 +135,14 @@ impl<'a> Run<'a> {
     /// Runs to the end.
     pub(super) async fn drive(&mut self, opening: Opening, anew: bool) -> Result<Reply, Stopped> {
         self.trace_begin(&opening);
+        let said = match &opening {
+            Opening::Say(message) => Some(message.clone()),
+            Opening::Resume => None,
+        };
         let outcome = match self.begin_with(opening, anew).await {
             Ok(()) => {
                 self.begun = true;
+                self.emit(Event::RunStarted { said: said.as_ref() });
                 self.go_to_the_end().await
             }
             Err(error) => self.fail(error),

@@ -11,13 +11,13 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Chat, Event, Outcome, Reply, Stopped,
+    Chat, Event, Events, Outcome, Reply, Stopped,
     as_tool::effects_of,
     caller::{Entered, InCall},
     circumstances::{Circumstances, offered},
     outcome::Remains,
     run::Run,
-    watcher::Watch,
+    watcher::Watcher,
 };
 use crate::{
     message::Message,
@@ -51,7 +51,7 @@ use crate::{
 pub struct Sending<'a> {
     chat: Holder<'a>,
     opening: Opening,
-    watch: Option<Box<Watch<'a>>>,
+    watch: Watcher<'a>,
     stops: Stops,
     tool_time: Option<Duration>,
     budget: Budget,
@@ -120,7 +120,7 @@ impl<'a> Sending<'a> {
         Self {
             chat,
             opening,
-            watch: None,
+            watch: Watcher::default(),
             stops: Stops::default(),
             tool_time: None,
             budget,
@@ -136,8 +136,57 @@ impl<'a> Sending<'a> {
         'a: 'b,
     {
         let Self { chat, opening, watch: _, stops, tool_time, budget, anew, own, call } = self;
-        let watch = Some(Box::new(watch) as Box<Watch<'b>>);
+        let watch = Watcher::new(watch);
         Sending { chat, opening, watch, stops, tool_time, budget, anew, own, call }
+    }
+
+    /// Drives the run as a stream of its events, each owned and numbered: see [`Events`]. What
+    /// [`on_event`](Self::on_event) was given sees them, too.
+    ///
+    /// ```
+    /// use futures_util::StreamExt as _;
+    /// use harness::{Agent, agent::Event, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+    /// let mut events = agent.run("Say hello.").events();
+    /// let mut shown = String::new();
+    /// while let Some(numbered) = events.next().await {
+    ///     println!("{}", serde_json::to_string(&numbered)?);
+    ///     if let Event::Text(text) = numbered.event.as_event() {
+    ///         shown.push_str(text);
+    ///     }
+    /// }
+    /// assert_eq!(events.finish().await?.text(), shown);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn events(self) -> Events<'a> {
+        Events::of(self)
+    }
+
+    /// Shows every event to `first`, and then to who watches already.
+    pub(super) fn watched_by<'b>(self, first: impl FnMut(Event<'_>) + Send + 'b) -> Sending<'b>
+    where
+        'a: 'b,
+    {
+        let Self { chat, opening, watch, stops, tool_time, budget, anew, own, call } = self;
+        let watch = watch.after(first);
+        Sending { chat, opening, watch, stops, tool_time, budget, anew, own, call }
+    }
+
+    /// Gives a token by which the run is stopped beside that of [`cancel_with`](Self::cancel_with).
+    pub(super) fn stopped_too(mut self) -> (Self, CancellationToken) {
+        let stop = self.stops.now.child_token();
+        self.stops.now = stop.clone();
+        (self, stop)
+    }
+
+    /// Lets the run give way after some events, so that they are taken before it goes on.
+    pub(super) fn paced(mut self) -> Self {
+        self.watch = self.watch.paced();
+        self
     }
 
     /// Lets no call of this run take longer than this, tries and waits included, whatever its tool
@@ -501,7 +550,7 @@ impl<'a> IntoFuture for Sending<'a> {
 /// All that a run begins with, beside its conversation.
 struct Go<'a> {
     opening: Opening,
-    watch: Option<Box<Watch<'a>>>,
+    watch: Watcher<'a>,
     stops: Stops,
     tool_time: Option<Duration>,
     budget: Budget,

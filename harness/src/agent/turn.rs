@@ -8,7 +8,10 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
-use tokio::{task::coop::poll_proceed, time::Instant};
+use tokio::{
+    task::{coop::poll_proceed, yield_now},
+    time::Instant,
+};
 use tokio_util::sync::DropGuard;
 
 use super::{
@@ -192,6 +195,9 @@ impl Run<'_> {
                 }
             };
             in_a_row = (in_a_row + 1) % IN_A_ROW;
+            if in_a_row == 0 && hearing.watch.is_paced() {
+                yield_now().await;
+            }
             match hearing.takes(&event) {
                 Ok(None) => {}
                 Ok(Some(call)) => {

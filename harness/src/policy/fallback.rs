@@ -218,7 +218,8 @@ fn another_may_answer(error: &Error) -> bool {
         | ErrorKind::Conflict
         | ErrorKind::Busy
         | ErrorKind::NotWaiting
-        | ErrorKind::Panicked => false,
+        | ErrorKind::Panicked
+        | ErrorKind::Closed => false,
     }
 }
 

@@ -1,0 +1,31 @@
+//! Conversations by their names for a browser: all that a web server needs of them.
+
+use axum::extract::{Path, Query, State};
+use axum::{Router, http::StatusCode, response::IntoResponse, response::sse, routing::post};
+use futures_util::{Stream, StreamExt as _};
+use harness::agent::{Chats, Numbered};
+
+use crate::{Answer, Failed, Tab};
+
+pub(crate) fn app(chats: Chats) -> Router {
+    Router::new().route("/chats/{id}", post(say).get(watch).delete(stop)).with_state(chats)
+}
+
+async fn say(chats: State<Chats>, id: Path<String>, tab: Query<Tab>, words: String) -> Answer {
+    let sending = chats.send(&*id, words);
+    let sending = if tab.stops { sending.stop_unwatched() } else { sending };
+    Ok(events(sending.await.map_err(Failed)?).into_response())
+}
+
+async fn watch(chats: State<Chats>, id: Path<String>) -> Answer {
+    Ok(events(chats.watch(&*id).await.map_err(Failed)?).into_response())
+}
+
+async fn stop(chats: State<Chats>, id: Path<String>) -> StatusCode {
+    if chats.stop(&*id) { StatusCode::NO_CONTENT } else { StatusCode::NOT_FOUND }
+}
+
+fn events(events: impl Stream<Item = Numbered> + Send + 'static) -> impl IntoResponse {
+    let lines = events.map(|event| sse::Event::default().json_data(event));
+    sse::Sse::new(lines).keep_alive(sse::KeepAlive::default())
+}

@@ -1,0 +1,128 @@
+//! The handlers over a real socket.
+
+use std::{net::SocketAddr, time::Duration};
+
+use harness::{
+    Agent,
+    agent::{Chats, Event, Numbered},
+    journal::MemoryJournal,
+    testing::{Gate, ScriptedProvider, reply},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+/// A server that is stopped with it, and what it serves.
+async fn serve(model: ScriptedProvider) -> (SocketAddr, Chats) {
+    let agent = Agent::builder(model).build().expect("an agent");
+    let chats = Chats::new(&agent, &MemoryJournal::new());
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(axum::serve(listener, crate::handlers::app(chats.clone())).into_future());
+    (address, chats)
+}
+
+async fn ask(to: SocketAddr, method: &str, path: &str, body: &str) -> TcpStream {
+    let mut socket = TcpStream::connect(to).await.expect("a connection");
+    let length = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+    );
+    socket.write_all((head + body).as_bytes()).await.expect("a request");
+    socket
+}
+
+async fn whole(mut socket: TcpStream) -> String {
+    let mut text = String::new();
+    socket.read_to_string(&mut text).await.expect("a response");
+    text
+}
+
+/// Reads to the end of the line in which this is said.
+async fn until(socket: &mut TcpStream, words: &str) -> String {
+    let mut text = Vec::new();
+    let whole_line = |text: &[u8]| {
+        let text = String::from_utf8_lossy(text);
+        text.split_once(words).is_some_and(|(_, rest)| rest.contains('\n'))
+    };
+    while !whole_line(&text) {
+        let mut piece = [0; 1024];
+        let length = socket.read(&mut piece).await.expect("more");
+        assert!(length > 0, "{}", String::from_utf8_lossy(&text));
+        text.extend_from_slice(&piece[..length]);
+    }
+    String::from_utf8(text).expect("text")
+}
+
+fn words(response: &str) -> String {
+    let data = response.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events = data.map(|data| serde_json::from_str::<Numbered>(data).expect("an event"));
+    let texts = events.filter_map(|numbered| match numbered.event.as_event() {
+        Event::Text(text) => Some(text.to_owned()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+async fn idle(chats: &Chats) {
+    while chats.is_busy("17") {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_is_answered_by_its_events() {
+    let (address, _chats) = serve(ScriptedProvider::new([reply().text("It is so.")])).await;
+    let response = whole(ask(address, "POST", "/chats/17", "Is it?").await).await;
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+    assert!(response.contains("content-type: text/event-stream"), "{response}");
+    assert_eq!(words(&response), "It is so.");
+}
+
+#[tokio::test]
+async fn a_closed_tab_stops_the_run_or_not_by_choice() {
+    for (path, expected) in [("/chats/17", "Once upon a time."), ("/chats/17?stops=true", "Once ")]
+    {
+        let gate = Gate::new();
+        let model = reply().text_in(["Once "]).wait_for(&gate).text_in(["upon a time."]);
+        let (address, chats) = serve(ScriptedProvider::new([model])).await;
+        let mut tab = ask(address, "POST", path, "Tell.").await;
+        until(&mut tab, "Once ").await;
+        drop(tab);
+        if expected == "Once " {
+            idle(&chats).await;
+        }
+        gate.open();
+        idle(&chats).await;
+        // The tab is opened again, and sees the run from its beginning.
+        let mut tab = ask(address, "GET", "/chats/17", "").await;
+        assert_eq!(words(&until(&mut tab, "run_ended").await), expected);
+        chats.close().await;
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_an_error_with_its_status() {
+    let gate = Gate::new();
+    let (address, chats) = serve(ScriptedProvider::new([reply().wait_for(&gate)])).await;
+    let response = whole(ask(address, "POST", "/chats/a%0Ab", "Hello").await).await;
+    assert!(response.starts_with("HTTP/1.1 400"), "{response}");
+    let response = whole(ask(address, "DELETE", "/chats/17", "").await).await;
+    assert!(response.starts_with("HTTP/1.1 404"), "{response}");
+    let mut tab = ask(address, "POST", "/chats/17", "Hello").await;
+    until(&mut tab, "run_started").await;
+    let response = whole(ask(address, "DELETE", "/chats/17", "").await).await;
+    assert!(response.starts_with("HTTP/1.1 204"), "{response}");
+    until(&mut tab, "cancelled").await;
+    chats.close().await;
+    let response = whole(ask(address, "POST", "/chats/17", "Hello").await).await;
+    assert!(response.starts_with("HTTP/1.1 503"), "{response}");
+}
+
+#[test]
+fn the_handlers_have_at_most_thirty_lines() {
+    let lines = include_str!("handlers.rs").lines();
+    let code = lines.filter(|line| !line.is_empty() && !line.starts_with("//")).count();
+    assert!(code <= 30, "{code} lines");
+}

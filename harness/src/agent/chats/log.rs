@@ -1,0 +1,196 @@
+//! The events of one run, kept for whoever comes late: neighbouring words are joined.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::agent::{Event, EventBuf, Numbered, numbered::run_name};
+
+/// So many reports of progress are kept of a run before all but the last of each call are forgotten.
+const REPORTS: usize = 256;
+
+/// The events of one run.
+pub(super) struct RunLog {
+    name: Arc<str>,
+    state: Mutex<Log>,
+}
+
+#[derive(Default)]
+struct Log {
+    entries: Vec<Kept>,
+    /// How many events were told.
+    told: u64,
+    /// How many of the entries are reports of progress.
+    reports: usize,
+    /// Its place among the runs of the conversation in this process.
+    place: u64,
+    /// How many facts the conversation had when it began, and when it ended.
+    facts: (u64, u64),
+    ended: bool,
+}
+
+/// One event, or several that were joined.
+struct Kept {
+    /// The number of the first of them.
+    first: u64,
+    /// The number of the last of them.
+    last: u64,
+    event: EventBuf,
+}
+
+impl RunLog {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { name: run_name(), state: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It begins, as the run of this place, when the conversation has so many facts.
+    pub(super) fn begins(&self, place: u64, facts: u64) {
+        let mut log = self.lock();
+        (log.place, log.facts) = (place, (facts, facts));
+    }
+
+    /// Keeps an event.
+    pub(super) fn push(&self, event: Event<'_>) {
+        let mut log = self.lock();
+        log.told = log.told.saturating_add(1);
+        let number = log.told;
+        if let Some(kept) = log.entries.last_mut()
+            && kept.event.join(event)
+        {
+            kept.last = number;
+            return;
+        }
+        if matches!(event, Event::ToolProgress { .. }) {
+            log.reports = log.reports.saturating_add(1);
+            if log.reports > REPORTS {
+                log.forget_reports();
+            }
+        }
+        log.entries.push(Kept { first: number, last: number, event: event.into_owned() });
+    }
+
+    /// Nothing more comes, and the conversation has so many facts.
+    pub(super) fn ends(&self, facts: Option<u64>) {
+        let mut log = self.lock();
+        log.facts.1 = facts.unwrap_or(log.facts.1);
+        log.ended = true;
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().ended
+    }
+
+    /// Whether its last event is the end of the run.
+    pub(super) fn tells_its_end(&self) -> bool {
+        let log = self.lock();
+        let last = log.entries.last().map(|kept| kept.event.as_event());
+        matches!(last, Some(Event::RunEnded { .. }))
+    }
+
+    pub(super) fn place(&self) -> u64 {
+        self.lock().place
+    }
+
+    /// How many facts the conversation had when it began, and when it ended.
+    pub(super) fn facts(&self) -> (u64, u64) {
+        self.lock().facts
+    }
+}
+
+impl Log {
+    /// Forgets all reports of progress but the last of each call.
+    fn forget_reports(&mut self) {
+        let mut last = HashSet::new();
+        let mut wanted: Vec<bool> = Vec::with_capacity(self.entries.len());
+        for kept in self.entries.iter().rev() {
+            wanted.push(match kept.event.as_event() {
+                Event::ToolProgress { call, .. } => last.insert(call.to_owned()),
+                _ => true,
+            });
+        }
+        self.reports = last.len();
+        self.entries.retain(|_| wanted.pop().unwrap_or(true));
+    }
+}
+
+/// How far somebody has read a run.
+#[derive(Default)]
+pub(super) struct Cursor {
+    /// The number of the last event.
+    seen: u64,
+    /// How much of the words was read with which that event was joined.
+    bytes: usize,
+}
+
+impl Cursor {
+    /// The next event, with all words that were joined to it.
+    pub(super) fn next(&mut self, run: &RunLog) -> Option<Numbered> {
+        let log = run.lock();
+        let at = log.entries.partition_point(|kept| kept.last <= self.seen);
+        let Kept { first, last, event } = log.entries.get(at)?;
+        let event = if *first <= self.seen { event.words_from(self.bytes)? } else { event.clone() };
+        let words = log.entries.get(at).and_then(|kept| kept.event.words());
+        (self.seen, self.bytes) = (*last, words.map_or(0, str::len));
+        Some(Numbered::new(&run.name, *last, event))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cursor, REPORTS, RunLog};
+    use crate::agent::{Event, Numbered};
+
+    fn rest(cursor: &mut Cursor, log: &RunLog) -> Vec<Numbered> {
+        std::iter::from_fn(|| cursor.next(log)).collect()
+    }
+
+    fn words(events: &[Numbered]) -> String {
+        events.iter().filter_map(|it| it.event.words()).collect()
+    }
+
+    #[test]
+    fn who_comes_late_reads_joined_what_others_have_read_in_pieces() {
+        let log = RunLog::new();
+        let (mut awake, mut slow) = (Cursor::default(), Cursor::default());
+        let mut seen = Vec::new();
+        log.push(Event::TurnStarted { turn: 1 });
+        for word in ["a", "\u{e9}", "c"] {
+            log.push(Event::Text(word));
+            seen.extend(rest(&mut awake, &log));
+            if word == "a" {
+                assert_eq!(words(&rest(&mut slow, &log)), "a");
+            }
+        }
+        log.push(Event::Reasoning("d"));
+        log.push(Event::Text("e"));
+        seen.extend(rest(&mut awake, &log));
+        assert_eq!(Vec::from_iter(seen.iter().map(|it| it.number)), [1, 2, 3, 4, 5, 6]);
+        let late = rest(&mut Cursor::default(), &log);
+        assert_eq!(Vec::from_iter(late.iter().map(|it| it.number)), [1, 4, 5, 6]);
+        assert_eq!(words(&late), words(&seen));
+        let slow = rest(&mut slow, &log);
+        assert_eq!(Vec::from_iter(slow.iter().map(|it| it.number)), [4, 5, 6]);
+        assert_eq!(words(&slow), "\u{e9}cde");
+    }
+
+    #[test]
+    fn of_many_reports_the_last_of_each_call_is_kept_and_no_reader_loses_its_place() {
+        let log = RunLog::new();
+        let (mut awake, mut seen) = (Cursor::default(), 0);
+        for number in 0..10_000 {
+            let call = ["one", "two"][number % 2];
+            log.push(Event::ToolProgress { call, message: &number.to_string() });
+            seen += rest(&mut awake, &log).len();
+        }
+        assert_eq!(seen, 10_000);
+        let late = rest(&mut Cursor::default(), &log);
+        assert!(late.len() <= REPORTS + 2, "{}", late.len());
+        assert!(late.is_sorted_by_key(|it| it.number));
+        assert_eq!(late.last().map(|it| it.number), Some(10_000));
+    }
+}

@@ -1,0 +1,444 @@
+//! Conversations by their names: each is open in at most one task, whoever speaks or watches.
+
+mod log;
+mod replay;
+mod send;
+mod serve;
+mod slot;
+mod watch;
+
+use std::{
+    collections::{BTreeMap, HashMap, hash_map::Entry},
+    fmt, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, sync::watch as count, task::JoinSet, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    replay::{last_run, replay},
+    serve::Serving,
+    slot::{Job, Slot},
+    watch::Seat,
+};
+pub use self::{
+    send::{ChatSending, WhenBusy},
+    watch::{ChatRun, ChatWatcher},
+};
+use super::{Agent, durable::guarded, sending::Opening};
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{Journal, check_id},
+    message::Message,
+    unwind::caught,
+};
+
+/// How long a conversation stays open in which nothing goes on.
+const IDLE_AFTER: Duration = Duration::from_secs(300);
+/// How many such conversations stay open.
+const MOST_IDLE: usize = 1000;
+/// How many messages may wait in one conversation.
+const MOST_WAITING: usize = 32;
+
+/// Conversations of a journal by their names, as the handlers of a web server hold them. A clone is the same
+/// manager.
+///
+/// A conversation is opened, or begun, when somebody [speaks](Self::send) in it. One run goes on in it at a
+/// time, in a task that the manager owns, so that a run outlives the handler that has sent it. Any number of
+/// [watchers](Self::watch) see each event once and in order, also those who come late. A conversation in which
+/// nothing goes on is closed after a while, and opened again when it is needed.
+///
+/// [`close`](Self::close) stops all runs and waits until their ends are written. When the last clone is
+/// dropped without it, the tasks are stopped at once; what the journal has then tells the truth, too. Either
+/// way each conversation can go on, here or in another process.
+///
+/// ```
+/// use futures_util::StreamExt as _;
+/// use harness::{
+///     Agent,
+///     agent::{Chats, Event},
+///     journal::MemoryJournal,
+///     testing::{ScriptedProvider, reply},
+/// };
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello, Ada.")])).build()?;
+/// let chats = Chats::new(&agent, &MemoryJournal::new());
+///
+/// let mut run = chats.send("chat-17", "I am Ada.").await?;
+/// let mut words = String::new();
+/// while let Some(numbered) = run.next().await {
+///     if let Event::Text(text) = numbered.event.as_event() {
+///         words.push_str(text);
+///     }
+/// }
+/// assert_eq!(words, "Hello, Ada.");
+/// assert_eq!(run.finish().await?.text(), words);
+/// chats.close().await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Chats {
+    shared: Arc<Shared>,
+}
+
+/// Makes [`Chats`].
+#[must_use = "nothing is made before `build`"]
+pub struct ChatsBuilder {
+    agent: Agent,
+    journal: Arc<dyn Journal>,
+    idle_after: Duration,
+    most_idle: usize,
+}
+
+struct Shared {
+    agent: Agent,
+    journal: Arc<dyn Journal>,
+    idle_after: Duration,
+    most_idle: usize,
+    slots: Mutex<Slots>,
+    closing: CancellationToken,
+    /// How many conversations are served.
+    count: Arc<count::Sender<usize>>,
+}
+
+#[derive(Default)]
+struct Slots {
+    by_id: HashMap<Arc<str>, Arc<Slot>>,
+    /// Those that are open and in which nothing goes on, the one that is so for longest first.
+    idle: BTreeMap<u64, Arc<Slot>>,
+    counted: u64,
+    /// Dropped with the manager, and with them each run.
+    tasks: JoinSet<()>,
+}
+
+impl ChatsBuilder {
+    /// Sets for how long a conversation stays open in which nothing goes on: five minutes unless it is set.
+    /// While it is open, other processes cannot open it.
+    pub fn idle_after(mut self, time: Duration) -> Self {
+        self.idle_after = time;
+        self
+    }
+
+    /// Sets how many conversations stay open in which nothing goes on: 1,000 unless it is set. Of more, the
+    /// one is closed in which nothing went on for longest.
+    pub fn most_idle(mut self, count: usize) -> Self {
+        self.most_idle = count;
+        self
+    }
+
+    /// Makes them. Nothing is opened yet.
+    pub fn build(self) -> Chats {
+        let Self { agent, journal, idle_after, most_idle } = self;
+        let shared = Shared {
+            agent,
+            journal,
+            idle_after,
+            most_idle,
+            slots: Mutex::default(),
+            closing: CancellationToken::new(),
+            count: Arc::new(count::Sender::new(0)),
+        };
+        Chats { shared: Arc::new(shared) }
+    }
+}
+
+impl Chats {
+    /// The conversations of this journal, in which this agent answers.
+    pub fn new<J: Journal + Clone + 'static>(agent: &Agent, journal: &J) -> Self {
+        Self::builder(agent, journal).build()
+    }
+
+    /// The same, to be set up.
+    pub fn builder<J: Journal + Clone + 'static>(agent: &Agent, journal: &J) -> ChatsBuilder {
+        ChatsBuilder {
+            agent: agent.clone(),
+            journal: Arc::new(journal.clone()),
+            idle_after: IDLE_AFTER,
+            most_idle: MOST_IDLE,
+        }
+    }
+
+    /// Says something in a conversation, which is begun if it does not exist. Await it for the run, which is a
+    /// stream of its events; dropping that does not stop the run, unless it was asked to
+    /// [stop when nobody watches](ChatSending::stop_unwatched).
+    ///
+    /// If a run goes on in the conversation, the message [waits](WhenBusy).
+    pub fn send(
+        &self,
+        conversation: impl Into<String>,
+        message: impl Into<Message>,
+    ) -> ChatSending {
+        ChatSending::new(self.clone(), conversation.into(), Opening::Say(message.into().renewed()))
+    }
+
+    /// Goes on with the last run of a conversation: see [`Chat::resume`](super::Chat::resume).
+    pub fn resume(&self, conversation: impl Into<String>) -> ChatSending {
+        ChatSending::new(self.clone(), conversation.into(), Opening::Resume)
+    }
+
+    /// Watches a conversation: its last run from the beginning, whether it goes on or not, and each run that
+    /// follows. What was said before is in
+    /// [`agent.inbox(&journal).look(..)`](super::Inbox::look). To watch opens nothing, so the conversation may be
+    /// open elsewhere; of a run that goes on in another process, it tells what the journal had at the time of
+    /// this call.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Configuration`] if the name cannot be one, with [`ErrorKind::Closed`] if the
+    /// manager was closed, and with [`ErrorKind::Journal`] if the journal cannot be read.
+    pub async fn watch(&self, conversation: impl AsRef<str>) -> Result<ChatWatcher, Error> {
+        let id = conversation.as_ref();
+        check_id(id)?;
+        let shared = &self.shared;
+        let (slot, seat) = {
+            let mut slots = shared.lock();
+            if shared.closing.is_cancelled() {
+                return Err(closed());
+            }
+            let slot = slots.slot(id);
+            let name = slot.watched();
+            (Arc::clone(&slot), Seat::new(Arc::downgrade(shared), slot, name))
+        };
+        let journal = Arc::clone(&shared.journal);
+        // How many runs came before the last one of this process, and how many facts they have.
+        let before = || {
+            let last = slot.lock().last.clone()?;
+            Some((last.place().saturating_sub(1), last.facts().0))
+        };
+        let watcher = |ready, seen| ChatWatcher::new(seat, journal, ready, seen);
+        if let Some(before) = before() {
+            return Ok(watcher(Vec::new(), before));
+        }
+        let facts = guarded(|| shared.journal.read(id, 0)).await?;
+        // Of a run that has begun meanwhile it sees all there is to see.
+        if let Some(before) = before() {
+            return Ok(watcher(Vec::new(), before));
+        }
+        let events = replay(&facts, last_run(&facts))?;
+        Ok(watcher(events, (0, facts.len() as u64)))
+    }
+
+    /// Stops the run that goes on in a conversation, or is about to. It ends as
+    /// [`Outcome::Cancelled`](super::Outcome::Cancelled), and messages that wait come next. Says whether there
+    /// was one.
+    pub fn stop(&self, conversation: impl AsRef<str>) -> bool {
+        let Some(slot) = self.shared.lock().by_id.get(conversation.as_ref()).cloned() else {
+            return false;
+        };
+        let state = slot.lock();
+        let first = || state.jobs.front().map(|job| &job.stop);
+        let stop = state.running.as_ref().map(|running| &running.stop).or_else(first);
+        stop.inspect(|stop| stop.cancel()).is_some()
+    }
+
+    /// Whether a run goes on in a conversation, or a message waits in it.
+    pub fn is_busy(&self, conversation: impl AsRef<str>) -> bool {
+        let slots = self.shared.lock();
+        slots.by_id.get(conversation.as_ref()).is_some_and(|slot| slot.lock().is_busy())
+    }
+
+    /// How many conversations are open, or about to be.
+    pub fn open_conversations(&self) -> usize {
+        *self.shared.count.borrow()
+    }
+
+    /// Stops all runs, and waits until the end of each is written and all conversations are closed. Messages
+    /// that wait are refused, and so is all that is said from now on, with [`ErrorKind::Closed`]. All watchers
+    /// come to their end.
+    pub async fn close(&self) {
+        {
+            let slots = self.shared.lock();
+            self.shared.closing.cancel();
+            slots.close();
+        }
+        let mut count = self.shared.count.subscribe();
+        // It lives as long as this does.
+        let _ = count.wait_for(|count| *count == 0).await;
+    }
+
+    /// Adds a run to a conversation.
+    fn add(&self, id: &str, job: Job, busy: WhenBusy) -> Result<Added, Error> {
+        let shared = &self.shared;
+        let runtime = runtime()?;
+        let mut slots = shared.lock();
+        if shared.closing.is_cancelled() {
+            return Err(closed());
+        }
+        let slot = slots.slot(id);
+        let mut state = slot.lock();
+        if state.is_busy() {
+            match busy {
+                // A message that steers the run which goes on is handed to it here.
+                WhenBusy::Wait if state.jobs.len() < MOST_WAITING => {}
+                WhenBusy::Wait => {
+                    let what = format!(
+                        "{MOST_WAITING} messages wait in the conversation `{id}`: send this one when some \
+                         of them were answered"
+                    );
+                    return Err(Error::new(ErrorKind::Busy, what));
+                }
+                WhenBusy::Refuse => {
+                    let what = format!(
+                        "a run goes on in the conversation `{id}`: stop it, or send when it has ended"
+                    );
+                    return Err(Error::new(ErrorKind::Busy, what));
+                }
+            }
+        }
+        let name = state.watched();
+        let is_open = state.open;
+        let mut job = job;
+        if is_open {
+            job.opened = None;
+        }
+        state.jobs.push_back(job);
+        let begins = !mem::replace(&mut state.serving, true);
+        drop(state);
+        if begins {
+            let count = Arc::clone(&shared.count);
+            count.send_modify(|count| *count = count.saturating_add(1));
+            let serving = Serving {
+                shared: Arc::downgrade(shared),
+                slot: Arc::clone(&slot),
+                agent: shared.agent.clone(),
+                journal: Arc::clone(&shared.journal),
+                closing: shared.closing.clone(),
+                idle_after: shared.idle_after,
+                count,
+                left: false,
+            };
+            while slots.tasks.try_join_next().is_some() {}
+            slots.tasks.spawn_on(serving.serve(), &runtime);
+        } else {
+            slot.work.notify_one();
+        }
+        drop(slots);
+        Ok(Added { seat: Seat::new(Arc::downgrade(shared), slot, name), is_open })
+    }
+}
+
+/// A run that was added to a conversation.
+struct Added {
+    seat: Seat,
+    /// Whether the conversation is open already.
+    is_open: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing goes on in this conversation, or something does.
+    fn is_idle(&self, slot: &Arc<Slot>, idle: bool) {
+        let mut slots = self.lock();
+        let mut state = slot.lock();
+        match (state.idle, idle) {
+            (None, true) => {
+                slots.counted = slots.counted.saturating_add(1);
+                state.idle = Some(slots.counted);
+                let counted = slots.counted;
+                slots.idle.insert(counted, Arc::clone(slot));
+            }
+            (Some(at), false) => {
+                state.idle = None;
+                slots.idle.remove(&at);
+            }
+            (None, false) | (Some(_), true) => return,
+        }
+        drop(state);
+        if slots.idle.len() > self.most_idle
+            && let Some((_, longest)) = slots.idle.pop_first()
+        {
+            let mut state = longest.lock();
+            state.idle = None;
+            state.leave = true;
+            longest.work.notify_one();
+        }
+    }
+
+    /// Forgets a conversation that nobody serves, watches or speaks in.
+    fn forget(&self, slot: &Arc<Slot>) {
+        let mut slots = self.lock();
+        let mut state = slot.lock();
+        if !state.serving
+            && let Some(at) = state.idle.take()
+        {
+            slots.idle.remove(&at);
+        }
+        let is_same = |kept: &Arc<Slot>| Arc::ptr_eq(kept, slot);
+        if state.is_unused() && slots.by_id.get(&slot.id).is_some_and(is_same) {
+            slots.by_id.remove(&slot.id);
+        }
+    }
+}
+
+impl Slots {
+    /// Whoever watches what no task serves comes to the end. The tasks tell the others.
+    fn close(&self) {
+        for slot in self.by_id.values() {
+            let mut state = slot.lock();
+            state.closed |= !state.serving;
+            drop(state);
+            slot.wake();
+        }
+    }
+
+    fn slot(&mut self, id: &str) -> Arc<Slot> {
+        match self.by_id.entry(id.into()) {
+            Entry::Occupied(slot) => Arc::clone(slot.get()),
+            Entry::Vacant(place) => Arc::clone(place.insert(Slot::new(id))),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.closing.cancel();
+        slots.close();
+        slots.tasks.abort_all();
+    }
+}
+
+/// The runtime in which the tasks live, if there is one that has a timer.
+fn runtime() -> Result<Handle, Error> {
+    let runtime = Handle::try_current().ok();
+    let has_timer = || caught(|| drop(sleep(Duration::ZERO))).is_ok();
+    runtime.filter(|_| has_timer()).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Configuration,
+            "a conversation is served by a task of a tokio runtime that has a timer, and here is none: call it \
+             in a runtime that was built with `enable_all()`",
+        )
+    })
+}
+
+fn closed() -> Error {
+    Error::new(
+        ErrorKind::Closed,
+        "the conversations were closed in this process: nothing was said. It can be said in another one",
+    )
+}
+
+impl fmt::Debug for Chats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chats")
+            .field("agent", &self.shared.agent)
+            .field("open", &self.open_conversations())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ChatsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatsBuilder")
+            .field("idle_after", &self.idle_after)
+            .field("most_idle", &self.most_idle)
+            .finish_non_exhaustive()
+    }
+}

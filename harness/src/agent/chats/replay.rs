@@ -1,0 +1,157 @@
+//! The events of runs as their facts hold them: the words are whole, and what no fact tells is left out.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use crate::{
+    agent::{Action, Event, Machine, Numbered, Outcome, answers::unreadable, numbered::run_name},
+    error::Error,
+    journal::{Decision, Entry, Envelope},
+    message::{Block, Message, ToolCall},
+};
+
+/// The events of all runs that begin among these facts from the number `from` on. The facts before it are
+/// those of the same conversation.
+pub(super) fn replay(facts: &[Envelope], from: usize) -> Result<Vec<Numbered>, Error> {
+    let mut replay = Replay::default();
+    for (number, envelope) in facts.iter().enumerate() {
+        replay.shown = number >= from;
+        let fold = envelope.entry().and_then(|entry| replay.takes(&entry, envelope.at));
+        fold.map_err(|err| unreadable(number, err))?;
+    }
+    replay.tells_end();
+    Ok(replay.events)
+}
+
+/// Where the last run begins: its message of the user, or the beginning.
+pub(super) fn last_run(facts: &[Envelope]) -> usize {
+    let begins = |envelope: &Envelope| matches!(envelope.entry(), Ok(Entry::UserSaid { .. }));
+    facts.iter().rposition(begins).unwrap_or(0)
+}
+
+#[derive(Default)]
+struct Replay {
+    machine: Machine,
+    events: Vec<Numbered>,
+    /// Whether the facts that are read now are to be told.
+    shown: bool,
+    /// The run that is told, and how many events it has.
+    run: Option<(Arc<str>, u64)>,
+    turn: u32,
+    calls: HashMap<String, (ToolCall, Option<u64>)>,
+}
+
+impl Replay {
+    fn tell(&mut self, event: Event<'_>) {
+        if !self.shown {
+            return;
+        }
+        let Some((run, number)) = &mut self.run else { return };
+        *number = number.saturating_add(1);
+        self.events.push(Numbered::new(run, *number, event.into_owned()));
+    }
+
+    /// The run that is told comes to its end, if the facts tell of one.
+    fn tells_end(&mut self) {
+        let outcome = match self.machine.next() {
+            Action::Finish(outcome) => outcome,
+            Action::AwaitAnswers => Outcome::Waiting,
+            // The next facts may be those of the same run.
+            _ => return,
+        };
+        let usage = self.machine.usage();
+        self.tell(Event::RunEnded { outcome, usage: &usage });
+        self.run = None;
+    }
+
+    fn begins(&mut self, said: Option<&Message>) {
+        self.tells_end();
+        if self.run.is_some() {
+            let usage = self.machine.usage();
+            self.tell(Event::RunEnded { outcome: Outcome::Cancelled, usage: &usage });
+        }
+        if self.shown {
+            self.run = Some((run_name(), 0));
+        }
+        self.turn = 0;
+        self.tell(Event::RunStarted { said });
+    }
+
+    fn says(&mut self, message: &Message) {
+        for block in message.blocks() {
+            match block {
+                Block::Text(text) => {
+                    self.tell(Event::Text(text.text()));
+                    for citation in text.citations() {
+                        self.tell(Event::Citation(citation));
+                    }
+                }
+                Block::Reasoning(thought) if !thought.text().is_empty() => {
+                    self.tell(Event::Reasoning(thought.text()));
+                }
+                Block::Image(image) => self.tell(Event::Image(image)),
+                Block::ToolCall(call) => {
+                    self.calls.insert(call.id().to_owned(), (call.clone(), None));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn call(&self, id: &str) -> Option<ToolCall> {
+        self.calls.get(id).map(|(call, _)| call.clone())
+    }
+
+    fn takes(&mut self, entry: &Entry, at: u64) -> Result<(), Error> {
+        match entry {
+            Entry::UserSaid { message, .. } => self.begins(Some(message)),
+            Entry::Resumed { .. } => self.begins(None),
+            _ => {}
+        }
+        self.machine.apply(entry)?;
+        match entry {
+            Entry::ModelReplied { message, stop, usage, .. } => {
+                self.turn = self.turn.saturating_add(1);
+                self.tell(Event::TurnStarted { turn: self.turn });
+                if let Some(message) = message {
+                    self.says(message);
+                }
+                self.tell(Event::TurnEnded { turn: self.turn, stop: *stop, usage });
+            }
+            Entry::Interrupted { message: Some(message), .. } => {
+                self.turn = self.turn.saturating_add(1);
+                self.tell(Event::TurnStarted { turn: self.turn });
+                self.says(message);
+            }
+            Entry::CallDecided { call, decision: Decision::Deny { reason, .. } } => {
+                if let Some(call) = self.call(call) {
+                    self.tell(Event::ToolDenied { call: &call, reason });
+                }
+            }
+            Entry::CallWaits { call, wait } => {
+                if let Some(call) = self.call(call) {
+                    self.tell(Event::ToolWaits { call: &call, wait });
+                }
+            }
+            Entry::CallStarted { call } => {
+                let started = self.calls.get_mut(call).map(|(call, since)| {
+                    let again = since.replace(at).is_some();
+                    (call.clone(), again)
+                });
+                // A call that runs again after a crash began once.
+                if let Some((call, false)) = started {
+                    self.tell(Event::ToolCall(&call));
+                }
+            }
+            Entry::CallFinished { result, .. } | Entry::CallSettled { result, .. } => {
+                let began = self.calls.get(result.call_id()).cloned();
+                if let Some((call, Some(since))) = began {
+                    let elapsed = Duration::from_millis(at.saturating_sub(since));
+                    self.tell(Event::ToolResult { call: &call, result, elapsed });
+                }
+            }
+            Entry::CallEnded { tool, result } => self.tell(Event::ToolEnded { tool, result }),
+            _ => {}
+        }
+        Ok(())
+    }
+}

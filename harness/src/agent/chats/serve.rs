@@ -1,0 +1,193 @@
+//! The task of one conversation: opens it, does one run after the other, and lets go of it.
+
+use std::{
+    future::IntoFuture as _,
+    mem,
+    pin::pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Shared, closed,
+    slot::{End, Job, Slot, not_begun},
+};
+use crate::{
+    agent::{Agent, Chat, Event, run::LAST_WRITE, sending::Opening},
+    error::{Error, ErrorKind},
+    journal::Journal,
+    unwind::caught,
+};
+
+/// What the task works with. It does not keep the manager alive.
+pub(super) struct Serving {
+    pub(super) shared: Weak<Shared>,
+    pub(super) slot: Arc<Slot>,
+    pub(super) agent: Agent,
+    pub(super) journal: Arc<dyn Journal>,
+    pub(super) closing: CancellationToken,
+    pub(super) idle_after: Duration,
+    /// How many conversations are served.
+    pub(super) count: Arc<watch::Sender<usize>>,
+    /// Whether it has left nothing undone.
+    pub(super) left: bool,
+}
+
+impl Serving {
+    /// Serves the conversation until nothing is to be done, or the manager is closed.
+    pub(super) async fn serve(mut self) {
+        while !self.left {
+            let opened = tokio::select! {
+                biased;
+                () = self.closing.cancelled() => Err(closed()),
+                opened = self.agent.open_in(Arc::clone(&self.journal), &self.slot.id) => opened,
+            };
+            match opened {
+                Ok(chat) => {
+                    self.slot.opened();
+                    self.attend(chat).await;
+                }
+                Err(error) => self.slot.refuse(&error),
+            }
+            // The conversation is not held any more: whoever opens it next finds it free.
+            self.left = self.leaves();
+        }
+    }
+
+    /// Does one run after the other until there is none, or the conversation was lost to somebody else.
+    async fn attend(&self, mut chat: Chat) {
+        while let Some(job) = self.next().await {
+            self.run(&mut chat, job).await;
+            if chat.is_lost() {
+                break;
+            }
+        }
+        // The end of each run was written with it. If that failed, it is tried once more.
+        let _ = timeout(LAST_WRITE, chat.save()).await;
+        self.slot.lock().open = false;
+    }
+
+    /// The next run, or none if nobody wants one for long.
+    async fn next(&self) -> Option<Job> {
+        let mut patience = pin!(sleep(self.idle_after));
+        loop {
+            {
+                let mut state = self.slot.lock();
+                if self.closing.is_cancelled() {
+                    drop(state);
+                    self.slot.refuse(&closed());
+                    return None;
+                }
+                if let Some(job) = state.take() {
+                    drop(state);
+                    self.is_idle(false);
+                    return Some(job);
+                }
+                if state.leave {
+                    return None;
+                }
+            }
+            self.is_idle(true);
+            tokio::select! {
+                () = self.slot.work.notified() => {}
+                () = self.closing.cancelled() => {}
+                () = &mut patience => return None,
+            }
+        }
+    }
+
+    fn is_idle(&self, idle: bool) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.is_idle(&self.slot, idle);
+        }
+    }
+
+    async fn run(&self, chat: &mut Chat, mut job: Job) {
+        let slot = &*self.slot;
+        if job.watched && slot.lock().watchers == 0 {
+            slot.lock().running = None;
+            let why = "nobody waited for the run any more before it began: nothing was said";
+            job.refuse(&Error::new(ErrorKind::Closed, why));
+            return;
+        }
+        slot.begins(&job.log, chat.facts());
+        let end = self.drive(chat, &mut job).await;
+        let facts = chat.facts();
+        slot.ended(&end, Some(facts));
+        let _ = job.end.send(end);
+    }
+
+    async fn drive(&self, chat: &mut Chat, job: &mut Job) -> End {
+        let sending = match mem::replace(&mut job.opening, Opening::Resume) {
+            Opening::Say(message) => chat.send(message),
+            Opening::Resume => chat.resume(),
+        };
+        let sending = match job.prepare.take() {
+            None => sending,
+            Some(prepare) => caught(|| prepare(sending)).map_err(|panicked| {
+                let what = format!("the function given to `with` {panicked}: nothing was said");
+                not_begun(Error::new(ErrorKind::Panicked, what))
+            })?,
+        };
+        let (slot, log) = (&*self.slot, &*job.log);
+        let tell = |event: Event<'_>| {
+            log.push(event);
+            slot.wake();
+        };
+        let (sending, stop) = sending.watched_by(tell).stopped_too();
+        let mut run = pin!(sending.into_future());
+        tokio::select! {
+            biased;
+            () = job.stop.cancelled() => {}
+            end = &mut run => return end,
+        }
+        stop.cancel();
+        run.await
+    }
+
+    /// Whether nothing has come meanwhile: then nobody serves the conversation from now on.
+    fn leaves(&self) -> bool {
+        let mut state = self.slot.lock();
+        state.leave = false;
+        if !state.jobs.is_empty() {
+            return false;
+        }
+        state.serving = false;
+        true
+    }
+}
+
+impl Drop for Serving {
+    /// Also if the task is stopped or has panicked: nobody waits for ever.
+    fn drop(&mut self) {
+        let shared = self.shared.upgrade();
+        if !self.left {
+            let why = match shared {
+                Some(_) if !self.closing.is_cancelled() => {
+                    Error::new(ErrorKind::Panicked, "the task of the conversation panicked")
+                }
+                _ => closed(),
+            };
+            {
+                let mut state = self.slot.lock();
+                (state.open, state.serving) = (false, false);
+            }
+            self.slot.refuse(&why);
+            self.slot.ended(&Err(not_begun(why)), None);
+        }
+        if self.closing.is_cancelled() {
+            self.slot.lock().closed = true;
+            self.slot.wake();
+        }
+        if let Some(shared) = shared {
+            shared.forget(&self.slot);
+        }
+        self.count.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}

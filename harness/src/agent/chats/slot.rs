@@ -1,0 +1,215 @@
+//! One conversation of the manager: what waits to be said, what goes on, and who watches.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
+};
+
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::log::RunLog;
+use crate::{
+    agent::{Event, Outcome, Reply, Sending, Stopped, outcome::Remains, sending::Opening},
+    error::{Error, ErrorKind},
+    provider::Usage,
+};
+
+/// What a program sets for one run.
+pub(super) type Prepare = Box<dyn for<'a> FnOnce(Sending<'a>) -> Sending<'a> + Send>;
+
+/// How a run ended.
+pub(super) type End = Result<Reply, Stopped>;
+
+/// A conversation, whether it is open or not.
+pub(super) struct Slot {
+    pub(super) id: Arc<str>,
+    state: Mutex<State>,
+    /// Something has changed for the task that serves it.
+    pub(super) work: Notify,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) jobs: VecDeque<Job>,
+    /// Whether a task serves it.
+    pub(super) serving: bool,
+    /// Whether that task has the conversation open.
+    pub(super) open: bool,
+    pub(super) running: Option<Running>,
+    /// The run that goes on, or the last one.
+    pub(super) last: Option<Arc<RunLog>>,
+    /// How many runs have begun.
+    pub(super) runs: u64,
+    /// How many watch.
+    pub(super) watchers: usize,
+    wakers: HashMap<u64, Waker>,
+    named: u64,
+    /// Since when nothing goes on, as the manager counts.
+    pub(super) idle: Option<u64>,
+    /// Whether its place is needed for others.
+    pub(super) leave: bool,
+    /// Whether the manager was closed or dropped.
+    pub(super) closed: bool,
+}
+
+/// A run that goes on.
+pub(super) struct Running {
+    pub(super) stop: CancellationToken,
+    /// Whether it stops when nobody watches.
+    watched: bool,
+    log: Arc<RunLog>,
+}
+
+/// A run to come.
+pub(super) struct Job {
+    pub(super) opening: Opening,
+    pub(super) prepare: Option<Prepare>,
+    pub(super) log: Arc<RunLog>,
+    pub(super) stop: CancellationToken,
+    /// Whether it stops when nobody watches.
+    pub(super) watched: bool,
+    /// Told when the conversation is open.
+    pub(super) opened: Option<oneshot::Sender<Result<(), Error>>>,
+    pub(super) end: oneshot::Sender<End>,
+}
+
+impl Slot {
+    pub(super) fn new(id: &str) -> Arc<Self> {
+        Arc::new(Self { id: id.into(), state: Mutex::default(), work: Notify::new() })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes all who watch.
+    pub(super) fn wake(&self) {
+        let wakers = mem::take(&mut self.lock().wakers);
+        for waker in wakers.into_values() {
+            waker.wake();
+        }
+    }
+
+    /// Somebody begins to watch. Gives the name under which to wait.
+    pub(super) fn watched(&self) -> u64 {
+        self.lock().watched()
+    }
+
+    /// Whoever has this name waits for what happens next.
+    pub(super) fn waits(&self, name: u64, waker: &Waker) {
+        self.lock().wakers.entry(name).or_insert_with(|| waker.clone()).clone_from(waker);
+    }
+
+    /// Somebody watches no more. A run that goes on only while it is watched stops with the last one.
+    pub(super) fn unwatched(&self, name: u64) {
+        let mut state = self.lock();
+        state.wakers.remove(&name);
+        state.watchers = state.watchers.saturating_sub(1);
+        if state.watchers == 0
+            && let Some(running) = state.running.as_ref().filter(|running| running.watched)
+        {
+            running.stop.cancel();
+        }
+    }
+
+    /// The conversation is open.
+    pub(super) fn opened(&self) {
+        let mut state = self.lock();
+        state.open = true;
+        for job in &mut state.jobs {
+            if let Some(opened) = job.opened.take() {
+                let _ = opened.send(Ok(()));
+            }
+        }
+    }
+
+    /// The run that was taken begins, in a conversation that has so many facts.
+    pub(super) fn begins(&self, log: &Arc<RunLog>, facts: u64) {
+        let mut state = self.lock();
+        state.runs = state.runs.saturating_add(1);
+        log.begins(state.runs, facts);
+        state.last = Some(Arc::clone(log));
+    }
+
+    /// The run that goes on has ended so, and the conversation has so many facts.
+    pub(super) fn ended(&self, end: &End, facts: Option<u64>) {
+        let running = self.lock().running.take();
+        if let Some(Running { log, .. }) = running {
+            over(&log, end, facts);
+        }
+        self.wake();
+    }
+
+    /// Refuses all that waits: nothing of it is said.
+    pub(super) fn refuse(&self, why: &Error) {
+        let jobs = mem::take(&mut self.lock().jobs);
+        for job in jobs {
+            job.refuse(why);
+        }
+        self.wake();
+    }
+}
+
+impl State {
+    /// Somebody begins to watch.
+    pub(super) fn watched(&mut self) -> u64 {
+        self.watchers = self.watchers.saturating_add(1);
+        self.named = self.named.wrapping_add(1);
+        self.named
+    }
+
+    /// Takes the next run, which goes on from now on.
+    pub(super) fn take(&mut self) -> Option<Job> {
+        let job = self.jobs.pop_front()?;
+        let (stop, log) = (job.stop.clone(), Arc::clone(&job.log));
+        self.running = Some(Running { stop, watched: job.watched, log });
+        Some(job)
+    }
+
+    /// Whether a run goes on or waits.
+    pub(super) fn is_busy(&self) -> bool {
+        self.running.is_some() || !self.jobs.is_empty()
+    }
+
+    /// Whether nobody has anything to do with it.
+    pub(super) fn is_unused(&self) -> bool {
+        !self.serving && self.watchers == 0 && self.jobs.is_empty()
+    }
+}
+
+impl Job {
+    /// It does not run, for this reason.
+    pub(super) fn refuse(self, why: &Error) {
+        let again = || Error::new(why.kind(), why.to_string());
+        let end = Err(not_begun(again()));
+        over(&self.log, &end, None);
+        match self.opened {
+            Some(opened) => drop(opened.send(Err(again()))),
+            None => drop(self.end.send(end)),
+        }
+    }
+}
+
+/// A run that did not begin.
+pub(super) fn not_begun(why: Error) -> Stopped {
+    let outcome = match why.kind() {
+        ErrorKind::Closed => Outcome::Cancelled,
+        _ => Outcome::Failed,
+    };
+    Stopped::new(outcome, Some(why), None, Remains::default())
+}
+
+/// Nothing more comes of a run. Its end is told, if it was not.
+fn over(log: &RunLog, end: &End, facts: Option<u64>) {
+    if !log.tells_its_end() {
+        let (outcome, usage): (_, Usage) = match end {
+            Ok(reply) => (Outcome::Answered, reply.usage()),
+            Err(stopped) => (stopped.outcome(), stopped.usage()),
+        };
+        log.push(Event::RunEnded { outcome, usage: &usage });
+    }
+    log.ends(facts);
+}

@@ -1,0 +1,271 @@
+//! Who watches: one run to its end, or a conversation for as long as it likes.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    pin::Pin,
+    sync::{Arc, Weak},
+    task::{Context, Poll, ready},
+};
+
+use futures_core::Stream;
+use tokio::sync::oneshot;
+
+use super::{
+    Shared, closed,
+    log::{Cursor, RunLog},
+    replay::replay,
+    slot::{End, Slot, not_begun},
+};
+use crate::{
+    agent::{Numbered, Reply, Stopped, durable::guarded},
+    error::Error,
+    journal::{Envelope, Journal},
+};
+
+/// A place among those who watch a conversation.
+pub(super) struct Seat {
+    shared: Weak<Shared>,
+    slot: Arc<Slot>,
+    name: u64,
+}
+
+impl Seat {
+    /// Somebody who was counted as a watcher by this name.
+    pub(super) fn new(shared: Weak<Shared>, slot: Arc<Slot>, name: u64) -> Self {
+        Self { shared, slot, name }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.slot.unwatched(self.name);
+        if let Some(shared) = self.shared.upgrade() {
+            shared.forget(&self.slot);
+        }
+    }
+}
+
+/// A run of [`Chats`](super::Chats) as a stream of its events, from its beginning to its end.
+///
+/// The run goes on whether or not the stream is polled, and also without it, unless it was sent to
+/// [stop when nobody watches](super::ChatSending::stop_unwatched). Words that the stream has missed come joined,
+/// so that a stream which is not polled holds no more than the words themselves.
+#[must_use = "it tells what happens in the run"]
+pub struct ChatRun {
+    seat: Seat,
+    log: Arc<RunLog>,
+    cursor: Cursor,
+    end: oneshot::Receiver<End>,
+}
+
+impl ChatRun {
+    pub(super) fn new(seat: Seat, log: Arc<RunLog>, end: oneshot::Receiver<End>) -> Self {
+        Self { seat, log, cursor: Cursor::default(), end }
+    }
+
+    /// Waits for the end of the run, and gives the answer.
+    ///
+    /// # Errors
+    /// Fails if the run ended without an answer: see [`Stopped`]. If it never began, nothing was said, and the
+    /// error says why; of [`Chats`](super::Chats) that were closed, it is
+    /// [`ErrorKind::Closed`](crate::ErrorKind).
+    pub async fn finish(mut self) -> Result<Reply, Stopped> {
+        let end = &mut self.end;
+        end.await.unwrap_or_else(|_| Err(not_begun(closed())))
+    }
+}
+
+impl Stream for ChatRun {
+    type Item = Numbered;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
+        let this = self.get_mut();
+        // Whoever tells something afterwards wakes it.
+        this.seat.slot.waits(this.seat.name, context.waker());
+        let ended = this.log.has_ended();
+        match this.cursor.next(&this.log) {
+            Some(numbered) => Poll::Ready(Some(numbered)),
+            None if ended => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl fmt::Debug for ChatRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatRun").field("conversation", &self.seat.slot.id).finish_non_exhaustive()
+    }
+}
+
+type Reading = Pin<Box<dyn Future<Output = Result<Vec<Envelope>, Error>> + Send>>;
+
+/// A conversation of [`Chats`](super::Chats) as a stream of the events of its runs: the last run from its
+/// beginning, whether it goes on or not, and each run that follows. It ends when the manager is closed or
+/// dropped, or when the [journal fails](Self::error).
+///
+/// Whoever takes the events late gets each of them all the same, once and in order. Neighbouring words are
+/// joined, and of the reports of progress of a call some may be left out that were followed by others. Runs
+/// that have come and gone meanwhile are read from the journal, as the facts hold them, so that a stream which
+/// is never polled holds the events of one run.
+#[must_use = "it tells what happens in the conversation"]
+pub struct ChatWatcher {
+    seat: Seat,
+    journal: Arc<dyn Journal>,
+    /// Events that were read from facts.
+    ready: VecDeque<Numbered>,
+    run: Option<(Arc<RunLog>, Cursor)>,
+    /// How many runs of this process it has seen, and how many facts they have.
+    seen: u64,
+    facts: u64,
+    /// The runs before this one are being read.
+    reading: Option<(Reading, Arc<RunLog>)>,
+    error: Option<Error>,
+}
+
+impl ChatWatcher {
+    /// It has seen so many runs of this process, which have so many facts.
+    pub(super) fn new(
+        seat: Seat,
+        journal: Arc<dyn Journal>,
+        ready: Vec<Numbered>,
+        (seen, facts): (u64, u64),
+    ) -> Self {
+        let ready = ready.into();
+        Self { seat, journal, ready, run: None, seen, facts, reading: None, error: None }
+    }
+
+    /// Why the stream has ended, if it is because the journal could not be read.
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
+    /// The next run, if there is one.
+    fn next_run(&mut self) -> Step {
+        let state = self.seat.slot.lock();
+        let Some(last) = state.last.clone().filter(|last| last.place() > self.seen) else {
+            return if state.closed { Step::End } else { Step::Wait };
+        };
+        drop(state);
+        if last.place() == self.seen.saturating_add(1) {
+            self.run = Some((last, Cursor::default()));
+        } else {
+            let (journal, slot) = (Arc::clone(&self.journal), Arc::clone(&self.seat.slot));
+            let read = async move { guarded(|| journal.read(&slot.id, 0)).await };
+            self.reading = Some((Box::pin(read), last));
+        }
+        Step::Again
+    }
+
+    /// Takes the facts of the runs before this one.
+    fn takes(&mut self, facts: Result<Vec<Envelope>, Error>, next: Arc<RunLog>) {
+        let missed = facts.and_then(|mut facts| {
+            facts.truncate(usize::try_from(next.facts().0).unwrap_or(usize::MAX));
+            replay(&facts, usize::try_from(self.facts).unwrap_or(usize::MAX))
+        });
+        match missed {
+            Ok(missed) => self.ready.extend(missed),
+            Err(error) => self.error = Some(error),
+        }
+        self.run = Some((next, Cursor::default()));
+    }
+}
+
+enum Step {
+    Again,
+    Wait,
+    End,
+}
+
+impl Stream for ChatWatcher {
+    type Item = Numbered;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
+        let this = self.get_mut();
+        // Whoever tells something afterwards wakes it.
+        this.seat.slot.waits(this.seat.name, context.waker());
+        loop {
+            if this.error.is_some() {
+                return Poll::Ready(None);
+            }
+            if let Some(numbered) = this.ready.pop_front() {
+                return Poll::Ready(Some(numbered));
+            }
+            if let Some((reading, _)) = &mut this.reading {
+                let facts = ready!(reading.as_mut().poll(context));
+                if let Some((_, next)) = this.reading.take() {
+                    this.takes(facts, next);
+                }
+                continue;
+            }
+            if let Some((log, cursor)) = &mut this.run {
+                let ended = log.has_ended();
+                if let Some(numbered) = cursor.next(log) {
+                    return Poll::Ready(Some(numbered));
+                }
+                if !ended {
+                    return Poll::Pending;
+                }
+                (this.seen, this.facts) = (log.place(), log.facts().1);
+                this.run = None;
+            }
+            match this.next_run() {
+                Step::Again => {}
+                Step::Wait => return Poll::Pending,
+                Step::End => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ChatWatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatWatcher")
+            .field("conversation", &self.seat.slot.id)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, Weak},
+        task::{Context, Poll, Waker},
+    };
+
+    use futures_core::Stream as _;
+
+    use super::{ChatWatcher, Seat};
+    use crate::{
+        agent::{
+            Event,
+            chats::{log::RunLog, slot::Slot},
+        },
+        journal::MemoryJournal,
+    };
+
+    #[test]
+    fn a_watcher_that_sleeps_holds_one_run() {
+        let slot = Slot::new("a");
+        let seat = Seat::new(Weak::new(), Arc::clone(&slot), slot.watched());
+        let journal = Arc::new(MemoryJournal::new());
+        let mut watcher = Box::pin(ChatWatcher::new(seat, journal, Vec::new(), (0, 0)));
+        let mut take = || watcher.as_mut().poll_next(&mut Context::from_waker(Waker::noop()));
+        let mut logs = Vec::new();
+        for _ in 0..100 {
+            let log = RunLog::new();
+            slot.begins(&log, 0);
+            log.push(Event::Text("one"));
+            if logs.is_empty() {
+                assert!(matches!(take(), Poll::Ready(Some(_))));
+            }
+            log.push(Event::TurnStarted { turn: 2 });
+            log.ends(None);
+            logs.push(Arc::downgrade(&log));
+        }
+        let held = logs.iter().filter(|log| log.upgrade().is_some()).count();
+        assert_eq!(held, 2, "the one in which it sleeps, and the last one");
+        let left = (0..4).map(|_| take()).filter(|it| matches!(it, Poll::Ready(Some(_))));
+        assert_eq!(left.count(), 3);
+    }
+}

@@ -1,0 +1,443 @@
+//! An event that is kept: owned, written as JSON and read back.
+
+use std::{borrow::Cow, fmt, ops::Deref, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::{Map, Value};
+
+use super::{AgentCall, Event, Outcome};
+use crate::{
+    journal::{Limit, LimitScope, Wait},
+    message::{Citation, Image, Message, ToolCall, ToolResult},
+    provider::{StopReason, Usage},
+};
+
+/// An [`Event`] that owns what it shows. It is to be matched on as the event that it is: see
+/// [`as_event`](Self::as_event).
+///
+/// As JSON it is an object. Its member `type` is the name of the event in snake case, and the others are its
+/// members by their names; times are whole milliseconds (`wait_ms`, `elapsed_ms`). The words of `text` and
+/// `reasoning` are in `text`. A result has the form that it has in a transcript.
+///
+/// An event of a type that this version does not know, or with a value in it that this version does not know,
+/// is read as [`Event::Unknown`] with all its members, so that an older program goes on when a newer one
+/// speaks to it. Only what is no object with a `type` is an error.
+///
+/// ```
+/// use harness::agent::{Event, EventBuf};
+///
+/// let event = Event::Text("Hello.").into_owned();
+/// let json = serde_json::to_string(&event)?;
+/// assert_eq!(json, r#"{"type":"text","text":"Hello."}"#);
+/// assert_eq!(serde_json::from_str::<EventBuf>(&json)?, event);
+///
+/// let later: EventBuf = serde_json::from_str(r#"{"type":"thunder","distance":3}"#)?;
+/// assert!(matches!(later.as_event(), Event::Unknown { kind: "thunder", .. }));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct EventBuf(Form<'static>);
+
+impl EventBuf {
+    /// The event, to be matched on.
+    pub fn as_event(&self) -> Event<'_> {
+        self.0.event()
+    }
+
+    /// Joins words of the same kind, and of the same agent, that follow. Says whether they were joined.
+    pub(super) fn join(&mut self, next: Event<'_>) -> bool {
+        match (&mut self.0, next) {
+            (
+                Form::OfAgent { path, event: Ref::Shared(event) },
+                Event::OfAgent { path: of, event: more },
+            ) => **path == *of && Arc::make_mut(event).join(more.as_event()),
+            (Form::Text { text }, Event::Text(more))
+            | (Form::Reasoning { text }, Event::Reasoning(more)) => {
+                text.to_mut().push_str(more);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The words of the model in it.
+    pub(super) fn words(&self) -> Option<&str> {
+        match &self.0 {
+            Form::Text { text } | Form::Reasoning { text } => Some(text),
+            Form::OfAgent { event, .. } => event.words(),
+            _ => None,
+        }
+    }
+
+    /// The same kind of words from this byte on.
+    pub(super) fn words_from(&self, byte: usize) -> Option<Self> {
+        match &self.0 {
+            Form::Text { text } => Some(Event::Text(text.get(byte..)?).into_owned()),
+            Form::Reasoning { text } => Some(Event::Reasoning(text.get(byte..)?).into_owned()),
+            Form::OfAgent { path, event } => {
+                let event = Ref::Shared(Arc::new(event.words_from(byte)?));
+                Some(Self(Form::OfAgent { path: path.clone(), event }))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Event<'_> {
+    /// Keeps the event.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+    /// let mut kept = Vec::new();
+    /// agent.run("Say hello.").on_event(|event| kept.push(event.into_owned())).await?;
+    /// assert!(kept.len() > 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_owned(self) -> EventBuf {
+        EventBuf(Form::of(self).kept())
+    }
+}
+
+impl fmt::Debug for EventBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_event().fmt(f)
+    }
+}
+
+impl Serialize for Event<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Form::of(*self).serialize(to)
+    }
+}
+
+impl Serialize for EventBuf {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for EventBuf {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let form = Form::deserialize(from)?;
+        match &form {
+            Form::Unknown(json) if json.get("type").is_none_or(|kind| !kind.is_string()) => {
+                Err(D::Error::custom("an event has a member `type` that is a text; here is none"))
+            }
+            _ => Ok(Self(form)),
+        }
+    }
+}
+
+/// A value that is lent or shared.
+enum Ref<'a, T> {
+    Lent(&'a T),
+    Shared(Arc<T>),
+}
+
+impl<T: Clone> Ref<'_, T> {
+    fn kept(self) -> Ref<'static, T> {
+        match self {
+            Self::Lent(value) => Ref::Shared(Arc::new(value.clone())),
+            Self::Shared(value) => Ref::Shared(value),
+        }
+    }
+}
+
+impl<T> Deref for Ref<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Lent(value) => value,
+            Self::Shared(value) => value,
+        }
+    }
+}
+
+impl<T> Clone for Ref<'_, T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Lent(value) => Self::Lent(value),
+            Self::Shared(value) => Self::Shared(Arc::clone(value)),
+        }
+    }
+}
+
+impl<T: PartialEq> PartialEq for Ref<'_, T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Serialize> Serialize for Ref<'_, T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        T::serialize(self, to)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ref<'_, T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Self::Shared(Arc::new(T::deserialize(from)?)))
+    }
+}
+
+/// The form in which an event is kept and written.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Form<'a> {
+    RunStarted {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said: Option<Ref<'a, Message>>,
+    },
+    TurnStarted {
+        turn: u32,
+    },
+    Retrying {
+        attempt: u32,
+        of: u32,
+        #[serde(rename = "wait_ms", with = "millis")]
+        wait: Duration,
+        cause: Cow<'a, str>,
+    },
+    FallingBack {
+        from: Cow<'a, str>,
+        to: Cow<'a, str>,
+        cause: Cow<'a, str>,
+    },
+    Discarded {
+        cause: Cow<'a, str>,
+    },
+    Text {
+        text: Cow<'a, str>,
+    },
+    Citation {
+        citation: Ref<'a, Citation>,
+    },
+    Image {
+        image: Ref<'a, Image>,
+    },
+    Reasoning {
+        text: Cow<'a, str>,
+    },
+    ToolDenied {
+        call: Ref<'a, ToolCall>,
+        reason: Cow<'a, str>,
+    },
+    ToolCall {
+        call: Ref<'a, ToolCall>,
+    },
+    ToolWaits {
+        call: Ref<'a, ToolCall>,
+        wait: Ref<'a, Wait>,
+    },
+    ToolProgress {
+        call: Cow<'a, str>,
+        message: Cow<'a, str>,
+    },
+    ToolResult {
+        call: Ref<'a, ToolCall>,
+        result: Ref<'a, ToolResult>,
+        #[serde(rename = "elapsed_ms", with = "millis")]
+        elapsed: Duration,
+    },
+    ToolDropped {
+        call: Ref<'a, ToolCall>,
+    },
+    ToolEnded {
+        tool: Cow<'a, str>,
+        result: Ref<'a, ToolResult>,
+    },
+    LimitNear {
+        limit: Limit,
+        scope: LimitScope,
+        detail: Cow<'a, str>,
+    },
+    LimitUnknown {
+        limit: Limit,
+        scope: LimitScope,
+        detail: Cow<'a, str>,
+    },
+    TurnEnded {
+        turn: u32,
+        stop: StopReason,
+        usage: Ref<'a, Usage>,
+    },
+    OfAgent {
+        path: Cow<'a, [AgentCall]>,
+        event: Ref<'a, EventBuf>,
+    },
+    RunEnded {
+        outcome: Outcome,
+        usage: Ref<'a, Usage>,
+    },
+    #[serde(untagged)]
+    Unknown(Ref<'a, Map<String, Value>>),
+}
+
+impl<'a> Form<'a> {
+    /// The form of an event, without a copy.
+    fn of(event: Event<'a>) -> Self {
+        use Ref::Lent;
+        let text = |text: &'a str| Cow::Borrowed(text);
+        match event {
+            Event::RunStarted { said } => Self::RunStarted { said: said.map(Lent) },
+            Event::TurnStarted { turn } => Self::TurnStarted { turn },
+            Event::Retrying { attempt, of, wait, cause } => {
+                Self::Retrying { attempt, of, wait, cause: text(cause) }
+            }
+            Event::FallingBack { from, to, cause } => {
+                Self::FallingBack { from: text(from), to: text(to), cause: text(cause) }
+            }
+            Event::Discarded { cause } => Self::Discarded { cause: text(cause) },
+            Event::Text(words) => Self::Text { text: text(words) },
+            Event::Citation(citation) => Self::Citation { citation: Lent(citation) },
+            Event::Image(image) => Self::Image { image: Lent(image) },
+            Event::Reasoning(words) => Self::Reasoning { text: text(words) },
+            Event::ToolDenied { call, reason } => {
+                Self::ToolDenied { call: Lent(call), reason: text(reason) }
+            }
+            Event::ToolCall(call) => Self::ToolCall { call: Lent(call) },
+            Event::ToolWaits { call, wait } => {
+                Self::ToolWaits { call: Lent(call), wait: Lent(wait) }
+            }
+            Event::ToolProgress { call, message } => {
+                Self::ToolProgress { call: text(call), message: text(message) }
+            }
+            Event::ToolResult { call, result, elapsed } => {
+                Self::ToolResult { call: Lent(call), result: Lent(result), elapsed }
+            }
+            Event::ToolDropped { call } => Self::ToolDropped { call: Lent(call) },
+            Event::ToolEnded { tool, result } => {
+                Self::ToolEnded { tool: text(tool), result: Lent(result) }
+            }
+            Event::LimitNear { limit, scope, detail } => {
+                Self::LimitNear { limit, scope, detail: text(detail) }
+            }
+            Event::LimitUnknown { limit, scope, detail } => {
+                Self::LimitUnknown { limit, scope, detail: text(detail) }
+            }
+            Event::TurnEnded { turn, stop, usage } => {
+                Self::TurnEnded { turn, stop, usage: Lent(usage) }
+            }
+            Event::OfAgent { path, event } => {
+                Self::OfAgent { path: Cow::Borrowed(path), event: Lent(event) }
+            }
+            Event::RunEnded { outcome, usage } => Self::RunEnded { outcome, usage: Lent(usage) },
+            Event::Unknown { kind: _, json } => Self::Unknown(Lent(json)),
+        }
+    }
+
+    /// The same, owned.
+    fn kept(self) -> Form<'static> {
+        fn text(text: Cow<'_, str>) -> Cow<'static, str> {
+            Cow::Owned(text.into_owned())
+        }
+        match self {
+            Self::RunStarted { said } => Form::RunStarted { said: said.map(Ref::kept) },
+            Self::TurnStarted { turn } => Form::TurnStarted { turn },
+            Self::Retrying { attempt, of, wait, cause } => {
+                Form::Retrying { attempt, of, wait, cause: text(cause) }
+            }
+            Self::FallingBack { from, to, cause } => {
+                Form::FallingBack { from: text(from), to: text(to), cause: text(cause) }
+            }
+            Self::Discarded { cause } => Form::Discarded { cause: text(cause) },
+            Self::Text { text: words } => Form::Text { text: text(words) },
+            Self::Citation { citation } => Form::Citation { citation: citation.kept() },
+            Self::Image { image } => Form::Image { image: image.kept() },
+            Self::Reasoning { text: words } => Form::Reasoning { text: text(words) },
+            Self::ToolDenied { call, reason } => {
+                Form::ToolDenied { call: call.kept(), reason: text(reason) }
+            }
+            Self::ToolCall { call } => Form::ToolCall { call: call.kept() },
+            Self::ToolWaits { call, wait } => {
+                Form::ToolWaits { call: call.kept(), wait: wait.kept() }
+            }
+            Self::ToolProgress { call, message } => {
+                Form::ToolProgress { call: text(call), message: text(message) }
+            }
+            Self::ToolResult { call, result, elapsed } => {
+                Form::ToolResult { call: call.kept(), result: result.kept(), elapsed }
+            }
+            Self::ToolDropped { call } => Form::ToolDropped { call: call.kept() },
+            Self::ToolEnded { tool, result } => {
+                Form::ToolEnded { tool: text(tool), result: result.kept() }
+            }
+            Self::LimitNear { limit, scope, detail } => {
+                Form::LimitNear { limit, scope, detail: text(detail) }
+            }
+            Self::LimitUnknown { limit, scope, detail } => {
+                Form::LimitUnknown { limit, scope, detail: text(detail) }
+            }
+            Self::TurnEnded { turn, stop, usage } => {
+                Form::TurnEnded { turn, stop, usage: usage.kept() }
+            }
+            Self::OfAgent { path, event } => {
+                Form::OfAgent { path: Cow::Owned(path.into_owned()), event: event.kept() }
+            }
+            Self::RunEnded { outcome, usage } => Form::RunEnded { outcome, usage: usage.kept() },
+            Self::Unknown(json) => Form::Unknown(json.kept()),
+        }
+    }
+
+    /// The event of this form.
+    fn event(&self) -> Event<'_> {
+        match self {
+            Self::RunStarted { said } => Event::RunStarted { said: said.as_deref() },
+            Self::TurnStarted { turn } => Event::TurnStarted { turn: *turn },
+            Self::Retrying { attempt, of, wait, cause } => {
+                Event::Retrying { attempt: *attempt, of: *of, wait: *wait, cause }
+            }
+            Self::FallingBack { from, to, cause } => Event::FallingBack { from, to, cause },
+            Self::Discarded { cause } => Event::Discarded { cause },
+            Self::Text { text } => Event::Text(text),
+            Self::Citation { citation } => Event::Citation(citation),
+            Self::Image { image } => Event::Image(image),
+            Self::Reasoning { text } => Event::Reasoning(text),
+            Self::ToolDenied { call, reason } => Event::ToolDenied { call, reason },
+            Self::ToolCall { call } => Event::ToolCall(call),
+            Self::ToolWaits { call, wait } => Event::ToolWaits { call, wait },
+            Self::ToolProgress { call, message } => Event::ToolProgress { call, message },
+            Self::ToolResult { call, result, elapsed } => {
+                Event::ToolResult { call, result, elapsed: *elapsed }
+            }
+            Self::ToolDropped { call } => Event::ToolDropped { call },
+            Self::ToolEnded { tool, result } => Event::ToolEnded { tool, result },
+            Self::LimitNear { limit, scope, detail } => {
+                Event::LimitNear { limit: *limit, scope: *scope, detail }
+            }
+            Self::LimitUnknown { limit, scope, detail } => {
+                Event::LimitUnknown { limit: *limit, scope: *scope, detail }
+            }
+            Self::TurnEnded { turn, stop, usage } => {
+                Event::TurnEnded { turn: *turn, stop: *stop, usage }
+            }
+            Self::OfAgent { path, event } => Event::OfAgent { path, event },
+            Self::RunEnded { outcome, usage } => Event::RunEnded { outcome: *outcome, usage },
+            Self::Unknown(json) => {
+                let kind = json.get("type").and_then(Value::as_str).unwrap_or_default();
+                Event::Unknown { kind, json }
+            }
+        }
+    }
+}
+
+/// Times as whole milliseconds.
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
+}

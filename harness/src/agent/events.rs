@@ -1,0 +1,109 @@
+//! A run as a stream of its events: whoever takes them drives it.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::{IntoFuture as _, poll_fn},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+};
+
+use futures_core::Stream;
+
+use super::{Event, EventBuf, Numbered, Reply, Sending, Stopped, numbered::run_name};
+
+/// A run as a stream of its events. The last one is [`Event::RunEnded`] with the outcome, and
+/// [`finish`](Self::finish) gives the answer.
+///
+/// The run goes on only while the stream is polled: no task and no channel is behind it. A stream that is not
+/// polled holds up the run, which is ahead by what one poll of it gives: at most 64 pieces of an answer.
+/// Dropping the stream stops the run, as dropping the future of [`Sending`] does.
+#[must_use = "the run goes on only while its events are taken"]
+pub struct Events<'a> {
+    state: State<'a>,
+    told: Told,
+    name: Arc<str>,
+    /// How many events were given.
+    number: u64,
+}
+
+enum State<'a> {
+    Going(Pin<Box<dyn Future<Output = Result<Reply, Stopped>> + Send + 'a>>),
+    Ended(Box<Result<Reply, Stopped>>),
+}
+
+/// Events that the run has told and nobody has taken.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<VecDeque<EventBuf>>>);
+
+impl Told {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<EventBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a> Events<'a> {
+    pub(super) fn of(sending: Sending<'a>) -> Self {
+        let told = Told::default();
+        let tells = told.clone();
+        let tell = move |event: Event<'_>| tells.lock().push_back(event.into_owned());
+        let run = sending.watched_by(tell).paced().into_future();
+        Self { state: State::Going(run), told, name: run_name(), number: 0 }
+    }
+
+    /// Drives the run to its end, passes over the events that are left, and gives the answer.
+    ///
+    /// # Errors
+    /// Fails if the run ended without an answer: see [`Stopped`].
+    pub async fn finish(self) -> Result<Reply, Stopped> {
+        let Self { state, told, .. } = self;
+        match state {
+            State::Going(mut run) => {
+                poll_fn(|context| {
+                    let polled = run.as_mut().poll(context);
+                    told.lock().clear();
+                    polled
+                })
+                .await
+            }
+            State::Ended(outcome) => *outcome,
+        }
+    }
+
+    fn next_told(&mut self) -> Option<Numbered> {
+        let event = self.told.lock().pop_front()?;
+        self.number = self.number.saturating_add(1);
+        Some(Numbered::new(&self.name, self.number, event))
+    }
+}
+
+impl Stream for Events<'_> {
+    type Item = Numbered;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(numbered) = this.next_told() {
+                return Poll::Ready(Some(numbered));
+            }
+            match &mut this.state {
+                State::Going(run) => match run.as_mut().poll(context) {
+                    Poll::Ready(outcome) => this.state = State::Ended(Box::new(outcome)),
+                    Poll::Pending if this.told.lock().is_empty() => return Poll::Pending,
+                    Poll::Pending => {}
+                },
+                State::Ended(_) => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Events<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events")
+            .field("run", &self.name)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
