@@ -62,6 +62,7 @@ mod secret;
 mod side_effects;
 mod soak;
 mod state;
+mod steering;
 mod steps;
 mod strict;
 mod strict_forms;

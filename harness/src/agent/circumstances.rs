@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{Agent, Chat};
+use super::{Agent, Chat, Steering};
 use crate::{
     error::Error,
     message::{CallOutcome, Message, Transcript},
@@ -22,6 +22,8 @@ pub(super) struct Circumstances {
     pub(super) approver: Option<(String, Arc<dyn Approver>)>,
     /// The tools that are offered, if not all are.
     pub(super) tools: Option<Arc<ToolRegistry>>,
+    /// By what the user speaks while the run goes on.
+    pub(super) steering: Option<Steering>,
     /// Why the run cannot begin.
     pub(super) fault: Option<Error>,
     /// What the conversation has read by what the run's own permissions take for private and for

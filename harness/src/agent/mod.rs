@@ -32,6 +32,7 @@ mod reports;
 mod run;
 mod schedule;
 mod sending;
+mod steering;
 mod steps;
 mod turn;
 mod watcher;
@@ -50,5 +51,6 @@ pub use self::{
     outcome::{Outcome, Reply, Stopped},
     permit::Grant,
     sending::Sending,
+    steering::Steering,
     steps::Steps,
 };

@@ -287,6 +287,9 @@ impl<'a> Run<'a> {
         loop {
             let outcome = self.go().await;
             let outcome = self.write_last(outcome).await;
+            if self.goes_on_after(outcome) {
+                continue;
+            }
             // What the run waited for may have been answered while its end was written.
             if outcome != Outcome::Waiting || self.chat.machine.next() == Action::AwaitAnswers {
                 return outcome;
@@ -301,6 +304,9 @@ impl<'a> Run<'a> {
                 return self.fail(error);
             }
             if let Err(error) = self.hear_late_ends() {
+                return self.fail(error);
+            }
+            if let Err(error) = self.hear_steering() {
                 return self.fail(error);
             }
             if self.enough() && self.chat.machine.next() == Action::CallProvider {
@@ -346,7 +352,7 @@ impl<'a> Run<'a> {
     }
 
     /// Whether the program wants no further turn.
-    fn enough(&self) -> bool {
+    pub(super) fn enough(&self) -> bool {
         self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 

@@ -11,7 +11,8 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Chat, Event, Events, Reply, Stopped, circumstances::Circumstances, run::Run, watcher::Watcher,
+    Chat, Event, Events, Reply, Steering, Stopped, circumstances::Circumstances, run::Run,
+    watcher::Watcher,
 };
 use crate::{
     message::Message,
@@ -401,6 +402,13 @@ impl<'a> Sending<'a> {
     /// of those that it stands within: to be asked while it goes on.
     pub fn budget(&self) -> Budget {
         self.budget.clone()
+    }
+
+    /// Lets the user speak while the run goes on: see [`Steering`]. It is not written down: a run that
+    /// [goes on](Chat::resume) has to bring it anew.
+    pub fn steering(mut self, steering: &Steering) -> Self {
+        self.own().steering = Some(steering.clone());
+        self
     }
 
     /// Stops the run when this token is cancelled: it then ends as

@@ -166,6 +166,7 @@ impl Guard {
             | Entry::CallEnded { .. }
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
+            | Entry::Steered { .. }
             | Entry::Reopened { .. }
             | Entry::Forked {}
             | Entry::CallWaits { .. }
@@ -225,6 +226,7 @@ impl Guard {
             Entry::Given { .. }
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
+            | Entry::Steered { .. }
             | Entry::Forked {}
             | Entry::CallDecided { .. }
             | Entry::CallWaits { .. }
