@@ -80,6 +80,7 @@ mod throttle;
 mod tidy;
 mod tmux;
 mod tool_by_hand;
+mod tool_context;
 mod tool_limits;
 mod tool_macro;
 mod tool_results;
