@@ -13,11 +13,12 @@ fn user() -> Entry {
     Entry::UserSaid { message: Message::user("go"), limits: None }
 }
 
-/// The model says these words, if any, and makes these calls.
+/// The user says something while the run goes on.
 fn steered() -> Entry {
     Entry::Steered { message: Message::user("Only the first.") }
 }
 
+/// The model says these words, if any, and makes these calls.
 fn reply(stop: StopReason, text: &str, calls: &[&str]) -> Entry {
     let message = message(text, calls);
     let (provider, model) = ("scripted".to_owned(), "none".to_owned());
@@ -291,6 +292,14 @@ fn facts_that_cannot_follow_are_refused_and_change_nothing() {
         assert!(machine.apply(&fact).is_err(), "{name}");
         assert_eq!((machine.transcript().clone(), machine.next()), before, "{name}");
     }
+}
+
+#[test]
+fn steering_that_is_applied_twice_is_refused() {
+    let (fact, mut machine) = (steered(), after(&[user()]));
+    machine.apply(&fact).expect("a fact that can follow");
+    assert!(machine.apply(&fact).is_err());
+    assert_eq!(machine.transcript().messages().len(), 2);
 }
 
 #[test]
