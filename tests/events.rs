@@ -71,6 +71,7 @@ fn all() -> Vec<EventBuf> {
         Event::ToolResult { call, result, elapsed },
         Event::ToolDropped { call },
         Event::ToolEnded { tool: "add", result },
+        Event::Steered { message: &Message::user("Only the first.") },
         Event::LimitNear { limit, scope, detail },
         Event::LimitUnknown { limit, scope, detail },
         Event::TurnEnded { turn: 1, stop: StopReason::ToolCalls, usage },
@@ -97,7 +98,7 @@ fn each_event_is_read_back_from_its_json() {
         assert_eq!(format!("{again:?}"), format!("{event:?}"));
     }
     kinds.dedup();
-    assert_eq!(kinds.len(), 20, "an event of each kind: {kinds:?}");
+    assert_eq!(kinds.len(), 21, "an event of each kind: {kinds:?}");
 }
 
 #[test]

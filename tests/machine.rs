@@ -13,6 +13,11 @@ fn user() -> Entry {
     Entry::UserSaid { message: Message::user("go"), limits: None }
 }
 
+/// The user says something while the run goes on.
+fn steered() -> Entry {
+    Entry::Steered { message: Message::user("Only the first.") }
+}
+
 /// The model says these words, if any, and makes these calls.
 fn reply(stop: StopReason, text: &str, calls: &[&str]) -> Entry {
     let message = message(text, calls);
@@ -211,6 +216,29 @@ fn facts_lead_to_actions() {
             ],
             "ask",
         ),
+        ("steered before the first answer", vec![user(), steered()], "ask"),
+        ("steered after the answer", vec![user(), reply(Complete, "hi", &[]), steered()], "ask"),
+        (
+            "steered after the results",
+            vec![
+                user(),
+                reply(ToolCalls, "", &["a"]),
+                allowed("a", READ),
+                finished("a"),
+                steered(),
+            ],
+            "ask",
+        ),
+        (
+            "steered twice, and answered",
+            vec![user(), steered(), steered(), reply(Complete, "hi", &[])],
+            "Answered",
+        ),
+        (
+            "steered, and stopped before the model was asked",
+            vec![user(), reply(Complete, "hi", &[]), steered(), interrupted("", &[])],
+            "Cancelled",
+        ),
     ];
     for (name, facts, expected) in table {
         assert_eq!(next(&facts), expected, "{name}");
@@ -229,6 +257,29 @@ fn facts_that_cannot_follow_are_refused_and_change_nothing() {
         ("a start without a decision", call(), started("a")),
         ("a result for a call that was not made", call(), finished("z")),
         ("an interrupt of nothing", vec![], interrupted("", &[])),
+        ("steering before a run", vec![], steered()),
+        ("steering while a call waits", call(), steered()),
+        (
+            "steering while a call runs",
+            [call(), vec![allowed("a", READ), started("a")]].concat(),
+            steered(),
+        ),
+        (
+            "steering between the parts of an answer that is paused",
+            vec![user(), reply(StopReason::Paused, "hm", &[])],
+            steered(),
+        ),
+        (
+            "steering after an answer that was cut off",
+            vec![user(), reply(StopReason::Truncated, "hm", &[])],
+            steered(),
+        ),
+        ("steering after a stop", vec![user(), interrupted("", &[])], steered()),
+        (
+            "steering by the model",
+            vec![user()],
+            Entry::Steered { message: Message::assistant([Block::text("hi")]) },
+        ),
         (
             "a given transcript in the middle",
             call(),
@@ -241,6 +292,23 @@ fn facts_that_cannot_follow_are_refused_and_change_nothing() {
         assert!(machine.apply(&fact).is_err(), "{name}");
         assert_eq!((machine.transcript().clone(), machine.next()), before, "{name}");
     }
+}
+
+#[test]
+fn steering_that_is_applied_twice_is_refused() {
+    let (fact, mut machine) = (steered(), after(&[user()]));
+    machine.apply(&fact).expect("a fact that can follow");
+    assert!(machine.apply(&fact).is_err());
+    assert_eq!(machine.transcript().messages().len(), 2);
+}
+
+#[test]
+fn steering_begins_nothing_anew() {
+    let mut machine = after(&[user(), reply(StopReason::Complete, "hi", &[])]);
+    let before = (machine.turns(), machine.usage(), machine.begun_at());
+    machine.apply(&steered()).expect("a fact that can follow");
+    assert_eq!((machine.turns(), machine.usage(), machine.begun_at()), before);
+    assert_eq!(machine.transcript().messages().len(), 3);
 }
 
 #[test]

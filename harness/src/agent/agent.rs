@@ -535,9 +535,10 @@ impl AgentBuilder {
             );
             return Err(Error::new(ErrorKind::Configuration, text));
         }
-        // The budget of the run is there in every run.
+        // Both are there in every run.
+        let own = [TypeId::of::<Budget>(), TypeId::of::<Transcript>()];
         let announced = |needed: &StateType| {
-            needed.id() == TypeId::of::<Budget>()
+            own.contains(&needed.id())
                 || per_run.iter().any(|announced| announced.id() == needed.id())
         };
         tools.check_state(context.values(), announced)?;

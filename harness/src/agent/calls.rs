@@ -118,7 +118,7 @@ impl Contexts {
         let key = idempotency_key(self.conversation.as_deref(), transcript, call, fingerprint);
         let context = self
             .shared
-            .for_call(call.id())
+            .for_call(call)
             .with_idempotency_key(key)
             .with_answered(granted.and_then(|granted| granted.answered.clone()))
             .with_reviewed(granted.and_then(|granted| granted.reviewed.clone()))
@@ -129,6 +129,11 @@ impl Contexts {
             })
             .with_identity(identity)
             .with_host(Arc::new(site));
+        // To hand it to all would make the next message copy what is shared.
+        let context = match tool.is_some_and(Tool::needs::<Transcript>) {
+            true => context.with(transcript.clone()),
+            false => context,
+        };
         self.made.insert(call.id().to_owned(), context.clone());
         context
     }

@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{Agent, Chat, caller::CallSite};
+use super::{Agent, Chat, Steering, caller::CallSite};
 use crate::{
     error::Error,
     journal::Entry,
@@ -23,6 +23,8 @@ pub(super) struct Circumstances {
     pub(super) approver: Option<(String, Arc<dyn Approver>)>,
     /// The tools that are offered, if not all are.
     pub(super) tools: Option<Arc<ToolRegistry>>,
+    /// By what the user speaks while the run goes on.
+    pub(super) steering: Option<Steering>,
     /// Why the run cannot begin.
     pub(super) fault: Option<Error>,
     /// What the conversation has read by what the run's own permissions take for private and for

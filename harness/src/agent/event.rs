@@ -146,6 +146,11 @@ pub enum Event<'a> {
         /// Why, in words for a person.
         detail: &'a str,
     },
+    /// The run has heard what the user said meanwhile: the model is told when it is asked next.
+    Steered {
+        /// What was said.
+        message: &'a Message,
+    },
     /// The model's answer of this turn is complete.
     TurnEnded {
         /// Counts from 1 in each run.

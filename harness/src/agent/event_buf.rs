@@ -252,6 +252,9 @@ enum Form<'a> {
         tool: Cow<'a, str>,
         result: Ref<'a, ToolResult>,
     },
+    Steered {
+        message: Ref<'a, Message>,
+    },
     LimitNear {
         limit: Limit,
         scope: LimitScope,
@@ -315,6 +318,7 @@ impl<'a> Form<'a> {
             Event::ToolEnded { tool, result } => {
                 Self::ToolEnded { tool: text(tool), result: Lent(result) }
             }
+            Event::Steered { message } => Self::Steered { message: Lent(message) },
             Event::LimitNear { limit, scope, detail } => {
                 Self::LimitNear { limit, scope, detail: text(detail) }
             }
@@ -368,6 +372,7 @@ impl<'a> Form<'a> {
             Self::ToolEnded { tool, result } => {
                 Form::ToolEnded { tool: text(tool), result: result.kept() }
             }
+            Self::Steered { message } => Form::Steered { message: message.kept() },
             Self::LimitNear { limit, scope, detail } => {
                 Form::LimitNear { limit, scope, detail: text(detail) }
             }
@@ -408,6 +413,7 @@ impl<'a> Form<'a> {
             }
             Self::ToolDropped { call } => Event::ToolDropped { call },
             Self::ToolEnded { tool, result } => Event::ToolEnded { tool, result },
+            Self::Steered { message } => Event::Steered { message },
             Self::LimitNear { limit, scope, detail } => {
                 Event::LimitNear { limit: *limit, scope: *scope, detail }
             }

@@ -194,9 +194,7 @@ impl Machine {
                         "only the user can begin a run; send a message of `Role::User`",
                     ));
                 }
-                if self.transcript.messages().last().is_some_and(|last| last.id() == message.id()) {
-                    return Err(cannot("the user has said this very message before"));
-                }
+                self.not_said(message)?;
                 let begun_at = self.transcript.messages().len();
                 self.tell(message)?;
                 self.counts_anew(begun_at);
@@ -205,6 +203,20 @@ impl Machine {
             // It goes on with the calls that are open, and counts anew.
             Entry::Resumed { message: None, limits: Some(_) } if self.is_calling() => {
                 self.counts_anew(self.transcript.messages().len());
+            }
+            Entry::Steered { message } => {
+                if message.role() != Role::User {
+                    return Err(cannot("only the user can steer a run"));
+                }
+                if !self.hears() {
+                    return Err(cannot(
+                        "the user can steer a run only before the model is asked or when it has \
+                         answered: not while calls wait for results or an answer is paused",
+                    ));
+                }
+                self.not_said(message)?;
+                self.tell(message)?;
+                self.phase = Phase::Asking;
             }
             Entry::Resumed { message, limits } => {
                 let due = self.resumption()?;
@@ -515,6 +527,16 @@ impl Machine {
         })
     }
 
+    /// Whether the run can go on with a message of the user now.
+    pub(super) fn hears(&self) -> bool {
+        match self.phase {
+            // The vendor goes on with its own words only if they come last.
+            Phase::Asking => !self.transcript.messages().last().is_some_and(Message::is_paused),
+            Phase::Ended(outcome) => outcome == Some(Outcome::Answered),
+            Phase::Calling(_) => false,
+        }
+    }
+
     /// Whether calls have no result.
     pub(super) fn is_calling(&self) -> bool {
         matches!(self.phase, Phase::Calling(_))
@@ -588,6 +610,14 @@ impl Machine {
     pub(super) fn decided(&self) -> (usize, usize) {
         let Phase::Calling(calling) = &self.phase else { return (0, 0) };
         (calling.calls.len().saturating_sub(calling.undecided), calling.calls.len())
+    }
+
+    /// A fact that is applied twice was said once.
+    fn not_said(&self, message: &Message) -> Result<(), Error> {
+        match self.transcript.messages().last().is_some_and(|last| last.id() == message.id()) {
+            true => Err(cannot("the user has said this very message before")),
+            false => Ok(()),
+        }
     }
 
     /// The user's message joins the transcript, with the news that the model has not heard yet.

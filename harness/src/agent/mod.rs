@@ -35,6 +35,7 @@ mod reports;
 mod run;
 mod schedule;
 mod sending;
+mod steering;
 mod steps;
 mod turn;
 mod watcher;
@@ -53,5 +54,6 @@ pub use self::{
     outcome::{Outcome, Reply, Stopped},
     permit::Grant,
     sending::Sending,
+    steering::Steering,
     steps::Steps,
 };

@@ -300,6 +300,9 @@ impl<'a> Run<'a> {
         loop {
             let outcome = self.go().await;
             let outcome = self.write_last(outcome).await;
+            if self.goes_on_after(outcome) {
+                continue;
+            }
             // What the run waited for may have been answered while its end was written.
             if outcome != Outcome::Waiting || self.chat.machine.next() == Action::AwaitAnswers {
                 return outcome;
@@ -319,6 +322,9 @@ impl<'a> Run<'a> {
             let asked = self.reports.reporter().asked();
             self.halt.postpone(asked);
             self.chat.clock.postpone(asked);
+            if let Err(error) = self.hear_steering() {
+                return self.fail(error);
+            }
             if self.enough() && self.chat.machine.next() == Action::CallProvider {
                 if let Err(error) = self.interrupt(None) {
                     return self.fail(error);
@@ -362,7 +368,7 @@ impl<'a> Run<'a> {
     }
 
     /// Whether the program wants no further turn.
-    fn enough(&self) -> bool {
+    pub(super) fn enough(&self) -> bool {
         self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 

@@ -11,7 +11,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Chat, Event, Events, Outcome, Reply, Stopped,
+    Chat, Event, Events, Outcome, Reply, Steering, Stopped,
     as_tool::effects_of,
     caller::{Entered, InCall},
     circumstances::{Circumstances, offered},
@@ -478,6 +478,13 @@ impl<'a> Sending<'a> {
     /// of those that it stands within: to be asked while it goes on.
     pub fn budget(&self) -> Budget {
         self.budget.clone()
+    }
+
+    /// Lets the user speak while the run goes on: see [`Steering`]. It is not written down: a run that
+    /// [goes on](Chat::resume) has to bring it anew.
+    pub fn steering(mut self, steering: &Steering) -> Self {
+        self.own().steering = Some(steering.clone());
+        self
     }
 
     /// Stops the run when this token is cancelled: it then ends as

@@ -423,6 +423,17 @@ impl Steps {
         self.says(Entry::Interrupted { message: None, usage: Usage::default(), cause, asked })
     }
 
+    /// The user says something while the run goes on: the model is told when it is asked next. If it has
+    /// just answered, the run goes on, and what limits it still counts. Keep the message until it can be
+    /// said: while calls are open it is refused, and nothing has changed.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) while calls wait for results, where
+    /// an answer is paused, and where no run goes on or has just been answered.
+    pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
+        self.says(Entry::Steered { message: message.into().renewed() })
+    }
+
     /// Somebody has decided about a call that waits for it.
     ///
     /// # Errors

@@ -35,6 +35,7 @@ use crate::{
         Accumulator, ContextMeter, EventStream, Provider, ProviderResponse, Request, StreamEvent,
         cut_off,
     },
+    tool::Tool,
     trace::Tracer,
     unwind::{Panicked, caught, dropped},
 };
@@ -354,7 +355,9 @@ impl Hearing<'_, '_> {
         // all calls before it could.
         let Some(calls) = self.answer.count_up_to(&call, may_start) else { return false };
         let tools = self.offered.tools();
-        let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call);
+        // The answer is part of what was said, and it is no message yet.
+        let reads_it = tools.get(call.name()).is_some_and(Tool::needs::<Transcript>);
+        let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call) && !reads_it;
         if !is_ready || !self.guard.starts_early(calls) {
             return false;
         }

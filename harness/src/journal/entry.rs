@@ -31,6 +31,12 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<Box<RunLimits>>,
     },
+    /// The user said something while a run goes on: the model is told before it is asked again. If it had
+    /// just answered, the run goes on. What limits the run is not counted anew.
+    Steered {
+        /// What was said.
+        message: Message,
+    },
     /// A run that had stopped goes on from the last complete fact. What it has spent and for how
     /// long it has gone on still counts, unless new limits are set here.
     Resumed {

@@ -171,6 +171,7 @@ impl Exposed {
             }
             Entry::UserSaid { .. }
             | Entry::Resumed { .. }
+            | Entry::Steered { .. }
             | Entry::Reopened { .. }
             | Entry::Forked {}
             | Entry::CallWaits { .. }

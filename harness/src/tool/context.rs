@@ -14,15 +14,53 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Review, Reviewed, State, ToolError, cap::cut, state::Values, threads::CallIdentity};
 use crate::{
+    message::ToolCall,
     secret::Secrets,
     unwind::{caught, dropped},
 };
 
 /// What a running tool is given: which call it serves, when it must stop, where to report, and
 /// the program's shared values. A clone is cheap and belongs to the same call.
+///
+/// Two values are there without the program: what is left of the run's limits, as
+/// `State<`[`Budget`](crate::policy::Budget)`>`, and what was said up to the call, as
+/// `State<`[`Transcript`](crate::Transcript)`>`. The transcript is given only to a tool that takes it as a
+/// parameter, or says by [`Tool::needs_state`](super::Tool::needs_state) that it asks for it. It ends with the answer that
+/// asks for the call, so calls of such a tool do not start before that answer is complete.
+///
+/// ```
+/// use harness::{
+///     Agent, State, ToolContext, Transcript,
+///     policy::Budget,
+///     testing::{ScriptedProvider, reply},
+///     tool, tools,
+/// };
+/// use serde_json::json;
+///
+/// /// Says what it knows.
+/// #[tool(side_effects = "none")]
+/// fn know(context: &ToolContext, budget: State<Budget>, transcript: State<Transcript>) -> String {
+///     let calls = budget.left().tool_calls;
+///     format!("{}, {calls:?} calls left, {} messages", context.name(), transcript.messages().len())
+/// }
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let model = ScriptedProvider::answering(|request| match request.results().next() {
+///     Some(result) => reply().text(result.to_text()),
+///     None => reply().call("know", json!({})),
+/// });
+/// let limits = harness::Limits::new().tool_calls(5);
+/// let agent = Agent::builder(model).tools(tools![know]).build()?;
+/// let told = agent.run("What do you know?").limits(limits).await?;
+/// assert_eq!(told.text(), "know, Some(4) calls left, 2 messages");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct ToolContext {
     call_id: Arc<str>,
+    call: Option<Arc<ToolCall>>,
     idempotency_key: Arc<str>,
     output: Arc<Mutex<Telling>>,
     cancellation: CancellationToken,
@@ -43,6 +81,7 @@ impl ToolContext {
         Self {
             idempotency_key: Arc::clone(&call_id),
             call_id,
+            call: None,
             output: Arc::default(),
             cancellation: CancellationToken::new(),
             deadline: None,
@@ -57,11 +96,12 @@ impl ToolContext {
 
     /// The same context for another call, with reports of its own.
     #[must_use]
-    pub(crate) fn for_call(&self, call_id: impl Into<String>) -> Self {
-        let call_id: Arc<str> = call_id.into().into();
+    pub(crate) fn for_call(&self, call: &ToolCall) -> Self {
+        let call_id: Arc<str> = call.id().into();
         Self {
             idempotency_key: Arc::clone(&call_id),
             call_id,
+            call: Some(Arc::new(call.clone())),
             output: Arc::default(),
             reviewed: None,
             identity: None,
@@ -144,6 +184,27 @@ impl ToolContext {
     /// The id of the call that the tool serves.
     pub fn call_id(&self) -> &str {
         &self.call_id
+    }
+
+    /// The call that the tool serves: its id, the tool's name and the arguments as the model wrote them.
+    /// `None` in a context that was made by [`new`](Self::new) without a call.
+    pub fn call(&self) -> Option<&ToolCall> {
+        self.call.as_deref()
+    }
+
+    /// The name of the tool, as the model has called it; empty in a context that was made by
+    /// [`new`](Self::new) without a call.
+    pub fn name(&self) -> &str {
+        self.call().map_or("", ToolCall::name)
+    }
+
+    /// Says which call it is that the tool serves, for a program that calls a tool itself.
+    #[must_use]
+    pub fn with_call(mut self, call: ToolCall) -> Self {
+        self.call_id = call.id().into();
+        self.idempotency_key = Arc::clone(&self.call_id);
+        self.call = Some(Arc::new(call));
+        self
     }
 
     /// A key that is the same for every try of this call, also after the program was started

@@ -1,7 +1,7 @@
 //! One tool: what the model is told of it, what it declares, and the code that runs.
 
 use std::{
-    any::Any,
+    any::{Any, TypeId},
     borrow::Cow,
     fmt,
     pin::Pin,
@@ -521,6 +521,11 @@ impl Tool {
             Body::Made(_) => &[],
         };
         declared.iter().filter_map(|param| param.needs).chain(self.needs.iter().copied())
+    }
+
+    /// Whether it asks for a shared value of this type.
+    pub(crate) fn needs<T: 'static>(&self) -> bool {
+        self.state_types().any(|needed| needed.id() == TypeId::of::<T>())
     }
 
     /// What is wrong with a tool that was made by hand. Of one made by `#[tool]` the same was asked

@@ -292,6 +292,11 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
+    /// The user said something while the run went on, and the run has heard it.
+    Steered {
+        /// What was said.
+        text: String,
+    },
     /// A call that had been stopped and went on has ended.
     CallEnded {
         /// The call's id.

@@ -285,6 +285,7 @@ impl Spans {
             | Happened::CallProgressed { .. }
             | Happened::CallFinished { .. }
             | Happened::CallEnded { .. }
+            | Happened::Steered { .. }
             | Happened::CallDropped { .. }
             | Happened::Discarded { .. }
             | Happened::LinesLost { .. }

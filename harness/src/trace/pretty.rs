@@ -222,6 +222,7 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
                 }
             }
         }
+        Happened::Steered { text } => writeln!(out, "the user: {}", short(text)),
         Happened::CallEnded { call, text, .. } => {
             writeln!(out, "  {call} has ended after it was stopped")?;
             writeln!(out, "  -> {}", short(text))

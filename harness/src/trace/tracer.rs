@@ -312,6 +312,9 @@ impl Tracer {
                 call: self.secrets.name(call),
                 scope: self.secrets.hide(scope.shown(), None),
             },
+            Entry::Steered { message } => {
+                Happened::Steered { text: shortened(self.secrets.hide(&message.text(), None)) }
+            }
             Entry::CallEnded { tool, result } => Happened::CallEnded {
                 call: self.secrets.name(result.call_id()),
                 outcome: result.outcome(),

@@ -149,6 +149,7 @@ impl Replay {
                     self.tell(Event::ToolResult { call: &call, result, elapsed });
                 }
             }
+            Entry::Steered { message } => self.tell(Event::Steered { message }),
             Entry::CallEnded { tool, result } => self.tell(Event::ToolEnded { tool, result }),
             _ => {}
         }

@@ -173,6 +173,7 @@ impl Guard {
             | Entry::CallEnded { .. }
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
+            | Entry::Steered { .. }
             | Entry::Reopened { .. }
             | Entry::Forked {}
             | Entry::CallWaits { .. }
@@ -232,6 +233,7 @@ impl Guard {
             Entry::Given { .. }
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
+            | Entry::Steered { .. }
             | Entry::Forked {}
             | Entry::CallDecided { .. }
             | Entry::CallWaits { .. }

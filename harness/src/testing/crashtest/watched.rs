@@ -119,6 +119,7 @@ pub(super) fn name(fact: &Envelope) -> String {
     match &entry {
         Entry::Given { .. } => "Given".to_owned(),
         Entry::UserSaid { .. } => "UserSaid".to_owned(),
+        Entry::Steered { .. } => "Steered".to_owned(),
         Entry::Resumed { .. } => "Resumed".to_owned(),
         Entry::Reopened { .. } => "Reopened".to_owned(),
         Entry::ModelReplied { message, .. } => {
