@@ -9,7 +9,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use harness::{
     Agent, CallOutcome, ErrorKind, Image, Message, Outcome, StopReason, ToolCall, ToolContent,
     ToolResult, Usage,
-    agent::{Event, EventBuf, Numbered},
+    agent::{AgentCall, Event, EventBuf, Numbered},
     journal::{Awaited, Limit, LimitScope, Wait},
     message::{Citation, VendorData},
     provider::WantedItem,
@@ -53,6 +53,8 @@ fn all() -> Vec<EventBuf> {
     let (elapsed, wait_for) = (Duration::from_millis(12), Duration::from_millis(1500));
     let (limit, scope, detail) = (Limit::Turns, LimitScope::Agent, "9 of 10");
     let usages = (Outcome::Limit(Limit::Cost), Outcome::Unsupported(WantedItem::new("drill")));
+    let path: Vec<AgentCall> =
+        serde_json::from_value(json!([{"tool": "ask", "call": "call_1"}])).unwrap();
     let events = [
         Event::RunStarted { said: Some(&Message::user("Hello")) },
         Event::RunStarted { said: None },
@@ -75,6 +77,7 @@ fn all() -> Vec<EventBuf> {
         Event::LimitNear { limit, scope, detail },
         Event::LimitUnknown { limit, scope, detail },
         Event::TurnEnded { turn: 1, stop: StopReason::ToolCalls, usage },
+        Event::OfAgent { path: &path, event: &Event::Text("Below.").into_owned() },
         Event::RunEnded { outcome: Outcome::Answered, usage },
         Event::RunEnded { outcome: usages.0, usage },
         Event::RunEnded { outcome: usages.1, usage },
@@ -180,7 +183,7 @@ async fn a_stream_has_each_event_that_on_event_sees_numbered_from_one() {
     assert_eq!(events.finish().await.unwrap().text(), "It is 3.");
     let numbers: Vec<u64> = taken.iter().map(|it| it.number).collect();
     assert_eq!(numbers, Vec::from_iter(1..=taken.len() as u64));
-    assert!(taken.iter().all(|it| it.run == taken[0].run && it.path.is_empty()));
+    assert!(taken.iter().all(|it| it.run == taken[0].run));
     assert!(matches!(taken[0].event.as_event(), Event::RunStarted { said: Some(_) }));
     let last = taken.last().unwrap().event.as_event();
     assert!(matches!(last, Event::RunEnded { outcome: Outcome::Answered, .. }), "{last:?}");

@@ -205,12 +205,9 @@ impl Machine {
                 self.counts_anew(self.transcript.messages().len());
             }
             Entry::Steered { message } => {
-                if message.role() != Role::User {
-                    return Err(cannot("only the user can steer a run"));
-                }
-                if !self.hears() {
+                if message.role() != Role::User || !self.hears() {
                     return Err(cannot(
-                        "the user can steer a run only before the model is asked or when it has \
+                        "only the user can steer a run, and only before the model is asked or when it has \
                          answered: not while calls wait for results or an answer is paused",
                     ));
                 }
@@ -530,7 +527,7 @@ impl Machine {
     /// Whether the run can go on with a message of the user now.
     pub(super) fn hears(&self) -> bool {
         match self.phase {
-            // The vendor goes on with its own words only if they come last.
+            // The vendor goes on with its own words only if they are last.
             Phase::Asking => !self.transcript.messages().last().is_some_and(Message::is_paused),
             Phase::Ended(outcome) => outcome == Some(Outcome::Answered),
             Phase::Calling(_) => false,

@@ -415,7 +415,8 @@ impl Entry {
     /// The first format of facts that knows all of this one.
     pub(super) fn format(&self) -> u32 {
         match self {
-            Self::CallFinished { spent: Some(_), .. }
+            Self::Steered { .. }
+            | Self::CallFinished { spent: Some(_), .. }
             | Self::CallWaits { wait: Wait { awaited: Awaited::Agent { .. }, .. }, .. }
             | Self::CallWaits { wait: Wait { spent: Some(_), .. }, .. } => 2,
             _ => 1,
