@@ -5,6 +5,7 @@ mod agent;
 mod answer_media;
 mod any_answer;
 mod attacked_approval;
+mod attacked_chats;
 mod attacked_durable;
 mod attacked_panics;
 mod attacked_threads;

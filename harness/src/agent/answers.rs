@@ -235,6 +235,11 @@ impl Chat {
         self.durable.as_ref().map_or(0, Durable::count)
     }
 
+    /// How many of them are written, as far as is known here.
+    pub(super) fn written(&self) -> u64 {
+        self.durable.as_ref().map_or(0, Durable::written)
+    }
+
     /// Brings what waits into the journal, and what others have answered meanwhile out of it.
     pub(super) async fn catch_up(&mut self) -> Result<(), Error> {
         self.write_down().await?;

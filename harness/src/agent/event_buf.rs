@@ -44,6 +44,11 @@ impl EventBuf {
         self.0.event()
     }
 
+    /// An event that cannot be read here. Its `type` is a text.
+    pub(super) fn unknown(json: Map<String, Value>) -> Self {
+        Self(Form::Unknown(Ref::Shared(Arc::new(json))))
+    }
+
     /// Joins words of the same kind, and of the same agent, that follow. Says whether they were joined.
     pub(super) fn join(&mut self, next: Event<'_>) -> bool {
         match (&mut self.0, next) {

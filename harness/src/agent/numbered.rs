@@ -1,16 +1,17 @@
 //! An event with its place: in which run, and after how many others.
 
-use std::sync::Arc;
+use std::{num::NonZeroU32, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Map, Value};
 
-use super::EventBuf;
+use super::{Event, EventBuf};
 
 /// An event of a run with its number, as it goes to another process or into a browser.
 ///
 /// As JSON it is the [event's object](EventBuf) with `v`, the [version](Self::VERSION) of the form, `run` and
-/// `number`. Members that are not known are passed over.
+/// `number`. Members that are not known are passed over. An event
+/// of a later version is read as [`Event::Unknown`] with all its members, and written with its version.
 ///
 /// ```
 /// use harness::agent::{Event, Numbered};
@@ -32,6 +33,7 @@ pub struct Numbered {
     pub number: u64,
     /// What happened.
     pub event: EventBuf,
+    v: u32,
 }
 
 impl Numbered {
@@ -41,7 +43,7 @@ impl Numbered {
 
     /// An event of the run itself.
     pub(super) fn new(run: &Arc<str>, number: u64, event: EventBuf) -> Self {
-        Self { run: Arc::clone(run), number, event }
+        Self { run: Arc::clone(run), number, event, v: Self::VERSION }
     }
 }
 
@@ -49,6 +51,9 @@ impl Numbered {
 pub(super) fn run_name() -> Arc<str> {
     format!("run_{:032x}", fastrand::u128(..)).into()
 }
+
+/// The members that are not of the event.
+const PLACE: [&str; 3] = ["v", "run", "number"];
 
 #[derive(Serialize)]
 struct Written<'a> {
@@ -61,26 +66,45 @@ struct Written<'a> {
 
 impl Serialize for Numbered {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self { run, number, event } = self;
-        Written { v: Self::VERSION, run, number: *number, event }.serialize(to)
+        let Self { run, number, event, v } = self;
+        let event = match event.as_event() {
+            Event::Unknown { json, .. } if PLACE.iter().any(|name| json.contains_key(*name)) => {
+                let mut json = json.clone();
+                json.retain(|name, _| !PLACE.contains(&name.as_str()));
+                &EventBuf::unknown(json)
+            }
+            _ => event,
+        };
+        Written { v: *v, run, number: *number, event }.serialize(to)
     }
 }
 
 #[derive(Deserialize)]
 struct Place {
+    #[serde(default = "first")]
+    v: NonZeroU32,
     run: Arc<str>,
     number: u64,
+}
+
+/// The version of an object that names none.
+fn first() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
 impl<'de> Deserialize<'de> for Numbered {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut event = Map::deserialize(from)?;
-        event.remove("v");
         let place: Map<String, Value> =
-            ["run", "number"].into_iter().filter_map(|name| event.remove_entry(name)).collect();
-        let Place { run, number } =
+            PLACE.into_iter().filter_map(|name| event.remove_entry(name)).collect();
+        let Place { v, run, number } =
             serde_json::from_value(Value::Object(place)).map_err(D::Error::custom)?;
-        let event = serde_json::from_value(Value::Object(event)).map_err(D::Error::custom)?;
-        Ok(Self { run, number, event })
+        let later = v.get() > Self::VERSION && event.get("type").is_some_and(Value::is_string);
+        let event = match later {
+            // It may mean something else by the same members.
+            true => EventBuf::unknown(event),
+            false => serde_json::from_value(Value::Object(event)).map_err(D::Error::custom)?,
+        };
+        Ok(Self { run, number, event, v: v.get() })
     }
 }

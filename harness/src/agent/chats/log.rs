@@ -74,11 +74,14 @@ impl RunLog {
         log.entries.push(Kept { first: number, last: number, event: event.into_owned() });
     }
 
-    /// Nothing more comes, and the conversation has so many facts.
-    pub(super) fn ends(&self, facts: Option<u64>) {
-        let mut log = self.lock();
-        log.facts.1 = facts.unwrap_or(log.facts.1);
-        log.ended = true;
+    /// After it, the conversation has so many facts.
+    pub(super) fn counts(&self, facts: u64) {
+        self.lock().facts.1 = facts;
+    }
+
+    /// Nothing more comes.
+    pub(super) fn ends(&self) {
+        self.lock().ended = true;
     }
 
     pub(super) fn has_ended(&self) -> bool {

@@ -18,6 +18,7 @@ use tokio::{runtime::Handle, sync::watch as count, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    log::RunLog,
     replay::{last_run, replay},
     serve::Serving,
     slot::{Job, Slot},
@@ -101,6 +102,8 @@ struct Shared {
     idle_after: Duration,
     most_idle: usize,
     slots: Mutex<Slots>,
+    /// Dropped with the manager, and with them each run.
+    tasks: Mutex<JoinSet<()>>,
     closing: CancellationToken,
     /// How many conversations are served.
     count: Arc<count::Sender<usize>>,
@@ -112,8 +115,6 @@ struct Slots {
     /// Those that are open and in which nothing goes on, the one that is so for longest first.
     idle: BTreeMap<u64, Arc<Slot>>,
     counted: u64,
-    /// Dropped with the manager, and with them each run.
-    tasks: JoinSet<()>,
 }
 
 impl ChatsBuilder {
@@ -140,6 +141,7 @@ impl ChatsBuilder {
             idle_after,
             most_idle,
             slots: Mutex::default(),
+            tasks: Mutex::default(),
             closing: CancellationToken::new(),
             count: Arc::new(count::Sender::new(0)),
         };
@@ -185,7 +187,7 @@ impl Chats {
     /// follows. What was said before is in
     /// [`agent.inbox(&journal).look(..)`](super::Inbox::look). To watch opens nothing, so the conversation may be
     /// open elsewhere; of a run that goes on in another process, it tells what the journal had at the time of
-    /// this call.
+    /// this call, and the rest before the next run of this process.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`] if the name cannot be one, with [`ErrorKind::Closed`] if the
@@ -204,22 +206,31 @@ impl Chats {
             (Arc::clone(&slot), Seat::new(Arc::downgrade(shared), slot, name))
         };
         let journal = Arc::clone(&shared.journal);
-        // How many runs came before the last one of this process, and how many facts they have.
-        let before = || {
-            let last = slot.lock().last.clone()?;
-            Some((last.place().saturating_sub(1), last.facts().0))
+        let watcher = |seen| ChatWatcher::new(seat, journal, shared.closing.clone(), seen);
+        // How many runs came before this one of this process, and how many facts they have.
+        let before = |run: &RunLog| (run.place().saturating_sub(1), run.facts().0);
+        let (last, open) = {
+            let state = slot.lock();
+            (state.last.clone(), state.open)
         };
-        let watcher = |ready, seen| ChatWatcher::new(seat, journal, ready, seen);
-        if let Some(before) = before() {
-            return Ok(watcher(Vec::new(), before));
+        if let Some(last) = last.as_ref().filter(|_| open) {
+            return Ok(watcher(before(last)));
         }
-        let facts = guarded(|| shared.journal.read(id, 0)).await?;
-        // Of a run that has begun meanwhile it sees all there is to see.
-        if let Some(before) = before() {
-            return Ok(watcher(Vec::new(), before));
+        // Others may have gone on with it.
+        let facts = tokio::select! {
+            biased;
+            () = shared.closing.cancelled() => return Err(closed()),
+            facts = guarded(|| shared.journal.read(id, 0)) => facts?,
+        };
+        let (seen, known) = last.map_or((0, 0), |last| (last.place(), last.facts().1));
+        let (from, count) = (last_run(&facts), facts.len() as u64);
+        match slot.lock().last.clone() {
+            // Of a run that has begun meanwhile it sees all there is to see.
+            Some(last) if last.place() > seen || count == known || (from as u64) < known => {
+                Ok(watcher(before(&last)))
+            }
+            _ => Ok(watcher((seen, count)).with(replay(&facts, from, None, false)?)),
         }
-        let events = replay(&facts, last_run(&facts))?;
-        Ok(watcher(events, (0, facts.len() as u64)))
     }
 
     /// Stops the run that goes on in a conversation, or is about to. It ends as
@@ -298,6 +309,7 @@ impl Chats {
         state.jobs.push_back(job);
         let begins = !mem::replace(&mut state.serving, true);
         drop(state);
+        drop(slots);
         if begins {
             let count = Arc::clone(&shared.count);
             count.send_modify(|count| *count = count.saturating_add(1));
@@ -311,12 +323,13 @@ impl Chats {
                 count,
                 left: false,
             };
-            while slots.tasks.try_join_next().is_some() {}
-            slots.tasks.spawn_on(serving.serve(), &runtime);
+            // A runtime that has ended drops the task at once, and the task takes itself out of `slots`.
+            let mut tasks = shared.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn_on(serving.serve(), &runtime);
         } else {
             slot.work.notify_one();
         }
-        drop(slots);
         Ok(Added { seat: Seat::new(Arc::downgrade(shared), slot, name), is_open })
     }
 }
@@ -401,7 +414,7 @@ impl Drop for Shared {
         let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);
         self.closing.cancel();
         slots.close();
-        slots.tasks.abort_all();
+        self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner).abort_all();
     }
 }
 

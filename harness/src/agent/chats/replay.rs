@@ -9,17 +9,42 @@ use crate::{
     message::{Block, Message, ToolCall},
 };
 
-/// The events of all runs that begin among these facts from the number `from` on. The facts before it are
-/// those of the same conversation.
-pub(super) fn replay(facts: &[Envelope], from: usize) -> Result<Vec<Numbered>, Error> {
+/// A run that was told from facts that do not tell its end: its name, and how many events it has.
+pub(super) type Unended = (Arc<str>, u64);
+
+/// What facts tell.
+pub(super) struct Replayed {
+    pub(super) events: Vec<Numbered>,
+    pub(super) unended: Option<Unended>,
+}
+
+/// The events of all runs that begin among these facts from the number `from` on, and those that are left of
+/// the run whose facts before were told. The facts before `from` are those of the same conversation. If
+/// another run has `followed`, all of these runs are over.
+pub(super) fn replay(
+    facts: &[Envelope],
+    from: usize,
+    unended: Option<Unended>,
+    followed: bool,
+) -> Result<Replayed, Error> {
     let mut replay = Replay::default();
-    for (number, envelope) in facts.iter().enumerate() {
-        replay.shown = number >= from;
+    let fold = |replay: &mut Replay, number: usize, envelope: &Envelope| {
         let fold = envelope.entry().and_then(|entry| replay.takes(&entry, envelope.at));
-        fold.map_err(|err| unreadable(number, err))?;
+        fold.map_err(|err| unreadable(number, err))
+    };
+    let (before, after) = facts.split_at(from.min(facts.len()));
+    for (number, envelope) in before.iter().enumerate() {
+        fold(&mut replay, number, envelope)?;
+    }
+    (replay.shown, replay.run) = (true, unended);
+    for (number, envelope) in (before.len()..).zip(after) {
+        fold(&mut replay, number, envelope)?;
     }
     replay.tells_end();
-    Ok(replay.events)
+    if followed {
+        replay.tells_that_it_broke_off();
+    }
+    Ok(Replayed { events: replay.events, unended: replay.run })
 }
 
 /// Where the last run begins: its message of the user, or the beginning.
@@ -34,8 +59,8 @@ struct Replay {
     events: Vec<Numbered>,
     /// Whether the facts that are read now are to be told.
     shown: bool,
-    /// The run that is told, and how many events it has.
-    run: Option<(Arc<str>, u64)>,
+    /// The run that is told.
+    run: Option<Unended>,
     turn: u32,
     calls: HashMap<String, (ToolCall, Option<u64>)>,
 }
@@ -63,12 +88,16 @@ impl Replay {
         self.run = None;
     }
 
+    /// Another run follows, and no fact has told the end of this one.
+    fn tells_that_it_broke_off(&mut self) {
+        let usage = self.machine.usage();
+        self.tell(Event::RunEnded { outcome: Outcome::Cancelled, usage: &usage });
+        self.run = None;
+    }
+
     fn begins(&mut self, said: Option<&Message>) {
         self.tells_end();
-        if self.run.is_some() {
-            let usage = self.machine.usage();
-            self.tell(Event::RunEnded { outcome: Outcome::Cancelled, usage: &usage });
-        }
+        self.tells_that_it_broke_off();
         if self.shown {
             self.run = Some((run_name(), 0));
         }

@@ -119,7 +119,7 @@ impl IntoFuture for ChatSending {
                 stop,
                 watched,
                 opened: Some(open),
-                end,
+                end: Some(end),
             };
             let Added { seat, is_open } = chats.add(&conversation, job, busy)?;
             let run = ChatRun::new(seat, log, ended);

@@ -5,6 +5,7 @@ use std::{
     mem,
     pin::pin,
     sync::{Arc, Weak},
+    thread::panicking,
     time::Duration,
 };
 
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared, closed,
+    log::RunLog,
     slot::{End, Job, Slot, not_begun},
 };
 use crate::{
@@ -111,16 +113,17 @@ impl Serving {
     async fn run(&self, chat: &mut Chat, mut job: Job) {
         let slot = &*self.slot;
         if job.watched && slot.lock().watchers == 0 {
-            slot.lock().running = None;
             let why = "nobody waited for the run any more before it began: nothing was said";
-            job.refuse(&Error::new(ErrorKind::Closed, why));
+            slot.ended(Err(not_begun(Error::new(ErrorKind::Closed, why))));
             return;
         }
         slot.begins(&job.log, chat.facts());
-        let end = self.drive(chat, &mut job).await;
-        let facts = chat.facts();
-        slot.ended(&end, Some(facts));
-        let _ = job.end.send(end);
+        let log = Arc::clone(&job.log);
+        let mut counted = Counted { chat, log: &log, ended: false };
+        let end = self.drive(counted.chat, &mut job).await;
+        counted.ended = true;
+        drop(counted);
+        slot.ended(end);
     }
 
     async fn drive(&self, chat: &mut Chat, job: &mut Job) -> End {
@@ -163,23 +166,39 @@ impl Serving {
     }
 }
 
+/// Notes how many facts the conversation has after a run, also if the run is cut off.
+struct Counted<'a> {
+    chat: &'a mut Chat,
+    log: &'a RunLog,
+    ended: bool,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        // What waits to be written is lost with the conversation.
+        let goes_on = self.ended && !self.chat.is_lost();
+        self.log.counts(if goes_on { self.chat.facts() } else { self.chat.written() });
+    }
+}
+
 impl Drop for Serving {
     /// Also if the task is stopped or has panicked: nobody waits for ever.
     fn drop(&mut self) {
         let shared = self.shared.upgrade();
         if !self.left {
-            let why = match shared {
+            let (kind, what) = match shared {
+                _ if panicking() => (ErrorKind::Panicked, "the task of the conversation panicked"),
                 Some(_) if !self.closing.is_cancelled() => {
-                    Error::new(ErrorKind::Panicked, "the task of the conversation panicked")
+                    (ErrorKind::Closed, "the tokio runtime of the conversation was shut down")
                 }
-                _ => closed(),
+                _ => (ErrorKind::Closed, "the conversations were closed in this process"),
             };
-            {
-                let mut state = self.slot.lock();
-                (state.open, state.serving) = (false, false);
-            }
-            self.slot.refuse(&why);
-            self.slot.ended(&Err(not_begun(why)), None);
+            let waited = Error::new(kind, format!("{what}: nothing was said"));
+            let went_on = format!(
+                "{what} while the run went on: the journal has what was said and done until then. Go on with \
+                 `resume`"
+            );
+            self.slot.abandoned(&waited, &Error::new(kind, went_on));
         }
         if self.closing.is_cancelled() {
             self.slot.lock().closed = true;

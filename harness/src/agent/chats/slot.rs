@@ -61,6 +61,8 @@ pub(super) struct Running {
     /// Whether it stops when nobody watches.
     watched: bool,
     log: Arc<RunLog>,
+    /// Told how it ended.
+    end: oneshot::Sender<End>,
 }
 
 /// A run to come.
@@ -73,7 +75,8 @@ pub(super) struct Job {
     pub(super) watched: bool,
     /// Told when the conversation is open.
     pub(super) opened: Option<oneshot::Sender<Result<(), Error>>>,
-    pub(super) end: oneshot::Sender<End>,
+    /// Told how the run ended. Whoever takes the run has it.
+    pub(super) end: Option<oneshot::Sender<End>>,
 }
 
 impl Slot {
@@ -134,11 +137,29 @@ impl Slot {
         state.last = Some(Arc::clone(log));
     }
 
-    /// The run that goes on has ended so, and the conversation has so many facts.
-    pub(super) fn ended(&self, end: &End, facts: Option<u64>) {
+    /// The run that goes on has ended so.
+    pub(super) fn ended(&self, end: End) {
         let running = self.lock().running.take();
-        if let Some(Running { log, .. }) = running {
-            over(&log, end, facts);
+        if let Some(running) = running {
+            running.ended(end);
+        }
+        self.wake();
+    }
+
+    /// Nobody serves it any more. The run that goes on is cut off, and what waits is refused.
+    pub(super) fn abandoned(&self, waited: &Error, went_on: &Error) {
+        let (jobs, running) = {
+            let mut state = self.lock();
+            (state.open, state.serving) = (false, false);
+            (mem::take(&mut state.jobs), state.running.take())
+        };
+        if let Some(running) = running {
+            let begun = running.log.place() > 0;
+            let why = again(if begun { went_on } else { waited });
+            running.ended(Err(not_begun(why)));
+        }
+        for job in jobs {
+            job.refuse(waited);
         }
         self.wake();
     }
@@ -163,9 +184,10 @@ impl State {
 
     /// Takes the next run, which goes on from now on.
     pub(super) fn take(&mut self) -> Option<Job> {
-        let job = self.jobs.pop_front()?;
+        let mut job = self.jobs.pop_front()?;
         let (stop, log) = (job.stop.clone(), Arc::clone(&job.log));
-        self.running = Some(Running { stop, watched: job.watched, log });
+        let watched = job.watched;
+        self.running = job.end.take().map(|end| Running { stop, watched, log, end });
         Some(job)
     }
 
@@ -180,20 +202,31 @@ impl State {
     }
 }
 
+impl Running {
+    fn ended(self, end: End) {
+        over(&self.log, &end);
+        let _ = self.end.send(end);
+    }
+}
+
 impl Job {
     /// It does not run, for this reason.
     pub(super) fn refuse(self, why: &Error) {
-        let again = || Error::new(why.kind(), why.to_string());
-        let end = Err(not_begun(again()));
-        over(&self.log, &end, None);
+        let end = Err(not_begun(again(why)));
+        over(&self.log, &end);
         match self.opened {
-            Some(opened) => drop(opened.send(Err(again()))),
-            None => drop(self.end.send(end)),
+            Some(opened) => drop(opened.send(Err(again(why)))),
+            None => drop(self.end.map(|tell| tell.send(end))),
         }
     }
 }
 
-/// A run that did not begin.
+/// The same error for somebody else.
+fn again(why: &Error) -> Error {
+    Error::new(why.kind(), why.to_string())
+}
+
+/// A run that did not begin, or of whose end nothing more is known.
 pub(super) fn not_begun(why: Error) -> Stopped {
     let outcome = match why.kind() {
         ErrorKind::Closed => Outcome::Cancelled,
@@ -203,7 +236,7 @@ pub(super) fn not_begun(why: Error) -> Stopped {
 }
 
 /// Nothing more comes of a run. Its end is told, if it was not.
-fn over(log: &RunLog, end: &End, facts: Option<u64>) {
+fn over(log: &RunLog, end: &End) {
     if !log.tells_its_end() {
         let (outcome, usage): (_, Usage) = match end {
             Ok(reply) => (Outcome::Answered, reply.usage()),
@@ -211,5 +244,5 @@ fn over(log: &RunLog, end: &End, facts: Option<u64>) {
         };
         log.push(Event::RunEnded { outcome, usage: &usage });
     }
-    log.ends(facts);
+    log.ends();
 }

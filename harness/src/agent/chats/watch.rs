@@ -3,23 +3,26 @@
 use std::{
     collections::VecDeque,
     fmt,
+    future::pending,
     pin::Pin,
     sync::{Arc, Weak},
     task::{Context, Poll, ready},
 };
 
 use futures_core::Stream;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::sleep};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared, closed,
     log::{Cursor, RunLog},
-    replay::replay,
+    replay::{Replayed, Unended, replay},
+    runtime,
     slot::{End, Slot, not_begun},
 };
 use crate::{
-    agent::{Numbered, Reply, Stopped, durable::guarded},
-    error::Error,
+    agent::{Numbered, Reply, Stopped, durable::guarded, run::LAST_WRITE},
+    error::{Error, ErrorKind},
     journal::{Envelope, Journal},
 };
 
@@ -115,24 +118,34 @@ pub struct ChatWatcher {
     /// Events that were read from facts.
     ready: VecDeque<Numbered>,
     run: Option<(Arc<RunLog>, Cursor)>,
-    /// How many runs of this process it has seen, and how many facts they have.
+    /// How many runs of this process it has seen, and how many facts were told.
     seen: u64,
     facts: u64,
+    /// The run that was told last, if it goes on in another process or was cut off there.
+    unended: Option<Unended>,
     /// The runs before this one are being read.
     reading: Option<(Reading, Arc<RunLog>)>,
+    closing: CancellationToken,
     error: Option<Error>,
 }
 
 impl ChatWatcher {
-    /// It has seen so many runs of this process, which have so many facts.
+    /// It has seen so many runs of this process, and what so many facts tell.
     pub(super) fn new(
         seat: Seat,
         journal: Arc<dyn Journal>,
-        ready: Vec<Numbered>,
+        closing: CancellationToken,
         (seen, facts): (u64, u64),
     ) -> Self {
-        let ready = ready.into();
-        Self { seat, journal, ready, run: None, seen, facts, reading: None, error: None }
+        let ready = VecDeque::new();
+        let (run, unended, reading, error) = (None, None, None, None);
+        Self { seat, journal, ready, run, seen, facts, unended, reading, closing, error }
+    }
+
+    /// It begins with these events.
+    pub(super) fn with(mut self, told: Replayed) -> Self {
+        (self.ready, self.unended) = (told.events.into(), told.unended);
+        self
     }
 
     /// Why the stream has ended, if it is because the journal could not be read.
@@ -147,11 +160,20 @@ impl ChatWatcher {
             return if state.closed { Step::End } else { Step::Wait };
         };
         drop(state);
-        if last.place() == self.seen.saturating_add(1) {
+        // Between two runs of this process there may be others.
+        let is_next = last.place() == self.seen.saturating_add(1) && last.facts().0 == self.facts;
+        if is_next && self.unended.is_none() {
             self.run = Some((last, Cursor::default()));
         } else {
             let (journal, slot) = (Arc::clone(&self.journal), Arc::clone(&self.seat.slot));
-            let read = async move { guarded(|| journal.read(&slot.id, 0)).await };
+            let closing = self.closing.clone();
+            let read = async move {
+                tokio::select! {
+                    biased;
+                    read = guarded(|| journal.read(&slot.id, 0)) => read,
+                    error = unanswered(closing) => Err(error),
+                }
+            };
             self.reading = Some((Box::pin(read), last));
         }
         Step::Again
@@ -161,14 +183,30 @@ impl ChatWatcher {
     fn takes(&mut self, facts: Result<Vec<Envelope>, Error>, next: Arc<RunLog>) {
         let missed = facts.and_then(|mut facts| {
             facts.truncate(usize::try_from(next.facts().0).unwrap_or(usize::MAX));
-            replay(&facts, usize::try_from(self.facts).unwrap_or(usize::MAX))
+            let from = usize::try_from(self.facts).unwrap_or(usize::MAX);
+            replay(&facts, from, self.unended.take(), true)
         });
         match missed {
-            Ok(missed) => self.ready.extend(missed),
+            Ok(missed) => self.ready.extend(missed.events),
             Err(error) => self.error = Some(error),
         }
         self.run = Some((next, Cursor::default()));
     }
+}
+
+/// A journal that has not answered for long after the end of all else.
+async fn unanswered(closing: CancellationToken) -> Error {
+    closing.cancelled().await;
+    match runtime() {
+        Ok(_) => sleep(LAST_WRITE).await,
+        // There is no other clock.
+        Err(_) => pending().await,
+    }
+    let what = format!(
+        "the journal has not answered for {LAST_WRITE:?} after the conversations were closed: runs that the \
+         watcher has missed are not told. They are in the journal"
+    );
+    Error::new(ErrorKind::Journal, what)
 }
 
 enum Step {
@@ -234,6 +272,7 @@ mod tests {
     };
 
     use futures_core::Stream as _;
+    use tokio_util::sync::CancellationToken;
 
     use super::{ChatWatcher, Seat};
     use crate::{
@@ -248,8 +287,8 @@ mod tests {
     fn a_watcher_that_sleeps_holds_one_run() {
         let slot = Slot::new("a");
         let seat = Seat::new(Weak::new(), Arc::clone(&slot), slot.watched());
-        let journal = Arc::new(MemoryJournal::new());
-        let mut watcher = Box::pin(ChatWatcher::new(seat, journal, Vec::new(), (0, 0)));
+        let (journal, closing) = (Arc::new(MemoryJournal::new()), CancellationToken::new());
+        let mut watcher = Box::pin(ChatWatcher::new(seat, journal, closing, (0, 0)));
         let mut take = || watcher.as_mut().poll_next(&mut Context::from_waker(Waker::noop()));
         let mut logs = Vec::new();
         for _ in 0..100 {
@@ -260,7 +299,7 @@ mod tests {
                 assert!(matches!(take(), Poll::Ready(Some(_))));
             }
             log.push(Event::TurnStarted { turn: 2 });
-            log.ends(None);
+            log.ends();
             logs.push(Arc::downgrade(&log));
         }
         let held = logs.iter().filter(|log| log.upgrade().is_some()).count();
