@@ -24,6 +24,7 @@ use harness::{
     provider_from_env,
     testing::{ScriptedProvider, reply},
 };
+use tokio::time::timeout;
 
 /// What a handler answers.
 type Answer = Result<Response, Failed>;
@@ -70,7 +71,16 @@ async fn main() -> anyhow::Result<()> {
         // All streams come to their end, and with them the connections.
         chats.close().await;
     };
-    Ok(server.with_graceful_shutdown(stopped).await?)
+    // A browser that reads slowly, or not at all, holds up the end for half a minute, or until the second
+    // Ctrl-C.
+    let patience = async {
+        let _ = tokio::signal::ctrl_c().await;
+        let _ = timeout(Duration::from_secs(30), tokio::signal::ctrl_c()).await;
+    };
+    tokio::select! {
+        served = server.with_graceful_shutdown(stopped).into_future() => Ok(served?),
+        () = patience => Ok(()),
+    }
 }
 
 /// Says slowly what it heard.

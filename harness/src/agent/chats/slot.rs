@@ -214,9 +214,10 @@ impl Job {
     pub(super) fn refuse(self, why: &Error) {
         let end = Err(not_begun(again(why)));
         over(&self.log, &end);
-        match self.opened {
-            Some(opened) => drop(opened.send(Err(again(why)))),
-            None => drop(self.end.map(|tell| tell.send(end))),
+        match (self.opened, self.end) {
+            (Some(opened), _) => drop(opened.send(Err(again(why)))),
+            (None, Some(tell)) => drop(tell.send(end)),
+            (None, None) => {}
         }
     }
 }
