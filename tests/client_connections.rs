@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashSet,
+    future::IntoFuture as _,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -243,5 +244,40 @@ async fn a_cancelled_run_closes_its_socket_before_it_is_polled_again() {
         assert_eq!(stopped.outcome(), Outcome::Cancelled, "{place:?}");
         // And the conversation goes on.
         assert_eq!(chat.send("Oslo?").await.unwrap().text(), "Cold.", "{place:?}");
+    }
+}
+
+/// An answer without a body leaves its connection free at once. Whoever then cancels or drops the run, on
+/// a thread that no runtime drives, neither panics nor spoils the connections of the provider.
+#[test]
+fn a_free_connection_is_let_go_outside_of_any_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for cancels in [true, false] {
+        let answers = [Answer::empty(503), cold()];
+        let server = runtime.block_on(LoopbackServer::start(answers)).unwrap();
+        let agent = Agent::builder(provider(&server)).build().unwrap();
+        let token = CancellationToken::new();
+        let mut chat = agent.chat();
+        let mut run = Box::pin(chat.send("Oslo?").cancel_with(token.clone()).into_future());
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = server.received(0) => {}
+                _ = &mut run => panic!("it is not answered yet"),
+            }
+            // The answer comes in, and the run is not polled any more.
+            for _ in 0..1000 {
+                tokio::task::yield_now().await;
+            }
+        });
+        if cancels {
+            token.cancel();
+            let stopped = runtime.block_on(run).unwrap_err();
+            assert_eq!(stopped.outcome(), Outcome::Cancelled);
+        } else {
+            drop(run);
+        }
+        let reply = runtime.block_on(async { chat.send("Oslo?").await }).unwrap();
+        assert_eq!(reply.text(), "Cold.");
     }
 }

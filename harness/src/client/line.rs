@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use reqwest::{Response, StatusCode, header::HeaderMap};
-use tokio::task::coop::unconstrained;
+use tokio::{runtime::Handle, task::coop::unconstrained};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// A request that is sent, and then its answer.
@@ -24,6 +24,8 @@ pub(super) struct Line {
 /// What holds the connection open.
 struct Slot {
     stop: Option<CancellationToken>,
+    /// In which it was begun: a connection that is free again needs it to be kept, whoever drops its answer.
+    runtime: Option<Handle>,
     held: Mutex<Held>,
 }
 
@@ -44,7 +46,7 @@ impl Line {
         // A token tells its children first: the connection's task is woken before that of the run.
         let stop = stop.map(CancellationToken::child_token);
         let held = Mutex::new(Held::Asking(Box::pin(sending)));
-        let slot = Arc::new(Slot { stop: stop.clone(), held });
+        let slot = Arc::new(Slot { stop: stop.clone(), runtime: Handle::try_current().ok(), held });
         let stop = stop.map(|stop| {
             let mut told = Box::pin(stop.cancelled_owned());
             let waker = Waker::from(Arc::clone(&slot));
@@ -91,6 +93,27 @@ impl Line {
     }
 }
 
+impl Slot {
+    /// Lets go of what holds the connection, unless it is being read in this moment.
+    fn let_go(&self) {
+        let held = match self.held.try_lock() {
+            Ok(mut held) => mem::replace(&mut *held, Held::Nothing),
+            Err(TryLockError::Poisoned(held)) => {
+                mem::replace(&mut *held.into_inner(), Held::Nothing)
+            }
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let _entered = self.runtime.as_ref().map(Handle::enter);
+        drop(held);
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.slot.let_go();
+    }
+}
+
 impl Wake for Slot {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
@@ -100,14 +123,7 @@ impl Wake for Slot {
         if !self.stop.as_ref().is_some_and(CancellationToken::is_cancelled) {
             return;
         }
-        let dropped = match self.held.try_lock() {
-            Ok(mut held) => mem::replace(&mut *held, Held::Nothing),
-            Err(TryLockError::Poisoned(held)) => {
-                mem::replace(&mut *held.into_inner(), Held::Nothing)
-            }
-            // The run is being polled in this moment, and hears the token next.
-            Err(TryLockError::WouldBlock) => return,
-        };
-        drop(dropped);
+        // If it is being read, the run is being polled in this moment, and hears the token next.
+        self.let_go();
     }
 }
