@@ -5,8 +5,11 @@ use std::{
     future::poll_fn,
     mem,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, PoisonError, TryLockError},
-    task::{Context, Poll, Wake, Waker},
+    sync::{
+        Arc, Mutex, PoisonError, TryLockError,
+        atomic::{AtomicBool, Ordering, fence},
+    },
+    task::{Context, Poll, Wake, Waker, ready},
 };
 
 use bytes::Bytes;
@@ -26,6 +29,8 @@ struct Slot {
     stop: Option<CancellationToken>,
     /// In which it was begun: a connection that is free again needs it to be kept, whoever drops its answer.
     runtime: Option<Handle>,
+    /// Whether it was stopped. It may have been while somebody else read.
+    stopped: AtomicBool,
     held: Mutex<Held>,
 }
 
@@ -43,15 +48,20 @@ impl Line {
         sending: impl Future<Output = reqwest::Result<Response>> + Send + 'static,
         stop: Option<&CancellationToken>,
     ) -> Self {
-        // A token tells its children first: the connection's task is woken before that of the run.
+        // A token tells its children before those who wait for itself: in most runs the connection's task is
+        // woken before that of the run.
         let stop = stop.map(CancellationToken::child_token);
         let held = Mutex::new(Held::Asking(Box::pin(sending)));
-        let slot = Arc::new(Slot { stop: stop.clone(), runtime: Handle::try_current().ok(), held });
+        let (runtime, stopped) = (Handle::try_current().ok(), AtomicBool::new(false));
+        let slot = Arc::new(Slot { stop: stop.clone(), runtime, stopped, held });
         let stop = stop.map(|stop| {
             let mut told = Box::pin(stop.cancelled_owned());
             let waker = Waker::from(Arc::clone(&slot));
             // Once is enough: the token wakes the slot, and nobody else polls this.
-            let _ = pin!(unconstrained(told.as_mut())).poll(&mut Context::from_waker(&waker));
+            let told_already = pin!(unconstrained(told.as_mut()));
+            if told_already.poll(&mut Context::from_waker(&waker)).is_ready() {
+                slot.let_go();
+            }
             told
         });
         Self { _stop: stop, slot }
@@ -60,18 +70,16 @@ impl Line {
     /// Waits for the head of the answer.
     pub(super) async fn head(&mut self) -> reqwest::Result<(StatusCode, HeaderMap)> {
         poll_fn(|context| {
-            let mut held = self.slot.held.lock().unwrap_or_else(PoisonError::into_inner);
-            let Held::Asking(sending) = &mut *held else { return Poll::Pending };
-            let answered = match sending.as_mut().poll(context) {
-                Poll::Ready(answered) => answered,
-                Poll::Pending => return Poll::Pending,
-            };
-            *held = Held::Nothing;
-            Poll::Ready(answered.map(|mut response| {
-                let head = (response.status(), mem::take(response.headers_mut()));
-                *held = Held::Reading(response);
-                head
-            }))
+            self.slot.read(|held| {
+                let Held::Asking(sending) = held else { return Poll::Pending };
+                let answered = ready!(sending.as_mut().poll(context));
+                *held = Held::Nothing;
+                Poll::Ready(answered.map(|mut response| {
+                    let head = (response.status(), mem::take(response.headers_mut()));
+                    *held = Held::Reading(response);
+                    head
+                }))
+            })
         })
         .await
     }
@@ -81,10 +89,11 @@ impl Line {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<reqwest::Result<Bytes>>> {
-        let mut held = self.slot.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let Held::Reading(response) = &mut *held else { return Poll::Pending };
-        // A chunk that is waited for no more is not lost: the response has it still.
-        pin!(response.chunk()).poll(context).map(Result::transpose)
+        self.slot.read(|held| {
+            let Held::Reading(response) = held else { return Poll::Pending };
+            // A chunk that is waited for no more is not lost: the response has it still.
+            pin!(response.chunk()).poll(context).map(Result::transpose)
+        })
     }
 
     /// The next bytes of the answer, until it is over.
@@ -94,7 +103,21 @@ impl Line {
 }
 
 impl Slot {
-    /// Lets go of what holds the connection, unless it is being read in this moment.
+    /// Reads what is held, and lets go of it if the slot was stopped meanwhile.
+    fn read<T>(&self, read: impl FnOnce(&mut Held) -> Poll<T>) -> Poll<T> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = read(&mut held);
+        drop(held);
+        // Either whoever stops finds it free, or it is seen here that it was stopped.
+        fence(Ordering::SeqCst);
+        if self.stopped.load(Ordering::Relaxed) {
+            self.let_go();
+        }
+        said
+    }
+
+    /// Lets go of what holds the connection, unless it is being read at this moment: then whoever reads it
+    /// does so.
     fn let_go(&self) {
         let held = match self.held.try_lock() {
             Ok(mut held) => mem::replace(&mut *held, Held::Nothing),
@@ -123,7 +146,85 @@ impl Wake for Slot {
         if !self.stop.as_ref().is_some_and(CancellationToken::is_cancelled) {
             return;
         }
-        // If it is being read, the run is being polled in this moment, and hears the token next.
+        self.stopped.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         self.let_go();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::{pending, poll_fn},
+        pin::pin,
+        sync::{
+            Arc,
+            atomic::{AtomicU32, Ordering},
+        },
+        task::{Context, Poll, Waker},
+    };
+
+    use tokio_util::sync::CancellationToken;
+
+    use super::Line;
+
+    /// What is told when the request is polled, and when it is dropped.
+    #[derive(Default)]
+    struct Seen {
+        polled: AtomicU32,
+        dropped: AtomicU32,
+    }
+
+    struct OnDrop(Arc<Seen>);
+
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            self.0.dropped.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A request without an answer, which does something when it is polled.
+    fn asks(
+        seen: &Arc<Seen>,
+        stop: &CancellationToken,
+        polled: impl Fn() + Send + Sync + 'static,
+    ) -> Line {
+        let request = OnDrop(Arc::clone(seen));
+        let sending = async move {
+            let seen = &request.0;
+            poll_fn(|_| {
+                seen.polled.fetch_add(1, Ordering::SeqCst);
+                polled();
+                Poll::Ready(())
+            })
+            .await;
+            pending().await
+        };
+        Line::new(sending, Some(stop))
+    }
+
+    fn poll(line: &mut Line) {
+        let head = pin!(line.head());
+        assert!(head.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+
+    #[test]
+    fn nothing_is_sent_once_the_token_is_cancelled() {
+        let (seen, stop) = (Arc::new(Seen::default()), CancellationToken::new());
+        stop.cancel();
+        let mut line = asks(&seen, &stop, || ());
+        poll(&mut line);
+        assert_eq!(seen.polled.load(Ordering::SeqCst), 0);
+        assert_eq!(seen.dropped.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_token_that_is_cancelled_while_the_answer_is_read_closes_it() {
+        let (seen, stop) = (Arc::new(Seen::default()), CancellationToken::new());
+        let cancels = stop.clone();
+        let mut line = asks(&seen, &stop, move || cancels.cancel());
+        poll(&mut line);
+        assert_eq!(seen.polled.load(Ordering::SeqCst), 1);
+        assert_eq!(seen.dropped.load(Ordering::SeqCst), 1);
     }
 }
