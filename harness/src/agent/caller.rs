@@ -355,8 +355,8 @@ impl Chat {
         self.agent.on_waiting().or_else(caller)
     }
 
-    /// The agents of calls that had started in a process which is gone have spent something there that no
-    /// fact of this conversation tells: it is counted now.
+    /// Counts what the agents of open calls had spent in a process that has ended. No fact of this
+    /// conversation tells it.
     pub(super) fn counts_agents<'a>(
         &'a mut self,
         journal: &'a Arc<dyn Journal>,

@@ -194,7 +194,7 @@ fn folded(facts: &[String]) -> Result<u64, Error> {
     hash(machine.transcript())
 }
 
-/// Whose conversation it is, if it is that of an agent.
+/// Names the conversation, if it is that of an agent that a call runs, and not the one that is tested.
 fn whose(of: &Option<String>) -> String {
     of.as_ref().map(|of| format!(" of `{of}`")).unwrap_or_default()
 }
