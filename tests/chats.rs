@@ -491,6 +491,10 @@ async fn a_resumed_run_is_a_run_of_its_own() {
     assert_eq!(run.finish().await.unwrap().text(), "a time.");
     let nothing = chats.resume("a").await.unwrap().finish().await.unwrap_err();
     assert_eq!(nothing.error().unwrap().kind(), ErrorKind::Transcript);
+    // A run that could not begin hides nothing from those who come later.
+    let mut late = chats.watch("a").await.unwrap();
+    chats.close().await;
+    assert!(words(&events(&late.by_ref().collect::<Vec<_>>().await)).ends_with("a time."));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,8 @@
 //! often they are killed, and `HARNESS_RACES` how often they race.
 
 mod broken;
+#[cfg(unix)]
+mod chats;
 mod children;
 mod file;
 mod races;

@@ -103,6 +103,12 @@ impl RunLog {
     pub(super) fn facts(&self) -> (u64, u64) {
         self.lock().facts
     }
+
+    /// Whether it has ended and the conversation is as it was before: it could not begin.
+    pub(super) fn was_empty(&self) -> bool {
+        let log = self.lock();
+        log.ended && log.facts.0 == log.facts.1
+    }
 }
 
 impl Log {

@@ -187,7 +187,8 @@ impl Chats {
     /// follows. What was said before is in
     /// [`agent.inbox(&journal).look(..)`](super::Inbox::look). To watch opens nothing, so the conversation may be
     /// open elsewhere; of a run that goes on in another process, it tells what the journal had at the time of
-    /// this call, and the rest before the next run of this process.
+    /// this call, and the rest before the next run of this process. A run that changed nothing, such as a
+    /// [`resume`](Self::resume) of what was answered, is told to those who watch already.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`] if the name cannot be one, with [`ErrorKind::Closed`] if the
@@ -213,7 +214,7 @@ impl Chats {
             let state = slot.lock();
             (state.last.clone(), state.open)
         };
-        if let Some(last) = last.as_ref().filter(|_| open) {
+        if let Some(last) = last.as_ref().filter(|last| open && !last.was_empty()) {
             return Ok(watcher(before(last)));
         }
         // Others may have gone on with it.
@@ -226,7 +227,8 @@ impl Chats {
         let (from, count) = (last_run(&facts), facts.len() as u64);
         match slot.lock().last.clone() {
             // Of a run that has begun meanwhile it sees all there is to see.
-            Some(last) if last.place() > seen || count == known || (from as u64) < known => {
+            Some(last) if last.place() > seen => Ok(watcher(before(&last))),
+            Some(last) if !last.was_empty() && (count == known || (from as u64) < known) => {
                 Ok(watcher(before(&last)))
             }
             _ => Ok(watcher((seen, count)).with(replay(&facts, from, None, false)?)),
