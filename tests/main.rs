@@ -12,6 +12,7 @@ mod attacked_threads;
 mod batches;
 mod budget_trees;
 mod budgets;
+mod cancelled;
 mod chaos;
 mod chats;
 mod chats_sweep;

@@ -11,6 +11,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("secret", &[]),
     ("error", &["secret"]),
     ("unwind", &[]),
+    ("stop", &[]),
     ("tls", &["error"]),
     ("message", &["error"]),
     ("schema", &["error"]),
@@ -21,7 +22,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("wire", &["error", "message", "models", "provider", "schema", "secret"]),
     (
         "client",
-        &["error", "message", "models", "provider", "schema", "secret", "tls", "wire", "policy"],
+        &[
+            "error", "message", "models", "provider", "schema", "secret", "tls", "wire", "policy",
+            "stop",
+        ],
     ),
     ("policy", &["error", "message", "models", "provider", "secret", "tool", "journal", "unwind"]),
     ("journal", &["error", "message", "provider", "secret", "tls", "tool", "unwind"]),
@@ -30,7 +34,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "agent",
         &[
             "error", "message", "models", "secret", "tool", "provider", "policy", "journal",
-            "trace", "unwind",
+            "trace", "unwind", "stop",
         ],
     ),
     (

@@ -95,6 +95,7 @@ pub mod policy;
 pub mod provider;
 mod schema;
 pub mod secret;
+mod stop;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tls;

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     future::{Future, IntoFuture},
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -23,6 +23,7 @@ use crate::{
     message::Message,
     policy::{Approver, Budget, Limits, Permissions},
     provider::Settings,
+    stop::OnCancel,
     tool::ToolContext,
 };
 
@@ -535,17 +536,8 @@ impl<'a> IntoFuture for Sending<'a> {
             }
             go_on.stops.now = go_on.stops.now.child_token();
             let now = go_on.stops.now.clone();
-            let ended = {
-                let mut going = pin!(go(chat.chat(), go_on));
-                tokio::select! {
-                    biased;
-                    ended = &mut going => ended,
-                    () = call.stop.cancelled() => {
-                        now.cancel();
-                        going.await
-                    }
-                }
-            };
+            let _stopped = OnCancel::new(&call.stop, move || now.cancel());
+            let ended = go(chat.chat(), go_on).await;
             if let Err(stopped) = &ended {
                 call.ended(stopped, chat.chat());
             }

@@ -9,24 +9,25 @@ use std::{
         Arc, Mutex, PoisonError, TryLockError,
         atomic::{AtomicBool, Ordering, fence},
     },
-    task::{Context, Poll, Wake, Waker, ready},
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
 use reqwest::{Response, StatusCode, header::HeaderMap};
-use tokio::{runtime::Handle, task::coop::unconstrained};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::stop::OnCancel;
 
 /// A request that is sent, and then its answer.
 pub(super) struct Line {
-    /// It wakes the slot, and so holds it. Without a token nobody stops it from outside.
-    _stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// Without a token nobody stops it from outside.
+    _stop: Option<OnCancel>,
     slot: Arc<Slot>,
 }
 
 /// What holds the connection open.
 struct Slot {
-    stop: Option<CancellationToken>,
     /// In which it was begun: a connection that is free again needs it to be kept, whoever drops its answer.
     runtime: Option<Handle>,
     /// Whether it was stopped. It may have been while somebody else read.
@@ -48,22 +49,14 @@ impl Line {
         sending: impl Future<Output = reqwest::Result<Response>> + Send + 'static,
         stop: Option<&CancellationToken>,
     ) -> Self {
-        // A token tells its children before those who wait for itself: in most runs the connection's task is
-        // woken before that of the run.
-        let stop = stop.map(CancellationToken::child_token);
         let held = Mutex::new(Held::Asking(Box::pin(sending)));
         let (runtime, stopped) = (Handle::try_current().ok(), AtomicBool::new(false));
-        let slot = Arc::new(Slot { stop: stop.clone(), runtime, stopped, held });
-        let stop = stop.map(|stop| {
-            let mut told = Box::pin(stop.cancelled_owned());
-            let waker = Waker::from(Arc::clone(&slot));
-            // Once is enough: the token wakes the slot, and nobody else polls this.
-            let told_already = pin!(unconstrained(told.as_mut()));
-            if told_already.poll(&mut Context::from_waker(&waker)).is_ready() {
-                slot.let_go();
-            }
-            told
-        });
+        let slot = Arc::new(Slot { runtime, stopped, held });
+        let stops = || {
+            let slot = Arc::clone(&slot);
+            move || slot.stop()
+        };
+        let stop = stop.map(|stop| OnCancel::new(stop, stops()));
         Self { _stop: stop, slot }
     }
 
@@ -116,6 +109,13 @@ impl Slot {
         said
     }
 
+    /// Lets go of it now, or as soon as whoever reads it has read.
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.let_go();
+    }
+
     /// Lets go of what holds the connection, unless it is being read at this moment: then whoever reads it
     /// does so.
     fn let_go(&self) {
@@ -126,29 +126,23 @@ impl Slot {
             }
             Err(TryLockError::WouldBlock) => return,
         };
-        let _entered = self.runtime.as_ref().map(Handle::enter);
-        drop(held);
+        let Some(runtime) = &self.runtime else { return drop(held) };
+        match Handle::try_current() {
+            // A thread that ends, and drops its thread-locals, enters no runtime any more.
+            Err(none) if none.is_thread_local_destroyed() => {
+                runtime.spawn(async move { drop(held) });
+            }
+            _ => {
+                let _entered = runtime.enter();
+                drop(held);
+            }
+        }
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
         self.slot.let_go();
-    }
-}
-
-impl Wake for Slot {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if !self.stop.as_ref().is_some_and(CancellationToken::is_cancelled) {
-            return;
-        }
-        self.stopped.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        self.let_go();
     }
 }
 

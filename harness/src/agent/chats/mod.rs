@@ -244,8 +244,10 @@ impl Chats {
         };
         let state = slot.lock();
         let first = || state.jobs.front().map(|job| &job.stop);
-        let stop = state.running.as_ref().map(|running| &running.stop).or_else(first);
-        stop.inspect(|stop| stop.cancel()).is_some()
+        let stop = state.running.as_ref().map(|running| &running.stop).or_else(first).cloned();
+        // Whatever it wakes may ask for the state.
+        drop(state);
+        stop.inspect(CancellationToken::cancel).is_some()
     }
 
     /// Whether a run goes on in a conversation, or a message waits in it.
@@ -263,11 +265,8 @@ impl Chats {
     /// that wait are refused, and so is all that is said from now on, with [`ErrorKind::Closed`]. All watchers
     /// come to their end.
     pub async fn close(&self) {
-        {
-            let slots = self.shared.lock();
-            self.shared.closing.cancel();
-            slots.close();
-        }
+        self.shared.closing.cancel();
+        self.shared.lock().close();
         let mut count = self.shared.count.subscribe();
         // It lives as long as this does.
         let _ = count.wait_for(|count| *count == 0).await;

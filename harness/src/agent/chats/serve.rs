@@ -1,7 +1,6 @@
 //! The task of one conversation: opens it, does one run after the other, and lets go of it.
 
 use std::{
-    future::IntoFuture as _,
     mem,
     pin::pin,
     sync::{Arc, Weak},
@@ -24,6 +23,7 @@ use crate::{
     agent::{Agent, Chat, Event, run::LAST_WRITE, sending::Opening},
     error::{Error, ErrorKind},
     journal::Journal,
+    stop::OnCancel,
     unwind::caught,
 };
 
@@ -144,14 +144,8 @@ impl Serving {
             slot.wake();
         };
         let (sending, stop) = sending.watched_by(tell).stopped_too();
-        let mut run = pin!(sending.into_future());
-        tokio::select! {
-            biased;
-            () = job.stop.cancelled() => {}
-            end = &mut run => return end,
-        }
-        stop.cancel();
-        run.await
+        let _stopped = OnCancel::new(&job.stop, move || stop.cancel());
+        sending.await
     }
 
     /// Whether nothing has come meanwhile: then nobody serves the conversation from now on.

@@ -114,7 +114,10 @@ impl Slot {
         if state.watchers == 0
             && let Some(running) = state.running.as_ref().filter(|running| running.watched)
         {
-            running.stop.cancel();
+            let stop = running.stop.clone();
+            // Whatever it wakes may ask for the state.
+            drop(state);
+            stop.cancel();
         }
     }
 
