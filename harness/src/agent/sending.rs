@@ -509,41 +509,48 @@ impl<'a> IntoFuture for Sending<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { mut chat, opening, watch, stops, tool_time, budget, anew, own, call } = self;
-        Box::pin(async move {
-            let Some(call) = call else {
-                return go(chat.chat(), Go { opening, watch, stops, tool_time, budget, anew, own })
-                    .await;
-            };
-            let mut go_on = Go { opening, watch, stops, tool_time, budget, anew, own };
-            if let Holder::Owned(new) = &mut chat {
-                let effects = effects_of(offered(&new.agent, go_on.own.as_deref()));
-                match call.enters(new, effects, &go_on.opening).await {
-                    Ok(Entered::Begins) => {}
-                    Ok(Entered::Answered(mut chat)) => return Run::answered(&mut chat),
-                    Ok(Entered::GoesOn(chat)) => {
-                        (go_on.opening, go_on.anew) = (Opening::Resume, false);
-                        go_on.budget = chat.budget_of_last_run();
-                        if let Some(site) = call.site() {
-                            go_on.budget.within(site.budget());
-                        }
-                        *new = chat;
-                    }
-                    Err(error) => {
-                        let remains = Remains::default();
-                        return Err(Stopped::new(Outcome::Failed, Some(error), None, remains));
-                    }
-                }
-            }
-            go_on.stops.now = go_on.stops.now.child_token();
-            let now = go_on.stops.now.clone();
-            let _stopped = OnCancel::new(&call.stop, move || now.cancel());
-            let ended = go(chat.chat(), go_on).await;
-            if let Err(stopped) = &ended {
-                call.ended(stopped, chat.chat());
-            }
-            ended
-        })
+        let begins = Go { opening, watch, stops, tool_time, budget, anew, own };
+        match call {
+            None => Box::pin(async move { go(chat.chat(), begins).await }),
+            Some(call) => Box::pin(inside(chat, begins, call)),
+        }
     }
+}
+
+/// The run of an agent inside of a call. A future of its own, so that other runs hold nothing of it.
+async fn inside(
+    mut chat: Holder<'_>,
+    mut begins: Go<'_>,
+    call: Box<InCall>,
+) -> Result<Reply, Stopped> {
+    if let Holder::Owned(new) = &mut chat {
+        let effects = effects_of(offered(&new.agent, begins.own.as_deref()));
+        // What was needed to enter is given back before the run begins.
+        match Box::pin(call.enters(new, effects, &begins.opening)).await {
+            Ok(Entered::Begins) => {}
+            Ok(Entered::Answered(mut chat)) => return Run::answered(&mut chat),
+            Ok(Entered::GoesOn(chat)) => {
+                (begins.opening, begins.anew) = (Opening::Resume, false);
+                begins.budget = chat.budget_of_last_run();
+                if let Some(site) = call.site() {
+                    begins.budget.within(site.budget());
+                }
+                *new = chat;
+            }
+            Err(error) => {
+                let remains = Remains::default();
+                return Err(Stopped::new(Outcome::Failed, Some(error), None, remains));
+            }
+        }
+    }
+    begins.stops.now = begins.stops.now.child_token();
+    let now = begins.stops.now.clone();
+    let _stopped = OnCancel::new(&call.stop, move || now.cancel());
+    let ended = go(chat.chat(), begins).await;
+    if let Err(stopped) = &ended {
+        call.ended(stopped, chat.chat());
+    }
+    ended
 }
 
 /// All that a run begins with, beside its conversation.
