@@ -471,7 +471,7 @@ async fn what_was_told_of_an_agent_that_waits_is_not_told_again_when_the_run_is_
     });
     let asks = build(Permissions::default().ask("look"), writes("look", READ, &World::default()));
     let waits = build(Permissions::default(), waits);
-    let lead = Agent::builder(calls(&["asks", "waits"])).approver(later);
+    let lead = Agent::builder(calls(&["waits", "asks"])).approver(later);
     let lead = lead.tools([asks.as_tool("asks", "Works."), waits.as_tool("waits", "Works.")]);
     let lead = lead.build().expect("an agent");
     let (journal, token) = (MemoryJournal::new(), CancellationToken::new());
