@@ -67,6 +67,7 @@ fn all() -> Vec<EventBuf> {
         Event::Image(&Image::from_url("https://example.org/a.png")),
         Event::Reasoning("hm"),
         Event::ToolDenied { call, reason: "no" },
+        Event::ToolQueued(call),
         Event::ToolCall(call),
         Event::ToolWaits { call, wait },
         Event::ToolProgress { call: "call_1", message: "half" },
@@ -101,7 +102,7 @@ fn each_event_is_read_back_from_its_json() {
         assert_eq!(format!("{again:?}"), format!("{event:?}"));
     }
     kinds.dedup();
-    assert_eq!(kinds.len(), 22, "an event of each kind: {kinds:?}");
+    assert_eq!(kinds.len(), 23, "an event of each kind: {kinds:?}");
 }
 
 #[test]
@@ -121,6 +122,7 @@ fn the_json_of_events_stays_as_it_is() {
         r#"{"type":"image","image":{"url":"https://example.org/a.png"}}"#,
         r#"{"type":"reasoning","text":"hm"}"#,
         r#"{"type":"tool_denied","call":{"id":"call_1","name":"add","arguments":"{\"a\": 1}"},"reason":"no"}"#,
+        r#"{"type":"tool_queued","call":{"id":"call_1","name":"add","arguments":"{\"a\": 1}"}}"#,
         r#"{"type":"tool_call","call":{"id":"call_1","name":"add","arguments":"{\"a\": 1}"}}"#,
     ];
     assert_eq!(&lines[1..=expected.len()], expected);

@@ -4,6 +4,7 @@ mod accumulate;
 mod agent;
 mod answer_media;
 mod any_answer;
+mod at_once;
 mod attacked_approval;
 mod attacked_chats;
 mod attacked_durable;

@@ -8,7 +8,7 @@ use crate::{
     diagnostics::{Errors, did_you_mean, nearest},
     entries::{Attribute, Entry, entries},
     values::{
-        self, CratePath, Flag, Handle, Method, Name, Pattern, Range, Reconcile, Review,
+        self, AtOnce, CratePath, Flag, Handle, Method, Name, Pattern, Range, Reconcile, Review,
         SideEffects, Timeout,
     },
 };
@@ -22,6 +22,7 @@ pub(crate) struct ToolArgs {
     /// Where it is written.
     pub(crate) idempotent: Option<Ident>,
     pub(crate) timeout: Option<Timeout>,
+    pub(crate) at_once: Option<AtOnce>,
     pub(crate) review: Option<Review>,
     /// Where it is written, and the function.
     pub(crate) reconcile: Option<(Ident, Reconcile)>,
@@ -46,6 +47,7 @@ const TOOL: Attribute = Attribute {
         "description",
         "idempotent",
         "timeout",
+        "at_once",
         "review",
         "reconcile",
         "crate",
@@ -82,6 +84,7 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
                 args.idempotent = errors.read(&meta).and_then(|Flag(on)| on.then_some(key))
             }
             "timeout" => args.timeout = errors.read(&meta),
+            "at_once" => args.at_once = errors.read(&meta),
             "review" => args.review = errors.read(&meta),
             "reconcile" => args.reconcile = errors.read(&meta).map(|path| (key, path)),
             "crate" => args.krate = errors.read(&meta).map(|CratePath(path)| path),

@@ -17,7 +17,7 @@ use crate::{
     params::check_params,
     signature::Function,
     types,
-    values::{Reconcile, Review, SIDE_EFFECTS, ungroup},
+    values::{AtOnce, Reconcile, Review, SIDE_EFFECTS, ungroup},
 };
 
 /// Where the function stands.
@@ -54,7 +54,7 @@ pub(crate) fn check(
         .map(|(_, Reconcile(path))| check_path(path, "reconcile = was_paid", place, errors));
     check_idempotent(&args, side_effects.as_deref(), errors);
     check_reconcile(&args, side_effects.as_deref(), &params, errors);
-    let ToolArgs { idempotent, timeout, .. } = args;
+    let ToolArgs { idempotent, timeout, at_once, .. } = args;
     errors.is_empty().then_some(())?;
     Some(Tool {
         ident: function.signature.ident.clone(),
@@ -63,6 +63,7 @@ pub(crate) fn check(
         side_effects: side_effects?,
         idempotent: idempotent.is_some(),
         timeout: timeout.map(|timeout| timeout.0),
+        at_once: at_once.map(|AtOnce(most)| most),
         review,
         reconcile,
         params: params.into_iter().collect::<Option<_>>()?,

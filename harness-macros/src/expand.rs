@@ -2,7 +2,7 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
-use syn::{Path, Visibility, ext::IdentExt as _};
+use syn::{Expr, Path, Visibility, ext::IdentExt as _};
 
 use crate::{
     deprecated,
@@ -122,6 +122,8 @@ pub(crate) fn definition(
     let side_effects = side_effects(&tool.side_effects, krate);
     let idempotent = tool.idempotent.then(|| quote!(.idempotent()));
     let timeout = tool.timeout.map(|ms| quote!(.within(#private::Duration::from_millis(#ms))));
+    let (some_begin, at_once) =
+        tool.at_once.as_ref().map(|most| at_once(most, &owned, krate)).unzip();
     let review = tool.review.as_ref().map(|path| review(path, self_type, krate));
     let reconcile = tool.reconcile.as_ref();
     let reconcile = reconcile.map(|path| reconcile_by(path, tool, &consts, self_type, krate));
@@ -129,13 +131,27 @@ pub(crate) fn definition(
     quote! {
         &{
             #blank
+            #some_begin
             #(#params)*
             #private::ToolDef::new(#name, #description, #side_effects, &[#(#consts.def),*], || {
                 static SCHEMA: #private::SchemaCell = #private::SchemaCell::new();
                 &SCHEMA
-            }, #run)#idempotent #timeout #review #reconcile
+            }, #run)#idempotent #timeout #at_once #review #reconcile
         }
     }
+}
+
+/// How many calls run at the same time, and the rule that some do where only rustc knows it.
+fn at_once(
+    most: &Expr,
+    owned: &impl Fn(&TokenStream) -> TokenStream,
+    krate: &TokenStream,
+) -> (TokenStream, TokenStream) {
+    let most = owned(&quote!(#most));
+    let message = "`at_once` is 0, so no call could ever begin\nhelp: let at least one run";
+    let rule = quote!(#krate::__private::rule(__AT_ONCE > 0, #message));
+    let assertion = at(Place::of(&most), quote!(const _: () = #rule;));
+    (quote!(const __AT_ONCE: usize = #most; #assertion), quote!(.at_once(__AT_ONCE)))
 }
 
 /// The function that reviews calls. Its signature is checked once, where its path stands.

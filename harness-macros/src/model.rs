@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
+use syn::Expr;
 
 use crate::docs::Text;
 
@@ -15,6 +16,8 @@ pub(crate) struct Tool {
     pub(crate) idempotent: bool,
     /// In milliseconds.
     pub(crate) timeout: Option<u64>,
+    /// How many calls run at the same time.
+    pub(crate) at_once: Option<Expr>,
     /// The function that reviews calls.
     pub(crate) review: Option<TokenStream>,
     /// The function that finds out what became of a call.

@@ -213,6 +213,30 @@ impl FromMeta for Timeout {
     }
 }
 
+/// How many calls run at the same time: a number, or a constant that is one.
+pub(crate) struct AtOnce(pub(crate) Expr);
+
+impl FromMeta for AtOnce {
+    fn from_expr(expr: &Expr) -> Result<Self> {
+        const HELP: &str =
+            "\nhelp: write how many calls run at the same time, such as `at_once = 2`";
+        let wrong = |what: String| Err(Error::custom(format!("{what}{HELP}")));
+        match ungroup(expr) {
+            Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
+                match number.base10_parse::<usize>() {
+                    Ok(0) => wrong("`at_once` is 0, so no call could ever begin".to_owned()),
+                    Ok(_) => Ok(Self(expr.clone())),
+                    Err(err) => wrong(format!("`at_once` is no number of calls: {err}")),
+                }
+            }
+            Expr::Lit(_) | Expr::Unary(_) => {
+                wrong("`at_once` is a whole number, and at least 1".to_owned())
+            }
+            _ => Ok(Self(expr.clone())),
+        }
+    }
+}
+
 /// Reads `30s`, `500ms`, `2m`, `1h`, and several of them in a row.
 fn milliseconds(text: &str) -> std::result::Result<u64, String> {
     let help = "\nhelp: write a number with a unit, such as \"500ms\", \"30s\", \"2m\" or \"1h\"";

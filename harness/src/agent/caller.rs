@@ -24,7 +24,7 @@ use crate::{
     journal::{Awaited, CallSpent, Entry, Journal, Metadata, check_id, now},
     message::{CallOutcome, Message, ToolCall},
     policy::{Approver, Budget, Exposure, Permissions, rest_of},
-    tool::{SideEffects, ToolContext},
+    tool::{Places, SideEffects, ToolContext},
 };
 
 /// Who is asked, and whom this person is told from others by.
@@ -78,6 +78,14 @@ impl Caller {
         self.reporter.clone()
     }
 
+    /// Whether the run is inside of a call that has one of these places.
+    pub(super) fn has_place_of(&self, places: &Places) -> bool {
+        self.above.as_ref().is_some_and(|site| {
+            let has_one = site.places.as_ref().is_some_and(|own| own.are_same(places));
+            has_one || site.caller.has_place_of(places)
+        })
+    }
+
     /// The run is told of under this name.
     pub(super) fn is_traced_as(&self, run: &str) {
         if !run.is_empty() {
@@ -91,6 +99,8 @@ pub(super) struct CallSite {
     caller: Arc<Caller>,
     call: ToolCall,
     effects: SideEffects,
+    /// Of which places it has one.
+    places: Option<Places>,
     /// The permissions that hold in the run, each with what was read by it.
     rules: Vec<(Arc<Permissions>, Exposure)>,
     /// How many agents it has run so far.
@@ -122,11 +132,18 @@ impl CallSite {
             caller: Arc::clone(caller),
             call: call.clone(),
             effects,
+            places: None,
             rules,
             runs: AtomicU32::new(0),
             budget: OnceLock::new(),
             state: Mutex::new(State { counted, ..State::default() }),
         }
+    }
+
+    /// It has one of these places, by itself or by a call above it.
+    pub(super) fn in_one_of(mut self, places: Option<&Places>) -> Self {
+        self.places = places.cloned();
+        self
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,6 +1,11 @@
 //! The calls of one answer: decided, run, answered.
 
-use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Instant, timeout_at};
@@ -26,8 +31,8 @@ use crate::{
     },
     policy::{Exposure, Judgement, Permissions, ProposedCall, Question},
     tool::{
-        CallIdentity, Dispatched, Found, GRACE, RUNS_ON, Review, SideEffects, Tool, ToolContext,
-        Unfound, equal_still_running, runs_on,
+        CallIdentity, Dispatched, Found, GRACE, Place, Places, RUNS_ON, Review, SideEffects, Tool,
+        ToolContext, Unfound, equal_still_running, runs_on,
     },
     trace::Scope,
 };
@@ -102,7 +107,8 @@ impl Contexts {
         let id = call.id().to_owned();
         let reporter = self.caller.reporter();
         let effects = tool.map(Tool::side_effects).unwrap_or_default();
-        let site = CallSite::new(&self.caller, call, effects, rules, counted);
+        let site = CallSite::new(&self.caller, call, effects, rules, counted)
+            .in_one_of(tool.and_then(Tool::places));
         let fingerprint = call.fingerprint();
         // It does not matter when a call ends that only reads.
         let identity = tool.filter(|tool| !tool.side_effects().is_read_only()).map(|tool| {
@@ -136,6 +142,12 @@ impl Contexts {
         };
         self.made.insert(call.id().to_owned(), context.clone());
         context
+    }
+
+    /// The places of which a call of this tool needs one before it begins. A call inside of another one of the
+    /// same tool has the place of that one.
+    pub(super) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t Places> {
+        tool?.places().filter(|places| !self.caller.has_place_of(places))
     }
 
     /// Forgets the calls of a turn that is over.
@@ -194,14 +206,28 @@ pub(super) fn begin(
     offered: &Offered,
     call: &ToolCall,
     context: ToolContext,
+    place: Option<Place>,
     scope: Scope,
 ) -> Running {
     let (offered, call) = (offered.clone(), call.clone());
     Box::pin(async move {
+        let context = context.seated(place.as_ref());
         let begun = Instant::now();
         let result = scope.call(offered.tools().dispatch_call(&call, &context)).await;
+        drop(place);
         (call, result, begun.elapsed())
     })
+}
+
+/// A call that waits for a place.
+type Queued = Pin<Box<dyn Future<Output = (Ready, Option<Place>)> + Send>>;
+
+/// A call that is to begin.
+#[derive(Clone)]
+struct Ready {
+    call: ToolCall,
+    /// Whether it is a fact already that it starts.
+    started: bool,
 }
 
 impl Run<'_> {
@@ -302,22 +328,45 @@ impl Run<'_> {
 
     /// Runs the calls of one batch, at most so many at once, and waits for those that began early.
     pub(super) async fn call(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
+        self.call_all(calls.iter().map(|call| Ready { call: call.clone(), started: false })).await
+    }
+
+    async fn call_all(&mut self, calls: impl Iterator<Item = Ready>) -> Result<(), Error> {
         let offered = self.chat.offered();
         // A person may have stopped the run together with the answer.
         if self.halt.is_cancelled() {
             return self.interrupt(None);
         }
-        let mut waiting = calls.iter();
+        let mut waiting = calls;
         let mut running: FuturesUnordered<Running> = self.early.take().collect();
+        let mut queued: FuturesUnordered<Queued> = FuturesUnordered::new();
+        let mut ready = None;
         let cause = loop {
-            while running.len() < AT_ONCE {
-                let Some(call) = waiting.next() else { break };
-                match self.may_begin(&offered, call).await? {
+            while ready.is_some() || running.len().saturating_add(queued.len()) < AT_ONCE {
+                let (next, place) = match ready.take() {
+                    Some((next, place)) => (next, place),
+                    None => {
+                        let Some(next) = waiting.next() else { break };
+                        match self.place_of(&offered, next) {
+                            Ok(ready) => ready,
+                            Err(waits) => {
+                                queued.push(waits);
+                                continue;
+                            }
+                        }
+                    }
+                };
+                let Ready { call, started } = next;
+                let begins = match started {
+                    true => Begins::Now,
+                    false => self.may_begin(&offered, &call).await?,
+                };
+                match begins {
                     Begins::Now => {}
                     Begins::Never => continue,
                     Begins::Stopped => return Ok(()),
                 }
-                let running_now = self.begin(&offered, call, false);
+                let running_now = self.begin(&offered, &call, place);
                 running.push(running_now);
             }
             tokio::select! {
@@ -330,12 +379,15 @@ impl Run<'_> {
                     Report::Progress(call, message) => self.reported(&call, &message),
                     Report::Agent(event) => event.show(|event| self.watch.tell(event)),
                 },
-                ended = running.next() => match ended {
+                Some(served) = queued.next() => ready = Some(served),
+                ended = running.next(), if !running.is_empty() || queued.is_empty() => match ended {
                     Some(ended) => self.ended(ended)?,
                     None => return Ok(()),
                 },
             }
         };
+        // They have not begun, and keep nobody waiting.
+        drop(queued);
         let until = Instant::now() + GRACE;
         while let Ok(Some((call, ended, elapsed))) = timeout_at(until, running.next()).await {
             let effects = offered.tools().get(call.name()).map(|tool| tool.side_effects());
@@ -410,12 +462,25 @@ impl Run<'_> {
 
     /// Runs calls that have started, to their ends.
     pub(super) async fn finish_started(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        let offered = self.chat.offered();
-        for call in calls {
-            let running = self.begin(&offered, call, false);
-            self.early.begun(running, call.clone());
+        self.call_all(calls.iter().map(|call| Ready { call: call.clone(), started: true })).await
+    }
+
+    /// The place that a call has, or what waits for it.
+    fn place_of(
+        &mut self,
+        offered: &Offered,
+        next: Ready,
+    ) -> Result<(Ready, Option<Place>), Queued> {
+        let tool = offered.tools().get(next.call.name());
+        let Some(places) = self.contexts.places_of(tool) else { return Ok((next, None)) };
+        let kept = self.kept.take(next.call.id());
+        if let Some(place) = kept.or_else(|| places.try_take()) {
+            return Ok((next, Some(place)));
         }
-        self.call(&[]).await
+        let places = places.clone();
+        self.chat.tracer.queued(&next.call);
+        self.emit(Event::ToolQueued(&next.call));
+        Err(Box::pin(async move { (next, places.take().await) }))
     }
 
     /// A call waits for somebody outside of the run.
@@ -515,8 +580,8 @@ impl Run<'_> {
     }
 
     /// Begins a call and shows that.
-    fn begin(&mut self, offered: &Offered, call: &ToolCall, early: bool) -> Running {
-        let scope = self.chat.tracer.call(call, early);
+    fn begin(&mut self, offered: &Offered, call: &ToolCall, place: Option<Place>) -> Running {
+        let scope = self.chat.tracer.call(call, false);
         self.watch.tell(Event::ToolCall(call));
         self.shown.push((call.clone(), Instant::now()));
         let tool = offered.tools().get(call.name());
@@ -528,7 +593,7 @@ impl Run<'_> {
             stop: self.over.token(),
         };
         let context = self.contexts.make(call, tool, of_call);
-        begin(offered, call, context, scope)
+        begin(offered, call, context, place, scope)
     }
 
     fn reported(&mut self, call: &str, message: &str) {

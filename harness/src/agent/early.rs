@@ -52,12 +52,6 @@ impl Early {
         self.calls.push(Begun { call, decision: Some(decision), state });
     }
 
-    /// Takes over a call of which it is a fact that it has started.
-    pub(super) fn begun(&mut self, running: Running, call: ToolCall) {
-        let state = State::Running(running);
-        self.calls.push(Begun { call, decision: None, state });
-    }
-
     /// Drives the calls for as long as it is polled; it never ends.
     pub(super) async fn drive(&mut self) {
         poll_fn(|context| {

@@ -82,6 +82,10 @@ pub enum Event<'a> {
         /// Why, and what the program can do to allow it.
         reason: &'a str,
     },
+    /// A call may begin and waits for a place, since as many calls of its tool run in this program as may run
+    /// [at once](crate::Tool::at_once). [`ToolCall`](Self::ToolCall) follows when it begins. If the run is
+    /// stopped before, the call has not begun.
+    ToolQueued(&'a ToolCall),
     /// A call begins: its name and its whole arguments. Exactly one [`ToolResult`](Self::ToolResult)
     /// or [`ToolDropped`](Self::ToolDropped) of the same call follows, however the run ends, unless its
     /// tool asks something and the call [waits](Self::ToolWaits).

@@ -233,6 +233,9 @@ enum Form<'a> {
         call: Ref<'a, ToolCall>,
         reason: Cow<'a, str>,
     },
+    ToolQueued {
+        call: Ref<'a, ToolCall>,
+    },
     ToolCall {
         call: Ref<'a, ToolCall>,
     },
@@ -309,6 +312,7 @@ impl<'a> Form<'a> {
             Event::ToolDenied { call, reason } => {
                 Self::ToolDenied { call: Lent(call), reason: text(reason) }
             }
+            Event::ToolQueued(call) => Self::ToolQueued { call: Lent(call) },
             Event::ToolCall(call) => Self::ToolCall { call: Lent(call) },
             Event::ToolWaits { call, wait } => {
                 Self::ToolWaits { call: Lent(call), wait: Lent(wait) }
@@ -363,6 +367,7 @@ impl<'a> Form<'a> {
             Self::ToolDenied { call, reason } => {
                 Form::ToolDenied { call: call.kept(), reason: text(reason) }
             }
+            Self::ToolQueued { call } => Form::ToolQueued { call: call.kept() },
             Self::ToolCall { call } => Form::ToolCall { call: call.kept() },
             Self::ToolWaits { call, wait } => {
                 Form::ToolWaits { call: call.kept(), wait: wait.kept() }
@@ -410,6 +415,7 @@ impl<'a> Form<'a> {
             Self::Image { image } => Event::Image(image),
             Self::Reasoning { text } => Event::Reasoning(text),
             Self::ToolDenied { call, reason } => Event::ToolDenied { call, reason },
+            Self::ToolQueued { call } => Event::ToolQueued(call),
             Self::ToolCall { call } => Event::ToolCall(call),
             Self::ToolWaits { call, wait } => Event::ToolWaits { call, wait },
             Self::ToolProgress { call, message } => Event::ToolProgress { call, message },

@@ -17,7 +17,7 @@ use super::{
     outcome::Remains,
     reports::Reports,
     sending::{Opening, Stops},
-    steps::Step,
+    steps::{KeptPlaces, Step},
     watcher::Watcher,
 };
 use crate::{
@@ -55,6 +55,8 @@ pub(super) struct Run<'a> {
     pub(super) reports: Reports,
     /// Calls about which no decision was made in this run: what holds in it may be something else.
     pub(super) earlier: HashSet<String>,
+    /// Places that were taken for calls before the action in which they run.
+    pub(super) kept: KeptPlaces,
     /// Calls that were shown to the watcher, and whose end was not: when they began.
     pub(super) shown: Vec<(ToolCall, Instant)>,
     /// What failures have cost this run.
@@ -101,6 +103,7 @@ impl<'a> Run<'a> {
             contexts,
             reports,
             earlier: HashSet::new(),
+            kept: KeptPlaces::default(),
             shown: Vec::new(),
             ledger: Ledger::default(),
             error: None,

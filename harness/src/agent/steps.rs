@@ -3,7 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
@@ -20,7 +20,7 @@ use crate::{
     message::{Message, ToolCall, Transcript},
     policy::{Approval, Limits},
     provider::Usage,
-    tool::Values,
+    tool::{Place, Values},
     trace::new_run,
 };
 
@@ -162,6 +162,8 @@ pub struct Steps {
     /// The open calls about which these steps have decided themselves: what was decided about the others
     /// was decided by other rules perhaps.
     decided: HashSet<String>,
+    /// Places of calls that have started and do not run yet.
+    kept: KeptPlaces,
     values: Values,
     limits: Option<Limits>,
     /// What its actions are told as: one run.
@@ -173,6 +175,31 @@ type Start = (usize, Life);
 
 /// The numbers of the facts by which calls have started that were begun, and whether they still run.
 type Begun = Arc<Mutex<HashMap<usize, bool>>>;
+
+/// Places that were taken for calls before the action in which they run.
+#[derive(Clone, Default)]
+pub(super) struct KeptPlaces(Arc<Mutex<HashMap<String, Place>>>);
+
+impl KeptPlaces {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has(&self, call: &str) -> bool {
+        self.all().contains_key(call)
+    }
+
+    fn keep(&self, call: &str, place: Option<Place>) {
+        if let Some(place) = place {
+            self.all().insert(call.to_owned(), place);
+        }
+    }
+
+    /// The place of this call, if one was kept for it.
+    pub(super) fn take(&self, call: &str) -> Option<Place> {
+        self.all().remove(call)
+    }
+}
 
 impl Agent {
     /// Begins a conversation whose actions another driver does, from the facts that it has so far.
@@ -193,6 +220,7 @@ impl Agent {
             starts: HashMap::new(),
             begun: Begun::default(),
             decided: HashSet::new(),
+            kept: KeptPlaces::default(),
             values: Values::default(),
             limits: None,
             traced: new_run().into(),
@@ -274,6 +302,7 @@ impl Steps {
             if !self.machine.is_calling() {
                 self.starts.clear();
                 self.decided.clear();
+                self.kept.all().clear();
             }
             Arc::make_mut(&mut self.facts).push(envelope);
         }
@@ -366,7 +395,7 @@ impl Steps {
     /// while calls run in another future of the same action; and where no run has begun, at
     /// [`AwaitUser`](Action::AwaitUser).
     pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
-        let apart = self.apart();
+        let (apart, kept) = (self.apart(), self.kept.clone());
         let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());
         let started = self.machine.started().map(|call| self.starts.get(call.id()).copied());
         let started: Vec<Option<Start>> = started.collect();
@@ -392,6 +421,7 @@ impl Steps {
             };
             let mut run = Run::one_action(&mut chat);
             run.earlier = run.chat.inherited.clone();
+            run.kept = kept;
             if let Err(error) = run.act(owned.is_some()).await {
                 run.interrupt(Some(error))?;
             }
@@ -597,7 +627,18 @@ impl Run<'_> {
             return self.call(calls).await;
         }
         let offered = self.chat.offered();
-        calls.iter().try_for_each(|call| self.may_start(&offered, call).map(drop))
+        for call in calls {
+            // It is taken before anything says that the call starts.
+            let place = match self.contexts.places_of(offered.tools().get(call.name())) {
+                None => None,
+                Some(_) if self.kept.has(call.id()) => None,
+                Some(places) => places.clone().take().await,
+            };
+            if self.may_start(&offered, call)? {
+                self.kept.keep(call.id(), place);
+            }
+        }
+        Ok(())
     }
 }
 

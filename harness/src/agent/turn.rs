@@ -358,7 +358,18 @@ impl Hearing<'_, '_> {
         // The answer is part of what was said, and it is no message yet.
         let reads_it = tools.get(call.name()).is_some_and(Tool::needs::<Transcript>);
         let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call) && !reads_it;
-        if !is_ready || !self.guard.starts_early(calls) {
+        if !is_ready {
+            return false;
+        }
+        // While the model speaks, nobody waits for a place.
+        let place = match self.contexts.places_of(tools.get(call.name())) {
+            None => None,
+            Some(places) => match places.try_take() {
+                None => return false,
+                place => place,
+            },
+        };
+        if !self.guard.starts_early(calls) {
             return false;
         }
         let scope = self.tracer.call(&call, true);
@@ -372,7 +383,7 @@ impl Hearing<'_, '_> {
             stop: self.over.token(),
         };
         let context = self.contexts.make(&call, tools.get(call.name()), of_call);
-        self.early.push(begin(self.offered, &call, context, scope), call, decision);
+        self.early.push(begin(self.offered, &call, context, place, scope), call, decision);
         true
     }
 }

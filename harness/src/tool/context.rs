@@ -12,7 +12,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Review, Reviewed, State, ToolError, cap::cut, state::Values, threads::CallIdentity};
+use super::{
+    Place, Review, Reviewed, State, ToolError, cap::cut, places::Seat, state::Values,
+    threads::CallIdentity,
+};
 use crate::{
     message::ToolCall,
     secret::Secrets,
@@ -72,6 +75,8 @@ pub struct ToolContext {
     values: Values,
     /// The run that it is a call of, for the agents that the tool runs.
     host: Option<Arc<dyn Any + Send + Sync>>,
+    /// Its place among the calls of its tool, if somebody has seen to that.
+    seat: Option<Seat>,
 }
 
 impl ToolContext {
@@ -91,6 +96,7 @@ impl ToolContext {
             answered: None,
             values: Values::default(),
             host: None,
+            seat: None,
         }
     }
 
@@ -107,6 +113,7 @@ impl ToolContext {
             identity: None,
             answered: None,
             host: None,
+            seat: None,
             progress: Progress { log: Arc::default(), ..self.progress.clone() },
             ..self.clone()
         }
@@ -138,6 +145,22 @@ impl ToolContext {
     /// The run that it is a call of, if that is known.
     pub(crate) fn host<H: Send + Sync + 'static>(&self) -> Option<Arc<H>> {
         Arc::clone(self.host.as_ref()?).downcast().ok()
+    }
+
+    /// Says that the call has this place, or needs none.
+    pub(crate) fn seated(mut self, place: Option<&Place>) -> Self {
+        self.seat = Some(Seat::of(place));
+        self
+    }
+
+    /// Whether somebody has seen to its place.
+    pub(super) fn is_seated(&self) -> bool {
+        self.seat.is_some()
+    }
+
+    /// The place that it has.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.seat.as_ref()?.place()
     }
 
     /// Sets the key under which a service knows the call again when it is repeated.

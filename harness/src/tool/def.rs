@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 use serde_json::{Map, Value};
 
 use super::{
-    ReconcileFuture, SideEffects, Tool, ToolError, ToolFuture,
+    Places, ReconcileFuture, SideEffects, Tool, ToolError, ToolFuture,
     expand::{
         call::{Call, Shared},
         declared::{MadeSchema, ParamDef, SchemaCell},
@@ -45,6 +45,8 @@ pub struct ToolDef {
     pub idempotent: bool,
     /// How long a call may take, if the tool itself says so.
     pub time_limit: Option<Duration>,
+    /// How many of its calls run at the same time in the program, if that is limited.
+    pub at_once: Option<usize>,
     pub(super) review: Option<fn(&Shared, &Arguments) -> Review>,
     pub(super) reconcile: Option<fn(Call) -> ReconcileFuture>,
     pub(super) params: &'static [ParamDef],
@@ -69,6 +71,7 @@ impl ToolDef {
             side_effects,
             idempotent: false,
             time_limit: None,
+            at_once: None,
             review: None,
             reconcile: None,
             params,
@@ -89,6 +92,19 @@ impl ToolDef {
     pub const fn within(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
+    }
+
+    /// Declares how many calls run at the same time: at least one.
+    #[must_use]
+    pub const fn at_once(mut self, most: usize) -> Self {
+        self.at_once = Some(most);
+        self
+    }
+
+    /// The same for all tools that are made of the function.
+    pub(super) fn places(&'static self) -> Option<&'static Places> {
+        let most = self.at_once?;
+        Some((self.schema)().places.get_or_init(|| Places::new(most)))
     }
 
     /// Declares what says of each call whether a person should look at it.

@@ -112,6 +112,16 @@ impl ToolRegistry {
             Ok(decoded) => decoded,
             Err(err) => return Ok(self.failed(call, self.broken(call.arguments(), &err)).await),
         };
+        // A run takes the place before it says that the call begins.
+        let (_place, seated) = match tool.places().filter(|_| !context.is_seated()) {
+            None => (None, None),
+            Some(places) => {
+                let place = places.take().await;
+                let seated = context.clone().seated(place.as_ref());
+                (place, Some(seated))
+            }
+        };
+        let context = seated.as_ref().unwrap_or(context);
         let begun = Instant::now();
         let limit = begun.checked_add(tool.time_limit().unwrap_or(self.limits().time));
         let deadline = context.deadline().into_iter().chain(limit).min();

@@ -11,6 +11,7 @@ mod error;
 pub(crate) mod expand;
 mod limits;
 mod output;
+mod places;
 mod registry;
 pub(crate) mod review;
 mod side_effects;
@@ -21,6 +22,7 @@ mod tool;
 
 pub(crate) use self::{
     dispatch::{Dispatched, Found, GRACE, RUNS_ON},
+    places::{Place, Places},
     state::{StateType, Values},
     threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},
     tool::Unfound,

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
 use super::{
-    SideEffects, ToolContext, ToolDef, ToolError, ToolOutput, ToolRegistry,
+    Places, SideEffects, ToolContext, ToolDef, ToolError, ToolOutput, ToolRegistry,
     expand::{
         call::{Call, OnDrop, Receiver, Shared},
         declared::ParamDef,
@@ -104,6 +104,8 @@ pub struct Tool {
     needs: Vec<StateType>,
     /// The agent that its calls run, if they run one.
     agent: Option<Inside>,
+    /// How many of its calls run at the same time, if the program has said it of this one.
+    places: Option<Places>,
 }
 
 /// An agent that the calls of a tool run.
@@ -238,7 +240,8 @@ impl Tool {
     fn of(body: Body, idempotent: bool, time_limit: Option<Duration>) -> Self {
         let (review, reconcile) = (None, None);
         let (external, needs) = (false, Vec::new());
-        Self { body, idempotent, time_limit, review, reconcile, external, needs, agent: None }
+        let (agent, places) = (None, None);
+        Self { body, idempotent, time_limit, review, reconcile, external, needs, agent, places }
     }
 
     pub(super) fn declared(def: &'static ToolDef, receiver: Option<Receiver>) -> Self {
@@ -261,6 +264,52 @@ impl Tool {
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
+    }
+
+    /// Sets how many calls of the tool run at the same time in this program: over all chats and agents that have
+    /// this value or a clone of it. For a function with [`#[tool(at_once = ..)]`](macro@crate::tool) the limit
+    /// holds for all that is made of the function, and this takes its place.
+    ///
+    /// A call that finds no place [waits](crate::Event::ToolQueued) in its run, first come, first served, before
+    /// it begins: nothing is written of it, its time limit does not run, and a run that is stopped meanwhile
+    /// says that it has not begun. A thread that cannot be stopped keeps its place until it ends. A call
+    /// inside of an agent that runs inside of a call of the same tool has the place of the outer one. Two
+    /// tools with such limits whose agents call each other's tool can wait for each other: a time limit of the
+    /// run ends that.
+    ///
+    /// Zero is refused when a registry or an agent is built of the tool.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent, SideEffect, SideEffects, Tool,
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    /// use serde_json::json;
+    ///
+    /// let schema = json!({"type": "object", "properties": {}});
+    /// let read = SideEffects::of(&[SideEffect::Read]);
+    /// let convert = Tool::new("convert", "Converts the video.", schema, read, |_, _| {
+    ///     Box::pin(async { Ok("converted".into()) })
+    /// });
+    /// let convert = convert.at_once(2);
+    /// let model = || ScriptedProvider::new([reply().text("Hello.")]);
+    /// // Both agents together convert two videos at a time.
+    /// let one = Agent::builder(model()).tools([convert.clone()]).build()?;
+    /// let other = Agent::builder(model()).tools([convert]).build()?;
+    /// # Ok::<(), harness::Error>(())
+    /// ```
+    #[must_use]
+    pub fn at_once(mut self, most: usize) -> Self {
+        self.places = Some(Places::new(most));
+        self
+    }
+
+    /// How many of its calls run at the same time, if that is limited.
+    pub(crate) fn places(&self) -> Option<&Places> {
+        match &self.body {
+            Body::Declared { def, .. } => self.places.as_ref().or_else(|| def.places()),
+            Body::Made(_) => self.places.as_ref(),
+        }
     }
 
     /// Declares that the tool asks [`ToolContext::state`] for a value of this type. An agent with the
@@ -531,6 +580,13 @@ impl Tool {
     /// What is wrong with a tool that was made by hand. Of one made by `#[tool]` the same was asked
     /// while compiling.
     pub(super) fn problem(&self) -> Option<String> {
+        if self.places.as_ref().is_some_and(Places::are_none) {
+            return Some(format!(
+                "no call of the tool `{}` could ever begin, since `at_once` is 0: let at least one run, or \
+                 leave the tool out",
+                self.name()
+            ));
+        }
         let Body::Made(made) = &self.body else { return None };
         let ToolSchema { name, input_schema, .. } = &made.schema;
         fault_of_name(name).or_else(|| {

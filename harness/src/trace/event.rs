@@ -78,6 +78,13 @@ pub enum Happened {
         /// Counts from 1 in each run.
         turn: u32,
     },
+    /// A call waits to begin, since as many calls of its tool run as may run at once.
+    CallQueued {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+    },
     /// A call began.
     CallStarted {
         /// The call's id.

@@ -282,6 +282,7 @@ impl Spans {
             | Happened::Hold { .. }
             | Happened::Appended { .. } => self.kept(what),
             Happened::AnswerBegan { .. }
+            | Happened::CallQueued { .. }
             | Happened::CallProgressed { .. }
             | Happened::CallFinished { .. }
             | Happened::CallEnded { .. }

@@ -244,6 +244,7 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
         Happened::CallDropped { call } => {
             writeln!(out, "  {}(..) began early and was dropped", known.tool(call))
         }
+        Happened::CallQueued { tool, .. } => writeln!(out, "  .. {tool} waits for its turn"),
         Happened::CallProgressed { message, .. } => writeln!(out, "  .. {}", short(message)),
         Happened::Retried { attempt, of, wait_us, cause } => {
             writeln!(out, "retrying in {} ({attempt} of {of}): {}", time(*wait_us), short(cause))

@@ -184,6 +184,14 @@ impl Tracer {
         self.spans.chat()
     }
 
+    /// A call waits to begin.
+    pub(crate) fn queued(&mut self, call: &ToolCall) {
+        if self.is_read() {
+            let TracedCall { call, tool, .. } = self.traced(call);
+            self.write(Happened::CallQueued { call, tool });
+        }
+    }
+
     /// A call begins.
     pub(crate) fn call(&mut self, call: &ToolCall, early: bool) -> Scope {
         let id = call.id();

@@ -114,6 +114,12 @@ impl Call {
     ) -> ToolFuture {
         let thread = self.context.identity().cloned();
         let thread = thread.map(|identity| Thread::of(identity, self.context.secrets().clone()));
+        // Nobody can stop the function, so its place is taken until it returns.
+        let place = self.context.place();
+        let run = move || {
+            let _place = place;
+            run()
+        };
         on_thread_for_blocking(thread, Box::new(run))
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     schema::{Checker, Length, Misfit, Property, Range, ToolSchema, Unusable},
-    tool::{StateType, ToolDef},
+    tool::{Places, StateType, ToolDef},
 };
 
 /// What is declared of a deprecated function, behind a name that is not deprecated: only what is
@@ -21,11 +21,12 @@ pub trait Declared {
     const TOOL: &'static ToolDef;
 }
 
-/// Where the schema of a tool is kept once it is made, and what is wrong with it once that was asked.
+/// What is kept of a tool once it is made: its schema, what is wrong with it, and the places of its calls.
 #[derive(Debug, Default)]
 pub struct SchemaCell {
     pub(in crate::tool) made: OnceLock<MadeSchema>,
     pub(in crate::tool) problem: OnceLock<Option<String>>,
+    pub(in crate::tool) places: OnceLock<Places>,
 }
 
 /// What the model is told, and what each call is checked against.
@@ -38,7 +39,7 @@ pub(in crate::tool) struct MadeSchema {
 impl SchemaCell {
     /// An empty one.
     pub const fn new() -> Self {
-        Self { made: OnceLock::new(), problem: OnceLock::new() }
+        Self { made: OnceLock::new(), problem: OnceLock::new(), places: OnceLock::new() }
     }
 }
 
