@@ -147,10 +147,12 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// their side effects and reviews, and what the same permissions ask: that of a run answers no rule of the
 /// agent's, nor the other way round.
 ///
-/// A name that no tool has, of the agent or of one that its calls run, decides nothing. That is no error, since agents with different
-/// tools can share their permissions, unless it is nearly the name of one of the tools: then it is taken for
-/// misspelt, and the agent is not built, or the run does not begin. It is the same with a name that no tool can
-/// have, such as `*` or `file.*`: a name stands for one tool, and a [`rule`](Self::rule) decides about many.
+/// A name that no tool has, of the agent or of one that is [a tool](crate::Agent::as_tool) of it, decides nothing.
+/// That is no error, since agents with different tools can share their permissions, unless it is nearly the name
+/// of one of the tools: then it is taken for misspelt, and the agent is not built, or the run does not begin. The
+/// tools of an agent that a function runs [in its call](crate::agent::Sending::in_call) are not known at that time,
+/// so a name that is meant for one of them is not compared with theirs. It is an error, too, if no tool can have
+/// the name, such as `*` or `file.*`: a name stands for one tool, and a [`rule`](Self::rule) decides about many.
 ///
 /// An agent that [a call runs](crate::Agent::as_tool) is decided about in the same way, by the permissions of
 /// all agents and runs above it too. The call that runs it is not asked about for its side effects or by the
