@@ -21,6 +21,8 @@ use harness::{
 };
 use serde_json::json;
 use tokio::{
+    io::AsyncReadExt as _,
+    net::TcpSocket,
     runtime::{self, Handle},
     task::{block_in_place, yield_now},
     time::timeout,
@@ -198,43 +200,76 @@ fn while_a_thread_ends(act: impl FnOnce() + Send + 'static) -> (bool, bool) {
 }
 
 #[test]
-fn a_thread_that_ends_cancels_and_drops_runs() {
+fn a_thread_that_ends_cancels_a_run() {
     // The first leaves its connection free at once, to be kept.
     for (what, answer) in [("empty", Answer::empty(503)), ("stalls", stalls())] {
-        for cancels in [true, false] {
-            let what = format!("{what}, cancels: {cancels}");
-            let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let answers = [answer.clone(), cold()];
-            let server = runtime.block_on(LoopbackServer::start(answers)).unwrap();
-            let agent = Agent::builder(provider(&server)).build().unwrap();
-            let token = CancellationToken::new();
-            let mut run: Going<'static> =
-                agent.run("Oslo?").cancel_with(token.clone()).into_future();
-            runtime.block_on(async {
-                tokio::select! {
-                    biased;
-                    _ = server.received(0) => {}
-                    _ = &mut run => panic!("it is not answered yet"),
-                }
-                for _ in 0..1000 {
-                    yield_now().await;
-                }
-            });
-            let (give, given) = mpsc::channel();
-            let ended = while_a_thread_ends(move || match cancels {
-                true => {
-                    token.cancel();
-                    give.send(run).unwrap();
-                }
-                false => drop(run),
-            });
-            assert_eq!(ended, (true, true), "{what}");
-            if let Ok(run) = given.recv() {
-                let stopped = runtime.block_on(run).unwrap_err();
-                assert_eq!(stopped.outcome(), Outcome::Cancelled, "{what}");
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let server = runtime.block_on(LoopbackServer::start([answer, cold()])).unwrap();
+        let agent = Agent::builder(provider(&server)).build().unwrap();
+        let token = CancellationToken::new();
+        let mut run: Going<'static> = agent.run("Oslo?").cancel_with(token.clone()).into_future();
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = server.received(0) => {}
+                _ = &mut run => panic!("it is not answered yet"),
             }
-            let reply = runtime.block_on(agent.run("Oslo?").into_future());
-            assert_eq!(reply.unwrap().text(), "Cold.", "{what}");
+            for _ in 0..1000 {
+                yield_now().await;
+            }
+        });
+        assert_eq!(while_a_thread_ends(move || token.cancel()), (true, true), "{what}");
+        let stopped = runtime.block_on(run).unwrap_err();
+        assert_eq!(stopped.outcome(), Outcome::Cancelled, "{what}");
+        let reply = runtime.block_on(agent.run("Oslo?").into_future());
+        assert_eq!(reply.unwrap().text(), "Cold.", "{what}");
+    }
+}
+
+/// Of a question that is being sent, what was not handed to the system is not sent any more. A server that has
+/// not got all of a question does not answer it.
+#[tokio::test]
+async fn the_rest_of_a_long_question_is_not_sent() {
+    const LONG: usize = 32 * 1024 * 1024;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 * 1024).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let provider = AnthropicProvider::builder().api_key("k").base_url(url).build().unwrap();
+    let agent = Agent::builder(provider).build().unwrap();
+    for cancels in [true, false] {
+        let token = CancellationToken::new();
+        let sending = agent.run("y".repeat(LONG)).cancel_with(token.clone());
+        let mut run: Going<'static> = sending.into_future();
+        let begins = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let read = socket.read(&mut [0; 1024]).await.unwrap();
+            (socket, read)
+        };
+        let (mut socket, mut read) = tokio::select! {
+            biased;
+            _ = &mut run => panic!("nothing is answered"),
+            begun = begins => begun,
+        };
+        let stopped = match cancels {
+            true => {
+                token.cancel();
+                Some(run)
+            }
+            false => {
+                drop(run);
+                None
+            }
+        };
+        let mut rest = vec![0; 1024 * 1024];
+        // The connection may be reset in place of its end.
+        while let Ok(more @ 1..) = socket.read(&mut rest).await {
+            read += more;
+        }
+        assert!(read < LONG / 2, "{read} bytes were sent, cancels: {cancels}");
+        if let Some(run) = stopped {
+            assert_eq!(run.await.unwrap_err().outcome(), Outcome::Cancelled);
         }
     }
 }

@@ -520,6 +520,64 @@ async fn permissions_that_misspell_a_tool_are_refused_before_anything_runs() {
     assert!(built(shared).is_ok());
 }
 
+#[tokio::test]
+async fn permissions_with_names_that_no_tool_can_have_are_refused() {
+    let log = Log::default();
+    let built = |permissions: Permissions| {
+        let model = ScriptedProvider::new([reply().call("note", json!({})), reply().text("Done.")]);
+        let tools = [takes_all("note", READ, &log)];
+        Agent::builder(model).tools(tools).permissions(permissions).build()
+    };
+    let long = "note".repeat(1_000_000);
+    for name in ["", "*", "no*", "files.*", "note(x)", "  note", "ｎｏｔｅ", &long] {
+        for permissions in [
+            Permissions::default().deny(name, "nothing is noted"),
+            Permissions::default().ask(name),
+            Permissions::default().allow(name),
+        ] {
+            let words = built(permissions.clone()).unwrap_err().to_string();
+            assert!(words.contains("no tool can have that name"), "{words}");
+            assert!(words.len() < 500, "{} bytes", words.len());
+            let agent = built(Permissions::default()).unwrap();
+            let stopped = agent.run("Note it.").permissions(permissions).await.unwrap_err();
+            let words = stopped.error().unwrap().to_string();
+            assert!(words.contains("no tool can have that name"), "{words}");
+        }
+    }
+    assert_eq!(log.lines(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_strictest_that_is_said_of_a_name_counts_in_any_order() {
+    let denied = |it: Permissions| it.deny("note", "not this one");
+    let allowed = |it: Permissions| it.allow("note");
+    let asked = |it: Permissions| it.ask("note");
+    type Says = fn(Permissions) -> Permissions;
+    let orders: [(&[Says], bool); 6] = [
+        (&[denied, allowed], false),
+        (&[allowed, denied], false),
+        (&[denied, asked, allowed], false),
+        (&[asked, allowed], false),
+        (&[allowed, asked], false),
+        (&[allowed, allowed], true),
+    ];
+    for (at, (says, runs)) in orders.into_iter().enumerate() {
+        for of_run in [false, true] {
+            let log = Log::default();
+            let permissions = says.iter().fold(Permissions::default(), |it, says| says(it));
+            let model =
+                ScriptedProvider::new([reply().call("note", json!({})), reply().text("Done.")]);
+            let builder = Agent::builder(model).tools([takes_all("note", READ, &log)]);
+            let reply = match of_run {
+                true => builder.build().unwrap().run("Note it.").permissions(permissions).await,
+                false => builder.permissions(permissions).build().unwrap().run("Note it.").await,
+            };
+            assert_eq!(reply.unwrap().text(), "Done.");
+            assert_eq!(!log.lines().is_empty(), runs, "{at}, of the run: {of_run}");
+        }
+    }
+}
+
 /// What a side says of `work`, by its name and by two rules, and whether it allows whatever is asked.
 #[derive(Clone, Copy, Debug)]
 struct Side {

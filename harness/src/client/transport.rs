@@ -371,7 +371,11 @@ impl Transport {
     }
 }
 
-/// What is sent, as it was put together.
+/// So many bytes of a question are handed on at a time. What was handed on stays where it is until it is sent,
+/// also if the run is stopped meanwhile, and the connection is closed after it: so it must not be all of it.
+const PIECE: usize = 16 * 1024;
+
+/// What is sent, as it was put together, in pieces that are not large.
 struct Pieces(vec::IntoIter<Bytes>);
 
 impl http_body::Body for Pieces {
@@ -382,7 +386,11 @@ impl http_body::Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.next().map(|piece| Ok(Frame::data(piece))))
+        let piece = match self.0.as_mut_slice() {
+            [large, ..] if large.len() > PIECE => Some(large.split_to(PIECE)),
+            _ => self.0.next(),
+        };
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 }
 

@@ -1,15 +1,23 @@
 //! Whether a call may run: one order of precedence over rules, names, reviews and side effects.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+    sync::Arc,
+};
 
 use super::{Egress, Exposure};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Decider, Reason},
     message::Arguments,
-    tool::{Review, SideEffects, ToolRegistry},
+    secret::beginning,
+    tool::{Review, SideEffects, ToolRegistry, fault_of_name},
     unwind::caught,
 };
+
+/// So many bytes of a name that no tool can have are shown.
+const SHOWN_NAME: usize = 100;
 
 /// What a rule says about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +29,16 @@ pub enum Verdict {
     Ask,
     /// It may not run; the reason is for the model.
     Deny(String),
+}
+
+impl Verdict {
+    fn strictness(&self) -> u8 {
+        match self {
+            Self::Allow => 0,
+            Self::Ask => 1,
+            Self::Deny(_) => 2,
+        }
+    }
 }
 
 /// A call as rules see it: decoded, so that no spelling of the arguments passes a rule by.
@@ -106,7 +124,8 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// Which calls may run, which a person decides, and which may not.
 ///
 /// [`decide`](Self::decide) is the one place where that is said. The strictest wins: deny, then ask,
-/// then allow.
+/// then allow. So it is with what is said of one name, too: a tool that is denied stays denied when it is
+/// allowed afterwards.
 ///
 /// | step | who | says | then the call |
 /// |---|---|---|---|
@@ -128,9 +147,12 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// their side effects and reviews, and what the same permissions ask: that of a run answers no rule of the
 /// agent's, nor the other way round.
 ///
-/// A name that no tool has, of the agent or of one that its calls run, decides nothing. That is no error, since agents with different
-/// tools can share their permissions, unless it is nearly the name of one of the tools: then it is taken for
-/// misspelt, and the agent is not built, or the run does not begin.
+/// A name that no tool has, of the agent or of one that is [a tool](crate::Agent::as_tool) of it, decides nothing.
+/// That is no error, since agents with different tools can share their permissions, unless it is nearly the name
+/// of one of the tools: then it is taken for misspelt, and the agent is not built, or the run does not begin. The
+/// tools of an agent that a function runs [in its call](crate::agent::Sending::in_call) are not known at that time,
+/// so a name that is meant for one of them is not compared with theirs. It is an error, too, if no tool can have
+/// the name, such as `*` or `file.*`: a name stands for one tool, and a [`rule`](Self::rule) decides about many.
 ///
 /// An agent that [a call runs](crate::Agent::as_tool) is decided about in the same way, by the permissions of
 /// all agents and runs above it too. The call that runs it is not asked about for its side effects or by the
@@ -204,22 +226,36 @@ impl Permissions {
     /// The tool of this name may run. A rule, a review and the egress policy may still ask or deny.
     #[must_use]
     pub fn allow(mut self, tool: impl Into<String>) -> Self {
-        self.by_name.insert(tool.into(), Verdict::Allow);
+        self.says(tool.into(), Verdict::Allow);
         self
     }
 
     /// A person decides on each call of the tool of this name.
     #[must_use]
     pub fn ask(mut self, tool: impl Into<String>) -> Self {
-        self.by_name.insert(tool.into(), Verdict::Ask);
+        self.says(tool.into(), Verdict::Ask);
         self
     }
 
     /// The tool of this name may not run; the reason is for the model.
     #[must_use]
     pub fn deny(mut self, tool: impl Into<String>, reason: impl Into<String>) -> Self {
-        self.by_name.insert(tool.into(), Verdict::Deny(reason.into()));
+        self.says(tool.into(), Verdict::Deny(reason.into()));
         self
+    }
+
+    /// The strictest of what is said of one name stays, in whatever order it is said.
+    fn says(&mut self, tool: String, verdict: Verdict) {
+        match self.by_name.entry(tool) {
+            Entry::Vacant(place) => {
+                place.insert(verdict);
+            }
+            Entry::Occupied(mut said) => {
+                if verdict.strictness() > said.get().strictness() {
+                    said.insert(verdict);
+                }
+            }
+        }
     }
 
     /// Adds a rule that decides by the call itself; `None` leaves it to the others. Of several
@@ -249,17 +285,26 @@ impl Permissions {
         self
     }
 
-    /// Fails if a name is nearly that of a tool, and no tool's: what it denies would run.
+    /// Fails if a name is none that a tool can have, or nearly that of a tool, and no tool's: what it denies would
+    /// run.
     pub(crate) fn check_names(&self, tools: &ToolRegistry) -> Result<(), Error> {
-        let misspelt = |name: &String| Some((name.clone(), tools.misspelt(name)?.to_owned()));
-        let Some((name, near)) = self.by_name.keys().filter_map(misspelt).min() else {
-            return Ok(());
+        let fault = |name: &String| {
+            if fault_of_name(name).is_some() {
+                let shown = format!("{:?}", beginning(name, SHOWN_NAME));
+                let text = "no tool can have that name: it has ASCII letters, digits, `_` and `-`, and at most 64 \
+                            of them. Name each tool in full, or decide about many at once by a `rule`";
+                return Some(format!("the permissions name {shown}, and {text}"));
+            }
+            let near = tools.misspelt(name)?;
+            Some(format!(
+                "the permissions name `{name}`, and there is no such tool: did you mean `{near}`? If another \
+                 agent has a tool `{name}`, give each agent permissions of its own"
+            ))
         };
-        let text = format!(
-            "the permissions name `{name}`, and there is no such tool: did you mean `{near}`? If another \
-             agent has a tool `{name}`, give each agent permissions of its own"
-        );
-        Err(Error::new(ErrorKind::Configuration, text))
+        match self.by_name.keys().filter_map(fault).min() {
+            None => Ok(()),
+            Some(fault) => Err(Error::new(ErrorKind::Configuration, fault)),
+        }
     }
 
     /// Whether a denial ends the run.

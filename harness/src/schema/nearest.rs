@@ -5,16 +5,26 @@ use strsim::osa_distance;
 /// A longer word is no misspelt name, and to compare it costs as much as both are long.
 const LONGEST: usize = 200;
 
-/// The candidate of which this word is a misspelling, where both may well be names: at most a fourth of its
-/// letters are wrong.
+/// The nearest candidate of which this word may be a misspelling, where both may well be names: at most a fourth
+/// of its letters are wrong.
 pub(crate) fn misspelt<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    nearest(word, candidates).filter(|candidate| {
-        let longest = word.chars().count().max(candidate.chars().count());
-        osa_distance(&word.to_lowercase(), &candidate.to_lowercase()) <= longest / 4
-    })
+    if word.len() > LONGEST {
+        return None;
+    }
+    let word = word.to_lowercase();
+    let length = word.chars().count();
+    let ranked = candidates.into_iter().filter_map(|candidate| {
+        let lower = candidate.to_lowercase();
+        let other = lower.chars().count();
+        let most = length.max(other) / 4;
+        // To compare them costs more than to count them.
+        let distance = (length.abs_diff(other) <= most).then(|| osa_distance(&word, &lower))?;
+        (distance <= most).then_some((distance, candidate))
+    });
+    ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
 /// The candidate that was probably meant: at most a third of its letters are wrong, or one of the
@@ -36,4 +46,18 @@ pub(crate) fn nearest<'a>(
         (near || begins).then_some((distance, candidate))
     });
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::misspelt;
+
+    #[test]
+    fn a_longer_name_is_not_hidden_by_a_shorter_one_that_is_as_near() {
+        // Three letters are wrong: too many for eleven, not for fourteen.
+        let (word, shorter, longer) = ("abcdefghijk", "abcdefghxyz", "abcdefghijkxyz");
+        assert_eq!(misspelt(word, [shorter]), None);
+        assert_eq!(misspelt(word, [longer]), Some(longer));
+        assert_eq!(misspelt(word, [shorter, longer]), Some(longer));
+    }
 }

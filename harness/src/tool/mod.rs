@@ -25,7 +25,7 @@ pub(crate) use self::{
     places::{Place, Places},
     state::{StateType, Values},
     threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},
-    tool::Unfound,
+    tool::{Unfound, fault_of_name},
 };
 pub use tokio_util::sync::CancellationToken;
 

@@ -668,7 +668,7 @@ impl Tool {
 }
 
 /// What is wrong with a name, for every vendor; `#[tool]` says it while compiling.
-fn fault_of_name(name: &str) -> Option<String> {
+pub(crate) fn fault_of_name(name: &str) -> Option<String> {
     let odd = name.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'));
     let count = name.chars().count();
     match odd {
