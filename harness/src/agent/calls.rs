@@ -102,7 +102,9 @@ impl Contexts {
         let id = call.id().to_owned();
         let reporter = self.caller.reporter();
         let effects = tool.map(Tool::side_effects).unwrap_or_default();
-        let site = CallSite::new(&self.caller, call, effects, rules, counted);
+        let context = self.shared.for_call(call);
+        let asking = context.asking().clone();
+        let site = CallSite::new(&self.caller, call, effects, rules, counted, asking);
         let fingerprint = call.fingerprint();
         // It does not matter when a call ends that only reads.
         let identity = tool.filter(|tool| !tool.side_effects().is_read_only()).map(|tool| {
@@ -116,9 +118,7 @@ impl Contexts {
             }
         });
         let key = idempotency_key(self.conversation.as_deref(), transcript, call, fingerprint);
-        let context = self
-            .shared
-            .for_call(call)
+        let context = context
             .with_idempotency_key(key)
             .with_answered(granted.and_then(|granted| granted.answered.clone()))
             .with_reviewed(granted.and_then(|granted| granted.reviewed.clone()))

@@ -12,7 +12,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Review, Reviewed, State, ToolError, cap::cut, state::Values, threads::CallIdentity};
+use super::{
+    Review, Reviewed, State, ToolError, asking::Asking, cap::cut, state::Values,
+    threads::CallIdentity,
+};
 use crate::{
     message::ToolCall,
     secret::Secrets,
@@ -72,6 +75,10 @@ pub struct ToolContext {
     values: Values,
     /// The run that it is a call of, for the agents that the tool runs.
     host: Option<Arc<dyn Any + Send + Sync>>,
+    /// Which try of the call it is.
+    attempt: u32,
+    /// For how long agents of the call have waited for a person.
+    asking: Asking,
 }
 
 impl ToolContext {
@@ -91,6 +98,8 @@ impl ToolContext {
             answered: None,
             values: Values::default(),
             host: None,
+            attempt: 1,
+            asking: Asking::default(),
         }
     }
 
@@ -107,6 +116,8 @@ impl ToolContext {
             identity: None,
             answered: None,
             host: None,
+            attempt: 1,
+            asking: Asking::default(),
             progress: Progress { log: Arc::default(), ..self.progress.clone() },
             ..self.clone()
         }
@@ -133,6 +144,22 @@ impl ToolContext {
     pub(crate) fn with_host(mut self, host: Arc<dyn Any + Send + Sync>) -> Self {
         self.host = Some(host);
         self
+    }
+
+    /// Says which try of the call it is.
+    pub(crate) fn tried(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// Which try of the call it is, counted from 1.
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// For how long agents of the call have waited for a person: that counts in no limit of time.
+    pub(crate) fn asking(&self) -> &Asking {
+        &self.asking
     }
 
     /// The run that it is a call of, if that is known.

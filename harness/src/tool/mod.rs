@@ -1,6 +1,7 @@
 //! What can be done: tools, what they declare, what they are given, what they hand over, and the
 //! registry that calls them.
 
+mod asking;
 mod cap;
 #[cfg(feature = "collect")]
 pub(crate) mod collect;
@@ -20,6 +21,7 @@ mod threads;
 mod tool;
 
 pub(crate) use self::{
+    asking::{Asked, Asking},
     dispatch::{Dispatched, Found, GRACE, RUNS_ON},
     state::{StateType, Values},
     threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},
