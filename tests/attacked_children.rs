@@ -422,11 +422,11 @@ async fn another_try_of_a_function_finds_its_agents_where_they_were() {
 async fn what_the_agents_of_a_function_have_spent_is_known_after_its_process_has_ended() {
     let calls: Calls = &[("p0", "put"), ("p1", "put")];
     let mut below = 0;
-    for at in 0..10 {
+    for (at, effects) in (0..10).flat_map(|at| [(at, READ), (at, WRITE)]) {
         let (journal, world) = (MemoryJournal::new(), World::default());
-        let worker = agent(asks_for(calls, false), [does("put", WRITE, &world)]).build();
+        let worker = agent(asks_for(calls, false), [does("put", effects, &world)]).build();
         let worker = worker.expect("an agent");
-        let two = Tool::new("two", "Works.", json!({"type": "object"}), WRITE, move |it, _| {
+        let two = Tool::new("two", "Works.", json!({"type": "object"}), effects, move |it, _| {
             let worker = worker.clone();
             Box::pin(async move {
                 worker.run("One.").in_call(&it).await?;
@@ -439,10 +439,10 @@ async fn what_the_agents_of_a_function_have_spent_is_known_after_its_process_has
         let mut chat = lead.open(&killed, "chat").await.expect("opened");
         let mut run = Box::pin(chat.send("Go.").into_future());
         for _ in 0..200 {
-            let _ = run.as_mut().now_or_never().is_some() || tokio::task::yield_now().await == ();
-            if killed.counts().faults > 0 {
+            if run.as_mut().now_or_never().is_some() || killed.counts().faults > 0 {
                 break;
             }
+            tokio::task::yield_now().await;
         }
         drop(run);
         drop(chat);
@@ -455,9 +455,51 @@ async fn what_the_agents_of_a_function_have_spent_is_known_after_its_process_has
             }
             assert_eq!(tokens(&chat.budget().spent()), told(&journal).await, "{at}");
         }
-        assert!(world.lock().expect("unpoisoned").values().all(|times| *times == 1));
+        let times = world.lock().expect("unpoisoned").values().copied().max();
+        assert!(effects == READ || times.is_none_or(|times| times == 1));
     }
     assert_eq!(below, 3, "some processes ended while the second agent was at work");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_of_a_function_that_starts_early_begins_after_the_answer() {
+    for durable in [false, true] {
+        for cut in [false, true] {
+            let model = says("done");
+            let worker = agent(model.clone(), []).build().expect("an agent");
+            let journal = MemoryJournal::new();
+            // Longer than a call may take.
+            let call = reply().call_with_id("c0", "run", json!({"task": "Go."}));
+            let answer = call.text("Let").pause(Duration::from_secs(100)).text("me see.");
+            let answer = if cut { answer.cut() } else { answer };
+            let lead = ScriptedProvider::new([answer, reply().text("bye")]);
+            let lead = agent(lead, [runs(worker, READ, |it| it)]).build().expect("an agent");
+            let mut chat = match durable {
+                true => lead.open(&journal, "chat").await.expect("opened"),
+                false => lead.chat(),
+            };
+            let (mut early, mut asked) = (false, 0);
+            let ended = chat.send("Go.").on_event(|event| match event {
+                harness::Event::ToolCall(_) => early = true,
+                harness::Event::Text(_) => asked = model.requests().len(),
+                harness::Event::TurnEnded { turn: 1, .. } => assert_eq!(asked, 0),
+                _ => {}
+            });
+            let ended = ended.await.is_ok();
+            assert!(early && ended != cut, "{durable} {cut}");
+            assert_eq!(model.requests().len(), usize::from(!cut), "{durable} {cut}");
+            if durable && !cut {
+                let facts = journal.read("chat", 0).await.expect("facts");
+                let at = |is: fn(&Entry) -> bool| {
+                    facts.iter().position(|fact| is(&fact.entry().expect("a fact")))
+                };
+                let started = at(|it| matches!(it, Entry::CallStarted { .. }));
+                let finished = at(|it| matches!(it, Entry::CallFinished { .. }));
+                assert!(started < finished);
+                assert_eq!(outcomes(&chat), [CallOutcome::Succeeded]);
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -4,9 +4,13 @@
 use std::{
     collections::HashSet,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -47,11 +51,21 @@ pub(super) struct Caller {
     left: Mutex<Option<u32>>,
     /// What the run is called in traces.
     traced: OnceLock<String>,
+    /// Where calls wait until their run has written down that they have started.
+    wanting: mpsc::UnboundedSender<Wanting>,
 }
+
+/// A call that wants to run an agent, and was begun without a word in the journal. It is told when it may.
+pub(super) type Wanting = oneshot::Sender<()>;
 
 impl Caller {
     /// For a run of this conversation that begins now.
-    pub(super) fn of(chat: &Chat, reporter: Reporter, is_watched: bool) -> Self {
+    pub(super) fn of(
+        chat: &Chat,
+        reporter: Reporter,
+        is_watched: bool,
+        wanting: mpsc::UnboundedSender<Wanting>,
+    ) -> Self {
         let above = chat.own.as_ref().and_then(|own| own.caller.clone());
         let caller = above.as_ref().map(|site| &site.caller);
         let rails = chat.agent.guardrails();
@@ -69,6 +83,7 @@ impl Caller {
             depth,
             left: Mutex::new(rails.agents_of_run()),
             traced: OnceLock::new(),
+            wanting,
             above,
         }
     }
@@ -96,8 +111,10 @@ pub(super) struct CallSite {
     runs: Mutex<(u32, u32)>,
     /// What its agents spend in this process.
     budget: OnceLock<Budget>,
-    /// For how long its agents have waited for a person.
+    /// For how long its agents have waited for a person, or for the call to be written down.
     asking: Asking,
+    /// Whether it has begun without a word in the journal, perhaps while the model still speaks.
+    is_unwritten: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -121,6 +138,7 @@ impl CallSite {
         rules: Vec<(Arc<Permissions>, Exposure)>,
         counted: Option<Box<CallSpent>>,
         asking: Asking,
+        is_unwritten: bool,
     ) -> Self {
         Self {
             caller: Arc::clone(caller),
@@ -130,6 +148,7 @@ impl CallSite {
             runs: Mutex::default(),
             budget: OnceLock::new(),
             asking,
+            is_unwritten: is_unwritten.into(),
             state: Mutex::new(State { counted, ..State::default() }),
         }
     }
@@ -230,6 +249,19 @@ impl CallSite {
         }
     }
 
+    /// Waits until the model's answer is complete and it is written that the call has started: an agent spends
+    /// money, and its conversation is named by the call.
+    async fn is_written(&self) {
+        if !self.is_unwritten.load(Ordering::Acquire) {
+            return;
+        }
+        let _no_time = self.asking.begins();
+        let (tells, told) = oneshot::channel();
+        if self.caller.wanting.send(tells).is_ok() && told.await.is_ok() {
+            self.is_unwritten.store(false, Ordering::Release);
+        }
+    }
+
     /// Which one of the agents of this try of the tool comes now.
     fn next_number(&self, attempt: u32) -> u32 {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -289,6 +321,18 @@ impl InCall {
         self.site.as_ref()
     }
 
+    /// Waits until an agent may begin. Says whether it may: not if the call was told to stop.
+    pub(super) async fn may_begin(&self) -> bool {
+        if let Some(site) = &self.site {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => {}
+                () = site.is_written() => {}
+            }
+        }
+        !self.stop.is_cancelled()
+    }
+
     /// The name of the conversation, and what keeps it, if that of the caller is kept.
     fn kept(&self) -> Option<(String, &Arc<str>, &Arc<dyn Journal>)> {
         let site = self.site.as_ref()?;
@@ -317,7 +361,7 @@ impl InCall {
             (chat.durable, chat.tracer) = (opened.durable.take(), opened.tracer);
             return Ok(Entered::Begins);
         };
-        if !is_below(journal, parent, &name).await? {
+        if !names_below(&**journal, parent).await?.contains(&name) {
             return Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
@@ -408,15 +452,16 @@ impl Chat {
         };
         let open: Vec<(String, Agent)> = open.map(agent).collect();
         Box::pin(async move {
+            // What cannot be read is told when it is opened.
+            let all_below = match open.is_empty() {
+                true => HashSet::new(),
+                false => names_below(&**journal, name).await.unwrap_or_default(),
+            };
             for (call, agent) in open {
                 let mut spent = Vec::new();
-                for number in 0.. {
-                    let below = name_of_agent(name, &call, number);
-                    // What cannot be read is told when it is opened.
+                let names = (0..).map(|number| name_of_agent(name, &call, number));
+                for below in names.take_while(|below| all_below.contains(below)) {
                     let facts = guarded(|| journal.read(&below, 0)).await.unwrap_or_default();
-                    if facts.is_empty() || !is_below(journal, name, &below).await.unwrap_or(false) {
-                        break;
-                    }
                     let Ok(mut chat) = Self::read_apart(agent.clone(), &facts) else { continue };
                     chat.counts_agents(journal, &below).await;
                     spent.extend(chat.budget().spent_beyond(None));
@@ -523,18 +568,16 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
     folded.map(Some).map_err(named)
 }
 
-/// Whether a conversation is that of an agent which a call of the other one has run.
-async fn is_below(journal: &Arc<dyn Journal>, parent: &str, name: &str) -> Result<bool, Error> {
-    let mut listing = Listing::new().parent(parent).limit(1000);
+/// The names of the conversations that are part of this one.
+async fn names_below(journal: &dyn Journal, parent: &str) -> Result<HashSet<String>, Error> {
+    let (mut names, mut listing) = (HashSet::new(), Listing::new().parent(parent).limit(1000));
     loop {
         let page = guarded(|| journal.list(&listing)).await?;
-        if page.conversations.iter().any(|it| it.id == name) {
-            return Ok(true);
-        }
-        if page.next.is_none() {
-            return Ok(false);
-        }
         listing = listing.after(&page);
+        names.extend(page.conversations.into_iter().map(|it| it.id));
+        if page.next.is_none() {
+            return Ok(names);
+        }
     }
 }
 

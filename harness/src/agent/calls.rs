@@ -56,6 +56,8 @@ pub(super) struct OfCall<'a> {
     pub(super) rules: Vec<(Arc<Permissions>, Exposure)>,
     /// What is counted of its agents.
     pub(super) counted: Option<Box<CallSpent>>,
+    /// Whether nothing in a journal says that it has started.
+    pub(super) is_unwritten: bool,
     pub(super) stop: &'a CancellationToken,
 }
 
@@ -98,13 +100,14 @@ impl Contexts {
         tool: Option<&Tool>,
         of_call: OfCall<'_>,
     ) -> ToolContext {
-        let OfCall { transcript, granted, rules, counted, stop } = of_call;
+        let OfCall { transcript, granted, rules, counted, is_unwritten, stop } = of_call;
         let id = call.id().to_owned();
         let reporter = self.caller.reporter();
         let effects = tool.map(Tool::side_effects).unwrap_or_default();
         let context = self.shared.for_call(call);
         let asking = context.asking().clone();
-        let site = CallSite::new(&self.caller, call, effects, rules, counted, asking);
+        let caller = &self.caller;
+        let site = CallSite::new(caller, call, effects, rules, counted, asking, is_unwritten);
         let fingerprint = call.fingerprint();
         // It does not matter when a call ends that only reads.
         let identity = tool.filter(|tool| !tool.side_effects().is_read_only()).map(|tool| {
@@ -330,6 +333,11 @@ impl Run<'_> {
                     Report::Progress(call, message) => self.reported(&call, &message),
                     Report::Agent(event) => event.show(|event| self.watch.tell(event)),
                 },
+                wanting = self.wanting.recv() => match wanting {
+                    Some(wanting) if self.may_run_agents().await? => drop(wanting.send(())),
+                    Some(_) => return Ok(()),
+                    None => {}
+                },
                 ended = running.next() => match ended {
                     Some(ended) => self.ended(ended)?,
                     None => return Ok(()),
@@ -351,16 +359,20 @@ impl Run<'_> {
         self.interrupted(cause)
     }
 
+    /// Writes down which calls have started, since one of them runs an agent. Says whether it may.
+    async fn may_run_agents(&mut self) -> Result<bool, Error> {
+        match self.chat.is_in_journal() {
+            true => self.write().await,
+            false => Ok(true),
+        }
+    }
+
     /// Writes down that an allowed call starts: before it does, if it changes something.
     async fn may_begin(&mut self, offered: &Offered, call: &ToolCall) -> Result<Begins, Error> {
         if !self.may_start(offered, call)? {
             return Ok(Begins::Never);
         }
         let granted = self.chat.machine.granted(call.id());
-        // What an agent does is written into a conversation that this call names.
-        let may_be_lost = |granted: &Granted| {
-            granted.effects.is_read_only() && granted.repeat != Repeat::Continues
-        };
         if granted.is_none_or(may_be_lost) {
             return Ok(Begins::Now);
         }
@@ -483,6 +495,7 @@ impl Run<'_> {
                     granted: None,
                     rules: self.chat.asking(&agent).rules(),
                     counted: self.chat.agents.counted(call.id()),
+                    is_unwritten: false,
                     stop: self.over.token(),
                 };
                 let context = self.contexts.make(call, Some(tool), of_call);
@@ -525,6 +538,7 @@ impl Run<'_> {
             granted: self.chat.machine.granted(call.id()),
             rules: self.chat.asking(&self.chat.agent).rules(),
             counted: self.chat.agents.counted(call.id()),
+            is_unwritten: self.chat.machine.granted(call.id()).is_some_and(may_be_lost),
             stop: self.over.token(),
         };
         let context = self.contexts.make(call, tool, of_call);
@@ -676,6 +690,12 @@ impl Chat {
 fn runs_still(call: &str) -> ToolResult {
     let text = format!("This call was told to stop. {RUNS_ON}");
     ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(text)])
+}
+
+/// Whether a call begins before it is written that it does. What an agent does is written into a conversation that
+/// the call names.
+fn may_be_lost(granted: &Granted) -> bool {
+    granted.effects.is_read_only() && granted.repeat != Repeat::Continues
 }
 
 /// Whether an allowed call begins.

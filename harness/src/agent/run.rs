@@ -3,12 +3,15 @@
 
 use std::{collections::HashSet, mem, time::Duration};
 
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout},
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
-    caller::Caller,
+    caller::{Caller, Wanting},
     calls::Contexts,
     clock::RunClock,
     durable::Written,
@@ -51,6 +54,8 @@ pub(super) struct Run<'a> {
     /// Calls of that answer which have started already.
     pub(super) early: Early,
     pub(super) contexts: Contexts,
+    /// Calls that want to run an agent and wait until it is written that they have started.
+    pub(super) wanting: mpsc::UnboundedReceiver<Wanting>,
     /// What running tools say of how far they have come.
     pub(super) reports: Reports,
     /// Calls about which no decision was made in this run: what holds in it may be something else.
@@ -86,7 +91,8 @@ impl<'a> Run<'a> {
         let reporter = || reports.reporter();
         let halt = Halt::new(cancellation, &chat.guard, chat.clock.elapsed(), reporter());
         chat.clock.starts();
-        let caller = Caller::of(chat, reporter(), watch.is_watched());
+        let (wants, wanting) = mpsc::unbounded_channel();
+        let caller = Caller::of(chat, reporter(), watch.is_watched(), wants);
         let contexts = Contexts::new(chat, caller, tool_time);
         let above = chat.own.as_ref().and_then(|own| own.caller.as_ref()?.listener());
         Self {
@@ -99,6 +105,7 @@ impl<'a> Run<'a> {
             asked: false,
             early: Early::default(),
             contexts,
+            wanting,
             reports,
             earlier: HashSet::new(),
             shown: Vec::new(),

@@ -524,9 +524,9 @@ async fn inside(
     mut begins: Go<'_>,
     call: Box<InCall>,
 ) -> Result<Reply, Stopped> {
-    // A call that was told to stop runs no agent any more.
-    let is_over = call.stop.is_cancelled();
-    if let (Holder::Owned(new), false) = (&mut chat, is_over) {
+    // A call that was told to stop runs no agent any more: the run below is stopped before it begins.
+    let may_begin = Box::pin(call.may_begin()).await;
+    if let (Holder::Owned(new), true) = (&mut chat, may_begin) {
         let effects = effects_of(offered(&new.agent, begins.own.as_deref()));
         // What was needed to enter is given back before the run begins.
         match Box::pin(call.enters(new, effects, &begins.opening)).await {
