@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -51,21 +51,11 @@ pub(super) struct Caller {
     left: Mutex<Option<u32>>,
     /// What the run is called in traces.
     traced: OnceLock<String>,
-    /// Where calls wait until their run has written down that they have started.
-    wanting: mpsc::UnboundedSender<Wanting>,
 }
-
-/// A call that wants to run an agent, and was begun without a word in the journal. It is told when it may.
-pub(super) type Wanting = oneshot::Sender<()>;
 
 impl Caller {
     /// For a run of this conversation that begins now.
-    pub(super) fn of(
-        chat: &Chat,
-        reporter: Reporter,
-        is_watched: bool,
-        wanting: mpsc::UnboundedSender<Wanting>,
-    ) -> Self {
+    pub(super) fn of(chat: &Chat, reporter: Reporter, is_watched: bool) -> Self {
         let above = chat.own.as_ref().and_then(|own| own.caller.clone());
         let caller = above.as_ref().map(|site| &site.caller);
         let rails = chat.agent.guardrails();
@@ -83,7 +73,6 @@ impl Caller {
             depth,
             left: Mutex::new(rails.agents_of_run()),
             traced: OnceLock::new(),
-            wanting,
             above,
         }
     }
@@ -251,15 +240,16 @@ impl CallSite {
 
     /// Waits until the model's answer is complete and it is written that the call has started: an agent spends
     /// money, and its conversation is named by the call.
-    async fn is_written(&self) {
+    async fn is_written(&self) -> bool {
         if !self.is_unwritten.load(Ordering::Acquire) {
-            return;
+            return true;
         }
         let _no_time = self.asking.begins();
         let (tells, told) = oneshot::channel();
-        if self.caller.wanting.send(tells).is_ok() && told.await.is_ok() {
-            self.is_unwritten.store(false, Ordering::Release);
-        }
+        self.caller.reporter.wants(tells);
+        let is_written = told.await.is_ok();
+        self.is_unwritten.store(!is_written, Ordering::Release);
+        is_written
     }
 
     /// Which one of the agents of this try of the tool comes now.
@@ -323,14 +313,12 @@ impl InCall {
 
     /// Waits until an agent may begin. Says whether it may: not if the call was told to stop.
     pub(super) async fn may_begin(&self) -> bool {
-        if let Some(site) = &self.site {
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => {}
-                () = site.is_written() => {}
-            }
+        let Some(site) = &self.site else { return !self.stop.is_cancelled() };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => false,
+            is_written = site.is_written() => is_written,
         }
-        !self.stop.is_cancelled()
     }
 
     /// The name of the conversation, and what keeps it, if that of the caller is kept.

@@ -15,7 +15,7 @@ use super::{
     halt::Told,
     machine::{lost, stopped},
     permit::{Asked, Looked, repeat_of},
-    reports::Report,
+    reports::{Heard, Report},
     run::Run,
 };
 use crate::{
@@ -329,14 +329,15 @@ impl Run<'_> {
                     Told::Stop(cause) => break cause,
                     Told::Warn(warning) => self.warned(&warning),
                 },
-                report = self.reports.next() => match report {
-                    Report::Progress(call, message) => self.reported(&call, &message),
-                    Report::Agent(event) => event.show(|event| self.watch.tell(event)),
-                },
-                wanting = self.wanting.recv() => match wanting {
-                    Some(wanting) if self.may_run_agents().await? => drop(wanting.send(())),
-                    Some(_) => return Ok(()),
-                    None => {}
+                heard = self.reports.next() => match heard {
+                    Heard::Report(Report::Progress(call, message)) => self.reported(&call, &message),
+                    Heard::Report(Report::Agent(event)) => {
+                        event.show(|event| self.watch.tell(event));
+                    }
+                    Heard::Wants(wanting) => match self.may_run_agents().await? {
+                        true => drop(wanting.send(())),
+                        false => return Ok(()),
+                    },
                 },
                 ended = running.next() => match ended {
                     Some(ended) => self.ended(ended)?,

@@ -3,15 +3,12 @@
 
 use std::{collections::HashSet, mem, time::Duration};
 
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
-    caller::{Caller, Wanting},
+    caller::Caller,
     calls::Contexts,
     clock::RunClock,
     durable::Written,
@@ -54,8 +51,6 @@ pub(super) struct Run<'a> {
     /// Calls of that answer which have started already.
     pub(super) early: Early,
     pub(super) contexts: Contexts,
-    /// Calls that want to run an agent and wait until it is written that they have started.
-    pub(super) wanting: mpsc::UnboundedReceiver<Wanting>,
     /// What running tools say of how far they have come.
     pub(super) reports: Reports,
     /// Calls about which no decision was made in this run: what holds in it may be something else.
@@ -91,8 +86,7 @@ impl<'a> Run<'a> {
         let reporter = || reports.reporter();
         let halt = Halt::new(cancellation, &chat.guard, chat.clock.elapsed(), reporter());
         chat.clock.starts();
-        let (wants, wanting) = mpsc::unbounded_channel();
-        let caller = Caller::of(chat, reporter(), watch.is_watched(), wants);
+        let caller = Caller::of(chat, reporter(), watch.is_watched());
         let contexts = Contexts::new(chat, caller, tool_time);
         let above = chat.own.as_ref().and_then(|own| own.caller.as_ref()?.listener());
         Self {
@@ -105,7 +99,6 @@ impl<'a> Run<'a> {
             asked: false,
             early: Early::default(),
             contexts,
-            wanting,
             reports,
             earlier: HashSet::new(),
             shown: Vec::new(),
