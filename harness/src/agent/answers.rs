@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Action, Agent, Chat, Machine, OpenCall, Settlement,
+    caller::is_heard,
     calls::idempotency_key,
     durable::{Durable, Written, guarded, is_answer},
     observed::{append_failed, appending, held, holding, tell_answer},
@@ -78,7 +79,8 @@ impl Agent {
         chat.tell_answers(&facts);
         chat.inherited = chat.machine.open_calls().map(|call| call.id().to_owned()).collect();
         let doubtful = chat.doubtful();
-        if was_going_on(&chat.machine) || !doubtful.is_empty() {
+        let is_cut_off = was_going_on(&chat.machine) && !has_waited(&facts)?;
+        if is_cut_off || !doubtful.is_empty() {
             chat.record(&Entry::Reopened { doubtful })?;
             chat.only_looked_at = true;
         }
@@ -144,7 +146,7 @@ impl Chat {
 
     /// Tells the program of the calls that wait, now that it is written that they do.
     pub(super) fn tell_waiting(&self) {
-        let told = self.agent.on_waiting().zip(self.conversation());
+        let told = self.tells_waiting().zip(self.conversation());
         let Some((hook, conversation)) = told else { return };
         for open in self.waiting() {
             let _ = caught(|| hook(conversation, &open));
@@ -412,6 +414,17 @@ fn was_going_on(machine: &Machine) -> bool {
     machine.is_going() && machine.next() != Action::AwaitAnswers
 }
 
+/// Whether nobody was at work on a conversation: its last run had come to wait, and all that happened since
+/// is that somebody has answered.
+fn has_waited(facts: &[Envelope]) -> Result<bool, Error> {
+    let answers = facts.iter().rev().take_while(|fact| fact.entry().is_ok_and(|it| is_answer(&it)));
+    let before = facts.len().saturating_sub(answers.count());
+    let Some(waited) = facts.get(..before).filter(|waited| waited.len() < facts.len()) else {
+        return Ok(false);
+    };
+    Ok(folded(waited.iter())?.next() == Action::AwaitAnswers)
+}
+
 pub(super) fn waiting(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
     let waiting = machine.waiting().map(|(call, wait)| (call, Some(wait)));
     open_calls(machine, conversation, waiting)
@@ -439,7 +452,7 @@ fn open_calls<'a>(
     calls.map(open).collect()
 }
 
-fn folded<'a>(facts: impl Iterator<Item = &'a Envelope>) -> Result<Machine, Error> {
+pub(super) fn folded<'a>(facts: impl Iterator<Item = &'a Envelope>) -> Result<Machine, Error> {
     let mut machine = Machine::new();
     for (number, envelope) in facts.enumerate() {
         let applied = envelope.entry().and_then(|entry| machine.apply(&entry));
@@ -571,6 +584,7 @@ impl Inbox {
             }
             let machine = folded(facts.iter())?;
             let fact = fact(&machine)?;
+            is_heard(&*self.journal, conversation).await?;
             let elapsed = facts.last().map_or(0, |last| last.elapsed);
             let envelope = [Envelope { life, ..Envelope::of(&fact, elapsed)? }];
             let after = facts.len() as u64;

@@ -2,18 +2,21 @@
 //! lives, and what comes back.
 
 use std::{
+    collections::HashSet,
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Action, Agent, AgentCall, Chat, Machine, Outcome, Stopped,
     agent::OnWaiting,
+    answers::folded,
     durable::guarded,
     open_call::is_over,
     reports::{Pause, Reporter},
@@ -21,10 +24,10 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, CallSpent, Entry, Journal, Metadata, check_id, now},
-    message::{CallOutcome, Message, ToolCall},
+    journal::{Awaited, CallSpent, Entry, Journal, Listing, Metadata, check_id, now},
+    message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     policy::{Approver, Budget, Exposure, Permissions, rest_of},
-    tool::{Places, SideEffects, ToolContext},
+    tool::{Asked as AskedSince, Asking, Places, SideEffects, ToolContext},
 };
 
 /// Who is asked, and whom this person is told from others by.
@@ -103,10 +106,14 @@ pub(super) struct CallSite {
     places: Option<Places>,
     /// The permissions that hold in the run, each with what was read by it.
     rules: Vec<(Arc<Permissions>, Exposure)>,
-    /// How many agents it has run so far.
-    runs: AtomicU32,
+    /// The last try of its tool, and how many agents that one has run so far.
+    runs: Mutex<(u32, u32)>,
     /// What its agents spend in this process.
     budget: OnceLock<Budget>,
+    /// For how long its agents have waited for a person, or for the call to be written down.
+    asking: Asking,
+    /// Whether it has begun without a word in the journal, perhaps while the model still speaks.
+    is_unwritten: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -118,6 +125,8 @@ struct State {
     told: Option<Box<CallSpent>>,
     /// The conversation of an agent that waits for somebody.
     waits: Option<String>,
+    /// The conversations that were opened in this process.
+    opened: HashSet<String>,
 }
 
 impl CallSite {
@@ -127,6 +136,8 @@ impl CallSite {
         effects: SideEffects,
         rules: Vec<(Arc<Permissions>, Exposure)>,
         counted: Option<Box<CallSpent>>,
+        asking: Asking,
+        is_unwritten: bool,
     ) -> Self {
         Self {
             caller: Arc::clone(caller),
@@ -134,8 +145,10 @@ impl CallSite {
             effects,
             places: None,
             rules,
-            runs: AtomicU32::new(0),
+            runs: Mutex::default(),
             budget: OnceLock::new(),
+            asking,
+            is_unwritten: is_unwritten.into(),
             state: Mutex::new(State { counted, ..State::default() }),
         }
     }
@@ -200,10 +213,11 @@ impl CallSite {
         Some((self.caller.traced.get()?, self.call.id()))
     }
 
-    /// The time until this is dropped does not count in the runs above: a person is asked.
-    pub(super) fn pause(&self) -> Vec<Pause> {
+    /// The time until this is dropped does not count in the runs above and in the calls that led here: a
+    /// person is asked.
+    pub(super) fn pause(&self) -> Vec<(Pause, AskedSince)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
-        all.push(self.caller.reporter.pause());
+        all.push((self.caller.reporter.pause(), self.asking.begins()));
         all
     }
 
@@ -241,13 +255,42 @@ impl CallSite {
         }
     }
 
-    /// An agent was opened that has spent something in processes before.
-    fn counts(&self, chat: &Chat) {
-        let Some(spent) = chat.budget().spent_beyond(None) else { return };
+    /// Waits until the model's answer is complete and it is written that the call has started: an agent spends
+    /// money, and its conversation is named by the call.
+    async fn is_written(&self) -> bool {
+        if !self.is_unwritten.load(Ordering::Acquire) {
+            return true;
+        }
+        let _no_time = self.asking.begins();
+        let (tells, told) = oneshot::channel();
+        self.caller.reporter.wants(tells);
+        let is_written = told.await.is_ok();
+        self.is_unwritten.store(!is_written, Ordering::Release);
+        is_written
+    }
+
+    /// Which one of the agents of this try of the tool comes now.
+    fn next_number(&self, attempt: u32) -> u32 {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if runs.0 != attempt {
+            *runs = (attempt, 0);
+        }
+        let number = runs.1;
+        runs.1 = number.saturating_add(1);
+        number
+    }
+
+    /// An agent was opened that has spent something in processes before. What it has spent in this one, in
+    /// an earlier try of the tool, was counted then.
+    fn counts(&self, name: &str, chat: &Chat) {
         let mut state = self.state();
+        if !state.opened.insert(name.to_owned()) {
+            return;
+        }
+        let Some(spent) = chat.budget().spent_beyond(None) else { return };
         let none = CallSpent::default();
-        let new = rest_of(&spent, state.counted.as_deref().unwrap_or(&none));
-        state.counted = state.counted.take().and_then(|counted| rest_of(&counted, &spent));
+        let new = rest_of([&*spent], state.counted.as_deref().unwrap_or(&none));
+        state.counted = state.counted.take().and_then(|counted| rest_of([&*counted], &spent));
         drop(state);
         if let Some(new) = new {
             self.budget().charge_agents(&new);
@@ -277,12 +320,22 @@ pub(super) enum Entered {
 impl InCall {
     pub(super) fn of(context: &ToolContext) -> Self {
         let site = context.host::<CallSite>();
-        let number = site.as_ref().map_or(0, |site| site.runs.fetch_add(1, Ordering::Relaxed));
+        let number = site.as_ref().map_or(0, |site| site.next_number(context.attempt()));
         Self { site, number, stop: context.cancellation().clone() }
     }
 
     pub(super) fn site(&self) -> Option<&Arc<CallSite>> {
         self.site.as_ref()
+    }
+
+    /// Waits until an agent may begin. Says whether it may: not if the call was told to stop.
+    pub(super) async fn may_begin(&self) -> bool {
+        let Some(site) = &self.site else { return !self.stop.is_cancelled() };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => false,
+            is_written = site.is_written() => is_written,
+        }
     }
 
     /// The name of the conversation, and what keeps it, if that of the caller is kept.
@@ -306,13 +359,23 @@ impl InCall {
         site.admits(effects)?;
         let Some((name, parent, journal)) = self.kept() else { return Ok(Entered::Begins) };
         let mut opened = chat.agent.open(journal, &name).await?;
-        site.counts(&opened);
         let Some(first) = opened.transcript().messages().first() else {
+            site.counts(&name, &opened);
             let about = Metadata::new().parent(&**parent);
             guarded(|| journal.describe(&name, &about)).await?;
             (chat.durable, chat.tracer) = (opened.durable.take(), opened.tracer);
             return Ok(Entered::Begins);
         };
+        if !names_below(&**journal, parent).await?.contains(&name) {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "there is a conversation `{name}` already that is not one of the agents of `{parent}`, \
+                     so the agent did not run"
+                ),
+            ));
+        }
+        site.counts(&name, &opened);
         let is_same = |said: &Message| said.blocks() == first.blocks();
         if !matches!(opening, Opening::Say(said) if is_same(said)) {
             return Err(Error::new(
@@ -344,7 +407,10 @@ impl InCall {
 
 /// The name of the conversation of an agent that a call runs: the same in every process.
 pub(super) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
-    let call = match call.contains('/') || call.is_empty() || check_id(call).is_err() {
+    // A call that is named as another one's second agent, or as a hash, gets a hash of its own, so that no
+    // two agents have one name, whatever ids the server gives.
+    let is_taken = call.bytes().all(|byte| byte.is_ascii_digit()) || call.starts_with(HASHED);
+    let call = match is_taken || call.contains('/') || check_id(call).is_err() {
         true => hashed(call),
         false => call.to_owned(),
     };
@@ -358,11 +424,14 @@ pub(super) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
     }
 }
 
+/// How a name begins that stands for another one.
+const HASHED: &str = "agent-";
+
 /// A name of fixed length for one that is too long or has characters that a name cannot have.
 fn hashed(name: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, name.as_bytes());
     let hex: String = digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("agent-{hex}")
+    format!("{HASHED}{hex}")
 }
 
 impl Chat {
@@ -381,19 +450,31 @@ impl Chat {
     ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         let open = self.machine.to_repeat().chain(self.machine.in_doubt());
         let agent = |call: &ToolCall| {
-            let agent = self.agent.tools().get(call.name())?.agent::<Agent>()?.clone();
-            Some((call.id().to_owned(), agent))
+            let agent = self.agent.tools().get(call.name()).and_then(|tool| tool.agent::<Agent>());
+            // Which agents a function runs is not known: their tokens are counted as they are told, and
+            // cost what they would cost this one.
+            (call.id().to_owned(), agent.unwrap_or(&self.agent).clone())
         };
-        let open: Vec<(String, Agent)> = open.filter_map(agent).collect();
+        let open: Vec<(String, Agent)> = open.map(agent).collect();
         Box::pin(async move {
+            // What cannot be read is told when it is opened.
+            let all_below = match open.is_empty() {
+                true => HashSet::new(),
+                false => names_below(&**journal, name).await.unwrap_or_default(),
+            };
             for (call, agent) in open {
-                let below = name_of_agent(name, &call, 0);
-                // What cannot be read is told when it is opened.
-                let Ok(facts) = guarded(|| journal.read(&below, 0)).await else { continue };
-                let Ok(mut chat) = Self::read_apart(agent, &facts) else { continue };
-                chat.counts_agents(journal, &below).await;
+                let mut spent = Vec::new();
+                let names = (0..).map(|number| name_of_agent(name, &call, number));
+                for below in names.take_while(|below| all_below.contains(below)) {
+                    let facts = guarded(|| journal.read(&below, 0)).await.unwrap_or_default();
+                    let Ok(mut chat) = Self::read_apart(agent.clone(), &facts) else { continue };
+                    chat.counts_agents(journal, &below).await;
+                    spent.extend(chat.budget().spent_beyond(None));
+                }
+                let none = CallSpent::default();
                 let counted = self.agents.counted(&call);
-                if let Some(spent) = chat.budget().spent_beyond(counted.as_deref()) {
+                let counted = counted.as_deref().unwrap_or(&none);
+                if let Some(spent) = rest_of(spent.iter().map(|it| &**it), counted) {
                     self.guard.budget().charge_agents(&spent);
                     self.agents.counts(&call, *spent);
                 }
@@ -408,9 +489,17 @@ impl Chat {
         };
         let waiting: Vec<(String, String)> = self.machine.waiting().filter_map(agent_of).collect();
         for (call, conversation) in waiting {
-            if goes_on(&journal, &conversation).await? {
-                let answer = serde_json::Value::Null;
-                self.record(&Entry::CallAnswered { call, answer, who: None, at: now() })?;
+            match stands(&journal, &conversation).await? {
+                Stands::Waits => {}
+                Stands::GoesOn => {
+                    let answer = serde_json::Value::Null;
+                    self.record(&Entry::CallAnswered { call, answer, who: None, at: now() })?;
+                }
+                Stands::Gone => {
+                    let effects = self.machine.granted(&call).map(|it| it.effects);
+                    let result = gone(&call, &conversation, effects.unwrap_or_default());
+                    self.record(&Entry::CallSettled { result, who: None, at: now() })?;
+                }
             }
         }
         Ok(())
@@ -424,27 +513,113 @@ fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<(String,
     }
 }
 
-/// Whether a conversation that waited can go on.
-fn goes_on<'a>(
+/// How the conversation of an agent stands that had waited.
+enum Stands {
+    /// It waits still.
+    Waits,
+    /// Something of it has what it waited for.
+    GoesOn,
+    /// It is not there any more.
+    Gone,
+}
+
+fn stands<'a>(
     journal: &'a Arc<dyn Journal>,
     conversation: &'a str,
-) -> Pin<Box<dyn Future<Output = Result<bool, Error>> + Send + 'a>> {
+) -> Pin<Box<dyn Future<Output = Result<Stands, Error>> + Send + 'a>> {
     Box::pin(async move {
-        let facts = guarded(|| journal.read(conversation, 0)).await?;
-        let mut machine = Machine::new();
-        for fact in &facts {
-            machine.apply(&fact.entry()?)?;
-        }
+        let machine = read_machine(&**journal, conversation).await?;
+        let Some(machine) = machine else { return Ok(Stands::Gone) };
         if machine.next() != Action::AwaitAnswers || machine.waiting().any(|(_, it)| is_over(it)) {
-            return Ok(true);
+            return Ok(Stands::GoesOn);
         }
         for (_, below) in machine.waiting().filter_map(agent_of) {
-            if goes_on(journal, &below).await? {
-                return Ok(true);
+            // Of one that is gone, the agent that has run it says so.
+            if !matches!(stands(journal, &below).await?, Stands::Waits) {
+                return Ok(Stands::GoesOn);
             }
         }
-        Ok(false)
+        Ok(Stands::Waits)
     })
+}
+
+/// The result of a call whose agent waited, and whose conversation was deleted meanwhile. To begin it anew could
+/// repeat what it had done.
+fn gone(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
+    let (outcome, truth) = match effects.is_read_only() {
+        true => (CallOutcome::StoppedReading, "It only reads, so nothing has changed."),
+        false => (
+            CallOutcome::InDoubt,
+            "It may have partly run: check what it did before you repeat it.",
+        ),
+    };
+    let text = format!(
+        "The agent cannot go on: its conversation `{conversation}` is not in the journal any more. {truth}"
+    );
+    ToolResult::new(call, outcome, [ToolContent::Text(text)])
+}
+
+/// How a conversation stands by its facts, if it has any.
+async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Option<Machine>, Error> {
+    let facts = guarded(|| journal.read(conversation, 0)).await?;
+    if facts.is_empty() {
+        return Ok(None);
+    }
+    let folded = folded(facts.iter());
+    let named = |err: Error| {
+        let what = format!("the conversation `{conversation}` of an agent cannot be read");
+        Error::new(err.kind(), format!("{what}: {err}")).because(err)
+    };
+    folded.map(Some).map_err(named)
+}
+
+/// The names of the conversations that are part of this one.
+async fn names_below(journal: &dyn Journal, parent: &str) -> Result<HashSet<String>, Error> {
+    let (mut names, mut listing) = (HashSet::new(), Listing::new().parent(parent).limit(1000));
+    loop {
+        let page = guarded(|| journal.list(&listing)).await?;
+        listing = listing.after(&page);
+        names.extend(page.conversations.into_iter().map(|it| it.id));
+        if page.next.is_none() {
+            return Ok(names);
+        }
+    }
+}
+
+/// Checks that somebody hears what is answered in the conversation of an agent: that the call which has run it
+/// has no result, and so on above.
+///
+/// # Errors
+/// Fails with [`ErrorKind::NotWaiting`] if nobody does.
+pub(super) async fn is_heard(journal: &dyn Journal, conversation: &str) -> Result<(), Error> {
+    let mut below = conversation;
+    for (at, _) in conversation.rmatch_indices('/') {
+        let Some((parent, _)) = conversation.split_at_checked(at) else { continue };
+        if check_id(parent).is_err() {
+            continue;
+        }
+        let Some(machine) = read_machine(journal, parent).await? else { continue };
+        let number = below.rsplit('/').next().and_then(|last| last.parse::<u32>().ok());
+        let number = number.map_or(0, |number| number.saturating_sub(1));
+        let has_run = |call: &&ToolCall| {
+            [0, number].into_iter().any(|number| name_of_agent(parent, call.id(), number) == below)
+        };
+        let calls = machine.transcript().messages().iter().flat_map(Message::calls);
+        let Some(call) = calls.filter(has_run).last() else { continue };
+        let is_open = machine.open_calls().any(|open| open.id() == call.id());
+        if !is_open || machine.next() == Action::Settle {
+            return Err(Error::new(
+                ErrorKind::NotWaiting,
+                format!(
+                    "nothing has changed: the agent of `{below}` does not go on, since the call `{}` of \
+                     `{parent}` that has run it has its result or was stopped",
+                    call.id()
+                ),
+            ));
+        }
+        below = parent;
+    }
+    Ok(())
 }
 
 /// Whether calls of a run that has stopped may have partly run.

@@ -20,7 +20,7 @@ use super::{
     halt::Told,
     machine::{lost, stopped},
     permit::{Asked, Looked, repeat_of},
-    reports::Report,
+    reports::{Heard, Report},
     run::Run,
 };
 use crate::{
@@ -61,6 +61,8 @@ pub(super) struct OfCall<'a> {
     pub(super) rules: Vec<(Arc<Permissions>, Exposure)>,
     /// What is counted of its agents.
     pub(super) counted: Option<Box<CallSpent>>,
+    /// Whether nothing in a journal says that it has started.
+    pub(super) is_unwritten: bool,
     pub(super) stop: &'a CancellationToken,
 }
 
@@ -103,11 +105,14 @@ impl Contexts {
         tool: Option<&Tool>,
         of_call: OfCall<'_>,
     ) -> ToolContext {
-        let OfCall { transcript, granted, rules, counted, stop } = of_call;
+        let OfCall { transcript, granted, rules, counted, is_unwritten, stop } = of_call;
         let id = call.id().to_owned();
         let reporter = self.caller.reporter();
         let effects = tool.map(Tool::side_effects).unwrap_or_default();
-        let site = CallSite::new(&self.caller, call, effects, rules, counted)
+        let context = self.shared.for_call(call);
+        let asking = context.asking().clone();
+        let caller = &self.caller;
+        let site = CallSite::new(caller, call, effects, rules, counted, asking, is_unwritten)
             .in_one_of(tool.and_then(Tool::places));
         let fingerprint = call.fingerprint();
         // It does not matter when a call ends that only reads.
@@ -122,9 +127,7 @@ impl Contexts {
             }
         });
         let key = idempotency_key(self.conversation.as_deref(), transcript, call, fingerprint);
-        let context = self
-            .shared
-            .for_call(call)
+        let context = context
             .with_idempotency_key(key)
             .with_answered(granted.and_then(|granted| granted.answered.clone()))
             .with_reviewed(granted.and_then(|granted| granted.reviewed.clone()))
@@ -375,9 +378,15 @@ impl Run<'_> {
                     Told::Stop(cause) => break cause,
                     Told::Warn(warning) => self.warned(&warning),
                 },
-                report = self.reports.next() => match report {
-                    Report::Progress(call, message) => self.reported(&call, &message),
-                    Report::Agent(event) => event.show(|event| self.watch.tell(event)),
+                heard = self.reports.next() => match heard {
+                    Heard::Report(Report::Progress(call, message)) => self.reported(&call, &message),
+                    Heard::Report(Report::Agent(event)) => {
+                        event.show(|event| self.watch.tell(event));
+                    }
+                    Heard::Wants(wanting) => match self.may_run_agents().await? {
+                        true => drop(wanting.send(())),
+                        false => return Ok(()),
+                    },
                 },
                 Some(served) = queued.next() => ready = Some(served),
                 ended = running.next(), if !running.is_empty() || queued.is_empty() => match ended {
@@ -403,16 +412,20 @@ impl Run<'_> {
         self.interrupted(cause)
     }
 
+    /// Writes down which calls have started, since one of them runs an agent. Says whether it may.
+    async fn may_run_agents(&mut self) -> Result<bool, Error> {
+        match self.chat.is_in_journal() {
+            true => self.write().await,
+            false => Ok(true),
+        }
+    }
+
     /// Writes down that an allowed call starts: before it does, if it changes something.
     async fn may_begin(&mut self, offered: &Offered, call: &ToolCall) -> Result<Begins, Error> {
         if !self.may_start(offered, call)? {
             return Ok(Begins::Never);
         }
         let granted = self.chat.machine.granted(call.id());
-        // What an agent does is written into a conversation that this call names.
-        let may_be_lost = |granted: &Granted| {
-            granted.effects.is_read_only() && granted.repeat != Repeat::Continues
-        };
         if granted.is_none_or(may_be_lost) {
             return Ok(Begins::Now);
         }
@@ -548,6 +561,7 @@ impl Run<'_> {
                     granted: None,
                     rules: self.chat.asking(&agent).rules(),
                     counted: self.chat.agents.counted(call.id()),
+                    is_unwritten: false,
                     stop: self.over.token(),
                 };
                 let context = self.contexts.make(call, Some(tool), of_call);
@@ -590,6 +604,7 @@ impl Run<'_> {
             granted: self.chat.machine.granted(call.id()),
             rules: self.chat.asking(&self.chat.agent).rules(),
             counted: self.chat.agents.counted(call.id()),
+            is_unwritten: self.chat.machine.granted(call.id()).is_some_and(may_be_lost),
             stop: self.over.token(),
         };
         let context = self.contexts.make(call, tool, of_call);
@@ -741,6 +756,12 @@ impl Chat {
 fn runs_still(call: &str) -> ToolResult {
     let text = format!("This call was told to stop. {RUNS_ON}");
     ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(text)])
+}
+
+/// Whether a call begins before it is written that it does. What an agent does is written into a conversation that
+/// the call names.
+fn may_be_lost(granted: &Granted) -> bool {
+    granted.effects.is_read_only() && granted.repeat != Repeat::Continues
 }
 
 /// Whether an allowed call begins.

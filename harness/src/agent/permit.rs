@@ -229,11 +229,14 @@ impl<'a> Asking<'a> {
 
     /// Who is asked in this run, and whom this person is told from others by.
     pub(super) fn approver(self) -> Option<(Option<&'a str>, &'a Arc<dyn Approver>)> {
-        if let Some((person, approver)) = self.own.and_then(|own| own.approver.as_ref()) {
-            return Some((Some(person), approver));
-        }
+        // Whoever runs an agent in a call does not choose who is asked, if the caller has somebody.
         let caller = self.own.and_then(|own| own.caller.as_ref()?.approver());
-        caller.or_else(|| self.agent.approver().map(|approver| (None, approver)))
+        let own = || {
+            let (person, approver) = self.own?.approver.as_ref()?;
+            Some((Some(person.as_str()), approver))
+        };
+        let agent = || self.agent.approver().map(|approver| (None, approver));
+        caller.or_else(own).or_else(agent)
     }
 
     /// Asks a person.

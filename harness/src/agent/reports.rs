@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, Sleep, sleep_until},
+};
 
 use super::{AgentCall, Event, EventBuf};
 
@@ -25,6 +28,17 @@ pub(super) enum Report {
     /// What an agent does that it runs.
     Agent(Box<OfAgent>),
 }
+
+/// What is heard of running calls when the answer that asks for them is complete.
+pub(super) enum Heard {
+    /// What one says.
+    Report(Report),
+    /// One has begun without a word in the journal, and wants to run an agent.
+    Wants(Wanting),
+}
+
+/// A call that wants to run an agent is told by this when it may.
+pub(super) type Wanting = oneshot::Sender<()>;
 
 /// An event of an agent, and the calls on the way to it.
 pub(super) struct OfAgent {
@@ -62,6 +76,8 @@ struct Said {
     told: HashMap<String, Instant>,
     /// Events of agents.
     of_agents: VecDeque<OfAgent>,
+    /// Calls that want to run an agent.
+    wanting: Vec<Wanting>,
     waker: Option<Waker>,
     /// Whether the run is over, so that nobody hears of anything.
     is_over: bool,
@@ -115,6 +131,20 @@ impl Reporter {
         }
     }
 
+    /// A call wants to run an agent. Unless the run is over, it is told when it may.
+    pub(super) fn wants(&self, wanting: Wanting) {
+        let mut said = self.0.lock();
+        if said.is_over {
+            return;
+        }
+        said.wanting.push(wanting);
+        let waker = said.waker.take();
+        drop(said);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
     /// Until this is dropped, an agent below waits for a person.
     pub(super) fn pause(&self) -> Pause {
         let mut said = self.0.lock();
@@ -156,6 +186,7 @@ impl Drop for Reports {
         said.is_over = true;
         said.of_agents.clear();
         said.waiting.clear();
+        said.wanting.clear();
     }
 }
 
@@ -192,9 +223,16 @@ impl Reports {
         }
     }
 
-    /// Waits for the next one.
-    pub(super) async fn next(&mut self) -> Report {
-        std::future::poll_fn(|context| self.poll(context)).await
+    /// Waits for the next one, or for the next call that wants to run an agent.
+    pub(super) async fn next(&mut self) -> Heard {
+        std::future::poll_fn(|context| {
+            let wanting = self.shared.lock().wanting.pop();
+            match wanting {
+                Some(wanting) => Poll::Ready(Heard::Wants(wanting)),
+                None => self.poll(context).map(Heard::Report),
+            }
+        })
+        .await
     }
 
     /// Takes the next event of an agent that was not heard.

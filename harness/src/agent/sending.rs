@@ -370,7 +370,8 @@ impl<'a> Sending<'a> {
 
     /// Runs inside the call of a tool, as an agent that is [a tool itself](super::Agent::as_tool) does: what it
     /// spends is a part of what the caller's run spends, whatever stops that run stops this one,
-    /// the caller's permissions and approver count for its calls, and its events are shown to who watches the
+    /// the caller's permissions and approver count for its calls (an approver of this run is asked only if the caller
+    /// has none), and its events are shown to who watches the
     /// caller. A run of [`Agent::run`](super::Agent::run) has its conversation beside that of the caller,
     /// `<caller>/<call id>`, if that one is in a journal. With a context that the program has made itself, only its
     /// cancellation counts.
@@ -523,7 +524,9 @@ async fn inside(
     mut begins: Go<'_>,
     call: Box<InCall>,
 ) -> Result<Reply, Stopped> {
-    if let Holder::Owned(new) = &mut chat {
+    // A call that was told to stop runs no agent any more: the run below is stopped before it begins.
+    let may_begin = Box::pin(call.may_begin()).await;
+    if let (Holder::Owned(new), true) = (&mut chat, may_begin) {
         let effects = effects_of(offered(&new.agent, begins.own.as_deref()));
         // What was needed to enter is given back before the run begins.
         match Box::pin(call.enters(new, effects, &begins.opening)).await {

@@ -22,6 +22,8 @@ use crate::{
 /// - A message that was heard is a fact ([`Entry::Steered`]) and part of the transcript. One that was not
 ///   heard, because the run has ended, was stopped, dropped, failed or waits for an approval, is kept here:
 ///   [`unheard`](Self::unheard) gives it back, or the next run that is given this value hears it.
+///   If a journal does not take a message that was heard, the chat in memory has it, and writes it with the
+///   next run or by [`Chat::save`](super::Chat::save).
 /// - Each message is heard once. Of several runs that are given one value at the same time, one hears it.
 /// - Turns that follow count as all others do. If a limit of the run forbids another turn, the run ends by
 ///   that limit, and the message is in the transcript. An answer that the vendor has paused goes back as it

@@ -380,6 +380,7 @@ impl Hearing<'_, '_> {
             granted: None,
             rules: asking.rules(),
             counted: None,
+            is_unwritten: true,
             stop: self.over.token(),
         };
         let context = self.contexts.make(&call, tools.get(call.name()), of_call);

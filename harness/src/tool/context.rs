@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Place, Review, Reviewed, State, ToolError, cap::cut, places::Seat, state::Values,
-    threads::CallIdentity,
+    Place, Review, Reviewed, State, ToolError, asking::Asking, cap::cut, places::Seat,
+    state::Values, threads::CallIdentity,
 };
 use crate::{
     message::ToolCall,
@@ -77,6 +77,10 @@ pub struct ToolContext {
     host: Option<Arc<dyn Any + Send + Sync>>,
     /// Its place among the calls of its tool, if somebody has seen to that.
     seat: Option<Seat>,
+    /// Which try of the call it is.
+    attempt: u32,
+    /// For how long agents of the call have waited for a person.
+    asking: Asking,
 }
 
 impl ToolContext {
@@ -97,6 +101,8 @@ impl ToolContext {
             values: Values::default(),
             host: None,
             seat: None,
+            attempt: 1,
+            asking: Asking::default(),
         }
     }
 
@@ -114,6 +120,8 @@ impl ToolContext {
             answered: None,
             host: None,
             seat: None,
+            attempt: 1,
+            asking: Asking::default(),
             progress: Progress { log: Arc::default(), ..self.progress.clone() },
             ..self.clone()
         }
@@ -140,6 +148,22 @@ impl ToolContext {
     pub(crate) fn with_host(mut self, host: Arc<dyn Any + Send + Sync>) -> Self {
         self.host = Some(host);
         self
+    }
+
+    /// Says which try of the call it is.
+    pub(crate) fn tried(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// Which try of the call it is, counted from 1.
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// For how long agents of the call have waited for a person: that counts in no limit of time.
+    pub(crate) fn asking(&self) -> &Asking {
+        &self.asking
     }
 
     /// The run that it is a call of, if that is known.

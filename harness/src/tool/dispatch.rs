@@ -146,28 +146,29 @@ impl ToolRegistry {
                 None => call.decoded().unwrap_or_default(),
             };
             let arguments = Value::Object(arguments.into_map());
-            let (outcome, content) = match self.attempt(tool, context, arguments).await {
-                Attempt::Ended(Ok(content)) => (CallOutcome::Succeeded, content),
-                Attempt::Ended(Err(ToolError::Asks(asks))) => return Err(asks),
-                Attempt::Ended(Err(err)) if err.is_transient() && attempt < tries => {
-                    attempt += 1;
-                    context
-                        .progress()
-                        .report(format!("{err}; trying again ({attempt} of {tries})"));
-                    let waited = within(context.deadline(), tokio::time::sleep(wait)).await;
-                    if waited.is_some() {
-                        dropped(err);
-                        wait = wait.saturating_mul(2);
-                        continue;
+            let (outcome, content) =
+                match self.attempt(tool, context.clone().tried(attempt), arguments).await {
+                    Attempt::Ended(Ok(content)) => (CallOutcome::Succeeded, content),
+                    Attempt::Ended(Err(ToolError::Asks(asks))) => return Err(asks),
+                    Attempt::Ended(Err(err)) if err.is_transient() && attempt < tries => {
+                        attempt += 1;
+                        context
+                            .progress()
+                            .report(format!("{err}; trying again ({attempt} of {tries})"));
+                        let waited = within(context.deadline(), tokio::time::sleep(wait)).await;
+                        if waited.is_some() {
+                            dropped(err);
+                            wait = wait.saturating_mul(2);
+                            continue;
+                        }
+                        self.words(tool, err)
                     }
-                    self.words(tool, err)
-                }
-                Attempt::Ended(Err(err)) => self.words(tool, err),
-                Attempt::Panicked(panicked) => {
-                    in_doubt(tool, format!("the tool `{}` {panicked}", call.name()))
-                }
-                Attempt::TimedOut(after, said) => timed_out(tool, context, after, said),
-            };
+                    Attempt::Ended(Err(err)) => self.words(tool, err),
+                    Attempt::Panicked(panicked) => {
+                        in_doubt(tool, format!("the tool `{}` {panicked}", call.name()))
+                    }
+                    Attempt::TimedOut(after, said) => timed_out(tool, context, after, said),
+                };
             return Ok(self.readable(call.id(), outcome, content).await);
         }
     }
@@ -213,17 +214,21 @@ impl ToolRegistry {
         is_empty && self.get(call.name()).is_some_and(takes_some)
     }
 
-    async fn attempt(&self, tool: &Tool, context: &ToolContext, arguments: Value) -> Attempt {
+    async fn attempt(&self, tool: &Tool, context: ToolContext, arguments: Value) -> Attempt {
         // A tool on a thread of its own hears of its end only by this token.
         let stop = context.cancellation().child_token();
         let stop_at_the_end = stop.clone().drop_guard();
         let begun = Instant::now();
         let limit = begun.checked_add(tool.time_limit().unwrap_or(self.limits().time));
         let deadline = context.deadline().into_iter().chain(limit).min();
-        let context = context.clone().with_cancellation(stop).with_deadline(deadline);
+        let context = context.with_cancellation(stop).with_deadline(deadline);
         let mut run = Shielded::new(tool.call(&context, arguments));
         let in_time = match deadline {
-            Some(deadline) => timeout_at(deadline, &mut run).await.ok(),
+            Some(deadline) => tokio::select! {
+                biased;
+                ended = &mut run => Some(ended),
+                () = context.asking().over(deadline) => None,
+            },
             None => Some((&mut run).await),
         };
         match in_time {

@@ -1,6 +1,7 @@
 //! What can be done: tools, what they declare, what they are given, what they hand over, and the
 //! registry that calls them.
 
+mod asking;
 mod cap;
 #[cfg(feature = "collect")]
 pub(crate) mod collect;
@@ -21,6 +22,7 @@ mod threads;
 mod tool;
 
 pub(crate) use self::{
+    asking::{Asked, Asking},
     dispatch::{Dispatched, Found, GRACE, RUNS_ON},
     places::{Place, Places},
     state::{StateType, Values},

@@ -174,9 +174,12 @@ impl AgentSums {
     }
 }
 
-/// What was spent beyond a part of it; nothing if that is all.
-pub(crate) fn rest_of(whole: &CallSpent, part: &CallSpent) -> Option<Box<CallSpent>> {
+/// What was spent in all of these together beyond a part of it; nothing if that is all.
+pub(crate) fn rest_of<'a>(
+    whole: impl IntoIterator<Item = &'a CallSpent>,
+    part: &CallSpent,
+) -> Option<Box<CallSpent>> {
     let mut sum = Sum::default();
-    sum.add(&Charge::of_agents(whole));
+    whole.into_iter().for_each(|spent| sum.add(&Charge::of_agents(spent)));
     sum.beyond(part)
 }
