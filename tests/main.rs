@@ -27,6 +27,7 @@ mod client_live;
 mod client_providers;
 mod client_retry;
 mod clocks;
+mod content;
 mod context_full;
 mod conversations;
 mod corpus;
