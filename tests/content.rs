@@ -621,7 +621,7 @@ async fn a_tool_by_hand_hands_over_every_kind_and_a_script_sees_it() {
         });
     let model = ScriptedProvider::new([
         reply().call("all", json!({})),
-        harness::testing::reply_to(|request| {
+        testing::reply_to(|request| {
             let text = request.last_text();
             assert!(text.contains("Hi.") && text.contains("res://l"), "{text}");
             reply().text("Seen.")

@@ -74,6 +74,7 @@ mod steps;
 mod strict;
 mod strict_forms;
 mod strict_turns;
+mod structured_results;
 mod sweep;
 mod taken_up;
 mod terminal;

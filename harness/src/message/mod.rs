@@ -1,5 +1,7 @@
 //! What is said: messages, the blocks they are made of, and the transcript they add up to.
 //! It knows no vendor, no HTTP and no runtime.
+//!
+#![doc = include_str!("../../guide/content.md")]
 
 mod arguments;
 mod block;

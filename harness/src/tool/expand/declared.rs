@@ -26,6 +26,7 @@ pub trait Declared {
 pub struct SchemaCell {
     pub(in crate::tool) made: OnceLock<MadeSchema>,
     pub(in crate::tool) problem: OnceLock<Option<String>>,
+    pub(in crate::tool) output: OnceLock<Option<Value>>,
 }
 
 /// What the model is told, and what each call is checked against.
@@ -38,7 +39,7 @@ pub(in crate::tool) struct MadeSchema {
 impl SchemaCell {
     /// An empty one.
     pub const fn new() -> Self {
-        Self { made: OnceLock::new(), problem: OnceLock::new() }
+        Self { made: OnceLock::new(), problem: OnceLock::new(), output: OnceLock::new() }
     }
 }
 
