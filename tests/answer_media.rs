@@ -2,7 +2,7 @@
 //! vendor takes them.
 
 use harness::{
-    Agent, Block, Image, Message, StreamEvent, TextBlock, Transcript,
+    Agent, Block, Media, Message, StreamEvent, TextBlock, Transcript,
     agent::Event,
     message::Citation,
     provider::{Request, Settings},
@@ -194,10 +194,14 @@ fn sent(wire: &str, message: Message) -> Vec<Value> {
     let request = Request::new(&transcript).unwrap();
     let (model, settings) = ("m".to_owned(), Settings::default());
     let body = match wire {
-        "anthropic" => {
-            anthropic::encode(&request, &anthropic::Options { model, settings, cache: false })
-        }
-        "responses" => responses::encode(&request, &responses::Options { model, settings }),
+        "anthropic" => anthropic::encode(
+            &request,
+            &anthropic::Options { settings, cache: false, ..anthropic::Options::new(model) },
+        ),
+        "responses" => responses::encode(
+            &request,
+            &responses::Options { settings, ..responses::Options::new(model) },
+        ),
         _ => chat::encode(&request, &chat::Options::new("m")),
     };
     let body: Value = serde_json::from_slice(&body.unwrap()).unwrap();
@@ -292,7 +296,7 @@ fn a_transcript_of_a_later_version_is_read() {
     let cited = citation(json!({"url": "https://a.test", "in_answer": {"start": 0, "end": 2},
         "in_source": {"start": 4, "end": 2}, "title": null}));
     let text = TextBlock::new("So").with_citations([cited]);
-    let image = Block::Image(Image::from_bytes("image/png", [1]));
+    let image = Block::Image(Media::from_bytes("image/png", [1]));
     let transcript = transcript(Message::assistant([Block::Text(text), image]));
     let mut json = serde_json::to_value(&transcript).unwrap();
     with_more(&mut json);
@@ -300,7 +304,7 @@ fn a_transcript_of_a_later_version_is_read() {
     assert!(serde_json::from_value::<Citation>(json!({"in_answer": {"start": 0}})).is_err());
 }
 
-fn pictures(message: &Message) -> Vec<Image> {
+fn pictures(message: &Message) -> Vec<Media> {
     let blocks = message.blocks().iter();
     let pictures = blocks.filter_map(|block| match block {
         Block::Image(image) => Some(image.clone()),
@@ -311,7 +315,7 @@ fn pictures(message: &Message) -> Vec<Image> {
 
 #[test]
 fn pictures_of_an_answer_are_pictures() {
-    let png = Image::from_bytes("image/png", [1, 2, 3]);
+    let png = Media::from_bytes("image/png", [1, 2, 3]);
     let item = json!({"type": "image_generation_call", "id": "ig_1", "status": "completed",
         "output_format": "png", "revised_prompt": "a bear", "result": "AQID"});
     let body = named(&[
@@ -347,8 +351,8 @@ fn pictures_of_an_answer_are_pictures() {
         &json!({}),
     );
     let message = read("chat", &body).answer().message.unwrap();
-    let jpeg = Image::from_bytes("IMAGE/jpeg", [1, 2, 3]);
-    assert_eq!(pictures(&message), [png, Image::from_url("https://a.test/b.png"), jpeg]);
+    let jpeg = Media::from_bytes("IMAGE/jpeg", [1, 2, 3]);
+    assert_eq!(pictures(&message), [png, Media::from_url("https://a.test/b.png"), jpeg]);
     assert_eq!(sent("chat", message), [json!({"role": "assistant", "content": "Here."})]);
 }
 
@@ -366,10 +370,13 @@ fn what_was_said_aloud_is_kept_and_its_words_are_the_answer() {
     );
     let message = read("chat", &body).answer().message.unwrap();
     assert_eq!(message.text(), "It is cold.");
-    let Some(Block::Vendor(kept)) = message.blocks().last() else { panic!("{message:?}") };
+    let [Block::Text(_), Block::Audio(sound), Block::Vendor(kept)] = message.blocks() else {
+        panic!("{message:?}")
+    };
+    assert_eq!(*sound, Media::from_bytes("audio/pcm", [1, 2, 3]));
     let kept: Value = serde_json::from_str(kept.json()).unwrap();
-    let expected = json!({"audio": {"id": "audio_1", "data": "AQID", "transcript": "It is cold.",
-        "expires_at": 17}});
+    let expected =
+        json!({"audio": {"id": "audio_1", "transcript": "It is cold.", "expires_at": 17}});
     assert_eq!(kept, expected);
     assert_eq!(sent("chat", message), [json!({"role": "assistant", "content": "It is cold."})]);
 }
@@ -394,7 +401,7 @@ fn a_sound_that_is_none_does_not_fail_the_answer() {
         assert_eq!(message.blocks().len(), 1, "{odd}: {message:?}");
         assert_eq!(message.text(), "Cold.");
     }
-    // What is no base64, or no text, is kept as it came, and nobody decodes it.
+    // What is no base64, or no text, is left out.
     for data in [json!("!"), json!("AQ=ID==="), json!("\u{0}\\\"é"), json!({"x": 1}), json!(7)] {
         let body = chunks(&[audio(json!({"id": "a", "data": data})), words.clone()], &json!({}));
         let message = read("chat", &body).answer().message.unwrap();
@@ -443,6 +450,7 @@ fn a_sound_that_is_too_large_is_left_out_and_the_words_stay() {
             .iter()
             .map(|block| match block {
                 Block::Vendor(data) => data.json().len(),
+                Block::Audio(sound) => sound.base64().map_or(0, str::len),
                 _ => 0,
             })
             .sum();
@@ -453,14 +461,37 @@ fn a_sound_that_is_too_large_is_left_out_and_the_words_stay() {
     let deltas: Vec<Value> = (0..20).map(|_| audio(json!({"id": "a", "data": data}))).collect();
     let body = chunks(&deltas, &json!({}));
     let message = within(&body);
-    let Some(Block::Vendor(kept)) = message.blocks().last() else { panic!("{message:?}") };
-    assert!(kept.json().contains(&data.repeat(20)));
+    let sound = message.blocks().iter().find_map(|block| match block {
+        Block::Audio(sound) => sound.base64(),
+        _ => None,
+    });
+    assert_eq!(sound, Some(&*data.repeat(20)));
+}
+
+#[test]
+fn the_type_of_a_sound_is_told_from_its_bytes() {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    for (bytes, mime) in [
+        (b"RIFF\0\0\0\0WAVEfmt ".as_slice(), "audio/wav"),
+        (b"ID3\x04\0\0\0\0", "audio/mpeg"),
+        (b"\xff\xfb\x90\x64\0\0", "audio/mpeg"),
+        (b"\xff\xff\xff\xff\0\0", "audio/pcm"),
+        (b"\0\0\x01\0", "audio/pcm"),
+    ] {
+        let audio =
+            json!({"audio": {"id": "a", "data": STANDARD.encode(bytes), "transcript": "Hm."}});
+        let message = read("chat", &chunks(&[audio], &json!({}))).answer().message.unwrap();
+        let [Block::Text(_), Block::Audio(sound), _] = message.blocks() else {
+            panic!("{message:?}")
+        };
+        assert_eq!((sound.mime(), sound.bytes().unwrap().unwrap().as_ref()), (Some(mime), bytes));
+    }
 }
 
 #[tokio::test]
 async fn a_watcher_hears_of_sources_and_pictures_as_they_come() {
     let source = citation(json!({"url": "https://a.test"}));
-    let image = Image::from_url("https://a.test/b.png");
+    let image = Media::from_url("https://a.test/b.png");
     let said = reply()
         .text("Cold.")
         .event(StreamEvent::Citation { block: 0, citation: Box::new(source.clone()) })

@@ -9,8 +9,10 @@ use std::sync::{
 
 use futures_util::StreamExt as _;
 use harness::{
-    AnthropicProvider, Block, CallOutcome, ChatCompletionsProvider, Error, ErrorKind, Message,
-    OpenAIProvider, Provider, Role, StopReason, StreamEvent, ToolResult, Transcript,
+    AnthropicProvider, Block, CallOutcome, ChatCompletionsProvider, Error, ErrorKind, Link, Media,
+    Message, OpenAIProvider, Provider, Role, StopReason, StreamEvent, ToolContent, ToolResult,
+    Transcript,
+    models::{Model, Models},
     policy::{RetryPolicy, RetryProvider},
     provider::{ProviderResponse, Request, Settings, ToolChoice, accumulate},
     tool::ToolSchema,
@@ -32,6 +34,8 @@ fn server() -> Option<String> {
 fn providers(url: &str) -> Vec<Box<dyn Provider>> {
     let model = std::env::var("HARNESS_LIVE_MODEL").unwrap_or_else(|_| "default".to_owned());
     let (key, max) = ("sk-live", 120);
+    let words_alone = Model { images: Some(false), ..Model::default() };
+    let models = Models::default().with(&*model, words_alone);
     vec![
         Box::new(
             AnthropicProvider::builder()
@@ -39,6 +43,7 @@ fn providers(url: &str) -> Vec<Box<dyn Provider>> {
                 .base_url(url)
                 .model(&model)
                 .max_tokens(max)
+                .models(models.clone())
                 .build()
                 .unwrap(),
         ),
@@ -48,6 +53,7 @@ fn providers(url: &str) -> Vec<Box<dyn Provider>> {
                 .base_url(url)
                 .model(&model)
                 .max_tokens(max)
+                .models(models.clone())
                 .build()
                 .unwrap(),
         ),
@@ -57,6 +63,7 @@ fn providers(url: &str) -> Vec<Box<dyn Provider>> {
                 .base_url(url)
                 .model(&model)
                 .max_tokens(max)
+                .models(models.clone())
                 .build()
                 .unwrap(),
         ),
@@ -112,6 +119,41 @@ async fn a_conversation_with_calls_goes_on_and_moves_between_all_providers() {
             });
             transcript.push(Message::new(Role::Tool, results)).unwrap();
         }
+    }
+}
+
+/// The model of the server reads words alone: all that it cannot take is words, also in results.
+#[tokio::test]
+async fn files_of_every_kind_are_taken_as_words() {
+    let Some(url) = server() else { return };
+    let pdf = || Media::from_bytes("application/pdf", b"%PDF-1.7 ..").with_name("a.pdf");
+    let (png, wav) = (b"\x89PNG\r\n\x1a\n".as_slice(), b"RIFF\0\0\0\0WAVE".as_slice());
+    let all = || {
+        let notes = Media::from_text("text/plain", "It rains.").with_uri("res://notes");
+        [notes, pdf(), Media::from_bytes("image/png", png), Media::from_bytes("audio/wav", wav)]
+    };
+    for provider in providers(&url) {
+        let mut transcript = Transcript::default();
+        transcript.push(Message::new(Role::User, all().map(Block::from))).unwrap();
+        let settings = Settings::default();
+        let err = ask(&*provider, &transcript, &settings).await.unwrap_err();
+        assert!(err.is_content(), "{err}");
+        transcript.push(Message::user("Weather?")).unwrap();
+        let forced = Settings { tool_choice: Some(ToolChoice::Required), ..settings.clone() };
+        let answer = ask(&*provider, &transcript, &forced).await.unwrap();
+        let message = answer.message.unwrap();
+        let calls: Vec<_> = message.calls().cloned().collect();
+        transcript.push(message).unwrap();
+        if !calls.is_empty() {
+            let results = calls.iter().map(|call| {
+                let link = ToolContent::from(Link::new("res://more", "more"));
+                let parts = all().map(ToolContent::from).into_iter().chain([link]);
+                Block::ToolResult(ToolResult::new(call.id(), CallOutcome::Succeeded, parts))
+            });
+            transcript.push(Message::new(Role::Tool, results)).unwrap();
+            ask(&*provider, &transcript, &settings).await.unwrap();
+        }
+        eprintln!("{}: {} calls", provider.name(), calls.len());
     }
 }
 

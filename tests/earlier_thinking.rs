@@ -47,10 +47,14 @@ fn body(wire: &str, transcript: &Transcript, settings: Settings, sent: Option<&S
     let request = Request::new(transcript).unwrap().with_sent(sent);
     let model = "m".to_owned();
     match wire {
-        "anthropic" => {
-            anthropic::encode(&request, &anthropic::Options { model, settings, cache: true })
-        }
-        "responses" => responses::encode(&request, &responses::Options { model, settings }),
+        "anthropic" => anthropic::encode(
+            &request,
+            &anthropic::Options { settings, cache: true, ..anthropic::Options::new(model) },
+        ),
+        "responses" => responses::encode(
+            &request,
+            &responses::Options { settings, ..responses::Options::new(model) },
+        ),
         _ => chat::encode(&request, &chat::Options { settings, ..chat::Options::new("m") }),
     }
     .unwrap()
@@ -151,7 +155,8 @@ fn a_model_that_cannot_think_is_not_asked_to() {
         ("nobody-knows", true),
     ];
     for (model, asks) in table {
-        let options = responses::Options { model: model.to_owned(), settings: settings.clone() };
+        let options =
+            responses::Options { settings: settings.clone(), ..responses::Options::new(model) };
         let body: Value =
             serde_json::from_slice(&responses::encode(&request, &options).unwrap()).unwrap();
         assert_eq!(body.get("reasoning").is_some(), asks, "{model}");

@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use harness::{
-    Agent, CallOutcome, ErrorKind, Image, Message, Outcome, StopReason, ToolCall, ToolContent,
+    Agent, CallOutcome, ErrorKind, Media, Message, Outcome, StopReason, ToolCall, ToolContent,
     ToolResult, Usage,
     agent::{AgentCall, Event, EventBuf, Numbered},
     journal::{Awaited, Limit, LimitScope, Wait},
@@ -64,7 +64,7 @@ fn all() -> Vec<EventBuf> {
         Event::Discarded { cause: "cut \"off\"\n" },
         Event::Text("words \u{1f980}"),
         Event::Citation(&citation),
-        Event::Image(&Image::from_url("https://example.org/a.png")),
+        Event::Image(&Media::from_url("https://example.org/a.png")),
         Event::Reasoning("hm"),
         Event::ToolDenied { call, reason: "no" },
         Event::ToolQueued(call),

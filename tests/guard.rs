@@ -10,7 +10,7 @@ use std::{
 };
 
 use harness::{
-    Agent, CallOutcome, Event, Outcome, StopReason, Stopped, StreamEvent, Tool, ToolContent,
+    Agent, CallOutcome, Event, Media, Outcome, StopReason, Stopped, StreamEvent, Tool, ToolContent,
     ToolError, Usage,
     agent::{AgentBuilder, Machine},
     journal::{Entry, InterruptCause, Limit, LimitScope},
@@ -600,7 +600,7 @@ async fn what_is_the_same_is_told_by_tool_picture_and_count() {
         Tool::new("look", "Looks.", schema, READ, move |_, _| {
             let call = calls.fetch_add(usize::from(changes), Ordering::SeqCst);
             let data = call.to_string().into_bytes();
-            let content = ToolContent::Image { mime: "image/png".into(), data };
+            let content = ToolContent::Image(Media::from_bytes("image/png", data));
             Box::pin(async move { Ok(content.into()) })
         })
     };

@@ -10,8 +10,8 @@ use std::{
 };
 
 use harness::{
-    Agent, CallOutcome, CancellationToken, Message, SideEffects, Tool, ToolCall, ToolContent,
-    ToolContext, ToolError, ToolLimits, ToolRegistry, ToolResult,
+    Agent, CallOutcome, CancellationToken, Media, Message, SideEffects, Tool, ToolCall,
+    ToolContent, ToolContext, ToolError, ToolLimits, ToolRegistry, ToolResult,
     testing::{ScriptedProvider, reply},
     tool::ToolFuture,
 };
@@ -113,11 +113,11 @@ async fn only_what_may_be_repeated_is_tried_again() {
 async fn output_over_the_limit_is_cut_in_the_middle() {
     let big = made(READ, |_| {
         let text = format!("begin{}end", "ä".repeat(100_000));
-        let picture = ToolContent::Image { mime: "image/png".into(), data: vec![7; 200_000] };
+        let picture = ToolContent::Image(Media::from_bytes("image/png", vec![7; 200_000]));
         Box::pin(async move { Ok(vec![ToolContent::Text(text), "small".into(), picture].into()) })
     });
     let result = call(big.clone(), ToolLimits::default()).await;
-    let [ToolContent::Text(cut), ToolContent::Text(small), ToolContent::Image { data, .. }] =
+    let [ToolContent::Text(cut), ToolContent::Text(small), ToolContent::Image(picture)] =
         result.content()
     else {
         panic!("{result:?}")
@@ -125,7 +125,7 @@ async fn output_over_the_limit_is_cut_in_the_middle() {
     assert!(cut.len() < 65 * 1024 && cut.len() > 63 * 1024, "{}", cut.len());
     assert!(cut.starts_with("beginä") && cut.ends_with("äend"));
     assert!(cut.contains(" of 200008 bytes were cut here ..]"), "it says how much");
-    assert_eq!((small.as_str(), data.len()), ("small", 200_000));
+    assert_eq!((small.as_str(), picture.size()), ("small", Some(200_000)));
 
     let folder = tempfile::tempdir().expect("a folder");
     let limits = ToolLimits::default().overflow_folder(folder.path());

@@ -74,13 +74,20 @@ fn bodies(transcript: &Transcript) -> [Value; 4] {
     }
     let request = || Request::new(&asked).unwrap();
     let (model, settings) = ("m".to_owned(), Settings::default());
-    let options =
-        anthropic::Options { model: model.clone(), settings: settings.clone(), cache: true };
+    let options = anthropic::Options {
+        settings: settings.clone(),
+        cache: true,
+        ..anthropic::Options::new(&*model)
+    };
     let strict = chat::Options { strict_turns: true, ..chat::Options::new("m") };
     let bodies = [
         anthropic::encode(&request(), &options).unwrap(),
         chat::encode(&request(), &chat::Options::new("m")).unwrap(),
-        responses::encode(&request(), &responses::Options { model, settings }).unwrap(),
+        responses::encode(
+            &request(),
+            &responses::Options { settings, ..responses::Options::new(model) },
+        )
+        .unwrap(),
         chat::encode(&request(), &strict).unwrap(),
     ];
     bodies.map(|body| serde_json::from_slice(&body).unwrap())

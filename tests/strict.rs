@@ -20,12 +20,11 @@ pub(crate) fn all_wires(transcript: &Transcript, tools: &[ToolSchema]) -> Checke
     let read = |body: Vec<u8>| serde_json::from_slice::<Value>(&body).map_err(text);
     let model = || "m".to_owned();
 
-    let options =
-        anthropic_wire::Options { model: model(), settings: Default::default(), cache: true };
+    let options = anthropic_wire::Options::new(model());
     let body = read(anthropic_wire::encode(&request()?, &options).map_err(text)?)?;
     anthropic(&body).map_err(|err| format!("anthropic: {err}; {body}"))?;
 
-    let options = responses_wire::Options { model: model(), settings: Default::default() };
+    let options = responses_wire::Options::new(model());
     let body = read(responses_wire::encode(&request()?, &options).map_err(text)?)?;
     responses(&body).map_err(|err| format!("responses: {err}; {body}"))?;
 

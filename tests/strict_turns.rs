@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use harness::{
-    Block, CallOutcome, ChatCompletionsProvider, Message, Role, ToolCall, ToolContent, ToolResult,
-    Transcript,
+    Block, CallOutcome, ChatCompletionsProvider, Media, Message, Role, ToolCall, ToolContent,
+    ToolResult, Transcript,
     policy::{FallbackProvider, RetryPolicy, RetryProvider, ThrottledProvider},
     provider::{Request, Sent, accumulate},
     testing::{Answer, LoopbackServer},
@@ -26,7 +26,7 @@ fn result(id: &str, content: ToolContent) -> Message {
 }
 
 fn picture() -> ToolContent {
-    ToolContent::Image { mime: "image/png".to_owned(), data: b"\x89PNG\r\n\x1a\n".to_vec() }
+    ToolContent::Image(Media::from_bytes("image/png", b"\x89PNG\r\n\x1a\n"))
 }
 
 /// The first message that a strict server does not take, in its own words.

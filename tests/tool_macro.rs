@@ -13,7 +13,7 @@ use std::{
 };
 
 use harness::{
-    Agent, CancellationToken, Progress, State, Tool, ToolContent, ToolContext, ToolError,
+    Agent, CancellationToken, Media, Progress, State, Tool, ToolContent, ToolContext, ToolError,
     ToolOutput, ToolRegistry,
     testing::{ScriptedProvider, reply},
     tool, tools, toolset,
@@ -31,7 +31,7 @@ fn said(answer: Result<ToolOutput, ToolError>) -> String {
             let parts = output.content().iter().map(|part| match part {
                 ToolContent::Text(text) => format!("text {text}"),
                 ToolContent::Json(value) => format!("json {value}"),
-                ToolContent::Image { mime, .. } => format!("image {mime}"),
+                ToolContent::Image(media) => format!("image {}", media.mime().unwrap_or_default()),
                 other => format!("{other:?}"),
             });
             parts.collect::<Vec<_>>().join("; ")
@@ -231,7 +231,7 @@ async fn every_kind_of_output_is_told_by_its_type() {
 /// Draws.
 #[tool(side_effects = "none")]
 fn draw_all() -> Vec<ToolContent> {
-    vec!["two".into(), ToolContent::Image { mime: "image/png".into(), data: vec![1] }]
+    vec!["two".into(), ToolContent::Image(Media::from_bytes("image/png", [1]))]
 }
 
 /// Draws or not.

@@ -7,8 +7,8 @@ use std::{
 };
 
 use harness::{
-    Agent, Error, ErrorKind, Outcome, Permissions, Provider as _, StopReason, StreamEvent, Tool,
-    ToolContent,
+    Agent, Error, ErrorKind, Media, Outcome, Permissions, Provider as _, StopReason, StreamEvent,
+    Tool, ToolContent,
     journal::Limit,
     policy::{Guardrails, Limits},
     provider::ContextTokens,
@@ -575,7 +575,7 @@ async fn a_replay_has_the_same_names_ids_and_ends() {
 #[tokio::test]
 async fn pictures_and_limits_that_cannot_be_held_are_told() {
     let draw = Tool::new("draw", "Draws.", json!({"type": "object"}), READ, |_, _| {
-        let picture = || ToolContent::Image { mime: "image/png".into(), data: vec![1] };
+        let picture = || ToolContent::Image(Media::from_bytes("image/png", vec![1]));
         Box::pin(async move { Ok(vec!["Two.".into(), picture(), picture()].into()) })
     });
     let model = ScriptedProvider::new([reply().call("draw", json!({})), reply().text("Done.")]);
@@ -584,7 +584,8 @@ async fn pictures_and_limits_that_cannot_be_held_are_told() {
     let kinds = names(reply.trace().events());
     assert_eq!(kinds.iter().filter(|kind| *kind == "limit_unknown").count(), 1, "{kinds:?}");
     let shown = reply.trace().to_string();
-    assert!(shown.contains("-> Two. and 2 pictures"), "{shown}");
+    let each = "and a picture, image/png, 1 bytes";
+    assert!(shown.contains(&format!("-> Two. {each} {each}")), "{shown}");
 }
 
 #[test]

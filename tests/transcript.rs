@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use harness::{
-    Block, CallOutcome, Image, Message, ReasoningBlock, Role, SideEffect, SideEffects, StopReason,
+    Block, CallOutcome, Media, Message, ReasoningBlock, Role, SideEffect, SideEffects, StopReason,
     TextBlock, ToolCall, ToolContent, ToolResult, Transcript, Usage,
     agent::Machine,
     journal::{Decider, Decision, Entry, InterruptCause},
@@ -183,15 +183,15 @@ fn a_given_transcript_that_is_open_is_settled_as_in_doubt() {
 #[test]
 fn json_and_back_loses_nothing() {
     let vendor = VendorData::new("anthropic", "{\"signature\" :  \"a+/=\"}").expect("json");
-    let image = ToolContent::Image { mime: "image/png".into(), data: vec![0, 255, 1] };
+    let image = ToolContent::Image(Media::from_bytes("image/png", vec![0, 255, 1]));
     let json = ToolContent::Json(serde_json::json!({"z": 1, "a": [1.5, null]}));
     let transcript = Transcript::try_from(vec![
         Message::new(
             Role::User,
             [
                 Block::text("look"),
-                Block::Image(Image::from_bytes("image/png", [1, 2, 3])),
-                Block::Image(Image::from_url("https://example.com/a.png")),
+                Block::Image(Media::from_bytes("image/png", [1, 2, 3])),
+                Block::Image(Media::from_url("https://example.com/a.png")),
             ],
         ),
         Message::assistant([

@@ -146,10 +146,14 @@ fn sent(wire: &str, transcript: &Transcript) -> Vec<Value> {
     let request = Request::new(transcript).unwrap();
     let (model, settings) = ("m".to_owned(), Settings::default());
     let body = match wire {
-        "anthropic" => {
-            anthropic::encode(&request, &anthropic::Options { model, settings, cache: false })
-        }
-        "responses" => responses::encode(&request, &responses::Options { model, settings }),
+        "anthropic" => anthropic::encode(
+            &request,
+            &anthropic::Options { settings, cache: false, ..anthropic::Options::new(model) },
+        ),
+        "responses" => responses::encode(
+            &request,
+            &responses::Options { settings, ..responses::Options::new(model) },
+        ),
         _ => chat::encode(&request, &chat::Options::new("m")),
     };
     let body: Value = serde_json::from_slice(&body.unwrap()).unwrap();
@@ -306,11 +310,7 @@ fn what_the_vendor_ran_for_an_answer_that_was_cut_off_is_left_out() {
             transcript.push(Message::user("And?")).unwrap();
         }
         let request = Request::new(&transcript).unwrap();
-        let options = anthropic::Options {
-            model: "m".to_owned(),
-            settings: Settings::default(),
-            cache: false,
-        };
+        let options = anthropic::Options { cache: false, ..anthropic::Options::new("m") };
         let body: Value =
             serde_json::from_slice(&anthropic::encode(&request, &options).unwrap()).unwrap();
         let content = body["messages"][1]["content"].as_array().unwrap();

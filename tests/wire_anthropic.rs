@@ -1,7 +1,7 @@
 //! The Messages wire, fact by fact of the vendor's documentation and of what gateways do to it.
 
 use harness::{
-    Block, CallOutcome, ErrorKind, Message, ReasoningBlock, Role, StopReason, StreamEvent,
+    Block, CallOutcome, ErrorKind, Media, Message, ReasoningBlock, Role, StopReason, StreamEvent,
     TextBlock, ToolCall, ToolContent, ToolResult, Transcript,
     message::VendorData,
     provider::{Effort, Request, Settings, ToolChoice},
@@ -483,8 +483,7 @@ fn f1_8_calls_come_last_and_results_first_in_one_message() {
 
 #[test]
 fn f1_8_a_result_without_words_says_so_and_an_error_is_words_alone() {
-    let picture =
-        || ToolContent::Image { mime: "image/png".into(), data: b"\x89PNG\r\n\x1a\n".to_vec() };
+    let picture = || ToolContent::Image(Media::from_bytes("image/png", b"\x89PNG\r\n\x1a\n"));
     let results = Message::new(
         Role::Tool,
         [
@@ -501,7 +500,10 @@ fn f1_8_a_result_without_words_says_so_and_an_error_is_words_alone() {
     let body = encoded(&[Message::user("?"), Message::assistant(calls), results]);
     let content = &body["messages"][2]["content"];
     assert_eq!(content[0]["content"], json!([{"type": "text", "text": "(no output)"}]));
-    assert_eq!(content[1]["content"], json!([{"type": "text", "text": "broken"}]));
+    let said = content[1]["content"].as_array().unwrap();
+    assert!(said.iter().all(|part| part["type"] == "text") && said[1]["text"] == "broken");
+    let line = said[0]["text"].as_str().unwrap();
+    assert!(line.starts_with("[A picture stood here that cannot be shown: the call"), "{line}");
     assert_eq!((&content[1]["is_error"], &content[0]["is_error"]), (&json!(true), &Value::Null));
     let source = json!({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="});
     assert_eq!(content[2]["content"], json!([{"type": "image", "source": source}]));
@@ -667,7 +669,7 @@ fn thinking_of_another_vendor_is_left_out_and_the_rest_goes_on() {
 }
 
 fn options(model: &str, settings: Settings) -> anthropic::Options {
-    anthropic::Options { model: model.to_owned(), settings, cache: true }
+    anthropic::Options { settings, cache: true, ..anthropic::Options::new(model) }
 }
 
 fn raw(messages: &[Message], options: &anthropic::Options) -> String {

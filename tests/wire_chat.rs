@@ -2,7 +2,7 @@
 //! servers are known for.
 
 use harness::{
-    Block, CallOutcome, ErrorKind, Message, ReasoningBlock, Role, StopReason, ToolCall,
+    Block, CallOutcome, ErrorKind, Media, Message, ReasoningBlock, Role, StopReason, ToolCall,
     ToolContent, ToolResult, Transcript,
     message::VendorData,
     provider::{Effort, Request, Settings, ToolChoice},
@@ -708,8 +708,7 @@ fn arguments_that_are_no_object_go_as_an_empty_one() {
 
 #[test]
 fn pictures_of_tools_are_shown_after_all_results() {
-    let picture =
-        ToolContent::Image { mime: "image/png".into(), data: b"\x89PNG\r\n\x1a\n".to_vec() };
+    let picture = ToolContent::Image(Media::from_bytes("image/png", b"\x89PNG\r\n\x1a\n"));
     let messages = [
         Message::user("?"),
         Message::assistant(["a", "b"].map(|id| Block::ToolCall(ToolCall::new(id, "add", "{}")))),

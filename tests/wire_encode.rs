@@ -8,7 +8,7 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 use harness::{
     Agent, Message, Provider, StopReason, StreamEvent, Transcript,
-    provider::{EventStream, Request, Sent, Settings},
+    provider::{EventStream, Request, Sent},
     wire::{anthropic, chat, responses},
 };
 
@@ -22,7 +22,7 @@ fn conversation(messages: usize) -> Transcript {
 }
 
 fn options() -> anthropic::Options {
-    anthropic::Options { model: "m".to_owned(), settings: Settings::default(), cache: true }
+    anthropic::Options::new("m")
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn what_does_not_fit_is_written_anew() {
     };
     let responses = |sent: Option<&Sent>| {
         let request = Request::new(&transcript).unwrap().with_sent(sent);
-        let options = responses::Options { model: "m".to_owned(), settings: Settings::default() };
+        let options = responses::Options::new("m");
         responses::encode(&request, &options).unwrap()
     };
     for _ in 0..2 {

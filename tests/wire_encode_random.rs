@@ -6,10 +6,10 @@ use async_openai::types::{
     responses::{CreateResponse, EasyInputMessage, Item, Tool},
 };
 use harness::{
-    Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
+    Block, CallOutcome, Media, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
     ToolResult, Transcript,
     message::VendorData,
-    provider::{Request, Sent, Settings},
+    provider::{Request, Sent},
     tool::ToolSchema,
     wire::{anthropic, chat, responses},
 };
@@ -96,10 +96,7 @@ fn content() -> impl Strategy<Value = ToolContent> {
     prop_oneof![
         words().prop_map(ToolContent::Text),
         Just(ToolContent::Json(json!({"a": [1, null]}))),
-        Just(ToolContent::Image {
-            mime: "image/png".to_owned(),
-            data: b"\x89PNG\r\n\x1a\n".to_vec()
-        }),
+        Just(ToolContent::Image(Media::from_bytes("image/png", b"\x89PNG\r\n\x1a\n"))),
     ]
 }
 
@@ -113,8 +110,8 @@ type Turn = (Vec<Block>, Vec<Block>, Vec<(CallOutcome, Vec<ToolContent>)>);
 fn turn() -> impl Strategy<Value = Turn> {
     let user = prop_oneof![
         3 => words().prop_map(Block::text),
-        1 => Just(Block::Image(Image::from_bytes("image/png", b"\x89PNG\r\n\x1a\n"))),
-        1 => Just(Block::Image(Image::from_url("https://a.test/a.png"))),
+        1 => Just(Block::Image(Media::from_bytes("image/png", b"\x89PNG\r\n\x1a\n"))),
+        1 => Just(Block::Image(Media::from_url("https://a.test/a.png"))),
     ];
     (
         proptest::collection::vec(user, 1..3),
@@ -318,11 +315,7 @@ proptest! {
 
     #[test]
     fn any_conversation_is_one_that_anthropic_takes(turns in proptest::collection::vec(turn(), 1..5)) {
-        let options = anthropic::Options {
-            model: "claude-test".to_owned(),
-            settings: Settings::default(),
-            cache: true,
-        };
+        let options = anthropic::Options::new("claude-test");
         let bodies = bodies(&transcript(turns), |request| anthropic::encode(request, &options).unwrap());
         assert_prefixes(&bodies);
         for body in &bodies {
@@ -333,7 +326,7 @@ proptest! {
     #[test]
     fn any_conversation_is_one_that_responses_takes(turns in proptest::collection::vec(turn(), 1..5)) {
         let options =
-            responses::Options { model: "gpt-test".to_owned(), settings: Settings::default() };
+            responses::Options::new("gpt-test");
         let bodies = bodies(&transcript(turns), |request| responses::encode(request, &options).unwrap());
         assert_prefixes(&bodies);
         for body in &bodies {

@@ -142,9 +142,12 @@ fn hostile() -> Vec<(String, Transcript)> {
 
 fn bodies() -> Vec<(String, Vec<u8>)> {
     let (model, settings) = ("m".to_owned(), Settings::default());
-    let anthropic =
-        anthropic::Options { model: model.clone(), settings: settings.clone(), cache: true };
-    let responses = responses::Options { model, settings };
+    let anthropic = anthropic::Options {
+        settings: settings.clone(),
+        cache: true,
+        ..anthropic::Options::new(&*model)
+    };
+    let responses = responses::Options { settings, ..responses::Options::new(model) };
     let replays = [
         chat::ThoughtReplay::SameField,
         chat::ThoughtReplay::Field("reasoning_content".into()),
@@ -308,10 +311,14 @@ fn sent(wire: &str, transcript: &Transcript) -> Value {
     let request = Request::new(transcript).unwrap();
     let (model, settings) = ("m".to_owned(), Settings::default());
     let body = match wire {
-        "anthropic" => {
-            anthropic::encode(&request, &anthropic::Options { model, settings, cache: false })
-        }
-        "responses" => responses::encode(&request, &responses::Options { model, settings }),
+        "anthropic" => anthropic::encode(
+            &request,
+            &anthropic::Options { settings, cache: false, ..anthropic::Options::new(model) },
+        ),
+        "responses" => responses::encode(
+            &request,
+            &responses::Options { settings, ..responses::Options::new(model) },
+        ),
         _ => chat::encode(&request, &chat::Options::new("m")),
     };
     serde_json::from_slice(&body.unwrap()).unwrap()

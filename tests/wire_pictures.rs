@@ -2,7 +2,7 @@
 //! The type is the one that the bytes have.
 
 use harness::{
-    Block, CallOutcome, Image, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
+    Block, CallOutcome, Media, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
     provider::{Request, Settings},
     wire::{anthropic, chat, responses},
 };
@@ -14,11 +14,13 @@ const WEBP: &[u8] = b"RIFF....WEBPVP8 ";
 
 /// The bodies of a conversation in which a tool and the person have shown this picture.
 fn bodies(mime: &str, data: &[u8]) -> [String; 3] {
-    let shown = ToolContent::Image { mime: mime.to_owned(), data: data.to_vec() };
+    let shown = ToolContent::Image(Media::from_bytes(mime, data));
     let result = ToolResult::new("c", CallOutcome::Succeeded, [shown]);
     let mut transcript = Transcript::default();
     for message in [
-        Message::new(Role::User, [Block::Image(Image::from_bytes(mime, data))]),
+        Message::new(Role::User, [Block::Image(Media::from_bytes(mime, data))]),
+        Message::assistant([Block::text("I see.")]),
+        Message::user("Look again."),
         Message::assistant([Block::ToolCall(ToolCall::new("c", "look", "{}"))]),
         Message::new(Role::Tool, [Block::ToolResult(result)]),
     ] {
@@ -26,11 +28,17 @@ fn bodies(mime: &str, data: &[u8]) -> [String; 3] {
     }
     let request = Request::new(&transcript).unwrap();
     let (model, settings) = ("m".to_owned(), Settings::default());
-    let to_anthropic =
-        anthropic::Options { model: model.clone(), settings: settings.clone(), cache: false };
+    let to_anthropic = anthropic::Options {
+        settings: settings.clone(),
+        cache: false,
+        ..anthropic::Options::new(&*model)
+    };
     let bodies = [
         anthropic::encode(&request, &to_anthropic),
-        responses::encode(&request, &responses::Options { model, settings }),
+        responses::encode(
+            &request,
+            &responses::Options { settings, ..responses::Options::new(model) },
+        ),
         chat::encode(&request, &chat::Options::new("m")),
     ];
     bodies.map(|body| String::from_utf8(body.unwrap()).unwrap())

@@ -1,8 +1,8 @@
 //! The Responses wire, fact by fact of the vendor's reference and of what others make of it.
 
 use harness::{
-    Block, CallOutcome, ErrorKind, Message, ReasoningBlock, Role, StopReason, TextBlock, ToolCall,
-    ToolContent, ToolResult, Transcript,
+    Block, CallOutcome, ErrorKind, Media, Message, ReasoningBlock, Role, StopReason, TextBlock,
+    ToolCall, ToolContent, ToolResult, Transcript,
     message::VendorData,
     provider::{Effort, Request, Settings, ToolChoice},
     tool::ToolSchema,
@@ -488,8 +488,7 @@ fn settings_are_said_in_the_vendors_words() {
 
 #[test]
 fn pictures_go_with_words_and_with_results() {
-    let picture =
-        ToolContent::Image { mime: "image/png".into(), data: b"\x89PNG\r\n\x1a\n".to_vec() };
+    let picture = ToolContent::Image(Media::from_bytes("image/png", b"\x89PNG\r\n\x1a\n"));
     let body = encoded(&[
         Message::user("?"),
         Message::assistant([Block::ToolCall(ToolCall::new("c", "add", "{}"))]),
@@ -600,7 +599,7 @@ fn encoded_with(messages: &[Message], settings: Settings) -> Result<Value, harne
     }];
     let request =
         Request::new(&transcript).unwrap().with_system(Some("Be brief.")).with_tools(&tools);
-    let options = responses::Options { model: "m".to_owned(), settings };
+    let options = responses::Options { settings, ..responses::Options::new("m") };
     let body = responses::encode(&request, &options)?;
     Ok(serde_json::from_slice(&body).unwrap())
 }

@@ -56,11 +56,14 @@ fn sent(tools: &[ToolSchema], strict_tools: Option<bool>) -> [Vec<(Value, Value)
             .map(|tool| (part(tool, "strict").expect("said"), part(tool, schema).expect("there")))
             .collect()
     };
-    let anthropic =
-        anthropic::Options { model: model.clone(), settings: settings.clone(), cache: true };
+    let anthropic = anthropic::Options {
+        settings: settings.clone(),
+        cache: true,
+        ..anthropic::Options::new(&*model)
+    };
     let mut chat_options = chat::Options::new(model.clone());
     chat_options.settings = settings.clone();
-    let responses_options = responses::Options { model, settings };
+    let responses_options = responses::Options { settings, ..responses::Options::new(model) };
     [
         of(body(anthropic::encode(&request, &anthropic)), "", "input_schema"),
         of(body(responses::encode(&request, &responses_options)), "", "parameters"),

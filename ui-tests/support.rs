@@ -15,7 +15,7 @@ async fn said(
             [] => std::string::String::from("nothing"),
             [Text(text)] => format!("text {text}"),
             [Json(value)] => format!("json {value}"),
-            [Image { mime, .. }] => format!("image {mime}"),
+            [Image(media)] => format!("image {}", media.mime().unwrap_or_default()),
             several => format!("{several:?}"),
         },
         std::result::Result::Err(harness::ToolError::BadArguments(_)) => "bad".to_owned(),

@@ -9,7 +9,7 @@ use crate::{
     entries::{Attribute, Entry, entries},
     values::{
         self, AtOnce, CratePath, Flag, Handle, Method, Name, Pattern, Range, Reconcile, Review,
-        SideEffects, Timeout,
+        SideEffects, Timeout, Title,
     },
 };
 
@@ -19,6 +19,7 @@ pub(crate) struct ToolArgs {
     pub(crate) side_effects: Option<SideEffects>,
     pub(crate) name: Option<Name>,
     pub(crate) description: Option<Expr>,
+    pub(crate) title: Option<Title>,
     /// Where it is written.
     pub(crate) idempotent: Option<Ident>,
     pub(crate) timeout: Option<Timeout>,
@@ -45,6 +46,7 @@ const TOOL: Attribute = Attribute {
         "side_effects",
         "name",
         "description",
+        "title",
         "idempotent",
         "timeout",
         "at_once",
@@ -80,6 +82,7 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
             "side_effects" => args.side_effects = values::side_effects(&meta, errors),
             "name" => args.name = errors.read(&meta),
             "description" => args.description = values::description(&meta, errors),
+            "title" => args.title = errors.read(&meta),
             "idempotent" => {
                 args.idempotent = errors.read(&meta).and_then(|Flag(on)| on.then_some(key))
             }

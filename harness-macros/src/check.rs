@@ -54,7 +54,7 @@ pub(crate) fn check(
         .map(|(_, Reconcile(path))| check_path(path, "reconcile = was_paid", place, errors));
     check_idempotent(&args, side_effects.as_deref(), errors);
     check_reconcile(&args, side_effects.as_deref(), &params, errors);
-    let ToolArgs { idempotent, timeout, at_once, .. } = args;
+    let ToolArgs { idempotent, timeout, at_once, title, .. } = args;
     errors.is_empty().then_some(())?;
     Some(Tool {
         ident: function.signature.ident.clone(),
@@ -62,6 +62,7 @@ pub(crate) fn check(
         description: description?,
         side_effects: side_effects?,
         idempotent: idempotent.is_some(),
+        title: title.map(|title| title.0),
         timeout: timeout.map(|timeout| timeout.0),
         at_once: at_once.map(|AtOnce(most)| most),
         review,

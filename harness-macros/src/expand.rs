@@ -124,6 +124,8 @@ pub(crate) fn definition(
     let timeout = tool.timeout.map(|ms| quote!(.within(#private::Duration::from_millis(#ms))));
     let (some_begin, at_once) =
         tool.at_once.as_ref().map(|most| at_once(most, &owned, krate)).unzip();
+    let title = tool.title.as_ref().map(|title| quote!(.titled(#title)));
+    let returning = returning(tool, self_type, krate);
     let review = tool.review.as_ref().map(|path| review(path, self_type, krate));
     let reconcile = tool.reconcile.as_ref();
     let reconcile = reconcile.map(|path| reconcile_by(path, tool, &consts, self_type, krate));
@@ -136,7 +138,7 @@ pub(crate) fn definition(
             #private::ToolDef::new(#name, #description, #side_effects, &[#(#consts.def),*], || {
                 static SCHEMA: #private::SchemaCell = #private::SchemaCell::new();
                 &SCHEMA
-            }, #run)#idempotent #timeout #at_once #review #reconcile
+            }, #run)#title #returning #idempotent #timeout #at_once #review #reconcile
         }
     }
 }
@@ -152,6 +154,28 @@ fn at_once(
     let rule = quote!(#krate::__private::rule(__AT_ONCE > 0, #message));
     let assertion = at(Place::of(&most), quote!(const _: () = #rule;));
     (quote!(const __AT_ONCE: usize = #most; #assertion), quote!(.at_once(__AT_ONCE)))
+}
+
+/// The function that asks the type of what is returned for its schema. The type is inferred: the function is
+/// named in a closure that nobody can call.
+fn returning(tool: &Tool, self_type: Option<&TokenStream>, krate: &TokenStream) -> TokenStream {
+    let private = quote!(#krate::__private);
+    let never = local("never");
+    let count = tool.params.len() + usize::from(tool.is_method);
+    let arguments = (0..count).map(|_| quote!(#never.any()));
+    let taken = if count == 0 { quote!(_) } else { quote!(#never) };
+    let ident = &tool.ident;
+    let function = match self_type {
+        Some(ty) => at(Place::of(ident), quote!(<#ty>::#ident)),
+        None => quote!(#ident),
+    };
+    let returned = if tool.is_async { quote!(returned_later) } else { quote!(returned) };
+    quote! {
+        .returning(|| {
+            use #private::{OtherSchema as _, OwnSchema as _, SchemaInResult as _};
+            (&&&#private::#returned(|#taken| #function(#(#arguments),*))).output_schema()
+        })
+    }
 }
 
 /// The function that reviews calls. Its signature is checked once, where its path stands.

@@ -12,6 +12,8 @@ pub(crate) struct Tool {
     pub(crate) ident: Ident,
     pub(crate) name: String,
     pub(crate) description: Description,
+    /// What people read in place of the name.
+    pub(crate) title: Option<String>,
     pub(crate) side_effects: Vec<&'static str>,
     pub(crate) idempotent: bool,
     /// In milliseconds.

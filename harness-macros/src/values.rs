@@ -137,6 +137,29 @@ impl FromMeta for Name {
     }
 }
 
+/// So many characters of a title fit on a line.
+const TITLE: usize = 100;
+
+/// What the tool is called where people read it.
+pub(crate) struct Title(pub(crate) String);
+
+impl FromMeta for Title {
+    fn from_meta(meta: &Meta) -> Result<Self> {
+        let Name(written) = Name::from_meta(meta)?;
+        let title = written.value();
+        let fault = if title.trim().is_empty() {
+            "the title is empty\nhelp: leave `title` out: people then read the name of the tool"
+        } else if title.chars().any(char::is_control) {
+            "a title is one line of text, without line breaks and control characters"
+        } else if title.chars().count() > TITLE {
+            "a title has at most 100 characters\nhelp: say the rest in the description"
+        } else {
+            return Ok(Self(title.trim().to_owned()));
+        };
+        Err(Error::custom(fault).with_span(&written))
+    }
+}
+
 /// Reads a description: a string, or an expression that rustc will find to be one.
 pub(crate) fn description(meta: &Meta, errors: &mut Errors) -> Option<Expr> {
     let Meta::NameValue(written) = meta else { return None };

@@ -523,11 +523,12 @@ fn encode_with(wire: &str, request: &Request<'_>, settings: Settings) -> wire::E
     let body = match wire {
         "anthropic" => wire::anthropic::encode_pieces(
             request,
-            &wire::anthropic::Options { model, settings, cache: true },
+            &wire::anthropic::Options { settings, cache: true, ..anthropic::Options::new(model) },
         ),
-        "responses" => {
-            wire::responses::encode_pieces(request, &wire::responses::Options { model, settings })
-        }
+        "responses" => wire::responses::encode_pieces(
+            request,
+            &wire::responses::Options { settings, ..responses::Options::new(model) },
+        ),
         _ => {
             let mut options = wire::chat::Options::new(model);
             options.settings = settings;

@@ -27,6 +27,9 @@ pub enum ErrorKind {
     CutOff,
     /// The answer could not be understood.
     Protocol,
+    /// A file in the message of the user is one that the model, the protocol or the vendor cannot take.
+    /// Nothing was sent.
+    Content,
     /// The answer is larger than the limit set for it.
     TooLarge,
     /// Reading or writing what must survive failed.
@@ -298,6 +301,12 @@ impl Error {
         self.0.kind == ErrorKind::NotWaiting
     }
 
+    /// Whether a file in the message of the user is one that the model, the protocol or the vendor cannot
+    /// take. Nothing was sent; in later requests a line of text stands in its place.
+    pub fn is_content(&self) -> bool {
+        self.0.kind == ErrorKind::Content
+    }
+
     /// Whether the program itself must be changed: a key, an option, a name.
     pub fn is_configuration(&self) -> bool {
         self.0.kind == ErrorKind::Configuration
@@ -340,6 +349,7 @@ impl Error {
             | ErrorKind::ContextFull
             | ErrorKind::CutOff
             | ErrorKind::Protocol
+            | ErrorKind::Content
             | ErrorKind::TooLarge
             | ErrorKind::Journal
             | ErrorKind::Conflict

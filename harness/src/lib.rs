@@ -121,8 +121,8 @@ pub use crate::{
     client::{AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, provider_from_env},
     error::{Error, ErrorKind},
     message::{
-        Block, CallOutcome, Image, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
-        ToolResult, Transcript,
+        Block, CallOutcome, Link, Media, Message, ReasoningBlock, Role, TextBlock, ToolCall,
+        ToolContent, ToolResult, Transcript,
     },
     policy::{FallbackProvider, Guardrails, Limits, Permissions, RetryPolicy, RetryProvider},
     provider::{Provider, StopReason, StreamEvent, Usage},

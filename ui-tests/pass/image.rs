@@ -4,10 +4,10 @@ include!("../support.rs");
 
 use harness::{tool, tools};
 
-use harness::ToolContent;
+use harness::{Media, ToolContent};
 /// Draws.
 #[tool(side_effects = "none")]
-fn draw() -> ToolContent { ToolContent::Image { mime: "image/png".into(), data: vec![1] } }
+fn draw() -> ToolContent { ToolContent::Image(Media::from_bytes("image/png", vec![1])) }
 
 #[tokio::main]
 async fn main() {

@@ -247,12 +247,17 @@ fn turn(how: &str, wire: &str, size: usize) {
         let (model, settings) = ("m".to_owned(), Default::default());
         let body = match wire {
             "anthropic" => {
-                let options = wire::anthropic::Options { model, settings, cache: true };
+                let options = wire::anthropic::Options {
+                    settings,
+                    cache: true,
+                    ..anthropic::Options::new(model)
+                };
                 wire::anthropic::encode(&request, &options)
             }
-            "responses" => {
-                wire::responses::encode(&request, &wire::responses::Options { model, settings })
-            }
+            "responses" => wire::responses::encode(
+                &request,
+                &wire::responses::Options { settings, ..responses::Options::new(model) },
+            ),
             _ => wire::chat::encode(&request, &wire::chat::Options::new(model)),
         };
         let body = body.expect("a body");

@@ -661,7 +661,7 @@ impl Run<'_> {
         let text = format!("{text} It was to run again, and this came of it:");
         let content = std::iter::once(ToolContent::Text(text));
         let content = content.chain(result.content().iter().cloned());
-        ToolResult::new(result.call_id(), outcome, content)
+        result.said_as(outcome, content)
     }
 
     pub(super) fn ended(&mut self, (call, ended, elapsed): Ended) -> Result<(), Error> {
@@ -786,5 +786,5 @@ fn stopped_result(result: ToolResult, effects: SideEffects) -> ToolResult {
     }
     let (outcome, truth) = stopped(effects);
     let content = std::iter::once(ToolContent::Text(truth)).chain(result.content().iter().cloned());
-    ToolResult::new(result.call_id(), outcome, content)
+    result.said_as(outcome, content)
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{EventBuf, Outcome};
 use crate::{
     journal::{Limit, LimitScope, Wait},
-    message::{Citation, Image, Message, ToolCall, ToolResult},
+    message::{Citation, Media, Message, ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
 
@@ -72,7 +72,9 @@ pub enum Event<'a> {
     /// Where words of the model come from, told after them.
     Citation(&'a Citation),
     /// The model has made a picture.
-    Image(&'a Image),
+    Image(&'a Media),
+    /// The model has said something aloud. Its words come as text.
+    Audio(&'a Media),
     /// The model thinks aloud.
     Reasoning(&'a str),
     /// A call was denied: it does not run, and the model is told why.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{AgentCall, Event, Outcome};
 use crate::{
     journal::{Limit, LimitScope, Wait},
-    message::{Citation, Image, Message, ToolCall, ToolResult},
+    message::{Citation, Media, Message, ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
 
@@ -224,7 +224,10 @@ enum Form<'a> {
         citation: Ref<'a, Citation>,
     },
     Image {
-        image: Ref<'a, Image>,
+        image: Ref<'a, Media>,
+    },
+    Audio {
+        audio: Ref<'a, Media>,
     },
     Reasoning {
         text: Cow<'a, str>,
@@ -308,6 +311,7 @@ impl<'a> Form<'a> {
             Event::Text(words) => Self::Text { text: text(words) },
             Event::Citation(citation) => Self::Citation { citation: Lent(citation) },
             Event::Image(image) => Self::Image { image: Lent(image) },
+            Event::Audio(audio) => Self::Audio { audio: Lent(audio) },
             Event::Reasoning(words) => Self::Reasoning { text: text(words) },
             Event::ToolDenied { call, reason } => {
                 Self::ToolDenied { call: Lent(call), reason: text(reason) }
@@ -363,6 +367,7 @@ impl<'a> Form<'a> {
             Self::Text { text: words } => Form::Text { text: text(words) },
             Self::Citation { citation } => Form::Citation { citation: citation.kept() },
             Self::Image { image } => Form::Image { image: image.kept() },
+            Self::Audio { audio } => Form::Audio { audio: audio.kept() },
             Self::Reasoning { text: words } => Form::Reasoning { text: text(words) },
             Self::ToolDenied { call, reason } => {
                 Form::ToolDenied { call: call.kept(), reason: text(reason) }
@@ -413,6 +418,7 @@ impl<'a> Form<'a> {
             Self::Text { text } => Event::Text(text),
             Self::Citation { citation } => Event::Citation(citation),
             Self::Image { image } => Event::Image(image),
+            Self::Audio { audio } => Event::Audio(audio),
             Self::Reasoning { text } => Event::Reasoning(text),
             Self::ToolDenied { call, reason } => Event::ToolDenied { call, reason },
             Self::ToolQueued { call } => Event::ToolQueued(call),

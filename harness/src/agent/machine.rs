@@ -697,7 +697,7 @@ impl Machine {
         if let Some(last) = results.last_mut().filter(|_| !self.news.is_empty()) {
             let news = ToolContent::Text(self.news.join("\n"));
             let content = last.content().iter().cloned().chain([news]);
-            *last = ToolResult::new(last.call_id(), last.outcome(), content);
+            *last = last.said_as(last.outcome(), content);
         }
         let (message, then) = (Message::results_of(asked, results), *then);
         self.transcript.push(message)?;

@@ -7,7 +7,7 @@ use super::{Action, Machine, permit::decision};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Awaited, Entry, Wait, now},
-    message::{CallOutcome, Fingerprint, ToolCall, ToolContent, ToolResult, is_too_deep},
+    message::{CallOutcome, Fingerprint, Kept, ToolCall, ToolContent, ToolResult, is_too_deep},
     policy::{Approval, Question},
     tool::{ToolOutput, ToolRegistry},
 };
@@ -34,8 +34,9 @@ impl OpenCall {
 
     /// It has run, and this is its result.
     pub fn succeeded(&self, output: impl Into<ToolOutput>) -> Settlement {
-        let content = output.into().into_content();
+        let (content, value) = output.into().into_parts();
         let result = ToolResult::new(self.call.id(), CallOutcome::Succeeded, content);
+        let result = result.with_kept(value.map(Kept::Json));
         self.settled(Said::Succeeded { result })
     }
 
@@ -175,7 +176,8 @@ pub(super) fn settled(
                  or `failed`"
         ))),
         (Said::Succeeded { result: said }, _) => {
-            Ok(result(CallOutcome::Succeeded, said.content().to_vec()))
+            let result = tools.readable_success(&id, &said);
+            Ok(Entry::CallSettled { result, who: who.clone(), at })
         }
         (Said::Failed { text }, _) => Ok(result(CallOutcome::Failed, vec![text.into()])),
         (Said::NotHappened, None) => Ok(Entry::CallCleared { call: id }),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Error,
     journal::{Limit, LimitScope},
-    message::{Message, Role, Transcript},
+    message::{Message, Results, Role, Transcript},
     policy::{LimitReached, Spent},
     provider::{ContextTokens, Usage, WantedItem},
     secret::beginning,
@@ -89,6 +89,8 @@ pub(super) struct Remains {
     pub(super) spent: Spent,
     pub(super) context: ContextTokens,
     pub(super) trace: RunTrace,
+    /// Where the run begins in the transcript.
+    begun_at: usize,
     transcript: Transcript,
 }
 
@@ -98,7 +100,13 @@ impl Remains {
         let said = transcript.messages().range(begun_at..);
         let last = said.iter().rev().find(|message| message.role() == Role::Assistant);
         let text = last.map(Message::text).unwrap_or_default();
-        Self { text, transcript, ..Self::default() }
+        Self { text, begun_at, transcript, ..Self::default() }
+    }
+
+    fn results(&self) -> Results {
+        // The calls may have been made before the run, and answered in it.
+        let from = self.begun_at.saturating_sub(1);
+        Results::of_messages(self.transcript.messages().range(from..))
     }
 }
 
@@ -190,6 +198,11 @@ impl Reply {
         self.remains.turns
     }
 
+    /// The results of the calls of the run, typed where that is wanted: see [`Results::of`].
+    pub fn results(&self) -> Results {
+        self.remains.results()
+    }
+
     /// The conversation up to and with the answer.
     pub fn transcript(&self) -> &Transcript {
         &self.remains.transcript
@@ -275,6 +288,11 @@ impl Stopped {
     /// How many answers of the model came to their end.
     pub fn turns(&self) -> u32 {
         self.0.remains.turns
+    }
+
+    /// The results of the calls of the run: see [`Reply::results`].
+    pub fn results(&self) -> Results {
+        self.0.remains.results()
     }
 
     /// The conversation so far. It can be sent.

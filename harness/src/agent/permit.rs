@@ -200,6 +200,8 @@ impl<'a> Asking<'a> {
         let caller = self.own.and_then(|own| own.caller.as_ref());
         question.agents = caller.map(|caller| caller.names()).unwrap_or_default();
         question.reasons = reasons;
+        let title = self.tools().get(call.name()).and_then(Tool::title);
+        question.title = title.map(str::to_owned);
         let folder = review.and_then(|review| review.folder.clone());
         question.folder = folder.or_else(|| std::env::current_dir().ok());
         let place = question.folder.as_ref().map(|folder| folder.display().to_string());

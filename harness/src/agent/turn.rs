@@ -298,6 +298,7 @@ impl Hearing<'_, '_> {
             StreamEvent::TextDelta { text, .. } => self.watch.tell(Event::Text(text)),
             StreamEvent::Citation { citation, .. } => self.watch.tell(Event::Citation(citation)),
             StreamEvent::Image { image, .. } => self.watch.tell(Event::Image(image)),
+            StreamEvent::Audio { audio, .. } => self.watch.tell(Event::Audio(audio)),
             StreamEvent::ReasoningDelta { text, .. } => self.watch.tell(Event::Reasoning(text)),
             StreamEvent::ToolCallDelta { block, json }
                 if json.trim_end().ends_with('}') && !self.answer.said_nothing() =>

@@ -15,7 +15,7 @@ use crate::{
     models,
     provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
-    wire::anthropic,
+    wire::{Takes, anthropic},
 };
 
 const BASE_URL: &str = "https://api.anthropic.com";
@@ -144,7 +144,16 @@ impl AnthropicBuilder {
     pub fn build(self) -> Result<AnthropicProvider, Error> {
         let Self { setup, no_cache } = self;
         let Setup {
-            key, base_url, model, headers: own, settings, clocks, name, answer_limits, ..
+            key,
+            base_url,
+            model,
+            headers: own,
+            settings,
+            clocks,
+            name,
+            answer_limits,
+            models: known,
+            ..
         } = setup;
         let key = match key {
             Some(key) => key,
@@ -160,12 +169,14 @@ impl AnthropicBuilder {
         headers.extend(transport::headers(&own)?);
         let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "", "/v1/messages");
         let secrets = credentials::known(Some(&key), &own, &url, &settings);
+        let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("anthropic").to_owned());
+        let takes = Takes::of(&*name, &*model, &known);
         Ok(AnthropicProvider {
-            name: name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("anthropic").to_owned()),
+            name,
             transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
-            options: anthropic::Options { model, settings, cache: !no_cache },
+            options: anthropic::Options { model, settings, cache: !no_cache, takes },
             answer_limits,
         })
     }

@@ -23,7 +23,7 @@ use crate::{
     provider::{AnswerLimits, EventStream, Provider, Request},
     schema::StrictForm,
     secret::Secrets,
-    wire::chat,
+    wire::{Takes, chat},
 };
 
 /// Any server that speaks Chat Completions, often called *OpenAI-compatible*: Ollama, vLLM, llama.cpp
@@ -109,8 +109,8 @@ impl ChatCompletionsProvider {
 }
 
 /// Whether a refusal tells that the server wants turns, and the request would be another one with them.
-fn wants_turns(request: &Request<'_>, err: &Error) -> bool {
-    chat::wants_turns(err) && chat::needs_bridge(request.messages())
+fn wants_turns(request: &Request<'_>, takes: &Takes, err: &Error) -> bool {
+    chat::wants_turns(err) && chat::needs_bridge(request.messages(), takes)
 }
 
 impl fmt::Debug for ChatCompletionsProvider {
@@ -142,7 +142,11 @@ impl Provider for ChatCompletionsProvider {
             request,
             |request| self.question(request),
             || chat::decoder(self.answer_limits, self.reading),
-            self.turns.as_deref().map(|learnt| Lesson { learnt, tells: wants_turns }),
+            self.turns.as_deref().map(|learnt| Lesson {
+                learnt,
+                tells: wants_turns,
+                takes: &self.options.takes,
+            }),
         )
     }
 }
@@ -269,7 +273,16 @@ impl ChatCompletionsBuilder {
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
         let Setup {
-            key, base_url, model, headers: own, settings, clocks, name, answer_limits, ..
+            key,
+            base_url,
+            model,
+            headers: own,
+            settings,
+            clocks,
+            name,
+            answer_limits,
+            models: known,
+            ..
         } = setup;
         let base = base_url.or_else(|| credentials::variable("CHAT_COMPLETIONS_BASE_URL"));
         let base = match base {
@@ -298,8 +311,9 @@ impl ChatCompletionsBuilder {
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
         let origin = chat::Origin::of(&address::shown(&url), &model);
         // Models that think within a budget give proofs and do not ask for them.
-        let how = models::Models::default().find(&name, &model).thinking;
+        let how = known.find(&name, &model).thinking;
         let signs = !matches!(how, Some(models::Thinking::Budget | models::Thinking::Never));
+        let takes = Takes::of(&*name, &*model, &known);
         let signed_calls = vendor.signed_calls.filter(|_| signs).map(Cow::Borrowed);
         Ok(ChatCompletionsProvider {
             name,
@@ -317,6 +331,7 @@ impl ChatCompletionsBuilder {
                 origin,
                 signed_calls,
                 strict_form: strict_form.unwrap_or(vendor.strict_form),
+                takes,
                 ..chat::Options::new(model)
             },
             turns: (strict_turns.is_none() && !vendor.strict_turns).then(Arc::default),

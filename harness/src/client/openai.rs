@@ -15,7 +15,7 @@ use crate::{
     models,
     provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
-    wire::responses,
+    wire::{Takes, responses},
 };
 
 const BASE_URL: &str = "https://api.openai.com/v1";
@@ -166,7 +166,16 @@ impl OpenAIBuilder {
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
         let Setup {
-            key, base_url, model, headers: own, settings, clocks, name, answer_limits, ..
+            key,
+            base_url,
+            model,
+            headers: own,
+            settings,
+            clocks,
+            name,
+            answer_limits,
+            models: known,
+            ..
         } = setup;
         let key = match key {
             Some(key) => key,
@@ -188,12 +197,14 @@ impl OpenAIBuilder {
         headers.extend(transport::headers(&own)?);
         let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "/v1", "/responses");
         let secrets = credentials::known(Some(&key), &own, &url, &settings);
+        let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("openai").to_owned());
+        let takes = Takes::of(&*name, &*model, &known);
         Ok(OpenAIProvider {
-            name: name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("openai").to_owned()),
+            name,
             transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
-            options: responses::Options { model, settings },
+            options: responses::Options { model, settings, takes },
             answer_limits,
         })
     }

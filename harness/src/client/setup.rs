@@ -5,7 +5,10 @@ use std::fmt;
 use secrecy::SecretString;
 
 use super::{Clocks, address};
-use crate::provider::{AnswerLimits, Settings};
+use crate::{
+    models::Models,
+    provider::{AnswerLimits, Settings},
+};
 
 /// What a builder has been told so far.
 #[derive(Clone, Default)]
@@ -18,6 +21,7 @@ pub(super) struct Setup {
     pub(super) settings: Settings,
     pub(super) clocks: Clocks,
     pub(super) answer_limits: AnswerLimits,
+    pub(super) models: Models,
     /// A typed request, taken over when the provider is built.
     #[cfg(feature = "async-openai")]
     pub(super) template: serde_json::Map<String, serde_json::Value>,
@@ -34,6 +38,7 @@ impl fmt::Debug for Setup {
             .field("settings", &self.settings)
             .field("clocks", &self.clocks)
             .field("answer_limits", &self.answer_limits)
+            .field("models", &self.models)
             .finish_non_exhaustive()
     }
 }
@@ -121,6 +126,23 @@ macro_rules! setters {
         #[must_use]
         pub fn answer_limits(mut self, limits: $crate::provider::AnswerLimits) -> Self {
             self.setup.answer_limits = limits;
+            self
+        }
+
+        /// What is known of models, with the program's own entries: it says which files the model takes.
+        /// Default: the library's table. A document or sound is sent only to a model of which it is known
+        /// that it takes them:
+        ///
+        /// ```
+        /// use harness::models::{Model, Models};
+        ///
+        /// let mine = Model { documents: Some(true), ..Model::default() };
+        /// let models = Models::default().with("my-model", mine);
+        /// # let _ = harness::ChatCompletionsProvider::builder().models(models);
+        /// ```
+        #[must_use]
+        pub fn models(mut self, models: $crate::models::Models) -> Self {
+            self.setup.models = models;
             self
         }
     };

@@ -40,7 +40,7 @@ use crate::{
     policy::{Retry, RetryPolicy},
     provider::{EventStream, Request, Settings},
     secret::{CUT, Secrets, beginning},
-    wire::{Decoder, Dialect, Encoded, fault},
+    wire::{Decoder, Dialect, Encoded, Takes, fault},
 };
 
 /// An error's body is read up to this many bytes.
@@ -61,8 +61,9 @@ const WHOLE_BODY: usize = 64 * 1024 * 1024;
 pub(super) struct Lesson<'a> {
     /// Whether it was learnt.
     pub(super) learnt: &'a AtomicBool,
-    /// Whether this refusal of this request tells it.
-    pub(super) tells: fn(&Request<'_>, &Error) -> bool,
+    /// Whether this refusal of this request tells it, for a model that takes this.
+    pub(super) tells: fn(&Request<'_>, &Takes, &Error) -> bool,
+    pub(super) takes: &'a Takes,
 }
 
 /// One question, ready to be sent.
@@ -144,17 +145,17 @@ impl Transport {
             let settings = request.settings();
             let answer = async move {
                 let open = lesson.filter(|lesson| !lesson.learnt.load(Ordering::Relaxed));
-                let Some(Lesson { learnt, tells }) = open else {
+                let Some(Lesson { learnt, tells, takes }) = open else {
                     return self.send(request, question, decoder).await;
                 };
                 let err = match self.begun(request.clone(), question, decoder).await {
-                    Err(err) if tells(&request, &err) => err,
+                    Err(err) if tells(&request, takes, &err) => err,
                     answer => return answer,
                 };
                 learnt.store(true, Ordering::Relaxed);
                 let again = self.begun(request.clone(), question, decoder).await;
                 again.map_err(|later| {
-                    if tells(&request, &later) {
+                    if tells(&request, takes, &later) {
                         // It was not what the server wanted.
                         learnt.store(false, Ordering::Relaxed);
                     }

@@ -414,13 +414,26 @@ fn is_false(value: &bool) -> bool {
 impl Entry {
     /// The first format of facts that knows all of this one.
     pub(super) fn format(&self) -> u32 {
-        match self {
+        let is_of_the_first = match self {
             Self::Steered { .. }
             | Self::CallFinished { spent: Some(_), .. }
             | Self::CallWaits { wait: Wait { awaited: Awaited::Agent { .. }, .. }, .. }
-            | Self::CallWaits { wait: Wait { spent: Some(_), .. }, .. } => 2,
-            _ => 1,
-        }
+            | Self::CallWaits { wait: Wait { spent: Some(_), .. }, .. } => false,
+            Self::Given { transcript } => {
+                transcript.messages().iter().all(Message::is_of_the_first_format)
+            }
+            Self::UserSaid { message, .. } => message.is_of_the_first_format(),
+            Self::Resumed { message, .. }
+            | Self::ModelReplied { message, .. }
+            | Self::Interrupted { message, .. } => {
+                message.as_ref().is_none_or(Message::is_of_the_first_format)
+            }
+            Self::CallFinished { result, .. }
+            | Self::CallSettled { result, .. }
+            | Self::CallEnded { result, .. } => result.is_of_the_first_format(),
+            _ => true,
+        };
+        if is_of_the_first { 1 } else { 2 }
     }
 }
 

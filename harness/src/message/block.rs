@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Citation, Image, ToolResult, VendorData};
+use super::{Citation, Media, MediaKind, ToolResult, VendorData};
 
 /// One part of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -11,8 +11,12 @@ use super::{Citation, Image, ToolResult, VendorData};
 pub enum Block {
     /// Words.
     Text(TextBlock),
-    /// A picture.
-    Image(Image),
+    /// A picture: PNG, JPEG, GIF or WebP, which all vendors take.
+    Image(Media),
+    /// Sound.
+    Audio(Media),
+    /// A document, such as a PDF file, or a file of text.
+    Document(Media),
     /// The model asks for a tool.
     ToolCall(ToolCall),
     /// What became of a call.
@@ -22,9 +26,9 @@ pub enum Block {
     /// Something of one vendor that means nothing elsewhere, such as a search that the vendor
     /// ran itself. It keeps its place, goes back to that vendor, and is left out for others.
     ///
-    /// The sound of an answer on Chat Completions is one of the wire `chat`: `{"audio": {"id": "..",
-    /// "data": "<base64>", "transcript": "..", "expires_at": ..}}`. Its transcript is among the words of the
-    /// answer, and these alone go back.
+    /// Beside the sound of an answer on Chat Completions, which is [`Audio`](Self::Audio), stands one of the
+    /// wire `chat`: `{"audio": {"id": "..", "transcript": "..", "expires_at": ..}}`. The transcript is among
+    /// the words of the answer, and these alone go back.
     Vendor(VendorData),
 }
 
@@ -32,6 +36,30 @@ impl Block {
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextBlock::new(text))
+    }
+
+    /// The file that it holds, and what it is for.
+    pub(crate) fn media(&self) -> Option<(MediaKind, &Media)> {
+        match self {
+            Self::Image(media) => Some((MediaKind::Image, media)),
+            Self::Audio(media) => Some((MediaKind::Audio, media)),
+            Self::Document(media) => Some((MediaKind::Document, media)),
+            Self::Text(_)
+            | Self::ToolCall(_)
+            | Self::ToolResult(_)
+            | Self::Reasoning(_)
+            | Self::Vendor(_) => None,
+        }
+    }
+
+    /// Whether all of it is known to the first format of saved messages.
+    pub(super) fn is_of_the_first_format(&self) -> bool {
+        match self {
+            Self::Image(media) => media.is_of_the_first_format(),
+            Self::Audio(_) | Self::Document(_) => false,
+            Self::ToolResult(result) => result.is_of_the_first_format(),
+            Self::Text(_) | Self::ToolCall(_) | Self::Reasoning(_) | Self::Vendor(_) => true,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Block, Image, ToolCall, ToolContent, ToolResult};
+use super::{Block, ToolCall, ToolContent, ToolResult};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -172,8 +172,7 @@ impl Message {
     pub(crate) fn size(&self) -> usize {
         let of = |block: &Block| match block {
             Block::Text(text) => text.text().len(),
-            Block::Image(Image::Data { data, .. }) => data.len(),
-            Block::Image(Image::Url { url }) => url.len(),
+            Block::Image(media) | Block::Audio(media) | Block::Document(media) => media.room(),
             Block::ToolCall(call) => call.arguments().len(),
             Block::Reasoning(thought) => {
                 thought.text().len() + thought.vendor().map_or(0, |data| data.json().len())
@@ -182,6 +181,11 @@ impl Message {
             Block::ToolResult(result) => result.content().iter().map(ToolContent::size).sum(),
         };
         self.blocks().iter().map(of).sum()
+    }
+
+    /// Whether all of it is known to the first format of saved messages.
+    pub(crate) fn is_of_the_first_format(&self) -> bool {
+        self.blocks().iter().all(Block::is_of_the_first_format)
     }
 
     /// The calls it makes, in order.

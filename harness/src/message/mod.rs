@@ -1,14 +1,18 @@
 //! What is said: messages, the blocks they are made of, and the transcript they add up to.
 //! It knows no vendor, no HTTP and no runtime.
+//!
+#![doc = include_str!("../../guide/content.md")]
 
 mod arguments;
 mod block;
 mod citation;
-mod image;
+mod link;
+mod media;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod message;
 mod messages;
 mod result;
+mod results;
 mod strict;
 mod transcript;
 mod vendor;
@@ -17,14 +21,18 @@ pub use self::{
     arguments::{Arguments, Fingerprint},
     block::{Block, ReasoningBlock, TextBlock, ToolCall},
     citation::Citation,
-    image::Image,
+    link::Link,
+    media::Media,
     message::{Message, Role},
     messages::{Iter, Messages},
     result::{CallOutcome, ToolContent, ToolResult},
+    results::Results,
     transcript::Transcript,
     vendor::VendorData,
 };
 pub(crate) use self::{
     arguments::{are_none, is_empty_object, same},
+    media::{MediaKind, Source, is_base64},
+    result::Kept,
     strict::{is_strict, is_too_deep},
 };

@@ -2,10 +2,11 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::strict::is_too_deep;
+use super::{Link, Media, MediaKind, strict::is_too_deep};
+use crate::error::{Error, ErrorKind};
 
 /// What became of a call. Each has a text of its own for the model, so that the model never
 /// believes of a call that ran that it did not.
@@ -67,10 +68,12 @@ impl CallOutcome {
     }
 }
 
-/// What a tool hands over: words, a value, or a picture.
+/// A part of what a tool hands over: words, a value, a file, or a link.
 ///
 /// It is not `Serialize` by itself: any serialisable value may be returned from a tool and is then
 /// handed over as JSON, and a picture must not go that way.
+///
+/// A file that the model or the protocol cannot take stands in the conversation as a line that says so.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ToolContent {
@@ -79,21 +82,35 @@ pub enum ToolContent {
     /// A value; the model sees it as JSON text.
     Json(Value),
     /// A picture.
-    Image {
-        /// Media type, such as `image/png`.
-        mime: String,
-        /// The bytes of the file.
-        data: Vec<u8>,
-    },
+    Image(Media),
+    /// Sound.
+    Audio(Media),
+    /// A document, or a file of text, such as an embedded resource. Text counts as words: it is searched
+    /// for secrets and cut to the limit.
+    Document(Media),
+    /// Where something is that is not handed over.
+    Link(Link),
 }
 
 impl ToolContent {
-    /// What the model reads of it, or nothing for a picture.
+    /// What the model reads of it as words, or nothing for a file that is not text.
     pub fn to_text(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.clone()),
             Self::Json(value) => Some(value.to_string()),
-            Self::Image { .. } => None,
+            Self::Document(media) => media.to_text(),
+            Self::Link(link) => Some(link.to_text()),
+            Self::Image(_) | Self::Audio(_) => None,
+        }
+    }
+
+    /// The file that it holds, and what it is for.
+    pub(crate) fn media(&self) -> Option<(MediaKind, &Media)> {
+        match self {
+            Self::Image(media) => Some((MediaKind::Image, media)),
+            Self::Audio(media) => Some((MediaKind::Audio, media)),
+            Self::Document(media) => Some((MediaKind::Document, media)),
+            Self::Text(_) | Self::Json(_) | Self::Link(_) => None,
         }
     }
 
@@ -101,8 +118,8 @@ impl ToolContent {
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
-            Self::Json(_) => 0,
-            Self::Image { data, .. } => data.len().div_ceil(3) * 4,
+            Self::Json(_) | Self::Link(_) => 0,
+            Self::Image(media) | Self::Audio(media) | Self::Document(media) => media.room(),
         }
     }
 }
@@ -119,6 +136,12 @@ impl From<String> for ToolContent {
     }
 }
 
+impl From<Link> for ToolContent {
+    fn from(link: Link) -> Self {
+        Self::Link(link)
+    }
+}
+
 /// The answer to one call. A clone shares the content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
@@ -126,6 +149,19 @@ pub struct ToolResult {
     outcome: CallOutcome,
     #[serde(with = "saved")]
     content: Arc<[ToolContent]>,
+    /// The part for the program.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "kept")]
+    value: Option<Arc<Kept>>,
+}
+
+/// The part of a result that is for the program.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kept {
+    /// The value.
+    Json(Value),
+    /// Why it is not here, in words.
+    LeftOut(String),
 }
 
 impl ToolResult {
@@ -140,7 +176,35 @@ impl ToolResult {
             ToolContent::Json(value) if is_too_deep(&value) => ToolContent::Text(value.to_string()),
             part => part,
         });
-        Self { call_id: call_id.into(), outcome, content: kept.collect() }
+        Self { call_id: call_id.into(), outcome, content: kept.collect(), value: None }
+    }
+
+    /// Adds the part for the program, which no model reads: see
+    /// [`ToolOutput::with_value`](crate::ToolOutput::with_value).
+    #[must_use]
+    pub fn with_value(self, value: Value) -> Self {
+        self.with_kept(Some(Kept::Json(value)))
+    }
+
+    pub(crate) fn with_kept(mut self, kept: Option<Kept>) -> Self {
+        // It could not be read back.
+        let kept = kept.map(|kept| match kept {
+            Kept::Json(value) if is_too_deep(&value) => {
+                Kept::LeftOut("it is nested too deep".to_owned())
+            }
+            kept => kept,
+        });
+        self.value = kept.map(Arc::new);
+        self
+    }
+
+    /// The same answer with other words for the model.
+    pub(crate) fn said_as(
+        &self,
+        outcome: CallOutcome,
+        content: impl IntoIterator<Item = ToolContent>,
+    ) -> Self {
+        Self { value: self.value.clone(), ..Self::new(self.call_id(), outcome, content) }
     }
 
     /// The call that it answers.
@@ -158,9 +222,54 @@ impl ToolResult {
         self.outcome.is_error()
     }
 
-    /// What the tool handed over, or why it could not.
+    /// What the tool handed over for the model, or why it could not.
     pub fn content(&self) -> &[ToolContent] {
         &self.content
+    }
+
+    /// What the tool handed over for the program, if it did so by itself
+    /// ([`ToolOutput::with_value`](crate::ToolOutput::with_value)).
+    pub fn value(&self) -> Option<&Value> {
+        match self.value.as_deref() {
+            Some(Kept::Json(value)) => Some(value),
+            Some(Kept::LeftOut(_)) | None => None,
+        }
+    }
+
+    /// The result as a type of the program: its [`value`](Self::value), or, where the tool handed over
+    /// nothing but one value or one text for the model, that one.
+    ///
+    /// # Errors
+    /// Fails if the call did not succeed, if there is no such value, if it was left out because it was larger
+    /// than [`ToolLimits::value`](crate::ToolLimits::value), or if it does not fit the type.
+    pub fn to<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let wrong = |what: String| {
+            let place = format!("the result of the call `{}`", self.call_id);
+            Error::new(ErrorKind::Transcript, format!("{place} {what}"))
+        };
+        if self.is_error() {
+            let became = serde_json::to_value(self.outcome).unwrap_or_default();
+            return Err(wrong(format!("has no value: its outcome is {became}")));
+        }
+        let read = |value: &Value| {
+            T::deserialize(value).map_err(|err| {
+                let cut = "what a tool hands over for the model may have been cut: \
+                           `ToolOutput::with_value` hands over a value for the program";
+                wrong(format!("is no `{}`: {err}; {cut}", std::any::type_name::<T>())).because(err)
+            })
+        };
+        match (self.value.as_deref(), &*self.content) {
+            (Some(Kept::Json(value)), _) => read(value),
+            (Some(Kept::LeftOut(why)), _) => Err(wrong(format!("has no value for the program: {why}"))),
+            (None, [ToolContent::Json(value)]) => read(value),
+            (None, [ToolContent::Text(text)]) => read(&Value::String(text.clone())),
+            (None, []) => read(&Value::Null),
+            (None, _) => Err(wrong(
+                "has no value for the program: the tool hands over files or several parts; let it add \
+                 one with `ToolOutput::with_value`"
+                    .to_owned(),
+            )),
+        }
     }
 
     /// All that the model can read of it, its parts on lines of their own.
@@ -176,24 +285,59 @@ impl ToolResult {
         let parts: Vec<String> = self.content.iter().filter_map(ToolContent::to_text).collect();
         Cow::Owned(parts.join("\n"))
     }
+
+    /// Whether all of it is known to the first format of saved messages.
+    pub(crate) fn is_of_the_first_format(&self) -> bool {
+        let is_known = |part: &ToolContent| match part {
+            ToolContent::Text(_) | ToolContent::Json(_) => true,
+            ToolContent::Image(media) => media.base64().is_some() && media.is_of_the_first_format(),
+            ToolContent::Audio(_) | ToolContent::Document(_) | ToolContent::Link(_) => false,
+        };
+        self.value.is_none() && self.content.iter().all(is_known)
+    }
 }
 
-/// Content as it is written down: pictures in base64.
-mod saved {
+/// The part for the program as it is written down.
+mod kept {
     use std::sync::Arc;
 
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Kept;
+
+    pub(super) fn serialize<S: Serializer>(
+        kept: &Option<Arc<Kept>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        kept.as_deref().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Arc<Kept>>, D::Error> {
+        Ok(Option::<Kept>::deserialize(from)?.map(Arc::new))
+    }
+}
+
+/// Content as it is written down.
+mod saved {
+    use std::{borrow::Cow, sync::Arc};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::Value;
 
     use super::ToolContent;
-    use crate::message::Image;
+    use crate::message::{Link, Media};
 
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    enum Saved {
-        Text(String),
-        Json(Value),
-        Image(Image),
+    enum Saved<'a> {
+        Text(Cow<'a, str>),
+        Json(Cow<'a, Value>),
+        Image(Media),
+        Audio(Media),
+        Document(Media),
+        Link(Cow<'a, Link>),
     }
 
     pub(super) fn serialize<S: Serializer>(
@@ -201,24 +345,27 @@ mod saved {
         to: S,
     ) -> Result<S::Ok, S::Error> {
         to.collect_seq(content.iter().map(|part| match part {
-            ToolContent::Text(text) => Saved::Text(text.clone()),
-            ToolContent::Json(value) => Saved::Json(value.clone()),
-            ToolContent::Image { mime, data } => Saved::Image(Image::from_bytes(mime, data)),
+            ToolContent::Text(text) => Saved::Text(Cow::Borrowed(text)),
+            ToolContent::Json(value) => Saved::Json(Cow::Borrowed(value)),
+            ToolContent::Image(media) => Saved::Image(media.clone()),
+            ToolContent::Audio(media) => Saved::Audio(media.clone()),
+            ToolContent::Document(media) => Saved::Document(media.clone()),
+            ToolContent::Link(link) => Saved::Link(Cow::Borrowed(link)),
         }))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Arc<[ToolContent]>, D::Error> {
-        let saved = Vec::<Saved>::deserialize(from)?;
+        let saved = Vec::<Saved<'static>>::deserialize(from)?;
         let content = saved.into_iter().map(|part| match part {
-            Saved::Text(text) => Ok(ToolContent::Text(text)),
-            Saved::Json(value) => Ok(ToolContent::Json(value)),
-            Saved::Image(image) => match (image.bytes().map_err(D::Error::custom)?, image) {
-                (Some(data), Image::Data { mime, .. }) => Ok(ToolContent::Image { mime, data }),
-                _ => Err(D::Error::custom("the image of a tool result has no data")),
-            },
+            Saved::Text(text) => ToolContent::Text(text.into_owned()),
+            Saved::Json(value) => ToolContent::Json(value.into_owned()),
+            Saved::Image(media) => ToolContent::Image(media),
+            Saved::Audio(media) => ToolContent::Audio(media),
+            Saved::Document(media) => ToolContent::Document(media),
+            Saved::Link(link) => ToolContent::Link(link.into_owned()),
         });
-        content.collect()
+        Ok(content.collect())
     }
 }

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Block, CallOutcome, Message, Messages, Role, ToolCall, ToolContent, ToolResult};
+use super::{
+    Block, CallOutcome, Message, Messages, Results, Role, ToolCall, ToolContent, ToolResult,
+};
 use crate::error::{Error, ErrorKind};
 
 /// The conversation so far: append-only, and never in a state that a provider refuses.
@@ -34,6 +36,11 @@ impl Transcript {
     /// All messages, in order.
     pub fn messages(&self) -> &Messages {
         &self.messages
+    }
+
+    /// The results of all calls in it.
+    pub fn results(&self) -> Results {
+        Results::of_messages(self.messages.clone())
     }
 
     /// The messages, if they may be sent: every call has its result.
@@ -128,7 +135,9 @@ fn law(message: String) -> Error {
 
 fn may_say(role: Role, block: &Block) -> bool {
     match block {
-        Block::Text(_) | Block::Image(_) => role != Role::Tool,
+        Block::Text(_) | Block::Image(_) | Block::Audio(_) | Block::Document(_) => {
+            role != Role::Tool
+        }
         Block::ToolCall(_) | Block::Reasoning(_) | Block::Vendor(_) => role == Role::Assistant,
         Block::ToolResult(_) => role == Role::Tool,
     }
@@ -138,6 +147,8 @@ fn kind(block: &Block) -> &'static str {
     match block {
         Block::Text(_) => "text",
         Block::Image(_) => "an image",
+        Block::Audio(_) => "sound",
+        Block::Document(_) => "a document",
         Block::ToolCall(_) => "a tool call",
         Block::ToolResult(_) => "a tool result",
         Block::Reasoning(_) => "reasoning",

@@ -5,7 +5,7 @@
 //! for pictures and documents, the table of models in LiteLLM 1.109.1. A model that is not here gets
 //! no answer, and what asks for one does what no server refuses.
 
-use super::{Model, Thinking, find};
+use super::{Model, Thinking, find, find::Host};
 use crate::provider::Effort::{self, High, Low, Max, Medium, Minimal, Off, XHigh};
 
 /// A family of models that can do the same.
@@ -15,7 +15,9 @@ struct Family {
     thinking: Thinking,
     /// Empty if it is not known.
     efforts: &'static [Effort],
+    images: bool,
     documents: bool,
+    audio: bool,
     strict: Option<bool>,
     /// Where the list of prices does not say it; else 0.
     window: u64,
@@ -23,7 +25,17 @@ struct Family {
 
 const fn family(names: &'static [&'static str], output: u32, thinking: Thinking) -> Family {
     let (efforts, strict): (&[Effort], _) = (&[], Some(true));
-    Family { names, output, thinking, efforts, documents: true, strict, window: 0 }
+    Family {
+        names,
+        output,
+        thinking,
+        efforts,
+        images: true,
+        documents: true,
+        audio: false,
+        strict,
+        window: 0,
+    }
 }
 
 impl Family {
@@ -42,13 +54,24 @@ impl Family {
         self
     }
 
+    const fn text_only(mut self) -> Self {
+        self.images = false;
+        self.documents = false;
+        self
+    }
+
+    const fn with_audio(mut self) -> Self {
+        self.audio = true;
+        self
+    }
+
     const fn window(mut self, window: u64) -> Self {
         self.window = window;
         self
     }
 }
 
-/// All of them take pictures.
+/// Unless it is said, they take pictures and documents and no sound.
 #[rustfmt::skip]
 static FAMILIES: &[Family] = &[
     // Anthropic. Up to 4.5 a model thinks within a budget; from 4.6 on it decides by itself.
@@ -67,6 +90,9 @@ static FAMILIES: &[Family] = &[
     // OpenAI.
     family(&["gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
     family(&["gpt-4o", "gpt-4o-mini"], 16_384, Thinking::Never),
+    family(&["gpt-4o-audio-preview", "gpt-4o-mini-audio-preview", "gpt-audio", "gpt-audio-mini"], 16_384, Thinking::Never).text_only().with_audio(),
+    family(&["gpt-3.5-turbo"], 4_096, Thinking::Never).text_only().strict(Some(false)),
+    family(&["o3-mini"], 100_000, Thinking::Always).efforts(&[Low, Medium, High]).text_only(),
     family(&["o1", "o3", "o3-pro", "o4-mini"], 100_000, Thinking::Always).efforts(&[Low, Medium, High]),
     family(&["gpt-5", "gpt-5-mini", "gpt-5-nano"], 128_000, Thinking::Always).efforts(&[Minimal, Low, Medium, High]),
     family(&["gpt-5-chat", "gpt-5-chat-latest", "gpt-5.1-chat-latest", "gpt-5.2-chat-latest", "gpt-5.3-chat-latest"], 16_384, Thinking::Never),
@@ -79,10 +105,10 @@ static FAMILIES: &[Family] = &[
     family(&["gpt-6-sol", "gpt-6-luna", "gpt-6.1-terra"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]),
     family(&["gpt-6-astra", "gpt-6.1-sol"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
     // Google.
-    family(&["gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"], 65_536, Thinking::Budget).strict(None).window(1_048_576),
-    family(&["gemini-3-pro-preview", "gemini-3.1-pro-preview"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).window(1_048_576),
-    family(&["gemini-3-flash-preview", "gemini-3.1-flash-lite", "gemini-3.5-flash", "gemini-3.5-flash-lite", "gemini-3.6-flash"], 65_536, Thinking::Always).efforts(&[Minimal, Low, Medium, High]).strict(None),
-    family(&["gemini-3.7-flash", "gemini-3.8-flash"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None),
+    family(&["gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"], 65_536, Thinking::Budget).strict(None).with_audio().window(1_048_576),
+    family(&["gemini-3-pro-preview", "gemini-3.1-pro-preview"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).with_audio().window(1_048_576),
+    family(&["gemini-3-flash-preview", "gemini-3.1-flash-lite", "gemini-3.5-flash", "gemini-3.5-flash-lite", "gemini-3.6-flash"], 65_536, Thinking::Always).efforts(&[Minimal, Low, Medium, High]).strict(None).with_audio(),
+    family(&["gemini-3.7-flash", "gemini-3.8-flash"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).with_audio(),
 ];
 
 /// What the model of this name can do.
@@ -92,15 +118,38 @@ pub(super) fn of(name: &str) -> Option<Model> {
     let known = FAMILIES.iter().flat_map(|family| family.names.iter().map(move |of| (*of, family)));
     let fitting = known.filter(|(of, _)| find::is_of(name, of));
     let (_, family) = fitting.max_by_key(|(of, _)| of.len())?;
-    let Family { names: _, output, thinking, efforts, documents, strict, window } = *family;
+    let Family { names: _, output, thinking, efforts, images, documents, audio, strict, window } =
+        *family;
     Some(Model {
         price: None,
         window: (window > 0).then_some(window),
         output: Some(output),
         thinking: Some(thinking),
         efforts: (!efforts.is_empty()).then_some(efforts),
-        images: Some(true),
+        images: Some(images),
         documents: Some(documents),
+        audio: Some(audio),
         strict_tools: strict,
     })
+}
+
+/// What all models of a host can do.
+///
+/// DeepSeek's servers refuse a message with anything but text (`unknown variant 'image_url', expected 'text'`).
+pub(super) fn at(host: Host) -> Model {
+    match host {
+        Host::DeepSeek => Model {
+            images: Some(false),
+            documents: Some(false),
+            audio: Some(false),
+            ..Model::default()
+        },
+        Host::Anthropic
+        | Host::OpenAi
+        | Host::Google
+        | Host::XAi
+        | Host::Bedrock
+        | Host::Mistral
+        | Host::Groq => Model::default(),
+    }
 }

@@ -66,7 +66,10 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
         let able = names.find_map(abilities::of).unwrap_or_default();
         known = known.over(Model { price, window, ..Model::default() }).over(able);
     }
-    known
+    match own {
+        Some((host, _)) => known.over(abilities::at(host)),
+        None => known,
+    }
 }
 
 /// Whose provider this is.

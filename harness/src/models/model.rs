@@ -27,11 +27,12 @@ pub struct Model {
     pub thinking: Option<Thinking>,
     /// The levels of effort that it knows, [`Effort::Off`] if it can be told not to think.
     pub efforts: Option<&'static [Effort]>,
-    /// Whether it takes pictures.
+    /// Whether it takes pictures. Where nobody knows it, they are sent: many local models do.
     pub images: Option<bool>,
-    /// Whether it takes PDF documents. A message of this library holds words and pictures alone; what a
-    /// tool reads from a document is handed over as text or as pictures.
+    /// Whether it takes PDF documents. Where nobody knows it, they are not sent.
     pub documents: Option<bool>,
+    /// Whether it takes sound. Where nobody knows it, none is sent.
+    pub audio: Option<bool>,
     /// Whether its vendor can hold it to the schemas of tools.
     pub strict_tools: Option<bool>,
 }
@@ -39,8 +40,17 @@ pub struct Model {
 impl Model {
     /// This, with what it leaves open taken from `base`.
     pub(super) fn over(self, base: Self) -> Self {
-        let Self { price, window, output, thinking, efforts, images, documents, strict_tools } =
-            self;
+        let Self {
+            price,
+            window,
+            output,
+            thinking,
+            efforts,
+            images,
+            documents,
+            audio,
+            strict_tools,
+        } = self;
         Self {
             price: price.or(base.price),
             window: window.or(base.window),
@@ -49,6 +59,7 @@ impl Model {
             efforts: efforts.or(base.efforts),
             images: images.or(base.images),
             documents: documents.or(base.documents),
+            audio: audio.or(base.audio),
             strict_tools: strict_tools.or(base.strict_tools),
         }
     }

@@ -38,6 +38,10 @@ pub struct Question {
     pub call: String,
     /// The name of the tool.
     pub tool: String,
+    /// What the tool is called where people read it, if it says so. It may come from a server: show it beside
+    /// the name and not in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// What the tool declares.
     pub effects: SideEffects,
     /// The decoded arguments, in the order in which the model wrote them: these will run.
@@ -88,6 +92,7 @@ impl Question {
             person: None,
             call: call.id().to_owned(),
             tool: call.name().to_owned(),
+            title: None,
             effects,
             arguments,
             defaults: Arguments::default(),

@@ -176,8 +176,11 @@ impl Provider for FallbackProvider {
                     return speaker.say(Err(error.with_provider(name))).await;
                 }
                 attempt.failed();
-                let goes_on = another_may_answer(error.last());
-                if goes_on {
+                // What this one cannot take says nothing of its health.
+                let cannot_take = error.last().is_content();
+                let is_down = another_may_answer(error.last());
+                let goes_on = is_down || cannot_take;
+                if is_down {
                     let wait = self.cool_down.max(error.retry_after().unwrap_or_default());
                     member.set_down(Instant::now().checked_add(wait));
                 }
@@ -213,6 +216,7 @@ fn another_may_answer(error: &Error) -> bool {
         ErrorKind::Configuration
         | ErrorKind::Transcript
         | ErrorKind::ContextFull
+        | ErrorKind::Content
         | ErrorKind::TooLarge
         | ErrorKind::Journal
         | ErrorKind::Conflict

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     message::{
-        Block, Citation, Image, Message, ReasoningBlock, TextBlock, ToolCall, VendorData, are_none,
+        Block, Citation, Media, Message, ReasoningBlock, TextBlock, ToolCall, VendorData, are_none,
         is_empty_object,
     },
 };
@@ -123,7 +123,8 @@ enum Said {
     Text(String),
     Reasoning(String),
     Call(Call),
-    Image(Image),
+    Image(Media),
+    Audio(Media),
     Opaque,
 }
 
@@ -133,6 +134,7 @@ enum Kind {
     Reasoning,
     Call,
     Image,
+    Audio,
     Opaque,
 }
 
@@ -214,6 +216,9 @@ impl Accumulator {
             }
             StreamEvent::Image { block, image } => {
                 self.push_part(*block, Kind::Image, Said::Image(image.clone()));
+            }
+            StreamEvent::Audio { block, audio } => {
+                self.push_part(*block, Kind::Audio, Said::Audio(audio.clone()));
             }
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
@@ -369,7 +374,7 @@ impl Accumulator {
             .parts
             .into_iter()
             .filter(|part| match &part.said {
-                Said::Text(_) | Said::Image(_) => true,
+                Said::Text(_) | Said::Image(_) | Said::Audio(_) => true,
                 Said::Reasoning(_) => part.vendor.is_some(),
                 Said::Call(Call { arguments, ended, .. }) => *ended && is_whole(arguments),
                 Said::Opaque => false,
@@ -522,7 +527,7 @@ impl Accumulator {
             let said = match kind {
                 Kind::Text => Said::Text(String::new()),
                 Kind::Reasoning => Said::Reasoning(String::new()),
-                Kind::Call | Kind::Image | Kind::Opaque => Said::Opaque,
+                Kind::Call | Kind::Image | Kind::Audio | Kind::Opaque => Said::Opaque,
             };
             self.push_part(block, kind, said)
         })
@@ -533,7 +538,9 @@ impl Accumulator {
         let at = self.place(block, Kind::Call)?;
         match &mut self.parts.get_mut(at)?.said {
             Said::Call(call) => Some((at, call)),
-            Said::Text(_) | Said::Reasoning(_) | Said::Image(_) | Said::Opaque => None,
+            Said::Text(_) | Said::Reasoning(_) | Said::Image(_) | Said::Audio(_) | Said::Opaque => {
+                None
+            }
         }
     }
 
@@ -625,7 +632,9 @@ impl Part {
     fn as_call(&self) -> Option<&Call> {
         match &self.said {
             Said::Call(call) => Some(call),
-            Said::Text(_) | Said::Reasoning(_) | Said::Image(_) | Said::Opaque => None,
+            Said::Text(_) | Said::Reasoning(_) | Said::Image(_) | Said::Audio(_) | Said::Opaque => {
+                None
+            }
         }
     }
 
@@ -636,6 +645,7 @@ impl Part {
             Said::Reasoning(_) => Kind::Reasoning,
             Said::Call(_) => Kind::Call,
             Said::Image(_) => Kind::Image,
+            Said::Audio(_) => Kind::Audio,
             Said::Opaque => Kind::Opaque,
         }
     }
@@ -671,6 +681,7 @@ impl Part {
                 Some(Block::ToolCall(ToolCall::new(id, name, arguments).with_vendor(vendor)))
             }
             Said::Image(image) => Some(Block::Image(image)),
+            Said::Audio(audio) => Some(Block::Audio(audio)),
             Said::Opaque => vendor.map(Block::Vendor),
         }
     }

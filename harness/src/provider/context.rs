@@ -4,14 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::Usage;
 use crate::{
-    message::{Block, Messages, ToolContent},
+    message::{Block, Media, MediaKind, Messages},
     schema::ToolSchema,
 };
 
 /// What the tokens of a request are made of.
 ///
 /// Vendors count only the whole. The parts are estimated from the text: four letters of the Latin
-/// alphabet a token, two of its neighbours, one of others, and 1,500 a picture. Once the vendor
+/// alphabet a token, two of its neighbours, one of others, 1,500 a picture, and of other files one for 16
+/// bytes or, where they are not here, 1,500. Once the vendor
 /// has counted the whole, the parts are scaled so that they add up to it, and `measured` says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -92,15 +93,22 @@ impl ContextMeter {
                         self.so_far.reasoning += tokens(thought.text()).max(proof.unwrap_or(0));
                     }
                     Block::Text(text) => self.so_far.history += tokens(text.text()),
-                    Block::Image(_) => self.so_far.history += PICTURE,
+                    Block::Image(media) => {
+                        self.so_far.history += of_media(MediaKind::Image, media);
+                    }
+                    Block::Audio(media) => {
+                        self.so_far.history += of_media(MediaKind::Audio, media);
+                    }
+                    Block::Document(media) => {
+                        self.so_far.history += of_media(MediaKind::Document, media);
+                    }
                     Block::ToolCall(call) => {
                         self.so_far.history += tokens(call.name()) + tokens(call.arguments());
                     }
                     Block::ToolResult(result) => {
-                        let parts = result.content().iter().map(|part| match part {
-                            ToolContent::Image { .. } => PICTURE,
-                            ToolContent::Text(text) => tokens(text),
-                            ToolContent::Json(value) => tokens(&value.to_string()),
+                        let parts = result.content().iter().map(|part| match part.media() {
+                            Some((kind, media)) => of_media(kind, media),
+                            None => part.to_text().map_or(0, |text| tokens(&text)),
                         });
                         self.so_far.history += parts.sum::<u64>();
                     }
@@ -115,6 +123,16 @@ impl ContextMeter {
 
 /// What a picture costs, more or less, in the usual size.
 const PICTURE: u64 = 1500;
+
+/// A rough count of a file's tokens. A page of a PDF file has some tens of kilobytes and costs some thousand
+/// tokens, as a minute of compressed sound does.
+fn of_media(kind: MediaKind, media: &Media) -> u64 {
+    match (kind, media.text(), media.size()) {
+        (MediaKind::Image, ..) | (_, None, None) => PICTURE,
+        (_, Some(text), _) => tokens(text),
+        (_, None, Some(size)) => u64::try_from(size / 16).unwrap_or(u64::MAX),
+    }
+}
 
 /// A rough count of a text's tokens.
 fn tokens(text: &str) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::message::{Citation, Image, VendorData};
+use crate::message::{Citation, Media, VendorData};
 
 use super::{StopReason, Usage};
 
@@ -39,7 +39,14 @@ pub enum StreamEvent {
         /// The block, which is one of its own.
         block: u32,
         /// The picture.
-        image: Image,
+        image: Media,
+    },
+    /// Sound that the model has made, whole. Its words come as text.
+    Audio {
+        /// The block, which is one of its own.
+        block: u32,
+        /// The sound.
+        audio: Media,
     },
     /// More thinking.
     ReasoningDelta {
@@ -167,6 +174,7 @@ impl StreamEvent {
             Self::TextDelta { .. }
             | Self::Citation { .. }
             | Self::Image { .. }
+            | Self::Audio { .. }
             | Self::ReasoningDelta { .. }
             | Self::ToolCallStart { .. }
             | Self::ToolCallDelta { .. }

@@ -171,6 +171,7 @@ fn is_of_the_answer(event: &StreamEvent) -> bool {
         | StreamEvent::TextDelta { .. }
         | StreamEvent::Citation { .. }
         | StreamEvent::Image { .. }
+        | StreamEvent::Audio { .. }
         | StreamEvent::ReasoningDelta { .. }
         | StreamEvent::ToolCallStart { .. }
         | StreamEvent::ToolCallDelta { .. }

@@ -41,6 +41,20 @@ fn generator() -> SchemaGenerator {
         .into_generator()
 }
 
+/// The schema of what a type is written as; none of one that says nothing.
+pub(crate) fn output_schema<T: schemars::JsonSchema>() -> Option<Value> {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    tidy(&mut schema);
+    let says_something = schema.as_object().is_some_and(|schema| {
+        !schema.is_empty() && schema.get("type").is_none_or(|kind| kind != "null")
+    });
+    says_something.then_some(schema)
+}
+
 /// One member of an object whose schema is made.
 pub(crate) struct Property<'a> {
     pub(crate) name: &'a str,

@@ -1,6 +1,6 @@
 //! A conversation as lines that a test can compare as one value.
 
-use crate::message::{Block, CallOutcome, Image, Message, Role};
+use crate::message::{Block, CallOutcome, Media, Message, Role};
 
 /// The conversation as text, one line a block, so that a test compares it whole. Ids and times
 /// are left out, because they differ from run to run.
@@ -51,8 +51,9 @@ fn speaker(role: Role) -> &'static str {
 fn line(block: &Block) -> String {
     match block {
         Block::Text(text) => text.text().to_owned(),
-        Block::Image(Image::Data { mime, .. }) => format!("image {mime}"),
-        Block::Image(Image::Url { url }) => format!("image {url}"),
+        Block::Image(media) => format!("image {}", what(media)),
+        Block::Audio(media) => format!("audio {}", what(media)),
+        Block::Document(media) => format!("document {}", what(media)),
         Block::ToolCall(call) if call.arguments().is_empty() => format!("call {}", call.name()),
         Block::ToolCall(call) => format!("call {} {}", call.name(), call.arguments()),
         Block::ToolResult(result) => {
@@ -61,6 +62,12 @@ fn line(block: &Block) -> String {
         Block::Reasoning(thought) => format!("thinks {}", thought.text()),
         Block::Vendor(data) => format!("{} data {}", data.wire(), data.json()),
     }
+}
+
+/// Where a file is, or of what type.
+fn what(media: &Media) -> &str {
+    let id = media.file_id().map(|(id, _)| id);
+    media.name().or(media.url()).or(id).or(media.mime()).unwrap_or_default()
 }
 
 fn outcome(outcome: CallOutcome) -> &'static str {

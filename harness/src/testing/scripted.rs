@@ -330,7 +330,12 @@ impl RecordedRequest {
         let lines = blocks.iter().filter_map(|block| match block {
             Block::Text(text) => Some(text.text().to_owned()),
             Block::ToolResult(result) => Some(result.to_text()),
-            Block::Image(_) | Block::ToolCall(_) | Block::Reasoning(_) | Block::Vendor(_) => None,
+            Block::Document(media) => media.text().map(str::to_owned),
+            Block::Image(_)
+            | Block::Audio(_)
+            | Block::ToolCall(_)
+            | Block::Reasoning(_)
+            | Block::Vendor(_) => None,
         });
         lines.collect::<Vec<String>>().join("\n")
     }

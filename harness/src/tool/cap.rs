@@ -5,9 +5,9 @@ use std::{borrow::Cow, path::Path};
 
 use serde_json::Value;
 
-use super::ToolRegistry;
+use super::{ToolOutput, ToolRegistry};
 use crate::{
-    message::{CallOutcome, ToolContent, ToolResult},
+    message::{CallOutcome, Kept, Media, ToolContent, ToolResult, is_too_deep},
     secret::Secrets,
 };
 
@@ -21,6 +21,40 @@ const LEAST: usize = 256;
 const NAME: usize = 100;
 
 impl ToolRegistry {
+    /// The result of a call that succeeded, with its value for the program.
+    pub(crate) async fn readable_output(&self, call_id: &str, output: ToolOutput) -> ToolResult {
+        let (content, value) = output.into_parts();
+        let result = self.readable(call_id, CallOutcome::Succeeded, content).await;
+        result.with_kept(value.map(|value| self.keepable(value)))
+    }
+
+    /// What somebody says that a call came to, as it may be kept: as its success.
+    pub(crate) fn readable_success(&self, call_id: &str, said: &ToolResult) -> ToolResult {
+        let outcome = CallOutcome::Succeeded;
+        let result = self.readable_now(call_id, outcome, said.content().to_vec());
+        match said.value() {
+            Some(value) => result.with_kept(Some(self.keepable(value.clone()))),
+            None => result,
+        }
+    }
+
+    /// The value for the program as it may be kept: without what is known to be secret, and within the limit.
+    fn keepable(&self, value: Value) -> Kept {
+        if is_too_deep(&value) {
+            return Kept::LeftOut("it is nested too deep".to_owned());
+        }
+        let ToolContent::Json(value) = cleaned(ToolContent::Json(value), self.secrets()) else {
+            return Kept::LeftOut("a secret is spread over it".to_owned());
+        };
+        let (size, most) = (value.to_string().len(), self.limits().value);
+        if size <= most {
+            return Kept::Json(value);
+        }
+        Kept::LeftOut(format!(
+            "it has {size} bytes of JSON, and {most} are kept: `ToolLimits::value` sets how many"
+        ))
+    }
+
     /// The result of a call as the model may read it: without what is known to be secret, and with
     /// the longest texts cut in the middle where all are too long. What was cut is kept whole where
     /// the limits say so.
@@ -38,10 +72,10 @@ impl ToolRegistry {
         for (at, part) in capped(content, self.limits().output).into_iter().enumerate() {
             kept.push(match part {
                 Part::Whole(part) => part,
-                Part::Cut(text, share) => {
+                Part::Cut { text, share, of } => {
                     let folder = self.limits().overflow_folder.as_deref();
                     let whole = keep_whole(&text, folder, call_id, at).await;
-                    ToolContent::Text(cut(&text, share, &whole))
+                    shortened(cut(&text, share, &whole), of)
                 }
             });
         }
@@ -58,7 +92,7 @@ impl ToolRegistry {
         let parts = capped(self.cleaned(content), self.limits().output).into_iter();
         let kept = parts.map(|part| match part {
             Part::Whole(part) => part,
-            Part::Cut(text, share) => ToolContent::Text(cut(&text, share, "")),
+            Part::Cut { text, share, of } => shortened(cut(&text, share, ""), of),
         });
         ToolResult::new(call_id, outcome, kept)
     }
@@ -80,8 +114,20 @@ impl ToolRegistry {
 /// A part of a result.
 enum Part {
     Whole(ToolContent),
-    /// A text that is cut to so many bytes.
-    Cut(String, usize),
+    /// A text that is cut to so many bytes, and the document that it is of.
+    Cut {
+        text: String,
+        share: usize,
+        of: Option<Media>,
+    },
+}
+
+/// What is left of a text, in the document that it is of.
+fn shortened(text: String, of: Option<Media>) -> ToolContent {
+    match of {
+        Some(document) => ToolContent::Document(document.with_text(text)),
+        None => ToolContent::Text(text),
+    }
 }
 
 /// Whether nothing must be cut.
@@ -106,20 +152,28 @@ fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<Part> {
     }
     let parts = content.into_iter().zip(sizes);
     let parts = parts.map(|(part, size)| match part {
-        ToolContent::Text(text) if size > share => Part::Cut(text, share),
-        ToolContent::Json(value) if size > share => Part::Cut(value.to_string(), share),
-        part => Part::Whole(part),
+        part if size <= share => Part::Whole(part),
+        ToolContent::Text(text) => Part::Cut { text, share, of: None },
+        ToolContent::Document(document) => {
+            let text = document.text().unwrap_or_default().to_owned();
+            Part::Cut { text, share, of: Some(document) }
+        }
+        part => Part::Cut { text: part.to_text().unwrap_or_default(), share, of: None },
     });
     parts.collect()
 }
 
-/// The texts as one, and the pictures behind it.
+/// The texts as one, and the files behind it.
 fn joined(content: Vec<ToolContent>) -> Vec<ToolContent> {
-    let (pictures, texts): (Vec<_>, Vec<_>) =
-        content.into_iter().partition(|part| matches!(part, ToolContent::Image { .. }));
+    let (files, texts): (Vec<_>, Vec<_>) = content.into_iter().partition(is_file);
     let texts: Vec<String> = texts.iter().filter_map(ToolContent::to_text).collect();
     let text = (!texts.is_empty()).then(|| ToolContent::Text(texts.join("\n")));
-    text.into_iter().chain(pictures).collect()
+    text.into_iter().chain(files).collect()
+}
+
+/// Whether a part is a file that is not text.
+fn is_file(part: &ToolContent) -> bool {
+    part.media().is_some_and(|(_, media)| media.text().is_none())
 }
 
 /// What the limit counts of a part.
@@ -127,7 +181,9 @@ fn size(part: &ToolContent) -> usize {
     match part {
         ToolContent::Text(text) => text.len(),
         ToolContent::Json(value) => value.to_string().len(),
-        ToolContent::Image { .. } => 0,
+        ToolContent::Document(media) => media.text().map_or(0, str::len),
+        ToolContent::Link(_) => part.to_text().map_or(0, |text| text.len()),
+        ToolContent::Image(_) | ToolContent::Audio(_) => 0,
     }
 }
 
@@ -150,7 +206,32 @@ fn cleaned(part: ToolContent, secrets: &Secrets) -> ToolContent {
                 Cow::Owned(clean) => ToolContent::Text(clean),
             }
         }
-        picture @ ToolContent::Image { .. } => picture,
+        ToolContent::Image(media) => file(media, secrets, ToolContent::Image),
+        ToolContent::Audio(media) => file(media, secrets, ToolContent::Audio),
+        ToolContent::Document(media) => file(media, secrets, ToolContent::Document),
+        link @ ToolContent::Link(_) => {
+            let text = link.to_text().unwrap_or_default();
+            match secrets.hide(&text) {
+                Cow::Borrowed(_) => link,
+                Cow::Owned(clean) => ToolContent::Text(clean),
+            }
+        }
+    }
+}
+
+/// A file without these secrets in its words. The bytes are not searched. An address with a secret in it
+/// leads nowhere without it, so the model reads it as words.
+fn file(media: Media, secrets: &Secrets, part: fn(Media) -> ToolContent) -> ToolContent {
+    let clean = |text: &str| match secrets.hide(text) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(clean) => Some(clean),
+    };
+    let place = media.url().or(media.file_id().map(|(id, _)| id));
+    match place.and_then(clean) {
+        Some(clean) => {
+            ToolContent::Text(format!("[A file stood here whose address holds a secret: {clean}]"))
+        }
+        None => part(media.reworded(clean)),
     }
 }
 
@@ -252,7 +333,7 @@ mod tests {
     fn text(parts: Vec<Part>) -> usize {
         let length = |part: &Part| match part {
             Part::Whole(part) => part.to_text().map_or(0, |text| text.len()),
-            Part::Cut(text, share) => cut(text, *share, "").len(),
+            Part::Cut { text, share, of: _ } => cut(text, *share, "").len(),
         };
         parts.iter().map(length).sum()
     }

@@ -39,6 +39,8 @@ pub struct ToolDef {
     pub name: &'static str,
     /// What the model is told of it.
     pub description: &'static str,
+    /// What it is called where people read it, if that is not its name.
+    pub title: Option<&'static str>,
     /// What it does to the world.
     pub side_effects: SideEffects,
     /// Whether it may be repeated with the same arguments without further effect.
@@ -51,6 +53,7 @@ pub struct ToolDef {
     pub(super) reconcile: Option<fn(Call) -> ReconcileFuture>,
     pub(super) params: &'static [ParamDef],
     pub(super) run: fn(Call) -> ToolFuture,
+    returns: Option<fn() -> Option<Value>>,
     /// Where the schema is kept once it is made.
     schema: fn() -> &'static SchemaCell,
 }
@@ -68,6 +71,7 @@ impl ToolDef {
         Self {
             name,
             description,
+            title: None,
             side_effects,
             idempotent: false,
             time_limit: None,
@@ -76,8 +80,23 @@ impl ToolDef {
             reconcile: None,
             params,
             run,
+            returns: None,
             schema,
         }
+    }
+
+    /// Declares what it is called where people read it.
+    #[must_use]
+    pub const fn titled(mut self, title: &'static str) -> Self {
+        self.title = Some(title);
+        self
+    }
+
+    /// Declares what makes the schema of what it returns.
+    #[must_use]
+    pub const fn returning(mut self, schema: fn() -> Option<Value>) -> Self {
+        self.returns = Some(schema);
+        self
     }
 
     /// Declares that it may be repeated.
@@ -129,6 +148,12 @@ impl ToolDef {
     /// What the model is told, made at the first call and kept.
     pub fn schema(&'static self) -> &'static ToolSchema {
         &self.made().schema
+    }
+
+    /// The schema of what it returns, if its type has one; made at the first call and kept.
+    pub fn output_schema(&'static self) -> Option<&'static Value> {
+        let make = || self.returns.and_then(|schema| schema());
+        (self.schema)().output.get_or_init(make).as_ref()
     }
 
     fn made(&'static self) -> &'static MadeSchema {

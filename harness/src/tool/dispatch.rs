@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    ReconcileFault, Reconciled, Tool, ToolContext, ToolError, ToolRegistry,
+    ReconcileFault, Reconciled, Tool, ToolContext, ToolError, ToolOutput, ToolRegistry,
     cap::{around, short_name},
     error::Asks,
     threads,
@@ -83,9 +83,7 @@ impl ToolRegistry {
         };
         match within(deadline, Shielded::new(found)).await {
             Some(Ok(Ok(Reconciled::Happened(output)))) => {
-                let content = output.into_content();
-                let outcome = CallOutcome::Succeeded;
-                Found::Happened(self.readable(call.id(), outcome, content).await)
+                Found::Happened(self.readable_output(call.id(), output).await)
             }
             Some(Ok(Ok(Reconciled::NotHappened))) => Found::NotHappened,
             Some(Ok(Err(err))) => {
@@ -148,7 +146,9 @@ impl ToolRegistry {
             let arguments = Value::Object(arguments.into_map());
             let (outcome, content) =
                 match self.attempt(tool, context.clone().tried(attempt), arguments).await {
-                    Attempt::Ended(Ok(content)) => (CallOutcome::Succeeded, content),
+                    Attempt::Ended(Ok(output)) => {
+                        return Ok(self.readable_output(call.id(), output).await);
+                    }
                     Attempt::Ended(Err(ToolError::Asks(asks))) => return Err(asks),
                     Attempt::Ended(Err(err)) if err.is_transient() && attempt < tries => {
                         attempt += 1;
@@ -232,7 +232,7 @@ impl ToolRegistry {
             None => Some((&mut run).await),
         };
         match in_time {
-            Some(Ok(Ok(output))) => Attempt::Ended(Ok(output.into_content())),
+            Some(Ok(Ok(output))) => Attempt::Ended(Ok(output)),
             Some(Ok(Err(err))) => Attempt::Ended(Err(err)),
             Some(Err(panicked)) => Attempt::Panicked(panicked),
             None => {
@@ -241,7 +241,7 @@ impl ToolRegistry {
                 // What a tool says when it stops by itself is the better part of the truth.
                 let said = match timeout(GRACE, &mut run).await {
                     // It has ended after all.
-                    Ok(Ok(Ok(output))) => return Attempt::Ended(Ok(output.into_content())),
+                    Ok(Ok(Ok(output))) => return Attempt::Ended(Ok(output)),
                     Ok(Ok(Err(err))) => {
                         let said = caught(|| err.to_string()).ok();
                         dropped(err);
@@ -324,7 +324,7 @@ async fn within<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Ou
 
 /// How one try ended.
 enum Attempt {
-    Ended(Result<Vec<ToolContent>, ToolError>),
+    Ended(Result<ToolOutput, ToolError>),
     Panicked(Panicked),
     /// After so long; with what the tool had to say.
     TimedOut(Duration, Option<String>),

@@ -18,6 +18,7 @@ pub struct ToolLimits {
     pub(super) tries: u32,
     pub(super) backoff: Duration,
     pub(super) output: usize,
+    pub(super) value: usize,
     pub(super) overflow_folder: Option<PathBuf>,
 }
 
@@ -28,6 +29,7 @@ impl Default for ToolLimits {
             tries: 3,
             backoff: Duration::from_millis(200),
             output: 64 * 1024,
+            value: 1024 * 1024,
             overflow_folder: None,
         }
     }
@@ -60,10 +62,20 @@ impl ToolLimits {
     }
 
     /// Sets the bytes of text in one result, whether it is an output or an error; 64 KiB unless set.
-    /// More is cut in the middle, with a note of how much. Pictures do not count.
+    /// More is cut in the middle, with a note of how much. Files do not count, but for the text of documents.
     #[must_use]
     pub fn output(mut self, bytes: usize) -> Self {
         self.output = bytes;
+        self
+    }
+
+    /// Sets the bytes of JSON of the value for the program
+    /// ([`ToolOutput::with_value`](super::ToolOutput::with_value)) in one result; 1 MiB unless set. A larger
+    /// one is left out, since it is kept with the conversation, and whoever asks for it reads why. The call
+    /// succeeds all the same.
+    #[must_use]
+    pub fn value(mut self, bytes: usize) -> Self {
+        self.value = bytes;
         self
     }
 

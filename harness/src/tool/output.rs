@@ -1,11 +1,43 @@
 //! What a tool hands over when it has done its work.
 
+use serde::Serialize;
+use serde_json::Value;
+
+use super::ToolError;
 use crate::message::ToolContent;
 
-/// What a tool hands over: no, one or several parts.
+/// What a tool hands over: for the model no, one or several parts, and perhaps a value for the program.
+///
+/// A type that is `Serialize` needs none of this: the model reads its JSON, and
+/// [`Results::of`](crate::message::Results::of) gives it to the program as a type. A value of its own is for
+/// a tool that tells the model something else, or less:
+///
+/// ```
+/// use harness::{Agent, ToolError, ToolOutput, testing::{ScriptedProvider, reply}, tool, tools};
+///
+/// /// Looks for orders.
+/// #[tool(side_effects = "read")]
+/// fn orders(/** What to look for */ query: &str) -> Result<ToolOutput, ToolError> {
+///     let found: Vec<u32> = (1..=500).filter(|id| id.to_string().contains(query)).collect();
+///     ToolOutput::from(format!("{} orders were found and are shown.", found.len())).with_value(&found)
+/// }
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let model = ScriptedProvider::new([
+///     reply().call("orders", serde_json::json!({"query": "49"})),
+///     reply().text("There they are."),
+/// ]);
+/// let reply = Agent::builder(model).tools(tools![orders]).build()?.run("Those with 49?").await?;
+/// let found: Vec<Vec<u32>> = reply.results().of("orders")?;
+/// assert_eq!(found[0].len(), 15);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
     content: Vec<ToolContent>,
+    value: Option<Value>,
 }
 
 impl ToolOutput {
@@ -14,25 +46,46 @@ impl ToolOutput {
         Self::default()
     }
 
-    /// The parts, in order.
+    /// Adds a value for the program, which no model reads. It is kept with the result, so it is there when
+    /// the conversation is opened again. What is known to be secret is taken out of it as out of the content,
+    /// and one that is larger than [`ToolLimits::value`](super::ToolLimits::value) is left out.
+    ///
+    /// # Errors
+    /// Fails if the value cannot be put as JSON.
+    pub fn with_value(mut self, value: &(impl Serialize + ?Sized)) -> Result<Self, ToolError> {
+        let value = serde_json::to_value(value).map_err(|err| {
+            let words =
+                "the tool ran to its end, but its value for the program cannot be put as JSON";
+            ToolError::new(format!("{words}: {err}")).because(err)
+        })?;
+        self.value = Some(value);
+        Ok(self)
+    }
+
+    /// The parts for the model, in order.
     pub fn content(&self) -> &[ToolContent] {
         &self.content
     }
 
-    /// The parts, in order.
-    pub(crate) fn into_content(self) -> Vec<ToolContent> {
-        self.content
+    /// The value for the program.
+    pub fn value(&self) -> Option<&Value> {
+        self.value.as_ref()
+    }
+
+    /// The parts for the model, in order, and the value for the program.
+    pub(crate) fn into_parts(self) -> (Vec<ToolContent>, Option<Value>) {
+        (self.content, self.value)
     }
 }
 
 impl<C: Into<ToolContent>> From<C> for ToolOutput {
     fn from(content: C) -> Self {
-        Self { content: vec![content.into()] }
+        Self { content: vec![content.into()], value: None }
     }
 }
 
 impl From<Vec<ToolContent>> for ToolOutput {
     fn from(content: Vec<ToolContent>) -> Self {
-        Self { content }
+        Self { content, value: None }
     }
 }

@@ -211,7 +211,7 @@ impl Thread {
         end: &Result<Result<ToolOutput, ToolError>, Panicked>,
     ) -> (CallOutcome, Vec<ToolContent>) {
         let (outcome, content) = match end {
-            Ok(Ok(output)) => (CallOutcome::Succeeded, output.clone().into_content()),
+            Ok(Ok(output)) => (CallOutcome::Succeeded, output.content().to_vec()),
             Ok(Err(err)) if err.is_in_doubt() => {
                 (CallOutcome::InDoubt, vec![err.told(&self.secrets).into()])
             }

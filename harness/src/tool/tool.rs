@@ -97,6 +97,8 @@ pub struct Tool {
     idempotent: bool,
     time_limit: Option<Duration>,
     review: Option<Reviewer>,
+    title: Option<Cow<'static, str>>,
+    output_schema: Option<Arc<Value>>,
     reconcile: Option<Arc<Reconcile>>,
     /// Whether the program gives the results of its calls.
     external: bool,
@@ -239,9 +241,19 @@ impl Tool {
 
     fn of(body: Body, idempotent: bool, time_limit: Option<Duration>) -> Self {
         let (review, reconcile) = (None, None);
-        let (external, needs) = (false, Vec::new());
-        let (agent, places) = (None, None);
-        Self { body, idempotent, time_limit, review, reconcile, external, needs, agent, places }
+        Self {
+            body,
+            idempotent,
+            time_limit,
+            review,
+            title: None,
+            output_schema: None,
+            reconcile,
+            external: false,
+            needs: Vec::new(),
+            agent: None,
+            places: None,
+        }
     }
 
     pub(super) fn declared(def: &'static ToolDef, receiver: Option<Receiver>) -> Self {
@@ -310,6 +322,21 @@ impl Tool {
             Body::Declared { def, .. } => self.places.as_ref().or_else(|| def.places()),
             Body::Made(_) => self.places.as_ref(),
         }
+    }
+
+    /// Sets what the tool is called where people read it, such as a question for approval: one line of text. It
+    /// takes the place of what was declared by `#[tool(title = "..")]`. No model reads it.
+    #[must_use]
+    pub fn with_title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// Sets the JSON Schema of what the tool hands over: see [`output_schema`](Self::output_schema).
+    #[must_use]
+    pub fn with_output_schema(mut self, schema: Value) -> Self {
+        self.output_schema = Some(Arc::new(schema));
+        self
     }
 
     /// Declares that the tool asks [`ToolContext::state`] for a value of this type. An agent with the
@@ -532,6 +559,47 @@ impl Tool {
         }
     }
 
+    /// What it is called where people read it, if that is not its name.
+    pub fn title(&self) -> Option<&str> {
+        let declared = match &self.body {
+            Body::Declared { def, .. } => def.title,
+            Body::Made(_) => None,
+        };
+        self.title.as_deref().or(declared)
+    }
+
+    /// The JSON Schema of what it hands over, if it is known: of a function with `#[tool]` that returns a type
+    /// with `#[derive(schemars::JsonSchema)]`, or of a tool that [says](Self::with_output_schema) it. It is
+    /// told wherever a protocol has a place for it. The models' protocols have none, and what a tool hands
+    /// over is not checked against it.
+    ///
+    /// ```
+    /// use harness::{tool, tools};
+    ///
+    /// #[derive(serde::Serialize, schemars::JsonSchema)]
+    /// struct Weather {
+    ///     celsius: f64,
+    /// }
+    ///
+    /// /// The weather in a city.
+    /// #[tool(side_effects = "read, network", title = "Weather report")]
+    /// async fn weather(/** The city */ city: &str) -> Result<Weather, std::io::Error> {
+    ///     Ok(Weather { celsius: if city == "Oslo" { -3.0 } else { 12.5 } })
+    /// }
+    ///
+    /// let tool = tools![weather].remove(0);
+    /// let schema = tool.output_schema().expect("the type has one");
+    /// assert_eq!(schema["properties"]["celsius"]["type"], "number");
+    /// assert_eq!(tool.title(), Some("Weather report"));
+    /// ```
+    pub fn output_schema(&self) -> Option<&Value> {
+        let declared = match &self.body {
+            Body::Declared { def, .. } => def.output_schema(),
+            Body::Made(_) => None,
+        };
+        self.output_schema.as_deref().or(declared)
+    }
+
     /// The JSON Schema of its arguments.
     pub fn input_schema(&self) -> &Value {
         &self.schema().input_schema
@@ -587,6 +655,9 @@ impl Tool {
                 self.name()
             ));
         }
+        if let Some(problem) = self.told_badly() {
+            return Some(problem);
+        }
         let Body::Made(made) = &self.body else { return None };
         let ToolSchema { name, input_schema, .. } = &made.schema;
         fault_of_name(name).or_else(|| {
@@ -598,6 +669,25 @@ impl Tool {
                 "the schema of the tool `{name}` is not that of an object: give it \
                  `\"type\": \"object\"`"
             ))
+        })
+    }
+
+    /// What is wrong with what was set on a tool, however it was made.
+    fn told_badly(&self) -> Option<String> {
+        let name = self.name();
+        let is_blank = |title: &str| title.trim().is_empty() || title.chars().any(char::is_control);
+        if self.title.as_deref().is_some_and(is_blank) {
+            return Some(format!(
+                "the title of the tool `{name}` is not one line of text: give `Tool::with_title` words \
+                 without line breaks and control characters, or leave it out"
+            ));
+        }
+        let schema = self.output_schema.as_deref();
+        schema.filter(|schema| !schema.is_object()).map(|_| {
+            format!(
+                "the output schema of the tool `{name}` is no JSON Schema: give `Tool::with_output_schema` \
+                 an object such as `{{\"type\": \"object\"}}`"
+            )
         })
     }
 

@@ -61,7 +61,7 @@ pub enum Happened {
         /// How many messages the conversation had before.
         #[serde(default, skip_serializing_if = "is_zero")]
         earlier: usize,
-        /// What the user said, without pictures; not there if a run was resumed.
+        /// What the user said, with a line for each file; not there if a run was resumed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said: Option<String>,
         /// The call of another run that has started it.
@@ -198,9 +198,9 @@ pub enum Happened {
         outcome: CallOutcome,
         /// What the model reads of it.
         text: String,
-        /// Pictures that came with it.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        images: usize,
+        /// The files that came with it, such as `picture, image/png, 68 bytes`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<String>,
         /// Who said it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         who: Option<String>,
@@ -321,9 +321,9 @@ pub enum Happened {
         outcome: CallOutcome,
         /// What the model reads of it.
         text: String,
-        /// Pictures that came with it.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        images: usize,
+        /// The files that came with it, such as `picture, image/png, 68 bytes`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<String>,
         /// How long it ran, in microseconds. A call that began early may have ended long before
         /// this event.
         #[serde(default, skip_serializing_if = "Option::is_none")]

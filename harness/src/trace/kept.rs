@@ -202,7 +202,7 @@ impl Tracer {
         at_ms: u64,
         waited: Option<Waited>,
     ) -> Happened {
-        let (text, images) = self.content(result);
+        let (text, files) = self.content(result);
         let who = who.map(|who| self.secrets.hide(who, None));
         let (waited_ms, elsewhere) = told(waited);
         let (call, tool) = self.call_and_tool(result.call_id());
@@ -211,7 +211,7 @@ impl Tracer {
             tool,
             outcome: result.outcome(),
             text,
-            images,
+            files,
             who,
             at_ms,
             awaited: waited.map(|waited| waited.awaited),

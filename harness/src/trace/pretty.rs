@@ -227,19 +227,16 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
             writeln!(out, "  {call} has ended after it was stopped")?;
             writeln!(out, "  -> {}", short(text))
         }
-        Happened::CallFinished { call, outcome, text, images, ran_us } => {
+        Happened::CallFinished { call, outcome, text, files, ran_us } => {
             writeln!(out, "  {}", known.shown(call))?;
             let outcome = became(*outcome);
-            let images = match images {
-                0 => String::new(),
-                1 => " and 1 picture".to_owned(),
-                images => format!(" and {images} pictures"),
-            };
+            let files: String =
+                files.iter().map(|file| format!(" and a {}", short(file))).collect();
             let mut notes: Vec<String> = ran_us.iter().map(|us| time(*us)).collect();
             notes.extend(known.lead(call).map(|us| format!("began {} early", time(us))));
             let notes =
                 if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
-            writeln!(out, "  -> {outcome}{}{images}{notes}", short(text))
+            writeln!(out, "  -> {outcome}{}{files}{notes}", short(text))
         }
         Happened::CallDropped { call } => {
             writeln!(out, "  {}(..) began early and was dropped", known.tool(call))

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     journal::{Decision, Entry, InterruptCause},
-    message::{Block, Message, ToolCall, ToolContent, ToolResult},
+    message::{Block, Message, ToolCall, ToolResult},
     policy::Warning,
     provider::ContextTokens,
     tool::cut,
@@ -117,7 +117,7 @@ impl Tracer {
         self.ran.clear();
         let Cast { provider, model, tools, conversation, journaled, earlier, caller } = cast;
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let said = said.map(|said| self.secrets.hide(&said.text(), None));
+        let said = said.map(|said| self.secrets.hide(&with_files(said), None));
         self.write(Happened::RunStarted {
             unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
             provider: self.secrets.name(provider),
@@ -347,22 +347,25 @@ impl Tracer {
     }
 
     fn finished(&mut self, result: &ToolResult) -> Happened {
-        let (text, images) = self.content(result);
+        let (text, files) = self.content(result);
         Happened::CallFinished {
             call: self.secrets.name(result.call_id()),
             outcome: result.outcome(),
             text,
-            images,
+            files,
             ran_us: self.ran.remove(result.call_id()).map(micros),
         }
     }
 
-    /// What the model reads of a result, and how many pictures come with it.
-    pub(super) fn content(&mut self, result: &ToolResult) -> (String, usize) {
-        let is_image = |part: &&ToolContent| matches!(part, ToolContent::Image { .. });
+    /// What the model reads of a result, and the files that come with it.
+    pub(super) fn content(&mut self, result: &ToolResult) -> (String, Vec<String>) {
         let tool = self.tools.get(result.call_id()).map(String::as_str);
         let text = shortened(self.secrets.hide(&result.as_text(), tool));
-        (text, result.content().iter().filter(is_image).count())
+        let files = result.content().iter().filter_map(|part| {
+            let (kind, media) = part.media().filter(|(_, media)| media.text().is_none())?;
+            Some(self.secrets.hide(&media.told(kind), tool))
+        });
+        (text, files.collect())
     }
 
     fn said(&mut self, message: Option<&Message>) -> (String, String, Vec<TracedCall>) {
@@ -458,6 +461,16 @@ const BEFORE: usize = 256;
 /// So much of one result is in a trace. What a tool says is cut long before, unless the program has
 /// raised that limit; the conversation has all of it.
 const RESULT: usize = 128 * 1024;
+
+/// The words of a message, and a line for each of its files.
+fn with_files(message: &Message) -> String {
+    let files = message
+        .blocks()
+        .iter()
+        .filter_map(|block| block.media().map(|(kind, media)| format!("[{}]", media.told(kind))));
+    let text = Some(message.text()).filter(|text| !text.is_empty());
+    text.into_iter().chain(files).collect::<Vec<_>>().join("\n")
+}
 
 /// The text, or its beginning and its end. What is secret was hidden before.
 fn shortened(text: String) -> String {

@@ -6,7 +6,7 @@ use super::{
     halves,
     tolerant::{Count, Members, text_of},
 };
-use crate::message::{Citation, Image};
+use crate::message::{Citation, Media};
 
 /// The citation that this JSON is, if it names a source. Chat Completions wraps its members in one that
 /// is called as its type.
@@ -48,16 +48,15 @@ pub(super) fn goes_back(json: &str) -> bool {
 }
 
 /// The picture at this address, which may hold the picture itself.
-pub(super) fn image(url: &str) -> Option<Image> {
+pub(super) fn image(url: &str) -> Option<Media> {
     let url = url.trim();
     let Some(rest) = after(url, "data:") else {
         let is_on_the_web = ["https:", "http:"].iter().any(|scheme| after(url, scheme).is_some());
-        return is_on_the_web.then(|| Image::from_url(url));
+        return is_on_the_web.then(|| Media::from_url(url));
     };
     let (mime, data) = rest.split_once(";base64,").filter(|(_, data)| !data.is_empty())?;
     after(mime, "image/")?;
-    let (mime, data) = (mime.to_owned(), data.to_owned());
-    Some(Image::Data { mime, data }).filter(|image| image.bytes().is_ok())
+    Media::from_base64(mime, data).ok()
 }
 
 /// What follows this beginning, whether its letters are large or small.

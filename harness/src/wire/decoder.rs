@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    message::{Citation, Image, VendorData},
+    message::{Citation, Media, VendorData},
     provider::{AnswerLimits, StopReason, StreamEvent, Usage, VendorPart, cut_off},
     secret::beginning,
 };
@@ -418,12 +418,15 @@ impl Outlet {
         Ok(())
     }
 
-    pub(super) fn image(&mut self, block: u32, image: Image) -> Result<(), Error> {
-        self.grow(match &image {
-            Image::Data { mime, data } => mime.len().saturating_add(data.len()),
-            Image::Url { url } => url.len(),
-        })?;
+    pub(super) fn image(&mut self, block: u32, image: Media) -> Result<(), Error> {
+        self.grow(image.room())?;
         self.events.push_back(StreamEvent::Image { block, image });
+        Ok(())
+    }
+
+    pub(super) fn audio(&mut self, block: u32, audio: Media) -> Result<(), Error> {
+        self.grow(audio.room())?;
+        self.events.push_back(StreamEvent::Audio { block, audio });
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::json::Body;
+use super::{json::Body, media::Recipient};
 use crate::{
     error::{Error, ErrorKind},
     message::{Block, Message, Messages, Role},
@@ -65,23 +65,31 @@ pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings) -> usize
 
 /// Ends a body with the conversation, which is the member `name`. `leading` is what comes before
 /// the first message, and `form` says all that the bytes of a message depend on beside the
-/// messages. `write` gets the messages before the one that it writes, and returns whether its bytes
+/// messages, and what the recipient takes. `write` gets the messages before the one that it writes, and returns whether its bytes
 /// stay the same whatever follows: from the first message on of which they do not, all is written
 /// anew for the next request.
 ///
 /// # Errors
-/// Fails if nothing of the conversation can be sent.
+/// Fails if nothing of the conversation can be sent, or if the user's last message holds what `recipient`
+/// cannot take.
 pub(super) fn conversation(
     body: Body<'_>,
     name: &str,
     leading: &[u8],
     form: &str,
     request: &Request<'_>,
+    recipient: Recipient<'_>,
     write: impl Fn(&mut Vec<u8>, &Messages, &Message) -> bool,
 ) -> Result<Encoded, Error> {
     let messages = request.messages();
+    let form = &*format!("{form} {}", recipient.takes.form());
     let known = request.sent().and_then(|sent| sent.take(form, messages));
     let (count, mut pieces) = known.map_or((0, Vec::new()), |known| (known.count, known.pieces));
+    // What was written before was looked at then.
+    let mut later = messages.iter().skip(count);
+    if let Some(last) = later.rfind(|message| message.role() == Role::User) {
+        recipient.check(last)?;
+    }
     let mut new = match pieces.last() {
         Some(last) if last.len() < PIECE => {
             let last = last.to_vec();

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{halves, tolerant::Members};
 use crate::{
     error::{Error, ErrorKind},
-    message::{Image, is_strict},
+    message::is_strict,
     provider::merge,
     schema::{Parameters, ToolSchema},
 };
@@ -160,12 +160,9 @@ pub(super) fn member(out: &mut Vec<u8>, name: &str, text: &str) {
     put(out, text);
 }
 
-/// Writes a picture's address: where it is, or itself as a `data` address.
-pub(super) fn image_url(out: &mut Vec<u8>, image: &Image) {
-    match image {
-        Image::Url { url } => put(out, url),
-        Image::Data { mime, data } => put(out, &format_args!("data:{mime};base64,{data}")),
-    }
+/// Writes a file as an address that holds it.
+pub(super) fn data_url(out: &mut Vec<u8>, mime: &str, data: &str) {
+    put(out, &format_args!("data:{mime};base64,{data}"));
 }
 
 /// Vendor data as it can be sent: what one reader would refuse, or take for something else than

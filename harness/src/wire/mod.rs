@@ -7,8 +7,8 @@ mod encoded;
 pub(crate) mod fault;
 mod halves;
 mod json;
+mod media;
 mod names;
-mod picture;
 mod reader;
 mod scan;
 mod shape;
@@ -35,5 +35,6 @@ pub fn error_of(status: u16, body: &[u8]) -> crate::error::Error {
 pub use self::{
     decoder::Decoder,
     encoded::Encoded,
+    media::Takes,
     sse::{Record, SseParser},
 };

@@ -118,6 +118,7 @@ impl Replay {
                     self.tell(Event::Reasoning(thought.text()));
                 }
                 Block::Image(image) => self.tell(Event::Image(image)),
+                Block::Audio(audio) => self.tell(Event::Audio(audio)),
                 Block::ToolCall(call) => {
                     self.calls.insert(call.id().to_owned(), (call.clone(), None));
                 }

@@ -84,7 +84,7 @@ impl Repeats {
 pub(super) fn with_note(result: &ToolResult) -> ToolResult {
     let note = ToolContent::Text(NOTE.to_owned());
     let content = result.content().iter().cloned().chain([note]);
-    ToolResult::new(result.call_id(), result.outcome(), content)
+    result.said_as(result.outcome(), content)
 }
 
 fn noted(result: &ToolResult) -> bool {
@@ -150,7 +150,12 @@ fn said(result: &ToolResult) -> u64 {
         match part {
             ToolContent::Text(text) => text.hash(&mut hasher),
             ToolContent::Json(value) => hash_value(value, &mut hasher),
-            ToolContent::Image { mime, data } => (mime, data).hash(&mut hasher),
+            ToolContent::Image(media)
+            | ToolContent::Audio(media)
+            | ToolContent::Document(media) => {
+                media.hash(&mut hasher);
+            }
+            ToolContent::Link(link) => link.hash(&mut hasher),
         }
     }
     hasher.finish()

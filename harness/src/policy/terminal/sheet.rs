@@ -88,6 +88,9 @@ impl Sheet {
             self.line("agent", agent);
         }
         self.line("tool", &question.tool);
+        if let Some(title) = &question.title {
+            self.line("titled", title);
+        }
         self.line("declares", &question.effects.to_string());
         for Reason { by, text } in &question.reasons {
             self.line("asks", &who(by));

@@ -27,6 +27,7 @@ pub struct SchemaCell {
     pub(in crate::tool) made: OnceLock<MadeSchema>,
     pub(in crate::tool) problem: OnceLock<Option<String>>,
     pub(in crate::tool) places: OnceLock<Places>,
+    pub(in crate::tool) output: OnceLock<Option<Value>>,
 }
 
 /// What the model is told, and what each call is checked against.
@@ -39,7 +40,12 @@ pub(in crate::tool) struct MadeSchema {
 impl SchemaCell {
     /// An empty one.
     pub const fn new() -> Self {
-        Self { made: OnceLock::new(), problem: OnceLock::new(), places: OnceLock::new() }
+        Self {
+            made: OnceLock::new(),
+            problem: OnceLock::new(),
+            places: OnceLock::new(),
+            output: OnceLock::new(),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod declared;
 pub(crate) mod held;
 pub(crate) mod json;
 pub(crate) mod literal;
+pub(crate) mod output_schema;
 pub(crate) mod param;
 pub(crate) mod reconcile;
 pub(crate) mod returned;

@@ -186,6 +186,11 @@ impl Way for Blocking {
 pub struct Never(Infallible);
 
 impl Never {
+    /// A value of whatever type is wanted.
+    pub fn any<T>(self) -> T {
+        match self.0 {}
+    }
+
     /// A value of this type.
     pub fn like<T>(self, _: &T) -> T {
         match self.0 {}

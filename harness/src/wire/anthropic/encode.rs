@@ -11,17 +11,19 @@ use super::{WIRE, thinking::thinking};
 use crate::{
     error::Error,
     message::{
-        Block, Image, Message, Messages, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
-        ToolResult, VendorData,
+        Block, Media, MediaKind, Message, Messages, ReasoningBlock, Role, Source, TextBlock,
+        ToolCall, ToolResult, VendorData,
     },
     models::{Model, Models},
     provider::{Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
+    secret::beginning,
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
         json::{Body, comma, key, member, members, object, put, raw, room_for, sendable},
-        names, picture,
+        media::{Part, Places, Recipient, Takes, line},
+        names,
         tolerant::{Members, text_of},
     },
 };
@@ -35,7 +37,31 @@ pub struct Options {
     pub settings: Settings,
     /// Whether the vendor shall keep the beginning of the conversation in its prompt cache.
     pub cache: bool,
+    /// What the model takes beside words.
+    pub takes: Takes,
 }
+
+impl Options {
+    /// Options for a model of Anthropic.
+    pub fn new(model: impl Into<String>) -> Self {
+        let model = model.into();
+        let takes = Takes::of("anthropic", &*model, &Models::default());
+        Self { model, settings: Settings::default(), cache: true, takes }
+    }
+}
+
+/// Sources: <https://docs.claude.com/en/docs/build-with-claude/pdf-support> (32 MB a request),
+/// <https://docs.claude.com/en/docs/build-with-claude/files>, and the vendor's refusal of larger pictures,
+/// `image exceeds 5 MB maximum: .. bytes > 5242880 bytes`, which counts base64.
+const PLACES: Places = Places {
+    audio: false,
+    other_pictures: false,
+    picture_files: true,
+    document_urls: true,
+    office: false,
+    picture_size: 5 * 1024 * 1024,
+    size: 32 * 1024 * 1024,
+};
 
 /// The protocol demands a limit, so there is one. Of a model that is not known it is this.
 const MAX_TOKENS: u32 = 16_384;
@@ -64,7 +90,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// As [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, cache } = options;
+    let Options { model, settings, cache, takes } = options;
     let Settings {
         max_tokens,
         temperature,
@@ -122,10 +148,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let thinking_from = thinking_from(request, settings);
     let form = format!("{WIRE} {thinking_from}");
-    conversation(body, "messages", b"", &form, request, |out, before, message| {
+    let to = Recipient { takes, places: &PLACES };
+    conversation(body, "messages", b"", &form, request, to, |out, before, message| {
         let at = before.len();
         let after = request.messages().range(at.saturating_add(1)..);
-        encode_message(out, message, &after, at >= thinking_from)
+        encode_message(out, message, &after, at >= thinking_from, to)
     })
 }
 
@@ -176,7 +203,13 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
 
 /// Writes one message, unless nothing of it can be sent. Returns whether its bytes stay the same
 /// whatever is said next.
-fn encode_message(out: &mut Vec<u8>, message: &Message, after: &Messages, thinking: bool) -> bool {
+fn encode_message(
+    out: &mut Vec<u8>,
+    message: &Message,
+    after: &Messages,
+    thinking: bool,
+    to: Recipient<'_>,
+) -> bool {
     // The vendor refuses to go on from what was refused.
     if message.is_refused() {
         return true;
@@ -199,17 +232,17 @@ fn encode_message(out: &mut Vec<u8>, message: &Message, after: &Messages, thinki
         match block {
             Block::ToolCall(_) => {}
             Block::Reasoning(_) if !thinking => {}
-            // Only a person shows pictures.
-            Block::Image(_) if message.role() == Role::Assistant => {}
+            // Only a person shows files.
+            block if block.media().is_some() && message.role() == Role::Assistant => {}
             Block::Vendor(data) => match result_of(data, message, after) {
-                Awaited::Here => encode_block(out, block),
+                Awaited::Here => encode_block(out, block, to),
                 Awaited::Later => {
                     stays = false;
-                    encode_block(out, block);
+                    encode_block(out, block, to);
                 }
                 Awaited::Never => {}
             },
-            block => encode_block(out, block),
+            block => encode_block(out, block, to),
         }
     }
     for call in message.calls() {
@@ -272,12 +305,14 @@ fn result_of(data: &VendorData, message: &Message, after: &Messages) -> Awaited 
     if goes_on { Awaited::Later } else { Awaited::Never }
 }
 
-fn encode_block(out: &mut Vec<u8>, block: &Block) {
+fn encode_block(out: &mut Vec<u8>, block: &Block, to: Recipient<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text),
-        Block::Image(image) => encode_image(out, image),
+        Block::Image(media) => encode_media(out, MediaKind::Image, media, to),
+        Block::Audio(media) => encode_media(out, MediaKind::Audio, media, to),
+        Block::Document(media) => encode_media(out, MediaKind::Document, media, to),
         Block::ToolCall(call) => encode_call(out, call),
-        Block::ToolResult(result) => encode_result(out, result),
+        Block::ToolResult(result) => encode_result(out, result, to),
         Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
         Block::Vendor(data) => {
             if let Some(json) = ours(Some(data)).filter(|json| is_block(json)) {
@@ -332,21 +367,22 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
     out.push(b'}');
 }
 
-fn encode_result(out: &mut Vec<u8>, result: &ToolResult) {
+fn encode_result(out: &mut Vec<u8>, result: &ToolResult, to: Recipient<'_>) {
     comma(out);
     raw(out, r#"{"type":"tool_result""#);
     member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
     raw(out, r#","content":["#);
     let first = out.len();
     for part in result.content() {
-        match part {
+        match (part.media(), to.words(part)) {
+            (_, Some(words)) if result.is_error() => encode_words(out, &words),
             // Of a call that went wrong only words are taken.
-            ToolContent::Image { .. } if result.is_error() => {}
-            ToolContent::Image { mime, data } => {
-                encode_image(out, &Image::from_bytes(mime, data));
+            (Some((kind, media)), None) if result.is_error() => {
+                let why = "the call went wrong, and of such a call this protocol takes words alone";
+                encode_words(out, &line(kind, media, why));
             }
-            ToolContent::Text(text) => encode_words(out, text),
-            ToolContent::Json(value) => encode_words(out, &value.to_string()),
+            (Some((kind, media)), _) => encode_media(out, kind, media, to),
+            (None, words) => encode_words(out, &words.unwrap_or_default()),
         }
     }
     if out.len() == first {
@@ -369,26 +405,53 @@ fn encode_words(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-fn encode_image(out: &mut Vec<u8>, image: &Image) {
-    let image = match picture::taken(image) {
-        Ok(image) => image,
+/// Writes a file, or the line that stands in its place.
+fn encode_media(out: &mut Vec<u8>, kind: MediaKind, media: &Media, to: Recipient<'_>) {
+    let (kind, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
+        Ok(Part::Image(image)) => ("image", image),
+        Ok(Part::Document(document)) => ("document", document),
+        Ok(Part::Text(media)) if to.takes.documents() => ("document", Cow::Borrowed(media)),
+        Ok(Part::Text(media)) => {
+            return encode_words(out, &media.to_text().unwrap_or_default());
+        }
+        // This wire has no place for sound.
+        Ok(Part::Audio { .. }) => return,
     };
     comma(out);
-    raw(out, r#"{"type":"image","source":{"type":"#);
-    match &*image {
-        Image::Data { mime, data } => {
+    raw(out, r#"{"type":"#);
+    put(out, kind);
+    raw(out, r#","source":{"type":"#);
+    match media.source() {
+        Source::Data { mime, data } => {
             raw(out, r#""base64""#);
             member(out, "media_type", mime);
             member(out, "data", data);
         }
-        Image::Url { url } => {
+        Source::Text { mime: _, text } => {
+            // Whatever kind of text it is, the vendor takes it as this.
+            raw(out, r#""text","media_type":"text/plain""#);
+            member(out, "data", text);
+        }
+        Source::Url(url) => {
             raw(out, r#""url""#);
             member(out, "url", url);
         }
+        Source::File { id, .. } => {
+            raw(out, r#""file""#);
+            member(out, "file_id", id);
+        }
     }
-    raw(out, "}}");
+    out.push(b'}');
+    let title = media.name().or(media.uri()).filter(|title| !title.trim().is_empty());
+    if let Some(title) = title.filter(|_| kind == "document") {
+        member(out, "title", &beginning(title, TITLE));
+    }
+    out.push(b'}');
 }
+
+/// So many bytes of a document's title are sent: the vendor takes 500 characters.
+const TITLE: usize = 400;
 
 /// Vendor data, if it is of this wire.
 fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {

@@ -7,8 +7,7 @@ use super::{Origin, WIRE, extra, thought::FIELDS, turns};
 use crate::{
     error::Error,
     message::{
-        Block, Image, Message, Messages, ReasoningBlock, Role, ToolCall, ToolContent, ToolResult,
-        VendorData,
+        Block, Message, Messages, ReasoningBlock, Role, Source, ToolCall, ToolResult, VendorData,
     },
     models::{Models, Thinking},
     provider::{Effort, Request, Settings, ToolChoice},
@@ -16,8 +15,9 @@ use crate::{
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
-        json::{Body, comma, image_url, key, member, object, put, raw, room_for, sendable},
-        names, picture,
+        json::{Body, comma, data_url, key, member, object, put, raw, room_for, sendable},
+        media::{Part, Places, Recipient, Takes},
+        names,
         tolerant::{Members, text_of},
     },
 };
@@ -50,13 +50,30 @@ pub struct Options {
     pub signed_calls: Option<Cow<'static, str>>,
     /// In which form the server holds the model to the schemas of tools.
     pub strict_form: StrictForm,
+    /// What the model takes beside words.
+    pub takes: Takes,
 }
+
+/// Sources: <https://platform.openai.com/docs/api-reference/chat/create> (documents by their bytes or their
+/// id, sound by its bytes) and <https://platform.openai.com/docs/guides/pdf-files> (50 MB a file).
+pub(super) const PLACES: Places = Places {
+    audio: true,
+    other_pictures: true,
+    picture_files: false,
+    document_urls: false,
+    office: false,
+    picture_size: 50 * 1024 * 1024,
+    size: 50 * 1024 * 1024,
+};
 
 impl Options {
     /// Options that most servers take.
     pub fn new(model: impl Into<String>) -> Self {
+        let model = model.into();
+        let takes = Takes::of("", &*model, &Models::default());
         Self {
-            model: model.into(),
+            takes,
+            model,
             settings: Settings::default(),
             thought: ThoughtReplay::SameField,
             call_ids: CallIds::Plain,
@@ -151,17 +168,18 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         member(&mut leading, "content", system);
         leading.push(b'}');
     }
-    let Options { thought, call_ids, strict_turns, origin, signed_calls, .. } = options;
+    let Options { thought, call_ids, strict_turns, origin, signed_calls, takes, .. } = options;
+    let to = Recipient { takes, places: &PLACES };
     let thinking_from = thinking_from(request, settings);
     let form = format!(
         "{WIRE} {thinking_from} {} {thought:?} {call_ids:?} {strict_turns} {origin:?} {signed_calls:?}",
         leading.is_empty()
     );
-    conversation(body, "messages", &leading, &form, request, |out, before, message| {
+    conversation(body, "messages", &leading, &form, request, to, |out, before, message| {
         // A server that wants all thinking back refuses a turn without it.
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };
-        encode_message(out, before, message, thought, options);
+        encode_message(out, before, message, thought, options, to);
         true
     })
 }
@@ -217,6 +235,7 @@ fn encode_message(
     message: &Message,
     thought: &ThoughtReplay,
     options: &Options,
+    to: Recipient<'_>,
 ) {
     let is_sent = match message.role() {
         Role::User => speaks(message),
@@ -227,19 +246,19 @@ fn encode_message(
         return;
     }
     if options.strict_turns {
-        turns::bridge(out, before, message.role());
+        turns::bridge(out, before, message.role(), to);
     }
     match message.role() {
-        Role::User => encode_user(out, message),
+        Role::User => encode_user(out, message, to),
         Role::Assistant => encode_assistant(out, message, thought, options),
         Role::Tool => {
             for result in message.results() {
-                encode_result(out, result, options.call_ids);
+                encode_result(out, result, options.call_ids, to);
             }
-            if options.strict_turns && shows(message) {
+            if options.strict_turns && to.shows(message) {
                 turns::bridge_results(out);
             }
-            encode_shown(out, message);
+            encode_shown(out, message, to);
         }
     }
 }
@@ -248,38 +267,46 @@ fn encode_message(
 pub(super) fn speaks(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => !text.text().trim().is_empty(),
-        Block::Image(_) => true,
-        _ => false,
+        block => block.media().is_some(),
     })
 }
 
-/// Whether the tools returned a picture.
-pub(super) fn shows(message: &Message) -> bool {
-    let mut parts = message.results().flat_map(ToolResult::content);
-    parts.any(|part| matches!(part, ToolContent::Image { .. }))
+/// A part of a message of the person.
+enum Said<'a> {
+    Words(Cow<'a, str>),
+    File(Part<'a>),
 }
 
-fn encode_user(out: &mut Vec<u8>, message: &Message) {
-    let pictures = message.blocks().iter().any(|block| matches!(block, Block::Image(_)));
-    if !pictures {
-        let texts = message.blocks().iter().filter_map(|block| match block {
-            Block::Text(text) => Some(text.text()),
-            _ => None,
-        });
-        let text = texts.collect::<Vec<_>>().join("\n");
-        comma(out);
+fn encode_user(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
+    let parts = message.blocks().iter().filter_map(|block| {
+        if let Block::Text(text) = block {
+            return Some(Said::Words(Cow::Borrowed(text.text())));
+        }
+        let (kind, media) = block.media()?;
+        Some(match to.part_or_line(kind, media) {
+            Ok(Part::Text(text)) => Said::Words(Cow::Owned(text.to_text().unwrap_or_default())),
+            Ok(part) => Said::File(part),
+            Err(line) => Said::Words(Cow::Owned(line)),
+        })
+    });
+    let parts: Vec<Said<'_>> = parts.collect();
+    let texts = parts.iter().map(|part| match part {
+        Said::Words(text) => Some(&**text),
+        Said::File(_) => None,
+    });
+    comma(out);
+    // Servers of models that read nothing but words take no list.
+    if let Some(texts) = texts.collect::<Option<Vec<_>>>() {
         raw(out, r#"{"role":"user""#);
-        member(out, "content", &text);
+        member(out, "content", &texts.join("\n"));
         out.push(b'}');
         return;
     }
-    comma(out);
     raw(out, r#"{"role":"user","content":["#);
-    for block in message.blocks() {
-        match block {
-            Block::Text(text) => encode_words(out, text.text()),
-            Block::Image(image) => encode_image(out, image),
-            Block::ToolCall(_) | Block::ToolResult(_) | Block::Reasoning(_) | Block::Vendor(_) => {}
+    for part in &parts {
+        match part {
+            Said::Words(text) => encode_words(out, text),
+            Said::File(part) => encode_file(out, part),
         }
     }
     raw(out, "]}");
@@ -400,29 +427,32 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall, ids: CallIds) {
     out.push(b'}');
 }
 
-fn encode_result(out: &mut Vec<u8>, result: &ToolResult, ids: CallIds) {
+fn encode_result(out: &mut Vec<u8>, result: &ToolResult, ids: CallIds, to: Recipient<'_>) {
     comma(out);
     raw(out, r#"{"role":"tool""#);
     member(out, "tool_call_id", &call_id(result.call_id(), ids));
-    let text = result.as_text();
-    member(out, "content", if text.trim().is_empty() { "(no output)" } else { &text });
+    let text = to.text(result);
+    let text = match text.trim().is_empty() {
+        false => &*text,
+        true if to.shown(result.content()).next().is_some() => {
+            "(its files follow in the next message)"
+        }
+        true => "(no output)",
+    };
+    member(out, "content", text);
     out.push(b'}');
 }
 
-/// Pictures cannot stand in a result on this wire: they are shown after all results.
-fn encode_shown(out: &mut Vec<u8>, message: &Message) {
-    let mut pictures = message.results().flat_map(|result| {
-        result.content().iter().filter_map(move |part| match part {
-            ToolContent::Image { mime, data } => Some((result.call_id(), mime, data)),
-            ToolContent::Text(_) | ToolContent::Json(_) => None,
-        })
-    });
-    let Some(first) = pictures.next() else { return };
+/// Files cannot stand in a result on this wire: they are shown after all results.
+fn encode_shown(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
+    if !to.shows(message) {
+        return;
+    }
     comma(out);
     raw(out, r#"{"role":"user","content":["#);
-    encode_words(out, "The pictures that the tools returned, in the order of their results:");
-    for (_, mime, data) in std::iter::once(first).chain(pictures) {
-        encode_image(out, &Image::from_bytes(mime, data));
+    encode_words(out, "The files that the tools returned, in the order of their results:");
+    for result in message.results() {
+        to.shown(result.content()).for_each(|part| encode_file(out, &part));
     }
     raw(out, "]}");
 }
@@ -436,14 +466,41 @@ fn encode_words(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-fn encode_image(out: &mut Vec<u8>, image: &Image) {
-    let image = match picture::taken_by_some(image) {
-        Ok(image) => image,
-        Err(words) => return encode_words(out, &words),
-    };
-    comma(out);
-    raw(out, r#"{"type":"image_url","image_url":{"url":"#);
-    image_url(out, &image);
+fn encode_file(out: &mut Vec<u8>, part: &Part<'_>) {
+    match part {
+        Part::Image(media) => {
+            comma(out);
+            raw(out, r#"{"type":"image_url","image_url":{"url":"#);
+            match media.source() {
+                Source::Data { mime, data } => data_url(out, mime, data),
+                Source::Url(url) => put(out, url),
+                // This wire has no place for them.
+                Source::File { .. } | Source::Text { .. } => raw(out, "null"),
+            }
+        }
+        Part::Audio { data, format } => {
+            comma(out);
+            raw(out, r#"{"type":"input_audio","input_audio":{"#);
+            member(out, "data", data);
+            member(out, "format", format);
+        }
+        Part::Document(media) => {
+            comma(out);
+            raw(out, r#"{"type":"file","file":{"#);
+            match media.source() {
+                Source::File { id, .. } => member(out, "file_id", id),
+                Source::Data { mime, data } => {
+                    // The vendor wants a name with it.
+                    member(out, "filename", media.name().unwrap_or("document.pdf"));
+                    key(out, "file_data");
+                    data_url(out, mime, data);
+                }
+                // This wire has no place for them.
+                Source::Url(_) | Source::Text { .. } => {}
+            }
+        }
+        Part::Text(media) => return encode_words(out, &media.to_text().unwrap_or_default()),
+    }
     raw(out, "}}");
 }
 

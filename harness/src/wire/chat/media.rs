@@ -9,11 +9,12 @@ use super::{
 };
 use crate::{
     error::Error,
-    message::Citation,
+    message::{self, Citation},
     provider::VendorPart,
     wire::{
         cited,
         decoder::Outlet,
+        media::{begin_of, sound},
         names,
         tolerant::{Members, Raw, Text, text_of},
     },
@@ -54,12 +55,26 @@ impl Sound {
         !self.id.is_empty() || !self.data.is_empty() || !self.transcript.is_empty()
     }
 
-    fn json(self) -> String {
+    /// The sound itself, and what the vendor says of it.
+    fn parts(self) -> (Option<message::Media>, String) {
         let Self { id, data, is_too_large: _, transcript, expires_at } = self;
+        let sound = Some(data).filter(|data| !data.is_empty());
+        let sound = sound.and_then(|data| message::Media::from_base64(format(&data), data).ok());
         let audio = serde_json::json!({
-            "id": id, "data": data, "transcript": transcript, "expires_at": expires_at,
+            "id": id, "transcript": transcript, "expires_at": expires_at,
         });
-        serde_json::json!({ "audio": audio }).to_string()
+        (sound, serde_json::json!({ "audio": audio }).to_string())
+    }
+}
+
+/// The media type of sound, told from how it begins. Streams are samples of 16 bits without a header.
+///
+/// Source: <https://platform.openai.com/docs/guides/audio> (`pcm16`, 24 kHz, little-endian).
+fn format(data: &str) -> &'static str {
+    match sound(&begin_of(data)) {
+        Some("wav") => "audio/wav",
+        Some(_) => "audio/mpeg",
+        None => "audio/pcm",
     }
 }
 
@@ -149,7 +164,11 @@ impl Media {
             out.cited(text, source)?;
         }
         if let Some(sound) = self.audio.take().filter(Sound::says_anything) {
-            let json = sound.json();
+            let (sound, json) = sound.parts();
+            let size = sound.as_ref().map_or(0, message::Media::room);
+            if let Some(sound) = sound.filter(|_| size <= out.room()) {
+                out.audio(AUDIO, sound)?;
+            }
             if json.len() <= out.room() {
                 out.vendor(AUDIO, VendorPart::Opaque, WIRE, json)?;
             }

@@ -8,11 +8,14 @@
 //! items and no turns. A local server that speaks them translates to its template itself; if the template
 //! refuses, the same model is reached by Chat Completions.
 
-use super::encode::{is_written, shows, speaks};
+use super::encode::{PLACES, is_written, speaks};
 use crate::{
     error::Error,
     message::{Message, Messages, Role},
-    wire::json::{comma, raw},
+    wire::{
+        json::{comma, raw},
+        media::{Recipient, Takes},
+    },
 };
 
 /// What stands between two messages that cannot follow each other. It is always the same, so that what
@@ -21,8 +24,8 @@ const OF_MODEL: &str = r#"{"role":"assistant","content":"OK."}"#;
 const OF_PERSON: &str = r#"{"role":"user","content":"Go on."}"#;
 
 /// Writes what must stand before a message of this role, which follows these.
-pub(super) fn bridge(out: &mut Vec<u8>, before: &Messages, role: Role) {
-    let between = match (last(before), role) {
+pub(super) fn bridge(out: &mut Vec<u8>, before: &Messages, role: Role, to: Recipient<'_>) {
+    let between = match (last(before, to), role) {
         (Some(Role::User | Role::Tool), Role::User) => OF_MODEL,
         (Some(Role::Assistant) | None, Role::Assistant) => OF_PERSON,
         _ => return,
@@ -31,22 +34,23 @@ pub(super) fn bridge(out: &mut Vec<u8>, before: &Messages, role: Role) {
     raw(out, between);
 }
 
-/// Writes what must stand before the pictures that the tools returned: they are shown by the person.
+/// Writes what must stand before the files that the tools returned: they are shown by the person.
 pub(super) fn bridge_results(out: &mut Vec<u8>) {
     comma(out);
     raw(out, OF_MODEL);
 }
 
 /// Whether something is put between the messages of a conversation.
-pub(crate) fn needs_bridge(messages: &Messages) -> bool {
+pub(crate) fn needs_bridge(messages: &Messages, takes: &Takes) -> bool {
+    let to = Recipient { takes, places: &PLACES };
     let mut out = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let before = &messages.range(..at);
         match message.role() {
             role @ (Role::User | Role::Assistant) if is_sent(message) => {
-                bridge(&mut out, before, role);
+                bridge(&mut out, before, role, to);
             }
-            Role::Tool if shows(message) => return true,
+            Role::Tool if to.shows(message) => return true,
             _ => {}
         }
         if !out.is_empty() {
@@ -57,10 +61,10 @@ pub(crate) fn needs_bridge(messages: &Messages) -> bool {
 }
 
 /// Who speaks last in what is sent of these messages.
-fn last(messages: &Messages) -> Option<Role> {
+fn last(messages: &Messages, to: Recipient<'_>) -> Option<Role> {
     let last = messages.iter().rev().find(|message| is_sent(message))?;
     Some(match last.role() {
-        Role::Tool if shows(last) => Role::User,
+        Role::Tool if to.shows(last) => Role::User,
         role => role,
     })
 }

@@ -12,8 +12,8 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     message::{
-        Block, Image, Message, Messages, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
-        ToolResult, VendorData,
+        Block, Media, MediaKind, Message, Messages, ReasoningBlock, Role, Source, TextBlock,
+        ToolCall, ToolResult, VendorData,
     },
     models::{Models, Thinking},
     provider::{Effort, Request, Settings, ToolChoice},
@@ -22,10 +22,9 @@ use crate::{
         Encoded,
         encoded::{conversation, thinking_from},
         halves,
-        json::{
-            Body, comma, image_url, key, member, members, object, put, raw, room_for, sendable,
-        },
-        names, picture,
+        json::{Body, comma, data_url, key, member, members, object, put, raw, room_for, sendable},
+        media::{Part, Places, Recipient, Takes},
+        names,
         tolerant::{Members, text_of},
     },
 };
@@ -37,7 +36,30 @@ pub struct Options {
     pub model: String,
     /// The settings.
     pub settings: Settings,
+    /// What the model takes beside words.
+    pub takes: Takes,
 }
+
+impl Options {
+    /// Options for a model of OpenAI.
+    pub fn new(model: impl Into<String>) -> Self {
+        let model = model.into();
+        let takes = Takes::of("openai", &*model, &Models::default());
+        Self { model, settings: Settings::default(), takes }
+    }
+}
+
+/// Sources: <https://platform.openai.com/docs/guides/pdf-files> and
+/// <https://platform.openai.com/docs/guides/images-vision> (50 MB a file).
+const PLACES: Places = Places {
+    audio: false,
+    other_pictures: false,
+    picture_files: true,
+    document_urls: true,
+    office: true,
+    picture_size: 50 * 1024 * 1024,
+    size: 50 * 1024 * 1024,
+};
 
 /// Vendors take ids of at most this many bytes.
 const ID_LIMIT: usize = 64;
@@ -55,7 +77,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// As [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings } = options;
+    let Options { model, settings, takes } = options;
     let Settings {
         max_tokens,
         temperature,
@@ -104,8 +126,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let thinking_from = thinking_from(request, settings);
     let form = format!("{WIRE} {thinking_from}");
-    conversation(body, "input", b"", &form, request, |out, before, message| {
-        encode_message(out, before, message, before.len() >= thinking_from);
+    let to = Recipient { takes, places: &PLACES };
+    conversation(body, "input", b"", &form, request, to, |out, before, message| {
+        encode_message(out, before, message, before.len() >= thinking_from, to);
         true
     })
 }
@@ -151,15 +174,21 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
 
 /// Writes the items that a message is. Thinking and what follows it stay beside each other, in
 /// their order.
-fn encode_message(out: &mut Vec<u8>, before: &Messages, message: &Message, thinking: bool) {
+fn encode_message(
+    out: &mut Vec<u8>,
+    before: &Messages,
+    message: &Message,
+    thinking: bool,
+    to: Recipient<'_>,
+) {
     match message.role() {
-        Role::User => encode_user(out, message),
+        Role::User => encode_user(out, message, to),
         Role::Tool => {
             // Results stand in the order of the calls.
             let mut calls = before.last().into_iter().flat_map(Message::calls).peekable();
             for result in message.results() {
                 let call = calls.next_if(|call| call.id() == result.call_id());
-                encode_result(out, result, call.is_some_and(is_custom));
+                encode_result(out, result, call.is_some_and(is_custom), to);
             }
         }
         // What a filter has cut off is refused again; a refusal of the model's own is an answer.
@@ -227,8 +256,9 @@ fn is_picture(data: &VendorData) -> bool {
 }
 
 /// Writes the item that a picture was.
-fn encode_picture(out: &mut Vec<u8>, data: &VendorData, picture: Option<&Image>) {
-    let (Some(kept), Some(Image::Data { data, .. })) = (ours(Some(data)), picture) else { return };
+fn encode_picture(out: &mut Vec<u8>, data: &VendorData, picture: Option<&Media>) {
+    let data_of = picture.and_then(Media::base64);
+    let (Some(kept), Some(data)) = (ours(Some(data)), data_of) else { return };
     comma(out);
     out.push(b'{');
     members(out, &kept, &["result"]);
@@ -272,7 +302,7 @@ fn is_foreign(message: &Message) -> bool {
         Block::ToolCall(call) => ours(call.vendor()),
         Block::Reasoning(reasoning) => ours(reasoning.vendor()),
         Block::Vendor(data) => ours(Some(data)),
-        Block::Image(_) | Block::ToolResult(_) => false,
+        Block::Image(_) | Block::Audio(_) | Block::Document(_) | Block::ToolResult(_) => false,
     })
 }
 
@@ -307,12 +337,12 @@ fn encode_block(out: &mut Vec<u8>, block: &Block, thinking: bool) {
                 raw(out, &json);
             }
         }
-        // Only a person shows pictures; only tools answer calls.
-        Block::Image(_) | Block::ToolResult(_) => {}
+        // Only a person shows files; only tools answer calls.
+        Block::Image(_) | Block::Audio(_) | Block::Document(_) | Block::ToolResult(_) => {}
     }
 }
 
-fn encode_user(out: &mut Vec<u8>, message: &Message) {
+fn encode_user(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
     let start = out.len();
     comma(out);
     raw(out, r#"{"type":"message","role":"user","content":["#);
@@ -320,7 +350,9 @@ fn encode_user(out: &mut Vec<u8>, message: &Message) {
     for block in message.blocks() {
         match block {
             Block::Text(text) => encode_words(out, text.text()),
-            Block::Image(image) => encode_image(out, image),
+            Block::Image(media) => encode_media(out, MediaKind::Image, media, to),
+            Block::Audio(media) => encode_media(out, MediaKind::Audio, media, to),
+            Block::Document(media) => encode_media(out, MediaKind::Document, media, to),
             Block::ToolCall(_) | Block::ToolResult(_) | Block::Reasoning(_) | Block::Vendor(_) => {}
         }
     }
@@ -426,7 +458,7 @@ fn is_custom(call: &ToolCall) -> bool {
     text_of(Members::of(&kept).get("type")) == "custom_tool_call"
 }
 
-fn encode_result(out: &mut Vec<u8>, result: &ToolResult, custom: bool) {
+fn encode_result(out: &mut Vec<u8>, result: &ToolResult, custom: bool, to: Recipient<'_>) {
     comma(out);
     let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
     out.push(b'{');
@@ -434,18 +466,16 @@ fn encode_result(out: &mut Vec<u8>, result: &ToolResult, custom: bool) {
     put(out, kind);
     member(out, "call_id", &names::id(result.call_id(), ID_LIMIT));
     key(out, "output");
-    let shows = result.content().iter().any(|part| matches!(part, ToolContent::Image { .. }));
-    if !shows {
-        put(out, &*result.as_text());
+    if to.shown(result.content()).next().is_none() {
+        put(out, &*to.text(result));
         out.push(b'}');
         return;
     }
     out.push(b'[');
     for part in result.content() {
-        match part {
-            ToolContent::Image { mime, data } => encode_image(out, &Image::from_bytes(mime, data)),
-            ToolContent::Text(text) => encode_words(out, text),
-            ToolContent::Json(value) => encode_words(out, &value.to_string()),
+        match (part.media(), to.words(part)) {
+            (Some((kind, media)), None) => encode_media(out, kind, media, to),
+            (_, words) => encode_words(out, &words.unwrap_or_default()),
         }
     }
     raw(out, "]}");
@@ -460,15 +490,42 @@ fn encode_words(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-fn encode_image(out: &mut Vec<u8>, image: &Image) {
-    let image = match picture::taken(image) {
-        Ok(image) => image,
+/// Writes a file, or the line that stands in its place.
+fn encode_media(out: &mut Vec<u8>, kind: MediaKind, media: &Media, to: Recipient<'_>) {
+    let (address, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
+        Ok(Part::Text(media)) => {
+            return encode_words(out, &media.to_text().unwrap_or_default());
+        }
+        Ok(Part::Image(media)) => {
+            comma(out);
+            raw(out, r#"{"type":"input_image","detail":"auto""#);
+            ("image_url", media)
+        }
+        Ok(Part::Document(media)) => {
+            comma(out);
+            raw(out, r#"{"type":"input_file""#);
+            ("file_url", media)
+        }
+        // This wire has no place for sound.
+        Ok(Part::Audio { .. }) => return,
     };
-    comma(out);
-    raw(out, r#"{"type":"input_image","detail":"auto""#);
-    key(out, "image_url");
-    image_url(out, &image);
+    match media.source() {
+        Source::Url(url) => member(out, address, url),
+        Source::File { id, .. } => member(out, "file_id", id),
+        Source::Data { mime, data } if address == "file_url" => {
+            // The vendor wants a name with it.
+            member(out, "filename", media.name().unwrap_or("document.pdf"));
+            key(out, "file_data");
+            data_url(out, mime, data);
+        }
+        Source::Data { mime, data } => {
+            key(out, address);
+            data_url(out, mime, data);
+        }
+        // It goes as words.
+        Source::Text { .. } => {}
+    }
     out.push(b'}');
 }
 

@@ -3,7 +3,7 @@
 use super::WIRE;
 use crate::{
     error::Error,
-    message::{Image, are_none},
+    message::{Media, are_none},
     provider::VendorPart,
     wire::{
         cited as sources,
@@ -405,17 +405,16 @@ pub(super) fn wanted(members: &Members<'_>) -> Option<(String, String)> {
 }
 
 /// The picture that an item is, and the rest of the item.
-fn picture(members: &Members<'_>) -> Option<(Image, String)> {
+fn picture(members: &Members<'_>) -> Option<(Media, String)> {
     if text_of(members.get("type")) != PICTURE {
         return None;
     }
     let data = text_of(members.get("result"));
     let format = text_of(members.get("output_format"));
     let format = if format.is_empty() { "png" } else { &format };
-    let image = Image::Data { mime: format!("image/{format}"), data };
-    let is_one = !matches!(&image, Image::Data { data, .. } if data.is_empty());
-    let rest = keep(members, |name| name != "result")?;
-    (is_one && image.bytes().is_ok()).then_some((image, rest))
+    let rest = keep(members, |name| name != "result").filter(|_| !data.is_empty())?;
+    let image = Media::from_base64(format!("image/{format}"), data).ok()?;
+    Some((image, rest))
 }
 
 /// The type of an item that is a picture.

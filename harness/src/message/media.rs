@@ -1,0 +1,440 @@
+//! What a message holds beside words: pictures, sound and documents.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use crate::error::{Error, ErrorKind};
+
+/// A file in a message or in a result: its bytes with a media type, its text, an address that the vendor
+/// fetches, or the id under which the vendor keeps it. A clone is one pointer, so that the bytes are there
+/// once.
+///
+/// What it is for is said by the part that holds it, such as [`Block::Document`](super::Block::Document).
+/// `Block::from(media)` and `ToolContent::from(media)` choose the part by the media type.
+///
+/// As JSON it is `{"mime": "image/png", "data": "<base64>"}`, `{"mime": "text/plain", "text": ".."}`,
+/// `{"url": "https://.."}` or `{"file": "<id>", "provider": "anthropic"}`, each with `name` and `uri` if
+/// there are any.
+///
+/// ```
+/// use harness::{Block, Media, Message, Role};
+///
+/// let report = Media::from_bytes("application/pdf", b"%PDF-1.7 ..").with_name("report.pdf");
+/// let asked = Message::new(Role::User, [Block::text("What does it say?"), Block::Document(report)]);
+/// # assert_eq!(asked.blocks().len(), 2);
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Media(Arc<Inner>);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Inner {
+    source: Source,
+    name: Option<String>,
+    uri: Option<String>,
+}
+
+/// Where the content of a file is.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// Here, in base64.
+    Data { mime: String, data: String },
+    /// Here, as text.
+    Text { mime: String, text: String },
+    /// Where the vendor fetches it.
+    Url(String),
+    /// At the vendor.
+    File { id: String, provider: String },
+}
+
+/// What a part with a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum MediaKind {
+    Image,
+    Audio,
+    Document,
+}
+
+impl MediaKind {
+    /// The kind that a media type says; what is neither a picture nor sound is a document.
+    fn of(mime: Option<&str>) -> Self {
+        match mime.unwrap_or_default().split('/').next() {
+            Some("image") => Self::Image,
+            Some("audio") => Self::Audio,
+            _ => Self::Document,
+        }
+    }
+
+    /// The word for it in sentences that the model reads.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Self::Image => "picture",
+            Self::Audio => "sound",
+            Self::Document => "document",
+        }
+    }
+}
+
+impl Media {
+    fn of(source: Source) -> Self {
+        Self(Arc::new(Inner { source, name: None, uri: None }))
+    }
+
+    /// A file from its bytes. If the media type is one of text and the bytes are UTF-8, it is kept as text.
+    pub fn from_bytes(mime: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
+        let (mime, bytes) = (mime.into(), bytes.as_ref());
+        match std::str::from_utf8(bytes).ok().filter(|_| is_text(&mime)) {
+            Some(text) => Self::from_text(mime, text),
+            None => Self::of(Source::Data { mime, data: STANDARD.encode(bytes) }),
+        }
+    }
+
+    /// A file from its bytes in base64, which are not copied. Text is kept as by
+    /// [`from_bytes`](Self::from_bytes).
+    ///
+    /// # Errors
+    /// Fails if `data` is not base64, with padding and without line breaks.
+    pub fn from_base64(mime: impl Into<String>, data: impl Into<String>) -> Result<Self, Error> {
+        let (mime, data) = (mime.into(), data.into());
+        if is_text(&mime) {
+            return Ok(Self::from_bytes(mime, decoded(&data)?));
+        }
+        if !is_base64(&data) {
+            decoded(&data)?;
+        }
+        Ok(Self::of(Source::Data { mime, data }))
+    }
+
+    /// A file of text, such as `text/markdown`.
+    pub fn from_text(mime: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::of(Source::Text { mime: mime.into(), text: text.into() })
+    }
+
+    /// A file that the vendor fetches itself from an `https` address.
+    pub fn from_url(url: impl Into<String>) -> Self {
+        Self::of(Source::Url(url.into()))
+    }
+
+    /// A file that was uploaded to a vendor. `provider` is the [name](crate::Provider::name) of the provider
+    /// whose vendor keeps it, such as `anthropic`: no other one can read it.
+    pub fn from_file_id(provider: impl Into<String>, id: impl Into<String>) -> Self {
+        Self::of(Source::File { id: id.into(), provider: provider.into() })
+    }
+
+    /// The same with a name, such as `report.pdf`, which models are told.
+    #[must_use]
+    pub fn with_name(self, name: impl Into<String>) -> Self {
+        self.changed(|inner| inner.name = Some(name.into()))
+    }
+
+    /// The same with the address by which others know it, such as the URI of a resource. Nobody fetches it;
+    /// models are told of it with a text.
+    #[must_use]
+    pub fn with_uri(self, uri: impl Into<String>) -> Self {
+        self.changed(|inner| inner.uri = Some(uri.into()))
+    }
+
+    fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    /// The same bytes under another media type. What is not here stays as it is.
+    pub(crate) fn with_mime(&self, mime: &str) -> Self {
+        let data = match &self.0.source {
+            Source::Data { data, .. } => data.clone(),
+            Source::Text { text, .. } => STANDARD.encode(text),
+            Source::Url(_) | Source::File { .. } => return self.clone(),
+        };
+        let source = Source::Data { mime: mime.to_owned(), data };
+        Self(Arc::new(Inner { source, name: self.0.name.clone(), uri: self.0.uri.clone() }))
+    }
+
+    /// The same with another text.
+    pub(crate) fn with_text(&self, text: String) -> Self {
+        let mime = self.mime().unwrap_or_default().to_owned();
+        self.clone().changed(|inner| inner.source = Source::Text { mime, text })
+    }
+
+    /// The same with each of its words passed through `change`, which gives nothing for what may stay. The
+    /// bytes, the address and the id stay as they are.
+    pub(crate) fn reworded(&self, change: impl Fn(&str) -> Option<String>) -> Self {
+        let Inner { source, name, uri } = &*self.0;
+        let changed = |text: &Option<String>| text.as_deref().and_then(&change);
+        let (new_name, new_uri) = (changed(name), changed(uri));
+        let new_mime = self.mime().and_then(&change);
+        let new_text = self.text().and_then(&change);
+        if [&new_name, &new_uri, &new_mime, &new_text].iter().all(|new| new.is_none()) {
+            return self.clone();
+        }
+        let source = match source {
+            Source::Data { mime, data } => {
+                Source::Data { mime: new_mime.unwrap_or_else(|| mime.clone()), data: data.clone() }
+            }
+            Source::Text { mime, text } => Source::Text {
+                mime: new_mime.unwrap_or_else(|| mime.clone()),
+                text: new_text.unwrap_or_else(|| text.clone()),
+            },
+            source => source.clone(),
+        };
+        let (name, uri) = (new_name.or_else(|| name.clone()), new_uri.or_else(|| uri.clone()));
+        Self(Arc::new(Inner { source, name, uri }))
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.0.source
+    }
+
+    /// The kind of part that suits its media type.
+    fn kind(&self) -> MediaKind {
+        MediaKind::of(self.mime())
+    }
+
+    /// The media type, such as `image/png`, as it was given, if the file is here.
+    pub fn mime(&self) -> Option<&str> {
+        match &self.0.source {
+            Source::Data { mime, .. } | Source::Text { mime, .. } => Some(mime),
+            Source::Url(_) | Source::File { .. } => None,
+        }
+    }
+
+    /// The bytes of the file, if they are here.
+    ///
+    /// # Errors
+    /// Fails if what was read from a saved transcript is not base64.
+    pub fn bytes(&self) -> Result<Option<Cow<'_, [u8]>>, Error> {
+        match &self.0.source {
+            Source::Data { data, .. } => decoded(data).map(|bytes| Some(Cow::Owned(bytes))),
+            Source::Text { text, .. } => Ok(Some(Cow::Borrowed(text.as_bytes()))),
+            Source::Url(_) | Source::File { .. } => Ok(None),
+        }
+    }
+
+    /// The bytes in base64, if they are here and not kept as [text](Self::text).
+    pub fn base64(&self) -> Option<&str> {
+        match &self.0.source {
+            Source::Data { data, .. } => Some(data),
+            Source::Text { .. } | Source::Url(_) | Source::File { .. } => None,
+        }
+    }
+
+    /// The text, if it is a file of text that is here.
+    pub fn text(&self) -> Option<&str> {
+        match &self.0.source {
+            Source::Text { text, .. } => Some(text),
+            Source::Data { .. } | Source::Url(_) | Source::File { .. } => None,
+        }
+    }
+
+    /// The address that the vendor fetches.
+    pub fn url(&self) -> Option<&str> {
+        match &self.0.source {
+            Source::Url(url) => Some(url),
+            Source::Data { .. } | Source::Text { .. } | Source::File { .. } => None,
+        }
+    }
+
+    /// The id of the file, and the name of the provider whose vendor keeps it.
+    pub fn file_id(&self) -> Option<(&str, &str)> {
+        match &self.0.source {
+            Source::File { id, provider } => Some((id, provider)),
+            Source::Data { .. } | Source::Text { .. } | Source::Url(_) => None,
+        }
+    }
+
+    /// The name of the file.
+    pub fn name(&self) -> Option<&str> {
+        self.0.name.as_deref()
+    }
+
+    /// The address by which others know it.
+    pub fn uri(&self) -> Option<&str> {
+        self.0.uri.as_deref()
+    }
+
+    /// How many bytes the file has, if it is here.
+    pub fn size(&self) -> Option<usize> {
+        match &self.0.source {
+            Source::Data { data, .. } => {
+                let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
+                Some((data.len() / 4 * 3).saturating_sub(padding))
+            }
+            Source::Text { text, .. } => Some(text.len()),
+            Source::Url(_) | Source::File { .. } => None,
+        }
+    }
+
+    /// The room that it takes where it is written down.
+    pub(crate) fn room(&self) -> usize {
+        match &self.0.source {
+            Source::Data { mime, data } => mime.len().saturating_add(data.len()),
+            Source::Text { mime, text } => mime.len().saturating_add(text.len()),
+            Source::Url(url) => url.len(),
+            Source::File { id, provider } => id.len().saturating_add(provider.len()),
+        }
+    }
+
+    /// What the model reads of it, if it is text: where it is from, and the text.
+    pub(crate) fn to_text(&self) -> Option<String> {
+        let text = self.text()?;
+        let from = [self.name(), self.uri()].into_iter().flatten();
+        let from = from.map(|from| format!("`{from}`")).collect::<Vec<_>>().join(", ");
+        let mime = self.mime().filter(|mime| !mime.is_empty()).unwrap_or("text");
+        Some(match from.is_empty() {
+            true => format!("[A document, {mime}:]\n{text}"),
+            false => format!("[The document {from}, {mime}:]\n{text}"),
+        })
+    }
+
+    /// Kind, type and size in words, without a byte of it.
+    pub(crate) fn told(&self, kind: MediaKind) -> String {
+        let mut told = kind.noun().to_owned();
+        let name = self.name().or_else(|| self.uri());
+        told.extend(name.map(|name| format!(" `{}`", short(name))));
+        told.extend(self.mime().map(|mime| format!(", {}", short(mime))));
+        told.extend(self.size().map(|size| format!(", {size} bytes")));
+        told.extend(self.url().map(|url| format!(", at {}", short(url))));
+        told.extend(self.file_id().map(|(id, of)| format!(", {} of {}", short(id), short(of))));
+        told
+    }
+
+    /// Whether all of it is known to the first format of saved messages, which had pictures alone.
+    pub(super) fn is_of_the_first_format(&self) -> bool {
+        let is_plain = self.name().is_none() && self.uri().is_none();
+        is_plain && matches!(self.0.source, Source::Data { .. } | Source::Url(_))
+    }
+}
+
+/// The beginning of what others have written, for a line.
+fn short(text: &str) -> &str {
+    let end = (0..=text.len().min(200)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text.get(..end).unwrap_or_default()
+}
+
+/// Kind, type and size, since the bytes tell a person nothing.
+impl fmt::Debug for Media {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Media({})", self.told(self.kind()))
+    }
+}
+
+/// Whether a media type is one of text.
+///
+/// Source: the types with the suffixes of RFC 6839, and those of which servers and tools say that they are
+/// text.
+fn is_text(mime: &str) -> bool {
+    const TYPES: [&str; 9] =
+        ["json", "xml", "yaml", "x-yaml", "toml", "javascript", "x-sh", "sql", "x-ndjson"];
+    let mime = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let of_program = mime.strip_prefix("application/").unwrap_or_default();
+    mime.starts_with("text/")
+        || TYPES.contains(&of_program)
+        || ["+json", "+xml", "+yaml"].iter().any(|suffix| of_program.ends_with(suffix))
+}
+
+fn decoded(data: &str) -> Result<Vec<u8>, Error> {
+    STANDARD.decode(data).map_err(|err| {
+        Error::new(ErrorKind::Transcript, format!("the data of a file is not base64: {err}"))
+            .because(err)
+    })
+}
+
+/// Whether a text is base64 with padding, as all vendors take it.
+pub(crate) fn is_base64(data: &str) -> bool {
+    let letters = data.strip_suffix("==").or_else(|| data.strip_suffix('=')).unwrap_or(data);
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    data.len().is_multiple_of(4) && letters.bytes().all(is_letter)
+}
+
+impl From<Media> for super::Block {
+    /// A picture, sound or a document, as the media type says; without one it is a document.
+    fn from(media: Media) -> Self {
+        match media.kind() {
+            MediaKind::Image => Self::Image(media),
+            MediaKind::Audio => Self::Audio(media),
+            MediaKind::Document => Self::Document(media),
+        }
+    }
+}
+
+impl From<Media> for super::ToolContent {
+    /// A picture, sound or a document, as the media type says; without one it is a document.
+    fn from(media: Media) -> Self {
+        match media.kind() {
+            MediaKind::Image => Self::Image(media),
+            MediaKind::Audio => Self::Audio(media),
+            MediaKind::Document => Self::Document(media),
+        }
+    }
+}
+
+/// How a file is written down. What is written is borrowed.
+#[derive(Serialize, Deserialize)]
+struct Saved<'a> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mime: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    url: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    provider: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uri: Option<Cow<'a, str>>,
+}
+
+impl Serialize for Media {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mime = self.mime().map(Cow::Borrowed);
+        let (name, uri) = (self.name().map(Cow::Borrowed), self.uri().map(Cow::Borrowed));
+        let (mut data, mut text, mut url, mut file, mut provider) = (None, None, None, None, None);
+        match self.source() {
+            Source::Data { data: of, .. } => data = Some(Cow::Borrowed(of.as_str())),
+            Source::Text { text: of, .. } => text = Some(Cow::Borrowed(of.as_str())),
+            Source::Url(of) => url = Some(Cow::Borrowed(of.as_str())),
+            Source::File { id, provider: of } => {
+                file = Some(Cow::Borrowed(id.as_str()));
+                provider = Some(Cow::Borrowed(of.as_str()));
+            }
+        }
+        Saved { mime, data, text, url, file, provider, name, uri }.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Media {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let Saved { mime, data, text, url, file, provider, name, uri } = Saved::deserialize(from)?;
+        let mime = mime.map(Cow::into_owned);
+        let typed = |mime: Option<String>| {
+            mime.ok_or_else(|| D::Error::custom("a file that is here has no `mime`"))
+        };
+        let source = match (data, text, url, file) {
+            (Some(data), None, None, None) => {
+                Source::Data { mime: typed(mime)?, data: data.into_owned() }
+            }
+            (None, Some(text), None, None) => {
+                Source::Text { mime: typed(mime)?, text: text.into_owned() }
+            }
+            (None, None, Some(url), None) => Source::Url(url.into_owned()),
+            (None, None, None, Some(id)) => {
+                let provider = provider.ok_or_else(|| {
+                    D::Error::custom("a file by its id has no `provider`, whose vendor keeps it")
+                })?;
+                Source::File { id: id.into_owned(), provider: provider.into_owned() }
+            }
+            _ => {
+                let expected = "a file has one of `data`, `text`, `url` and `file`";
+                return Err(D::Error::custom(expected));
+            }
+        };
+        let (name, uri) = (name.map(Cow::into_owned), uri.map(Cow::into_owned));
+        Ok(Self(Arc::new(Inner { source, name, uri })))
+    }
+}

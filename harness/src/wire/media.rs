@@ -1,0 +1,405 @@
+//! Which files can be sent. What a model, a protocol or a vendor cannot take stands in the conversation for
+//! good, and would have every later request refused: in its place the model reads a line that says so. Only
+//! in the message that the user has just said it is an error, before anything is sent.
+
+use std::borrow::Cow;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+use crate::{
+    error::{Error, ErrorKind},
+    message::{Media, MediaKind, Message, Source, ToolContent, ToolResult, is_base64},
+    models::{Model, Models},
+    secret::beginning,
+};
+
+/// What the one who is asked takes beside words, as far as the table of models knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Takes {
+    provider: String,
+    model: String,
+    known: Model,
+}
+
+impl Takes {
+    /// What this model takes if it is asked of this provider: its [`name`](crate::Provider::name), whose
+    /// vendor also keeps the files that are sent by their id.
+    pub fn of(provider: impl Into<String>, model: impl Into<String>, models: &Models) -> Self {
+        let (provider, model) = (provider.into(), model.into());
+        let known = models.find(&provider, &model);
+        Self { provider, model, known }
+    }
+
+    /// Whether the model is known to take documents.
+    pub(super) fn documents(&self) -> bool {
+        self.known.documents == Some(true)
+    }
+
+    /// All that the bytes of a message depend on.
+    pub(super) fn form(&self) -> String {
+        let Model { images, documents, audio, .. } = self.known;
+        format!("{images:?} {documents:?} {audio:?} {:?}", (&self.provider, &self.model))
+    }
+}
+
+/// What a protocol has a place for.
+pub(super) struct Places {
+    /// Sound, as WAV or MP3.
+    pub(super) audio: bool,
+    /// Pictures of kinds that only some servers take.
+    pub(super) other_pictures: bool,
+    /// Pictures that the vendor keeps.
+    pub(super) picture_files: bool,
+    /// Documents by their address.
+    pub(super) document_urls: bool,
+    /// Documents of office programs.
+    pub(super) office: bool,
+    /// Letters of base64 that a picture may have.
+    pub(super) picture_size: usize,
+    /// Letters of base64 that another file may have.
+    pub(super) size: usize,
+}
+
+/// Who is asked, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Recipient<'a> {
+    pub(super) takes: &'a Takes,
+    pub(super) places: &'a Places,
+}
+
+/// A file as it can be sent.
+#[derive(Debug)]
+pub(super) enum Part<'a> {
+    Image(Cow<'a, Media>),
+    /// With the name of its format.
+    Audio {
+        data: &'a str,
+        format: &'static str,
+    },
+    Document(Cow<'a, Media>),
+    /// A document of text.
+    Text(&'a Media),
+}
+
+/// How files of pictures begin that all vendors take.
+///
+/// Source: <https://docs.anthropic.com/en/docs/build-with-claude/vision>.
+fn picture(file: &[u8]) -> Option<&'static str> {
+    match file {
+        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+/// How files of sound begin.
+///
+/// Source: <https://platform.openai.com/docs/guides/audio>, whose chat models take `wav` and `mp3`.
+pub(super) fn sound(file: &[u8]) -> Option<&'static str> {
+    match file {
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', ..] => Some("wav"),
+        [b'I', b'D', b'3', ..] => Some("mp3"),
+        // A frame of layer III with a rate that there is: two samples without a header rarely look so.
+        [0xff, 0xe2 | 0xe3 | 0xf2 | 0xf3 | 0xfa | 0xfb, rate, ..]
+            if rate & 0xf0 != 0xf0 && rate & 0x0c != 0x0c =>
+        {
+            Some("mp3")
+        }
+        _ => None,
+    }
+}
+
+/// The documents of office programs that are read as text.
+///
+/// Source: <https://platform.openai.com/docs/guides/pdf-files>.
+const OFFICE: [&str; 9] = [
+    "application/msword",
+    "application/rtf",
+    "application/vnd.ms-excel",
+    "application/vnd.ms-powerpoint",
+    "application/vnd.oasis.opendocument.text",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "application/epub+zip",
+];
+
+/// So many letters of base64 hold the beginning of a file.
+const BEGINNING: usize = 16;
+
+/// So much of a name that others have given is told.
+const TOLD: usize = 100;
+
+impl Recipient<'_> {
+    /// The file as it can be sent, or why it cannot be.
+    pub(super) fn part<'m>(
+        &self,
+        kind: MediaKind,
+        media: &'m Media,
+    ) -> Result<Part<'m>, Cow<'static, str>> {
+        let known = &self.takes.known;
+        match kind {
+            MediaKind::Image if known.images == Some(false) => Err(self.model_takes_no("pictures")),
+            MediaKind::Image => self.picture(media),
+            MediaKind::Document if media.text().is_some() => match media.size() {
+                Some(0) | None => Err(EMPTY.into()),
+                Some(_) => Ok(Part::Text(media)),
+            },
+            MediaKind::Document => match known.documents {
+                Some(true) => self.document(media),
+                Some(false) => Err(self.model_takes_no("documents")),
+                None => Err(self.nobody_knows("documents")),
+            },
+            MediaKind::Audio if !self.places.audio => {
+                Err("this protocol has no place for sound".into())
+            }
+            MediaKind::Audio => match known.audio {
+                Some(true) => self.sound(media),
+                Some(false) => Err(self.model_takes_no("sound")),
+                None => Err(self.nobody_knows("sound")),
+            },
+        }
+    }
+
+    fn model_takes_no(&self, what: &str) -> Cow<'static, str> {
+        format!("the model `{}` takes no {what}", beginning(&self.takes.model, TOLD)).into()
+    }
+
+    fn nobody_knows(&self, what: &str) -> Cow<'static, str> {
+        let model = beginning(&self.takes.model, TOLD);
+        format!("it is not known whether the model `{model}` takes {what}").into()
+    }
+
+    fn picture<'m>(&self, media: &'m Media) -> Result<Part<'m>, Cow<'static, str>> {
+        let begin = match media.source() {
+            Source::Url(url) => return on_the_web(url).map(|()| Part::Image(Cow::Borrowed(media))),
+            Source::File { .. } if !self.places.picture_files => {
+                return Err("this protocol takes no pictures by the id of a file".into());
+            }
+            Source::File { provider, .. } => {
+                return self.kept_by(provider).map(|()| Part::Image(Cow::Borrowed(media)));
+            }
+            Source::Data { data, .. } => {
+                fits(data.len(), self.places.picture_size)?;
+                begin_of(data)
+            }
+            Source::Text { text, .. } => {
+                text.as_bytes().get(..BEGINNING.min(text.len())).unwrap_or_default().to_vec()
+            }
+        };
+        let mime = media.mime().unwrap_or_default();
+        let is_sound = media.base64().is_none_or(is_base64);
+        match picture(&begin).filter(|_| is_sound) {
+            Some(kind) if kind == mime && media.base64().is_some() => {
+                Ok(Part::Image(Cow::Borrowed(media)))
+            }
+            Some(kind) => Ok(Part::Image(Cow::Owned(media.with_mime(kind)))),
+            None if self.places.other_pictures && is_sound && is_of_another_kind(mime) => {
+                match media.size() {
+                    Some(0) | None => Err(EMPTY.into()),
+                    Some(_) if media.base64().is_some() => Ok(Part::Image(Cow::Borrowed(media))),
+                    Some(_) => Ok(Part::Image(Cow::Owned(media.with_mime(mime)))),
+                }
+            }
+            None => Err(format!(
+                "it was given as `{}` and holds no PNG, JPEG, GIF or WebP file",
+                beginning(mime, TOLD)
+            )
+            .into()),
+        }
+    }
+
+    fn document<'m>(&self, media: &'m Media) -> Result<Part<'m>, Cow<'static, str>> {
+        let Source::Data { mime, data } = media.source() else {
+            return match media.source() {
+                Source::Url(_) if !self.places.document_urls => {
+                    Err("this protocol takes no documents by their address".into())
+                }
+                Source::Url(url) => on_the_web(url).map(|()| Part::Document(Cow::Borrowed(media))),
+                Source::File { provider, .. } => {
+                    self.kept_by(provider).map(|()| Part::Document(Cow::Borrowed(media)))
+                }
+                Source::Data { .. } | Source::Text { .. } => Ok(Part::Text(media)),
+            };
+        };
+        fits(data.len(), self.places.size)?;
+        if !is_base64(data) {
+            return Err("its data is not base64".into());
+        }
+        let is_pdf = begin_of(data).starts_with(b"%PDF");
+        let known = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match is_pdf {
+            true if mime == "application/pdf" => Ok(Part::Document(Cow::Borrowed(media))),
+            true => Ok(Part::Document(Cow::Owned(media.with_mime("application/pdf")))),
+            false if self.places.office && OFFICE.contains(&&*known) => {
+                Ok(Part::Document(Cow::Borrowed(media)))
+            }
+            false => {
+                let office =
+                    if self.places.office { ", no document of an office program" } else { "" };
+                let given = beginning(mime, TOLD);
+                Err(format!("it was given as `{given}` and is no PDF file{office} and no text")
+                    .into())
+            }
+        }
+    }
+
+    fn sound<'m>(&self, media: &'m Media) -> Result<Part<'m>, Cow<'static, str>> {
+        let Source::Data { mime, data } = media.source() else {
+            return Err("this protocol takes sound only by its bytes".into());
+        };
+        fits(data.len(), self.places.size)?;
+        if !is_base64(data) {
+            return Err("its data is not base64".into());
+        }
+        match sound(&begin_of(data)) {
+            Some(format) => Ok(Part::Audio { data, format }),
+            None => {
+                let given = beginning(mime, TOLD);
+                Err(format!("it was given as `{given}` and holds no WAV or MP3 file").into())
+            }
+        }
+    }
+
+    /// Whether the vendor that is asked keeps the file.
+    fn kept_by(&self, provider: &str) -> Result<(), Cow<'static, str>> {
+        if provider == self.takes.provider {
+            return Ok(());
+        }
+        let (of, asked) = (beginning(provider, TOLD), beginning(&self.takes.provider, TOLD));
+        Err(format!("it is a file of the provider `{of}`, and the provider `{asked}` is asked")
+            .into())
+    }
+
+    /// The file as it can be sent, or the line that stands in its place: the same for the same file.
+    pub(super) fn part_or_line<'m>(
+        &self,
+        kind: MediaKind,
+        media: &'m Media,
+    ) -> Result<Part<'m>, String> {
+        self.part(kind, media).map_err(|why| line(kind, media, &why))
+    }
+
+    /// Checks the files of what the user has said last.
+    ///
+    /// # Errors
+    /// Fails with the first one that cannot be sent.
+    pub(super) fn check(&self, message: &Message) -> Result<(), Error> {
+        for (kind, media) in message.blocks().iter().filter_map(|block| block.media()) {
+            if let Err(why) = self.part(kind, media) {
+                return Err(Error::new(ErrorKind::Content, self.fault(kind, media, &why)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Place, fault and way out.
+    fn fault(&self, kind: MediaKind, media: &Media, why: &str) -> String {
+        let told = media.told(kind);
+        let asked = self.takes.known;
+        let (ability, way_out) = match kind {
+            MediaKind::Image => {
+                (asked.images, "send it as a PNG, JPEG, GIF or WebP file, or ask another model")
+            }
+            MediaKind::Audio => (asked.audio, "send it in words, or ask a model that takes sound"),
+            MediaKind::Document => (asked.documents, "send its text, or ask a model that takes it"),
+        };
+        let declare = match (kind, ability) {
+            (MediaKind::Image, _) | (_, Some(true)) => "",
+            (MediaKind::Audio, _) if !self.places.audio => "",
+            _ => "; if this model takes it, say so with `models(..)` of the provider's builder",
+        };
+        format!("nothing was sent: the message holds a {told}, and {why}; {way_out}{declare}")
+    }
+
+    /// Whether a file of these results is sent as a file, and not told in words.
+    pub(super) fn shows(&self, message: &Message) -> bool {
+        message.results().any(|result| self.shown(result.content()).next().is_some())
+    }
+
+    /// The files of a result that are sent as files.
+    pub(super) fn shown<'m>(
+        &self,
+        content: &'m [ToolContent],
+    ) -> impl Iterator<Item = Part<'m>> + use<'_, 'm> {
+        content.iter().filter_map(|part| {
+            let (kind, media) = part.media()?;
+            self.part(kind, media).ok().filter(|part| !matches!(part, Part::Text(_)))
+        })
+    }
+
+    /// What a part of a result says in words, if it is not sent as a file.
+    pub(super) fn words<'m>(&self, part: &'m ToolContent) -> Option<Cow<'m, str>> {
+        if let ToolContent::Text(text) = part {
+            return Some(Cow::Borrowed(text));
+        }
+        let Some((kind, media)) = part.media() else { return part.to_text().map(Cow::Owned) };
+        match self.part_or_line(kind, media) {
+            Ok(Part::Text(text)) => text.to_text().map(Cow::Owned),
+            Ok(_) => None,
+            Err(line) => Some(Cow::Owned(line)),
+        }
+    }
+
+    /// All that a result says in words, with lines for the files that cannot be sent.
+    pub(super) fn text<'m>(&self, result: &'m ToolResult) -> Cow<'m, str> {
+        if result.content().iter().all(|part| part.media().is_none()) {
+            return result.as_text();
+        }
+        let words: Vec<_> = result.content().iter().filter_map(|part| self.words(part)).collect();
+        Cow::Owned(words.join("\n"))
+    }
+}
+
+const EMPTY: &str = "it is empty";
+
+/// The line that stands in the place of a file.
+pub(super) fn line(kind: MediaKind, media: &Media, why: &str) -> String {
+    let name =
+        media.name().or(media.uri()).map(|name| format!(" named `{}`", beginning(name, TOLD)));
+    let a = match kind {
+        MediaKind::Image => "A picture",
+        MediaKind::Audio => "A sound",
+        MediaKind::Document => "A document",
+    };
+    format!("[{a}{} stood here that cannot be shown: {why}.]", name.unwrap_or_default())
+}
+
+pub(super) fn begin_of(data: &str) -> Vec<u8> {
+    let begin = data.get(..BEGINNING.min(data.len())).unwrap_or_default();
+    STANDARD.decode(begin).unwrap_or_default()
+}
+
+fn fits(size: usize, most: usize) -> Result<(), Cow<'static, str>> {
+    match size {
+        0 => Err(EMPTY.into()),
+        size if size <= most => Ok(()),
+        size => {
+            Err(format!("it has {size} bytes in base64, and {most} are the most that are taken")
+                .into())
+        }
+    }
+}
+
+fn on_the_web(url: &str) -> Result<(), Cow<'static, str>> {
+    let begins = |scheme: &str| {
+        url.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
+    };
+    match begins("https://") || begins("http://") {
+        true => Ok(()),
+        false => Err("its address begins with neither `https://` nor `http://`".into()),
+    }
+}
+
+/// Whether this names a kind of picture that only some servers take, such as `image/heic`. None reads
+/// drawings.
+fn is_of_another_kind(mime: &str) -> bool {
+    let known = ["png", "jpeg", "jpg", "gif", "webp", "svg+xml"];
+    let is_plain = |name: &str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b".+-".contains(&byte);
+        !name.is_empty() && name.bytes().all(is_part)
+    };
+    mime.strip_prefix("image/").is_some_and(|name| is_plain(name) && !known.contains(&name))
+}
