@@ -11,8 +11,9 @@ use std::{
 use futures_util::{FutureExt as _, StreamExt as _};
 use harness::{
     Agent, Error, ErrorKind, Outcome, State,
-    agent::{ChatRun, Chats, Event, EventBuf, Numbered, WhenBusy},
+    agent::{ChatRun, Chats, Event, EventBuf, Numbered, Steering, WhenBusy},
     journal::{Envelope, Hold, Journal, JournalFuture, MemoryJournal},
+    message::{Block, Message, Role},
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
 };
@@ -90,6 +91,174 @@ async fn a_second_message_waits_or_is_refused() {
     assert_eq!(first.finish().await.unwrap().text(), "You say one indeed.");
     assert_eq!(second.finish().await.unwrap().transcript().messages().len(), 4);
     assert!(!chats.is_busy("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_steers_is_heard_by_the_run_that_goes_on() {
+    let (chats, _) = chats(echo());
+    let mut watcher = chats.watch("a").await.unwrap();
+    let mut first = chats.send("a", "one").await.unwrap();
+    let waits = chats.send("a", "three").await.unwrap();
+    sleep(Duration::from_millis(500)).await;
+    let mut steers = chats.send("a", "two").when_busy(WhenBusy::Steer).await.unwrap();
+    assert!(steers.next().now_or_never().is_none(), "the model still speaks");
+    let seen = all(&mut first).await;
+    let heard = seen.iter().filter_map(|it| match it.event.as_event() {
+        Event::Steered { message } => Some(message.text()),
+        _ => None,
+    });
+    assert_eq!(Vec::from_iter(heard), ["two"]);
+    let steered = all(&mut steers).await;
+    assert_eq!(joined(&events(&steered)), joined(&events(&seen)), "it is that run");
+    assert_eq!(steered[0].run, seen[0].run);
+    let mut watched = Vec::new();
+    while watched.last().is_none_or(|last| outcome(last).is_none()) {
+        watched.push(watcher.next().await.unwrap().event);
+    }
+    assert_eq!(joined(&watched), joined(&events(&seen)));
+    let (one, two) = (first.finish().await.unwrap(), steers.finish().await.unwrap());
+    assert_eq!((one.text(), two.text()), ("You say two indeed.", "You say two indeed."));
+    assert_eq!(one.turns(), 2);
+    let three = waits.finish().await.unwrap();
+    let said = three.transcript().messages().iter().map(|message| message.text());
+    let said: Vec<String> = said.collect();
+    let answers =
+        ["one", "two", "three"].map(|word| [word.to_owned(), format!("You say {word} indeed.")]);
+    assert_eq!(said, answers.concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_steers_a_run_about_to_begin_is_heard_by_it() {
+    let (chats, _) = chats(echo());
+    let mut first = Box::pin(chats.send("a", "one").into_future());
+    assert!((&mut first).now_or_never().is_none(), "the conversation is being opened");
+    let steers = chats.send("a", "two").when_busy(WhenBusy::Steer).await.unwrap();
+    let reply = first.await.unwrap().finish().await.unwrap();
+    assert_eq!((reply.text(), reply.turns()), ("You say two indeed.", 1));
+    assert_eq!(steers.finish().await.unwrap().text(), reply.text());
+    // Where nothing goes on, there is nothing to steer.
+    let alone = chats.send("a", "three").when_busy(WhenBusy::Steer).await.unwrap();
+    assert_eq!(alone.finish().await.unwrap().text(), "You say three indeed.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stopped_run_has_not_heard_comes_next_and_in_order() {
+    let agent = Agent::builder(echo()).build().unwrap();
+    // A conversation is closed as soon as nothing waits in it.
+    let chats =
+        Chats::builder(&agent, &MemoryJournal::new()).idle_after(Duration::ZERO).most_idle(0);
+    let chats = chats.build();
+    let first = chats.send("a", "one").await.unwrap();
+    let waits = chats.send("a", "four").await.unwrap();
+    sleep(Duration::from_millis(500)).await;
+    let mut two = chats.send("a", "two").when_busy(WhenBusy::Steer).await.unwrap();
+    let three = chats.send("a", "three").when_busy(WhenBusy::Steer).await.unwrap();
+    assert!(chats.stop("a"));
+    assert_eq!(first.finish().await.unwrap_err().outcome(), Outcome::Cancelled);
+    let seen = all(&mut two).await;
+    assert!(
+        matches!(seen[0].event.as_event(), Event::RunStarted { said: Some(said) } if said.text() == "two"),
+        "{seen:?}"
+    );
+    assert_eq!(two.finish().await.unwrap().text(), "You say two indeed.");
+    assert_eq!(three.finish().await.unwrap().text(), "You say three indeed.");
+    let four = waits.finish().await.unwrap();
+    let said = four.transcript().messages().iter().map(|message| message.text());
+    assert_eq!(
+        Vec::from_iter(said.step_by(2)),
+        ["one", "two", "three", "four"],
+        "each once, those that steer before those that wait"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_hears_its_own_steering_beside_that_of_the_conversation() {
+    let (chats, _) = chats(echo());
+    let own = Steering::new();
+    let given = own.clone();
+    let first = chats.send("a", "one").with(move |run| run.steering(&given)).await.unwrap();
+    sleep(Duration::from_millis(500)).await;
+    own.say("two").unwrap();
+    let steers = chats.send("a", "three").when_busy(WhenBusy::Steer).await.unwrap();
+    let reply = first.finish().await.unwrap();
+    assert_eq!((reply.text(), reply.turns()), ("You say three indeed.", 2));
+    let said = reply.transcript().messages().iter().map(|message| message.text());
+    assert_eq!(
+        Vec::from_iter(said),
+        ["one", "You say one indeed.", "two", "three", "You say three indeed."]
+    );
+    assert_eq!(steers.finish().await.unwrap().text(), reply.text());
+    assert!(own.unheard().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_refuses_what_was_not_heard_and_tells_the_end_of_what_was() {
+    let (chats, journal) = chats(echo());
+    let first = chats.send("a", "one").await.unwrap();
+    sleep(Duration::from_millis(500)).await;
+    let heard = chats.send("a", "two").when_busy(WhenBusy::Steer).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let mut unheard = chats.send("a", "three").when_busy(WhenBusy::Steer).await.unwrap();
+    chats.close().await;
+    assert_eq!(first.finish().await.unwrap_err().outcome(), Outcome::Cancelled);
+    let heard = heard.finish().await.unwrap_err();
+    assert_eq!((heard.outcome(), heard.text()), (Outcome::Cancelled, "You say \n\n[interrupted]"));
+    let seen = all(&mut unheard).await;
+    assert_eq!(
+        Vec::from_iter(seen.iter().filter_map(|it| outcome(&it.event))),
+        [Outcome::Cancelled]
+    );
+    let refused = unheard.finish().await.unwrap_err();
+    assert_eq!(refused.error().unwrap().kind(), ErrorKind::Closed, "{refused}");
+    let agent = Agent::builder(echo()).build().unwrap();
+    let mut chat = agent.open(&journal, "a").await.unwrap();
+    let said = chat.transcript().messages().iter().map(|message| message.text());
+    assert!(!said.into_iter().any(|said| said == "three"), "nothing was said");
+    assert!(chat.can_resume());
+    assert!(chat.resume().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_manager_refuses_what_was_not_heard() {
+    let (chats, journal) = chats(ScriptedProvider::new([reply().text("Once").stall()]));
+    let run = chats.send("a", "one").await.unwrap();
+    sleep(Duration::from_millis(500)).await;
+    let unheard = chats.send("a", "two").when_busy(WhenBusy::Steer).await.unwrap();
+    drop(chats);
+    assert_eq!(run.finish().await.unwrap_err().outcome(), Outcome::Cancelled);
+    let refused = unheard.finish().await.unwrap_err();
+    assert_eq!(refused.error().unwrap().kind(), ErrorKind::Closed, "{refused}");
+    let agent = Agent::builder(echo()).build().unwrap();
+    let chat = agent.open(&journal, "a").await.unwrap();
+    assert!(chat.can_resume());
+    assert_eq!(chat.transcript().messages()[0].text(), "one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_steer_is_an_error_or_waits() {
+    let (chats, _) = chats(echo());
+    let first = chats.send("a", "one").await.unwrap();
+    sleep(Duration::from_millis(500)).await;
+    let model = Message::new(Role::Assistant, [Block::text("No.")]);
+    let error = chats.send("a", model).when_busy(WhenBusy::Steer).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Transcript, "{error}");
+    // To go on is nothing that is said.
+    let resumed = chats.resume("a").when_busy(WhenBusy::Steer).await.unwrap();
+    let mut steering = Vec::new();
+    for number in 0..31 {
+        let message = format!("{number}");
+        steering.push(chats.send("a", message).when_busy(WhenBusy::Steer).await.unwrap());
+    }
+    let refused = chats.send("a", "more").when_busy(WhenBusy::Steer).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Busy);
+    assert!(refused.to_string().contains("32 messages wait"), "{refused}");
+    assert_eq!(first.finish().await.unwrap().turns(), 2, "all of them are heard at once");
+    for run in steering {
+        assert_eq!(run.finish().await.unwrap().text(), "You say 30 indeed.");
+    }
+    let resumed = resumed.finish().await.unwrap_err();
+    let error = resumed.error().unwrap().to_string();
+    assert!(error.contains("nothing to resume"), "it has waited for the answer: {error}");
 }
 
 #[tokio::test(start_paused = true)]

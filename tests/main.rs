@@ -18,6 +18,7 @@ mod budgets;
 mod cancelled;
 mod chaos;
 mod chats;
+mod chats_steered;
 mod chats_sweep;
 mod children;
 mod children_durable;

@@ -25,6 +25,8 @@ pub(super) struct Circumstances {
     pub(super) tools: Option<Arc<ToolRegistry>>,
     /// By what the user speaks while the run goes on.
     pub(super) steering: Option<Steering>,
+    /// By what a manager of conversations hands on what is said meanwhile.
+    pub(super) handed_on: Option<Steering>,
     /// Why the run cannot begin.
     pub(super) fault: Option<Error>,
     /// What the conversation has read by what the run's own permissions take for private and for
@@ -53,6 +55,11 @@ impl Circumstances {
         let own = self.permissions.as_ref().map(|own| (own, self.exposed.exposure()));
         let above = self.above.iter();
         own.into_iter().chain(above.map(|(above, exposed)| (above, exposed.exposure())))
+    }
+
+    /// All by which somebody speaks while the run goes on.
+    pub(super) fn steering(&self) -> impl Iterator<Item = &Steering> {
+        self.steering.iter().chain(&self.handed_on)
     }
 
     /// Takes a fact into what was read.

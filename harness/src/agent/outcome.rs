@@ -236,6 +236,13 @@ impl Stopped {
         Self(Box::new(Inner { outcome, remains, error, limit }))
     }
 
+    /// The same for somebody else who waits for the run. Of what failed, this has the kind and the words.
+    pub(super) fn again(&self) -> Self {
+        let Inner { outcome, remains, error, limit } = &*self.0;
+        let error = error.as_ref().map(|error| Error::new(error.kind(), error.to_string()));
+        Self::new(*outcome, error, limit.clone(), remains.clone())
+    }
+
     /// Why it stopped; never [`Outcome::Answered`].
     pub fn outcome(&self) -> Outcome {
         self.0.outcome

@@ -177,6 +177,12 @@ impl<'a> Sending<'a> {
         Sending { chat, opening, watch, stops, tool_time, budget, anew, own, call }
     }
 
+    /// Lets the run hear this beside its own [`steering`](Self::steering).
+    pub(super) fn hears(mut self, steering: &Steering) -> Self {
+        self.own().handed_on = Some(steering.clone());
+        self
+    }
+
     /// Gives a token by which the run is stopped beside that of [`cancel_with`](Self::cancel_with).
     pub(super) fn stopped_too(mut self) -> (Self, CancellationToken) {
         let stop = self.stops.now.child_token();

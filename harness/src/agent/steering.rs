@@ -74,7 +74,11 @@ impl Steering {
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`] if it is no message that the user can send.
     pub fn say(&self, message: impl Into<Message>) -> Result<(), Error> {
-        let message = message.into().renewed();
+        self.add(message.into().renewed())
+    }
+
+    /// Says this very message, which is told from others by its id.
+    pub(super) fn add(&self, message: Message) -> Result<(), Error> {
         if message.role() != Role::User {
             return Err(Error::new(
                 ErrorKind::Transcript,
@@ -110,18 +114,23 @@ impl Run<'_> {
                 // Of an answer that is not kept, calls may have started early.
                 self.settle()?;
             }
-            let steering = self.chat.own.as_ref().and_then(|own| own.steering.as_ref());
-            let Some(message) = steering.and_then(|it| it.messages().pop_front()) else { break };
+            let Some(message) = self.said_meanwhile() else { break };
             self.emit(Event::Steered { message: &message });
             self.chat.record(&Entry::Steered { message })?;
         }
         Ok(())
     }
 
+    /// Takes the next message that was said meanwhile.
+    fn said_meanwhile(&self) -> Option<Message> {
+        let mut steering = self.chat.own.iter().flat_map(|own| own.steering());
+        steering.find_map(|steering| steering.messages().pop_front())
+    }
+
     /// Whether the user has said something that the run would go on with.
     pub(super) fn is_steered(&self) -> bool {
-        let steering = self.chat.own.as_ref().and_then(|own| own.steering.as_ref());
-        steering.is_some_and(|steering| !steering.messages().is_empty())
+        let mut steering = self.chat.own.iter().flat_map(|own| own.steering());
+        steering.any(|steering| !steering.messages().is_empty())
             && self.chat.machine.hears()
             && !self.enough()
             && !self.halt.is_cancelled()

@@ -282,11 +282,14 @@ impl Chats {
         }
         let slot = slots.slot(id);
         let mut state = slot.lock();
+        let mut steers = false;
         if state.is_busy() {
             match busy {
-                // A message that steers the run which goes on is handed to it here.
-                WhenBusy::Wait if state.jobs.len() < MOST_WAITING => {}
-                WhenBusy::Wait => {
+                WhenBusy::Wait if state.waiting() < MOST_WAITING => {}
+                WhenBusy::Steer if state.waiting() < MOST_WAITING => {
+                    steers = matches!(job.opening, Opening::Say(_));
+                }
+                WhenBusy::Wait | WhenBusy::Steer => {
                     let what = format!(
                         "{MOST_WAITING} messages wait in the conversation `{id}`: send this one when some \
                          of them were answered"
@@ -307,7 +310,12 @@ impl Chats {
         if is_open {
             job.opened = None;
         }
-        state.jobs.push_back(job);
+        if steers {
+            state.steer(job)?;
+        } else {
+            job.is_told();
+            state.jobs.push_back(job);
+        }
         let begins = !mem::replace(&mut state.serving, true);
         drop(state);
         drop(slots);

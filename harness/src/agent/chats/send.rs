@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::{
     Added, ChatRun, Chats, closed,
     log::RunLog,
-    slot::{Job, Prepare},
+    slot::{Job, Prepare, Steered},
 };
 use crate::{
     agent::{Sending, sending::Opening},
@@ -30,6 +30,17 @@ pub enum WhenBusy {
     Wait,
     /// It is refused with [`ErrorKind::Busy`](crate::ErrorKind).
     Refuse,
+    /// It is told to the run that goes on, before the model is asked again: see
+    /// [`Steering`](crate::agent::Steering). The [`ChatRun`] is then that run, from its beginning. If the run
+    /// ends before it has heard the message, or waits for an approval, the message is sent next, before all
+    /// messages that wait, with a run of its own; so it is after a [stop](Chats::stop), too. What is set by
+    /// [`with`](ChatSending::with) and [`stop_unwatched`](ChatSending::stop_unwatched) holds only for a run of
+    /// its own. Calls that wait for an approval do not run when a message is sent, so whoever wants them decided
+    /// first [waits](Self::Wait) with the message until then. Messages that were not heard yet count to the 32 that may wait. Until it is heard it is in
+    /// memory only, like a message that waits: [`Chats::close`] refuses it with
+    /// [`ErrorKind::Closed`](crate::ErrorKind), and it is not in the journal of a process that was killed.
+    /// A [`resume`](Chats::resume) says nothing, so it waits.
+    Steer,
 }
 
 /// A message about to be said in a conversation of [`Chats`]: await it for its run. Nothing happens before.
@@ -37,6 +48,8 @@ pub enum WhenBusy {
 /// # Errors
 /// The future fails, and nothing is said, with [`ErrorKind::Busy`](crate::ErrorKind) if the conversation is open
 /// elsewhere, in this process or in another one, or if the message is [refused](WhenBusy); with
+/// [`ErrorKind::Transcript`](crate::ErrorKind) if it is to [steer](WhenBusy::Steer) a run and is no message that
+/// the user can send; with
 /// [`ErrorKind::Configuration`](crate::ErrorKind) if the name cannot be one (see [`check_id`]) or there is no
 /// tokio runtime; with [`ErrorKind::Journal`](crate::ErrorKind) if the conversation cannot be read; with
 /// [`ErrorKind::Closed`](crate::ErrorKind) if the manager was closed. What fails afterwards is told by
@@ -109,20 +122,23 @@ impl IntoFuture for ChatSending {
         let Self { chats, conversation, opening, prepare, busy, watched } = self;
         Box::pin(async move {
             check_id(&conversation)?;
-            let (log, stop) = (RunLog::new(), chats.shared.closing.child_token());
+            let (log, told) = (RunLog::new(), Arc::default());
+            let stop = chats.shared.closing.child_token();
             let (open, opened) = oneshot::channel();
             let (end, ended) = oneshot::channel();
             let job = Job {
                 opening,
                 prepare,
-                log: Arc::clone(&log),
+                log,
+                told: Arc::clone(&told),
+                steered: Steered::default(),
                 stop,
                 watched,
                 opened: Some(open),
                 end: Some(end),
             };
             let Added { seat, is_open } = chats.add(&conversation, job, busy)?;
-            let run = ChatRun::new(seat, log, ended);
+            let run = ChatRun::new(seat, told, ended);
             drop(chats);
             if !is_open {
                 opened.await.unwrap_or_else(|_| Err(closed()))?;

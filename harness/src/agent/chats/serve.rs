@@ -131,6 +131,10 @@ impl Serving {
             Opening::Say(message) => chat.send(message),
             Opening::Resume => chat.resume(),
         };
+        let sending = match self.slot.lock().running.as_ref() {
+            Some(running) => sending.hears(&running.steered.steering),
+            None => sending,
+        };
         let sending = match job.prepare.take() {
             None => sending,
             Some(prepare) => caught(|| prepare(sending)).map_err(|panicked| {
@@ -140,6 +144,9 @@ impl Serving {
         };
         let (slot, log) = (&*self.slot, &*job.log);
         let tell = |event: Event<'_>| {
+            if let Event::Steered { message } = event {
+                slot.heard(message);
+            }
             log.push(event);
             slot.wake();
         };

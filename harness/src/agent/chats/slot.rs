@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     task::Waker,
 };
 
@@ -12,8 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::log::RunLog;
 use crate::{
-    agent::{Event, Outcome, Reply, Sending, Stopped, outcome::Remains, sending::Opening},
+    agent::{
+        Event, Outcome, Reply, Sending, Steering, Stopped, outcome::Remains, sending::Opening,
+    },
     error::{Error, ErrorKind},
+    message::Message,
     provider::Usage,
 };
 
@@ -22,6 +25,18 @@ pub(super) type Prepare = Box<dyn for<'a> FnOnce(Sending<'a>) -> Sending<'a> + S
 
 /// How a run ended.
 pub(super) type End = Result<Reply, Stopped>;
+
+/// The run that tells what becomes of a message, when it is known which one that is.
+pub(super) type Told = Arc<OnceLock<Arc<RunLog>>>;
+
+/// What is said to a run while it goes on, or before it begins.
+#[derive(Default)]
+pub(super) struct Steered {
+    pub(super) steering: Steering,
+    /// The messages in order, those that were heard and those that were not. Of the latter each becomes a run
+    /// when this one has ended.
+    jobs: Vec<Job>,
+}
 
 /// A conversation, whether it is open or not.
 pub(super) struct Slot {
@@ -61,6 +76,7 @@ pub(super) struct Running {
     /// Whether it stops when nobody watches.
     watched: bool,
     log: Arc<RunLog>,
+    pub(super) steered: Steered,
     /// Told how it ended.
     end: oneshot::Sender<End>,
 }
@@ -70,6 +86,8 @@ pub(super) struct Job {
     pub(super) opening: Opening,
     pub(super) prepare: Option<Prepare>,
     pub(super) log: Arc<RunLog>,
+    pub(super) told: Told,
+    pub(super) steered: Steered,
     pub(super) stop: CancellationToken,
     /// Whether it stops when nobody watches.
     pub(super) watched: bool,
@@ -126,9 +144,7 @@ impl Slot {
         let mut state = self.lock();
         state.open = true;
         for job in &mut state.jobs {
-            if let Some(opened) = job.opened.take() {
-                let _ = opened.send(Ok(()));
-            }
+            job.is_open();
         }
     }
 
@@ -140,11 +156,31 @@ impl Slot {
         state.last = Some(Arc::clone(log));
     }
 
-    /// The run that goes on has ended so.
+    /// The run that goes on has heard this message.
+    pub(super) fn heard(&self, message: &Message) {
+        let state = self.lock();
+        let Some(running) = &state.running else { return };
+        let mut jobs = running.steered.jobs.iter();
+        if let Some(job) = jobs.find(|job| job.says(message)) {
+            // It is set once: a message is heard once.
+            let _ = job.told.set(Arc::clone(&running.log));
+        }
+    }
+
+    /// The run that goes on has ended so. What it has not heard comes next.
     pub(super) fn ended(&self, end: End) {
-        let running = self.lock().running.take();
+        let (running, heard) = {
+            let mut state = self.lock();
+            let mut running = state.running.take();
+            let (heard, unheard) = running.as_mut().map(Running::heard).unwrap_or_default();
+            for job in unheard.into_iter().rev() {
+                job.is_told();
+                state.jobs.push_front(job);
+            }
+            (running, heard)
+        };
         if let Some(running) = running {
-            running.ended(end);
+            running.ended(end, heard);
         }
         self.wake();
     }
@@ -156,10 +192,14 @@ impl Slot {
             (state.open, state.serving) = (false, false);
             (mem::take(&mut state.jobs), state.running.take())
         };
-        if let Some(running) = running {
+        if let Some(mut running) = running {
             let begun = running.log.place() > 0;
             let why = again(if begun { went_on } else { waited });
-            running.ended(Err(not_begun(why)));
+            let (heard, unheard) = running.heard();
+            running.ended(Err(not_begun(why)), heard);
+            for job in unheard {
+                job.refuse(waited);
+            }
         }
         for job in jobs {
             job.refuse(waited);
@@ -189,9 +229,32 @@ impl State {
     pub(super) fn take(&mut self) -> Option<Job> {
         let mut job = self.jobs.pop_front()?;
         let (stop, log) = (job.stop.clone(), Arc::clone(&job.log));
-        let watched = job.watched;
-        self.running = job.end.take().map(|end| Running { stop, watched, log, end });
+        let (watched, steered) = (job.watched, mem::take(&mut job.steered));
+        self.running = job.end.take().map(|end| Running { stop, watched, log, steered, end });
         Some(job)
+    }
+
+    /// Says something to the run that goes on, or to the one that is about to begin.
+    pub(super) fn steer(&mut self, job: Job) -> Result<(), Error> {
+        let running = self.running.as_mut().map(|running| &mut running.steered);
+        let Some(steered) = running.or(self.jobs.front_mut().map(|job| &mut job.steered)) else {
+            job.is_told();
+            self.jobs.push_back(job);
+            return Ok(());
+        };
+        if let Opening::Say(message) = &job.opening {
+            steered.steering.add(message.clone())?;
+        }
+        steered.jobs.push(job);
+        Ok(())
+    }
+
+    /// How many messages wait, with those that no run has heard.
+    pub(super) fn waiting(&self) -> usize {
+        let steered = self.jobs.iter().map(|job| &job.steered);
+        let steered = steered.chain(self.running.iter().map(|running| &running.steered));
+        let unheard = steered.flat_map(|steered| &steered.jobs).filter(|job| !job.is_heard());
+        self.jobs.len().saturating_add(unheard.count())
     }
 
     /// Whether a run goes on or waits.
@@ -206,15 +269,55 @@ impl State {
 }
 
 impl Running {
-    fn ended(self, end: End) {
+    /// Takes what was said to it: what it has heard, and what it has not.
+    fn heard(&mut self) -> (Vec<Job>, Vec<Job>) {
+        mem::take(&mut self.steered.jobs).into_iter().partition(Job::is_heard)
+    }
+
+    /// It has ended so, and those who have steered it are told, too.
+    fn ended(self, end: End, heard: Vec<Job>) {
         over(&self.log, &end);
+        for tell in heard.into_iter().filter_map(|job| job.end) {
+            let _ = tell.send(match &end {
+                Ok(reply) => Ok(reply.clone()),
+                Err(stopped) => Err(stopped.again()),
+            });
+        }
         let _ = self.end.send(end);
     }
 }
 
 impl Job {
+    /// It has a run of its own.
+    pub(super) fn is_told(&self) {
+        let _ = self.told.set(Arc::clone(&self.log));
+    }
+
+    /// Whether it is known which run tells of it: of a message that steers, the one that has heard it.
+    fn is_heard(&self) -> bool {
+        self.told.get().is_some()
+    }
+
+    fn says(&self, message: &Message) -> bool {
+        matches!(&self.opening, Opening::Say(said) if said.id() == message.id())
+    }
+
+    /// The conversation is open.
+    fn is_open(&mut self) {
+        if let Some(opened) = self.opened.take() {
+            let _ = opened.send(Ok(()));
+        }
+        for steered in &mut self.steered.jobs {
+            steered.is_open();
+        }
+    }
+
     /// It does not run, for this reason.
     pub(super) fn refuse(self, why: &Error) {
+        self.is_told();
+        for steered in self.steered.jobs {
+            steered.refuse(why);
+        }
         let end = Err(not_begun(again(why)));
         over(&self.log, &end);
         match (self.opened, self.end) {

@@ -18,7 +18,7 @@ use super::{
     log::{Cursor, RunLog},
     replay::{Replayed, Unended, replay},
     runtime,
-    slot::{End, Slot, not_begun},
+    slot::{End, Slot, Told, not_begun},
 };
 use crate::{
     agent::{Numbered, Reply, Stopped, durable::guarded, run::LAST_WRITE},
@@ -49,7 +49,8 @@ impl Drop for Seat {
     }
 }
 
-/// A run of [`Chats`](super::Chats) as a stream of its events, from its beginning to its end.
+/// A run of [`Chats`](super::Chats) as a stream of its events, from its beginning to its end. Of a message that
+/// [steers](super::WhenBusy::Steer), it is the run that hears the message.
 ///
 /// The run goes on whether or not the stream is polled, and also without it, unless it was sent to
 /// [stop when nobody watches](super::ChatSending::stop_unwatched). Words that the stream has missed come joined,
@@ -57,14 +58,14 @@ impl Drop for Seat {
 #[must_use = "it tells what happens in the run"]
 pub struct ChatRun {
     seat: Seat,
-    log: Arc<RunLog>,
+    told: Told,
     cursor: Cursor,
     end: oneshot::Receiver<End>,
 }
 
 impl ChatRun {
-    pub(super) fn new(seat: Seat, log: Arc<RunLog>, end: oneshot::Receiver<End>) -> Self {
-        Self { seat, log, cursor: Cursor::default(), end }
+    pub(super) fn new(seat: Seat, told: Told, end: oneshot::Receiver<End>) -> Self {
+        Self { seat, told, cursor: Cursor::default(), end }
     }
 
     /// Waits for the end of the run, and gives the answer.
@@ -86,8 +87,10 @@ impl Stream for ChatRun {
         let this = self.get_mut();
         // Whoever tells something afterwards wakes it.
         this.seat.slot.waits(this.seat.name, context.waker());
-        let ended = this.log.has_ended();
-        match this.cursor.next(&this.log) {
+        // While nobody has heard the message, there is nothing to tell.
+        let Some(log) = this.told.get() else { return Poll::Pending };
+        let ended = log.has_ended();
+        match this.cursor.next(log) {
             Some(numbered) => Poll::Ready(Some(numbered)),
             None if ended => Poll::Ready(None),
             None => Poll::Pending,
