@@ -523,11 +523,15 @@ fn encode_with(wire: &str, request: &Request<'_>, settings: Settings) -> wire::E
     let body = match wire {
         "anthropic" => wire::anthropic::encode_pieces(
             request,
-            &wire::anthropic::Options { settings, cache: true, ..anthropic::Options::new(model) },
+            &wire::anthropic::Options {
+                settings,
+                cache: true,
+                ..wire::anthropic::Options::new(model)
+            },
         ),
         "responses" => wire::responses::encode_pieces(
             request,
-            &wire::responses::Options { settings, ..responses::Options::new(model) },
+            &wire::responses::Options { settings, ..wire::responses::Options::new(model) },
         ),
         _ => {
             let mut options = wire::chat::Options::new(model);

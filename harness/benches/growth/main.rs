@@ -250,13 +250,13 @@ fn turn(how: &str, wire: &str, size: usize) {
                 let options = wire::anthropic::Options {
                     settings,
                     cache: true,
-                    ..anthropic::Options::new(model)
+                    ..wire::anthropic::Options::new(model)
                 };
                 wire::anthropic::encode(&request, &options)
             }
             "responses" => wire::responses::encode(
                 &request,
-                &wire::responses::Options { settings, ..responses::Options::new(model) },
+                &wire::responses::Options { settings, ..wire::responses::Options::new(model) },
             ),
             _ => wire::chat::encode(&request, &wire::chat::Options::new(model)),
         };
