@@ -65,6 +65,7 @@ fn all() -> Vec<EventBuf> {
         Event::Text("words \u{1f980}"),
         Event::Citation(&citation),
         Event::Image(&Media::from_url("https://example.org/a.png")),
+        Event::Audio(&Media::from_bytes("audio/wav", b"RIFF")),
         Event::Reasoning("hm"),
         Event::ToolDenied { call, reason: "no" },
         Event::ToolCall(call),
