@@ -254,7 +254,7 @@ fn table() -> Vec<Row> {
         ),
         (
             "document",
-            Media::from_text("text/plain", ""),
+            Media::from_text("text/plain", " \n"),
             [Err("it is empty"), Err("it is empty"), Err("it is empty")],
         ),
         (

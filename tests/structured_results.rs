@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use harness::{
-    Agent, CallOutcome, Error, Media, Outcome, Permissions, SideEffects, Tool, ToolCall,
-    ToolContent, ToolError, ToolLimits, ToolOutput, ToolRegistry, ToolResult, Transcript,
+    Agent, CallOutcome, Error, Guardrails, Media, Outcome, Permissions, SideEffects, Tool,
+    ToolCall, ToolContent, ToolError, ToolLimits, ToolOutput, ToolRegistry, ToolResult, Transcript,
     journal::{Journal, MemoryJournal},
     policy::Question,
     provider::Request,
@@ -330,6 +330,19 @@ fn a_result_without_one_value_says_how_to_hand_one_over() {
         let result = ToolResult::new("a", CallOutcome::Succeeded, content);
         assert!(why(&result).contains("`ToolOutput::with_value`"), "{}", why(&result));
     }
+}
+
+/// What the library adds for the model leaves the value as it is.
+#[tokio::test]
+async fn a_note_for_the_model_leaves_the_value() {
+    let again = || reply().call("content", json!({}));
+    let model = ScriptedProvider::new([again(), again(), again(), reply().text("Done.")]);
+    let rails = Guardrails::default().repetitions(4);
+    let agent = Agent::builder(model).tools(tools![content]).guardrails(rails);
+    let answer = agent.build().expect("an agent").run("Go.").await.expect("an answer");
+    let results = answer.results();
+    assert!(results.iter().any(|(_, result)| result.content().len() == 2), "one has a note");
+    assert_eq!(results.of::<Vec<u8>>("content").expect("values"), [[1, 2, 3]; 3]);
 }
 
 /// A program that gives a result later gives a value with it.

@@ -6,8 +6,8 @@ use async_openai::types::{
     responses::{CreateResponse, EasyInputMessage, Item, Tool},
 };
 use harness::{
-    Block, CallOutcome, Media, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
-    ToolResult, Transcript,
+    Block, CallOutcome, Link, Media, Message, ReasoningBlock, Role, TextBlock, ToolCall,
+    ToolContent, ToolResult, Transcript,
     message::VendorData,
     provider::{Request, Sent},
     tool::ToolSchema,
@@ -97,7 +97,20 @@ fn content() -> impl Strategy<Value = ToolContent> {
         words().prop_map(ToolContent::Text),
         Just(ToolContent::Json(json!({"a": [1, null]}))),
         Just(ToolContent::Image(Media::from_bytes("image/png", b"\x89PNG\r\n\x1a\n"))),
+        pdf().prop_map(ToolContent::Document),
+        notes().prop_map(ToolContent::Document),
+        Just(ToolContent::Audio(Media::from_bytes("audio/wav", b"RIFF\0\0\0\0WAVE"))),
+        Just(Link::new("res://a", "a").into()),
     ]
+}
+
+fn pdf() -> impl Strategy<Value = Media> {
+    let pdf = || Media::from_bytes("application/pdf", b"%PDF-1.7");
+    prop_oneof![Just(pdf()), words().prop_map(move |name| pdf().with_name(name))]
+}
+
+fn notes() -> impl Strategy<Value = Media> {
+    words().prop_map(|text| Media::from_text("text/plain", format!("Notes: {text}")))
 }
 
 fn outcome() -> impl Strategy<Value = CallOutcome> {
@@ -112,6 +125,8 @@ fn turn() -> impl Strategy<Value = Turn> {
         3 => words().prop_map(Block::text),
         1 => Just(Block::Image(Media::from_bytes("image/png", b"\x89PNG\r\n\x1a\n"))),
         1 => Just(Block::Image(Media::from_url("https://a.test/a.png"))),
+        1 => pdf().prop_map(Block::Document),
+        1 => notes().prop_map(Block::Document),
     ];
     (
         proptest::collection::vec(user, 1..3),
@@ -218,6 +233,12 @@ fn assert_anthropic_takes(body: &Value) {
                     worded = true;
                 }
                 "image" => worded = true,
+                "document" => {
+                    let title = block.get("title").map(|title| title.as_str().unwrap());
+                    let fits = |title: &str| !title.trim().is_empty() && title.len() <= 500;
+                    assert!(role == "user" && title.is_none_or(fits), "{block}");
+                    worded = true;
+                }
                 "thinking" => assert!(!block["signature"].as_str().unwrap().is_empty()),
                 "tool_use" => {
                     assert!(plain(block["id"].as_str().unwrap()), "{block}");
@@ -315,7 +336,7 @@ proptest! {
 
     #[test]
     fn any_conversation_is_one_that_anthropic_takes(turns in proptest::collection::vec(turn(), 1..5)) {
-        let options = anthropic::Options::new("claude-test");
+        let options = anthropic::Options::new("claude-sonnet-5");
         let bodies = bodies(&transcript(turns), |request| anthropic::encode(request, &options).unwrap());
         assert_prefixes(&bodies);
         for body in &bodies {
@@ -326,7 +347,7 @@ proptest! {
     #[test]
     fn any_conversation_is_one_that_responses_takes(turns in proptest::collection::vec(turn(), 1..5)) {
         let options =
-            responses::Options::new("gpt-test");
+            responses::Options::new("gpt-5.6");
         let bodies = bodies(&transcript(turns), |request| responses::encode(request, &options).unwrap());
         assert_prefixes(&bodies);
         for body in &bodies {
@@ -346,7 +367,7 @@ proptest! {
         nine in any::<bool>(),
     ) {
         let call_ids = if nine { chat::CallIds::Nine } else { chat::CallIds::Plain };
-        let options = chat::Options { thought: replay, call_ids, ..chat::Options::new("m") };
+        let options = chat::Options { thought: replay, call_ids, ..chat::Options::new("gpt-4o") };
         let bodies = bodies(&transcript(turns), |request| chat::encode(request, &options).unwrap());
         assert_prefixes(&bodies);
         for body in &bodies {

@@ -23,7 +23,9 @@ pub use crate::{
             held::{Held, NotHeld, is_no},
             json::{ByName, JsonOf, list, value},
             literal::{Bool, Char, Empty, Float, Integer, List, Mixed, Text},
-            output_schema::{OtherSchema, OwnSchema, SchemaInResult, returned, returned_later},
+            output_schema::{
+                OtherSchema, OwnSchema, Returned, SchemaInResult, returned, returned_later,
+            },
             param::{Key, Lent, OtherKey, Owned, ToolParam},
             reconcile::taken,
             returned::{

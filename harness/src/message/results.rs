@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind};
 /// }
 ///
 /// /// The weather in a city.
-/// #[tool(side_effects = "read, network")]
+/// #[tool(side_effects = ["read", "network"])]
 /// fn weather(/** The city */ city: &str) -> Weather {
 ///     Weather { celsius: if city == "Oslo" { -3.0 } else { 12.5 } }
 /// }

@@ -582,7 +582,7 @@ impl Tool {
     /// }
     ///
     /// /// The weather in a city.
-    /// #[tool(side_effects = "read, network", title = "Weather report")]
+    /// #[tool(side_effects = ["read", "network"], title = "Weather report")]
     /// async fn weather(/** The city */ city: &str) -> Result<Weather, std::io::Error> {
     ///     Ok(Weather { celsius: if city == "Oslo" { -3.0 } else { 12.5 } })
     /// }

@@ -143,10 +143,10 @@ impl Recipient<'_> {
         match kind {
             MediaKind::Image if known.images == Some(false) => Err(self.model_takes_no("pictures")),
             MediaKind::Image => self.picture(media),
-            MediaKind::Document if media.text().is_some() => match media.size() {
-                Some(0) | None => Err(EMPTY.into()),
-                Some(_) => Ok(Part::Text(media)),
-            },
+            MediaKind::Document if media.text().is_some_and(|text| text.trim().is_empty()) => {
+                Err(EMPTY.into())
+            }
+            MediaKind::Document if media.text().is_some() => Ok(Part::Text(media)),
             MediaKind::Document => match known.documents {
                 Some(true) => self.document(media),
                 Some(false) => Err(self.model_takes_no("documents")),
@@ -354,6 +354,11 @@ impl Recipient<'_> {
 }
 
 const EMPTY: &str = "it is empty";
+
+/// The name that goes with a document whose vendor wants one.
+pub(super) fn file_name(media: &Media) -> &str {
+    media.name().filter(|name| !name.trim().is_empty()).unwrap_or("document.pdf")
+}
 
 /// The line that stands in the place of a file.
 pub(super) fn line(kind: MediaKind, media: &Media, why: &str) -> String {

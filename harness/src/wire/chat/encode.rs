@@ -16,7 +16,7 @@ use crate::{
         Encoded,
         encoded::{conversation, thinking_from},
         json::{Body, comma, data_url, key, member, object, put, raw, room_for, sendable},
-        media::{Part, Places, Recipient, Takes},
+        media::{Part, Places, Recipient, Takes, file_name},
         names,
         tolerant::{Members, text_of},
     },
@@ -491,7 +491,7 @@ fn encode_file(out: &mut Vec<u8>, part: &Part<'_>) {
                 Source::File { id, .. } => member(out, "file_id", id),
                 Source::Data { mime, data } => {
                     // The vendor wants a name with it.
-                    member(out, "filename", media.name().unwrap_or("document.pdf"));
+                    member(out, "filename", file_name(media));
                     key(out, "file_data");
                     data_url(out, mime, data);
                 }

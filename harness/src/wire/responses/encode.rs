@@ -23,7 +23,7 @@ use crate::{
         encoded::{conversation, thinking_from},
         halves,
         json::{Body, comma, data_url, key, member, members, object, put, raw, room_for, sendable},
-        media::{Part, Places, Recipient, Takes},
+        media::{Part, Places, Recipient, Takes, file_name},
         names,
         tolerant::{Members, text_of},
     },
@@ -515,7 +515,7 @@ fn encode_media(out: &mut Vec<u8>, kind: MediaKind, media: &Media, to: Recipient
         Source::File { id, .. } => member(out, "file_id", id),
         Source::Data { mime, data } if address == "file_url" => {
             // The vendor wants a name with it.
-            member(out, "filename", media.name().unwrap_or("document.pdf"));
+            member(out, "filename", file_name(&media));
             key(out, "file_data");
             data_url(out, mime, data);
         }
