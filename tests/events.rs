@@ -65,6 +65,7 @@ fn all() -> Vec<EventBuf> {
         Event::Text("words \u{1f980}"),
         Event::Citation(&citation),
         Event::Image(&Media::from_url("https://example.org/a.png")),
+        Event::Audio(&Media::from_bytes("audio/wav", b"RIFF")),
         Event::Reasoning("hm"),
         Event::ToolDenied { call, reason: "no" },
         Event::ToolQueued(call),
@@ -102,7 +103,7 @@ fn each_event_is_read_back_from_its_json() {
         assert_eq!(format!("{again:?}"), format!("{event:?}"));
     }
     kinds.dedup();
-    assert_eq!(kinds.len(), 23, "an event of each kind: {kinds:?}");
+    assert_eq!(kinds.len(), 24, "an event of each kind: {kinds:?}");
 }
 
 #[test]
@@ -120,6 +121,7 @@ fn the_json_of_events_stays_as_it_is() {
         "{\"type\":\"text\",\"text\":\"words \u{1f980}\"}",
         r#"{"type":"citation","citation":{"url":"https://example.org"}}"#,
         r#"{"type":"image","image":{"url":"https://example.org/a.png"}}"#,
+        r#"{"type":"audio","audio":{"mime":"audio/wav","data":"UklGRg=="}}"#,
         r#"{"type":"reasoning","text":"hm"}"#,
         r#"{"type":"tool_denied","call":{"id":"call_1","name":"add","arguments":"{\"a\": 1}"},"reason":"no"}"#,
         r#"{"type":"tool_queued","call":{"id":"call_1","name":"add","arguments":"{\"a\": 1}"}}"#,

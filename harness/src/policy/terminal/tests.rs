@@ -406,3 +406,13 @@ proptest! {
         prop_assert!(shown.chars().count() >= text.chars().count());
     }
 }
+
+#[test]
+fn a_title_stands_beside_the_name_and_hides_nothing() {
+    let mut question = question(&json!({}));
+    question.title = Some("Read a file\u{1b}[8m\u{202e}".to_owned());
+    let fields = read_back(&screen(&question, 80));
+    let at = fields.iter().position(|(label, _)| label == "tool").expect("the name");
+    assert_eq!(fields[at].1, "bash");
+    assert_eq!(fields[at + 1], ("titled".to_owned(), "Read a file\u{1b}[8m\u{202e}".to_owned()));
+}
