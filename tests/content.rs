@@ -329,6 +329,25 @@ fn what_each_wire_says_of_a_file_in_a_result() {
     }
 }
 
+/// Whoever writes the JSON of a message may give text in base64.
+#[test]
+fn text_that_came_in_base64_is_words() {
+    let given = json!({"type": "document", "mime": "text/plain", "data": "SGku", "name": "n"});
+    let block: Block = serde_json::from_value(given).unwrap();
+    for (wire, model) in [("responses", "nobody-knows"), ("chat", "nobody-knows")] {
+        let parts = said(wire, model, block.clone()).unwrap();
+        assert!(
+            parts[0].to_string().contains(r"[The document `n`, text/plain:]\nHi."),
+            "{parts:?}"
+        );
+    }
+    let parts = said("anthropic", "claude-sonnet-5", block).unwrap();
+    assert_eq!(
+        parts[0]["source"],
+        json!({"type": "text", "media_type": "text/plain", "data": "Hi."})
+    );
+}
+
 #[test]
 fn a_link_is_words_and_a_result_of_files_alone_says_where_they_are() {
     let link = Link::new("res://2", "two").with_mime("text/plain").with_description("The second.");

@@ -166,7 +166,8 @@ impl Transport {
             let answer = stream::once(Box::pin(answer));
             Box::pin(answer.try_flatten().map_err(move |err| {
                 // The program's own mistakes are not about the address.
-                let err = if err.is_configuration() { err } else { err.with_url(&self.url) };
+                let is_ours = err.is_configuration() || err.is_content();
+                let err = if is_ours { err } else { err.with_url(&self.url) };
                 err.cleaned(&self.secrets_with(settings))
             }))
         })

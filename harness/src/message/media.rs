@@ -151,6 +151,13 @@ impl Media {
         Self(Arc::new(Inner { source, name: self.0.name.clone(), uri: self.0.uri.clone() }))
     }
 
+    /// A file of text that was saved with its bytes, by another program, as text.
+    pub(crate) fn data_as_text(&self) -> Option<Self> {
+        let data = self.base64().filter(|_| self.mime().is_some_and(is_text))?;
+        let text = String::from_utf8(decoded(data).ok()?).ok()?;
+        Some(self.with_text(text)).filter(|file| file.size() > Some(0))
+    }
+
     /// The same with another text.
     pub(crate) fn with_text(&self, text: String) -> Self {
         let mime = self.mime().unwrap_or_default().to_owned();

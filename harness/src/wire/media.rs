@@ -78,7 +78,7 @@ pub(super) enum Part<'a> {
     },
     Document(Cow<'a, Media>),
     /// A document of text.
-    Text(&'a Media),
+    Text(Cow<'a, Media>),
 }
 
 /// How files of pictures begin that all vendors take.
@@ -114,7 +114,7 @@ pub(super) fn sound(file: &[u8]) -> Option<&'static str> {
 /// The documents of office programs that are read as text.
 ///
 /// Source: <https://platform.openai.com/docs/guides/pdf-files>.
-const OFFICE: [&str; 9] = [
+const OFFICE: [&str; 8] = [
     "application/msword",
     "application/rtf",
     "application/vnd.ms-excel",
@@ -123,7 +123,6 @@ const OFFICE: [&str; 9] = [
     "application/vnd.openxmlformats-officedocument.presentationml.presentation",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    "application/epub+zip",
 ];
 
 /// So many letters of base64 hold the beginning of a file.
@@ -146,11 +145,12 @@ impl Recipient<'_> {
             MediaKind::Document if media.text().is_some_and(|text| text.trim().is_empty()) => {
                 Err(EMPTY.into())
             }
-            MediaKind::Document if media.text().is_some() => Ok(Part::Text(media)),
-            MediaKind::Document => match known.documents {
-                Some(true) => self.document(media),
-                Some(false) => Err(self.model_takes_no("documents")),
-                None => Err(self.nobody_knows("documents")),
+            MediaKind::Document if media.text().is_some() => Ok(Part::Text(Cow::Borrowed(media))),
+            MediaKind::Document => match (media.data_as_text(), known.documents) {
+                (Some(text), _) => Ok(Part::Text(Cow::Owned(text))),
+                (None, Some(true)) => self.document(media),
+                (None, Some(false)) => Err(self.model_takes_no("documents")),
+                (None, None) => Err(self.nobody_knows("documents")),
             },
             MediaKind::Audio if !self.places.audio => {
                 Err("this protocol has no place for sound".into())
@@ -221,7 +221,7 @@ impl Recipient<'_> {
                 Source::File { provider, .. } => {
                     self.kept_by(provider).map(|()| Part::Document(Cow::Borrowed(media)))
                 }
-                Source::Data { .. } | Source::Text { .. } => Ok(Part::Text(media)),
+                Source::Data { .. } | Source::Text { .. } => Ok(Part::Text(Cow::Borrowed(media))),
             };
         };
         fits(data.len(), self.places.size)?;

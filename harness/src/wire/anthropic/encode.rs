@@ -411,7 +411,7 @@ fn encode_media(out: &mut Vec<u8>, kind: MediaKind, media: &Media, to: Recipient
         Err(words) => return encode_words(out, &words),
         Ok(Part::Image(image)) => ("image", image),
         Ok(Part::Document(document)) => ("document", document),
-        Ok(Part::Text(media)) if to.takes.documents() => ("document", Cow::Borrowed(media)),
+        Ok(Part::Text(media)) if to.takes.documents() => ("document", media),
         Ok(Part::Text(media)) => {
             return encode_words(out, &media.to_text().unwrap_or_default());
         }
