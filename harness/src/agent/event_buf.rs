@@ -16,7 +16,8 @@ use crate::{
 /// [`as_event`](Self::as_event).
 ///
 /// As JSON it is an object. Its member `type` is the name of the event in snake case, and the others are its
-/// members by their names; times are whole milliseconds (`wait_ms`, `elapsed_ms`). The words of `text` and
+/// members by their names; times are whole milliseconds (`wait_ms`, `elapsed_ms`), so an event that was read back
+/// may differ from the first one by less than that. The words of `text` and
 /// `reasoning` are in `text`. A result has the form that it has in a transcript.
 ///
 /// An event of a type that this version does not know, or with a value in it that this version does not know,
