@@ -56,6 +56,11 @@ impl McpServerBuilder {
         }
     }
 
+    /// The name that it has.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Sets the name that stands before those of its tools: a tool `read` of the server `files` is
     /// `files__read`. At most 32 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`, without `__`. Without this the
     /// name is `mcp`.

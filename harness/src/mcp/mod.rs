@@ -5,6 +5,7 @@
 
 mod builder;
 mod call;
+mod config;
 mod content;
 mod effects;
 mod handler;
