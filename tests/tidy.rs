@@ -17,6 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("schema", &["error"]),
     ("tool", &["error", "message", "schema", "secret", "unwind"]),
     ("toolbox", &["error", "message", "tool"]),
+    ("mcp", &["error", "message", "secret", "tls", "tool"]),
     ("provider", &["error", "message", "schema", "secret"]),
     ("models", &["provider"]),
     ("wire", &["error", "message", "models", "provider", "schema", "secret"]),

@@ -47,6 +47,7 @@
 //! | `sqlite` | `journal::SqliteJournal`: conversations in a file |
 //! | `postgres` | `journal::PostgresJournal`: conversations in PostgreSQL |
 //! | `collect` | `collected_tools`: all tools of a program without a list of them |
+//! | `mcp` | the module `mcp`: tools of servers that speak the Model Context Protocol |
 //! | `otel` | spans and metrics by OpenTelemetry's conventions |
 //! | `async-openai` | a typed request of that crate as the template of each request |
 //!
@@ -64,7 +65,7 @@
 //!
 //! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`models`] what is known of them ·
 //! [`policy`] what is repeated and refused · [`journal`] what survives · [`trace`] what can be seen · [`agent`] the loop ·
-//! [`error`] what goes wrong · [`secret`] what must not be shown · `toolbox` ready tools · `testing` fakes
+//! [`error`] what goes wrong · [`secret`] what must not be shown · `toolbox` ready tools · `mcp` tools of servers · `testing` fakes
 //!
 //! # What it is not
 //!
@@ -89,6 +90,8 @@ pub mod agent;
 pub mod client;
 pub mod error;
 pub mod journal;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod message;
 pub mod models;
 pub mod policy;

@@ -175,7 +175,7 @@ impl<'a> Asking<'a> {
             }
             Judgement::Ask { reasons } => reasons,
         };
-        let mut question = self.question(call, side_effects, reasons, review);
+        let mut question = self.question(call, tool, reasons, review);
         question.defaults = tool.defaults(arguments);
         match self.grants.iter().find(|grant| grant.answers(&question)) {
             Some(grant) => {
@@ -190,11 +190,11 @@ impl<'a> Asking<'a> {
     fn question(
         self,
         call: &ToolCall,
-        effects: SideEffects,
+        tool: &Tool,
         reasons: Vec<Reason>,
         review: Option<&Review>,
     ) -> Question {
-        let mut question = Question::new(call, effects);
+        let mut question = Question::new(call, tool.side_effects());
         self.conversation.clone_into(&mut question.conversation);
         question.person = self.approver().and_then(|(person, _)| person).map(str::to_owned);
         let caller = self.own.and_then(|own| own.caller.as_ref());
@@ -212,6 +212,12 @@ impl<'a> Asking<'a> {
         );
         let wider = review.map(|review| review.scopes.clone()).unwrap_or_default();
         question.scopes = std::iter::once(exactly).chain(wider).collect();
+        if let Some(definition) = tool.definition() {
+            // What was allowed of the tool as it was described then does not hold for another description.
+            for scope in &mut question.scopes {
+                *scope = Scope::new(format!("{}:{definition}", scope.key()), scope.shown());
+            }
+        }
         question.preview = review.and_then(|review| review.preview.clone());
         question
     }

@@ -1,0 +1,165 @@
+//! How a program says which server it wants, and what it says of it.
+
+use std::{fmt, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+
+use super::{
+    McpAnswer, McpForm, McpServer,
+    effects::Trust,
+    handler::OnForm,
+    link::{Link, Place},
+    name,
+    process::Command,
+    server::Sight,
+};
+use crate::{
+    error::{Error, ErrorKind},
+    tool::SideEffects,
+};
+
+/// A server that is not connected yet: see [`McpServer::command`] and [`McpServer::url`].
+#[must_use = "nothing is started before `connect`"]
+pub struct McpServerBuilder {
+    place: Place,
+    name: String,
+    trust: Trust,
+    time_limit: Option<Duration>,
+    on_form: Option<Arc<OnForm>>,
+    /// What cannot be set for a server at this place.
+    fault: Option<String>,
+}
+
+impl fmt::Debug for McpServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServerBuilder")
+            .field("name", &self.name)
+            .field("place", &self.place)
+            .field("trust", &self.trust)
+            .finish_non_exhaustive()
+    }
+}
+
+impl McpServerBuilder {
+    pub(super) fn at(place: Place) -> Self {
+        let name = "mcp".to_owned();
+        Self { place, name, trust: Trust::default(), time_limit: None, on_form: None, fault: None }
+    }
+
+    fn command(&mut self, what: &str) -> Option<&mut Command> {
+        match &mut self.place {
+            Place::Command(command) => Some(command),
+            Place::Address(_) => {
+                self.fault = Some(format!(
+                    "`{what}` is for a server that is a command, and this one is an address"
+                ));
+                None
+            }
+        }
+    }
+
+    /// The name that it has.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sets the name that stands before those of its tools: a tool `read` of the server `files` is
+    /// `files__read`. At most 32 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`, without `__`. Without this the
+    /// name is `mcp`.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Adds a variable to what the process sees. Of the program's own variables it sees `HOME`, `LOGNAME`,
+    /// `PATH`, `SHELL`, `TERM` and `USER`. No error shows the value.
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        if let Some(command) = self.command("env") {
+            command.variables.insert(name.into(), value.into());
+        }
+        self
+    }
+
+    /// Sets the folder in which the process starts. Without this it is the program's.
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        if let Some(command) = self.command("folder") {
+            command.folder = Some(folder.into());
+        }
+        self
+    }
+
+    /// Adds a header to each request. No error shows the value.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        match &mut self.place {
+            Place::Address(address) => address.headers.push((name.into(), value.into())),
+            Place::Command(_) => {
+                let fault =
+                    "`header` is for a server that is an address, and this one is a command";
+                self.fault = Some(fault.to_owned());
+            }
+        }
+        self
+    }
+
+    /// Believes what the server says of its tools (`readOnlyHint` and the other
+    /// [annotations](https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations)): a tool
+    /// that it calls read-only may then run without a question. Without this each tool may do anything.
+    pub fn trust_hints(mut self) -> Self {
+        self.trust.hints = true;
+        self
+    }
+
+    /// Says what the tool of this name, the server's own, does, whatever the server says of it.
+    pub fn effects(mut self, tool: impl Into<String>, effects: SideEffects) -> Self {
+        self.trust.tools.insert(tool.into(), effects);
+        self
+    }
+
+    /// Sets how long a call may take, in place of the agent's limit.
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = Some(limit);
+        self
+    }
+
+    /// Gives the server a way to ask a person while a call runs (elicitation). Without it the server is told
+    /// that nobody can be asked. The time that the person takes counts in the time limit of the call.
+    ///
+    /// ```
+    /// use harness::mcp::{McpAnswer, McpServer};
+    ///
+    /// let server = McpServer::command("orders", ["--stdio"]).on_form(|form| {
+    ///     Box::pin(async move {
+    ///         println!("{} asks: {}", form.server, form.message);
+    ///         McpAnswer::Decline
+    ///     })
+    /// });
+    /// # let _ = server;
+    /// ```
+    pub fn on_form(
+        mut self,
+        ask: impl Fn(McpForm) -> Pin<Box<dyn Future<Output = McpAnswer> + Send>> + Send + Sync + 'static,
+    ) -> Self {
+        self.on_form = Some(Arc::new(ask));
+        self
+    }
+
+    /// Starts the server, or connects to it, and reads which tools it has.
+    ///
+    /// # Errors
+    /// Fails if something was set that cannot be, if the server does not begin a session within 30 seconds or
+    /// does not list its tools within 30 more, and if [`effects`](Self::effects) names a tool that it does not
+    /// have. The error shows the end of what the process has written to its standard error.
+    pub async fn connect(self) -> Result<McpServer, Error> {
+        let wrong = |why: String| {
+            let name = self.name.escape_debug();
+            Error::new(ErrorKind::Configuration, format!("the MCP server `{name}`: {why}"))
+        };
+        if let Some(why) = name::fault(&self.name) {
+            return Err(wrong(format!("the name cannot be used: {why}")));
+        }
+        if let Some(fault) = self.fault {
+            return Err(wrong(fault));
+        }
+        let link = Arc::new(Link::new(self.name, self.place, self.on_form));
+        let listing = link.begin().await?;
+        McpServer::of(link, Sight { trust: self.trust, time_limit: self.time_limit }, listing)
+    }
+}

@@ -1,0 +1,195 @@
+//! One call: it is sent at most once, it can be stopped, and what was lost is in doubt.
+
+use std::sync::Arc;
+
+use rmcp::{
+    model::{
+        CallToolRequest, CallToolRequestParams, ClientRequest, InputRequest, InputRequiredResult,
+        InputResponses, RequestId, ServerResult,
+    },
+    service::{PeerRequestOptions, ServiceError},
+    transport::streamable_http_client::StreamableHttpError,
+};
+use serde_json::{Map, Value};
+
+use super::{content, link::Link, list::told, session::Session};
+use crate::{
+    message::ToolContent,
+    tool::{ToolContext, ToolError, ToolOutput},
+};
+
+/// How often a server may ask before it carries a call out.
+const ROUNDS: usize = 8;
+
+/// A tool of a server.
+#[derive(Debug)]
+pub(super) struct Remote {
+    pub(super) link: Arc<Link>,
+    /// The server's own name for it.
+    pub(super) name: String,
+    /// A hash of what the server said of it.
+    pub(super) definition: String,
+}
+
+/// Tells the server that nobody waits for the call any more, when it is dropped before the answer.
+struct Waiting {
+    session: Arc<Session>,
+    call: Option<RequestId>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            self.session.let_go(call);
+        }
+    }
+}
+
+impl Remote {
+    /// Calls it.
+    pub(super) async fn call(
+        &self,
+        context: &ToolContext,
+        arguments: Map<String, Value>,
+    ) -> Result<ToolOutput, ToolError> {
+        let link = &self.link;
+        let unsent = |err| ToolError::new(format!("the call was not sent: {err}"));
+        let session = link.session().await.map_err(unsent)?;
+        self.check(&session)?;
+        let mut params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
+        // Only after the server has said that it has not carried the call out is it sent once more.
+        for _ in 0..=ROUNDS {
+            let answer = self.send(&session, context, params.clone()).await?;
+            link.answered();
+            match answer {
+                ServerResult::InputRequiredResult(wanted) => {
+                    let (responses, state) = self.asked(&session, wanted).await?;
+                    params.input_responses = responses;
+                    params.request_state = state;
+                }
+                answer => return self.read(answer),
+            }
+        }
+        let why = format!(
+            "the MCP server `{}` has asked {ROUNDS} times and goes on; it has not run the call",
+            link.name
+        );
+        Err(ToolError::new(why))
+    }
+
+    /// A server that was started again may have other tools.
+    fn check(&self, session: &Session) -> Result<(), ToolError> {
+        let why = match session.describes(&self.name, &self.definition) {
+            Some(true) => return Ok(()),
+            Some(false) => "describes it differently than before",
+            None => "does not have it any more",
+        };
+        let (tool, server) = (&self.name, &self.link.name);
+        Err(ToolError::new(format!(
+            "the call of `{tool}` was not sent: the MCP server `{server}` {why}; the program has to load its tools again"
+        )))
+    }
+
+    /// Sends the call once and waits for what the server says.
+    async fn send(
+        &self,
+        session: &Arc<Session>,
+        context: &ToolContext,
+        params: CallToolRequestParams,
+    ) -> Result<ServerResult, ToolError> {
+        if context.cancellation().is_cancelled() {
+            return Err(ToolError::new("the call was stopped before it was sent"));
+        }
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let sent =
+            session.peer().send_request_with_option(request, PeerRequestOptions::no_options());
+        let handle = sent.await.map_err(|_| {
+            session.lose();
+            let server = &self.link.name;
+            ToolError::new(format!("the call was not sent: the MCP server `{server}` is gone"))
+        })?;
+        let mut waiting = Waiting { session: Arc::clone(session), call: Some(handle.id.clone()) };
+        let watching = session.handler().reports.watch(&handle.progress_token, context.progress());
+        let answer = tokio::select! {
+            answer = handle.await_response() => answer,
+            () = context.cancellation().cancelled() => {
+                let server = &self.link.name;
+                return Err(ToolError::in_doubt(format!("the MCP server `{server}` was told to stop the call")));
+            }
+        };
+        drop(watching);
+        waiting.call = None;
+        answer.map_err(|err| self.lost(session, &err))
+    }
+
+    /// What a call comes to that has no answer.
+    fn lost(&self, session: &Session, err: &ServiceError) -> ToolError {
+        let link = &self.link;
+        let server = &link.name;
+        let words = link.shown(&told(err));
+        match err {
+            // The server has answered that it failed.
+            ServiceError::McpError(_) => {
+                link.answered();
+                return ToolError::new(words);
+            }
+            ServiceError::TransportSend(sending) => match sending.error.downcast_ref() {
+                Some(StreamableHttpError::<reqwest::Error>::Client(err)) if err.is_connect() => {
+                    let why = format!(
+                        "the call was not sent: the MCP server `{server}` cannot be reached: {words}"
+                    );
+                    return ToolError::transient(why);
+                }
+                Some(
+                    StreamableHttpError::AuthRequired(_)
+                    | StreamableHttpError::InsufficientScope(_),
+                ) => {
+                    let why = format!(
+                        "the MCP server `{server}` has refused the call: the program is not authorized to make it"
+                    );
+                    return ToolError::new(why);
+                }
+                Some(StreamableHttpError::SessionExpired) => session.lose(),
+                _ => {}
+            },
+            _ => {}
+        }
+        let said = link.said(session);
+        let why = format!("the MCP server `{server}` has not answered the call: {words}{said}");
+        ToolError::in_doubt(why)
+    }
+
+    fn read(&self, answer: ServerResult) -> Result<ToolOutput, ToolError> {
+        let value = serde_json::to_value(answer).unwrap_or_default();
+        let known = ["content", "structuredContent", "isError", "resultType"];
+        let is_result = value.as_object().is_some_and(|members| {
+            members.is_empty() || known.iter().any(|name| members.contains_key(*name))
+        });
+        match is_result {
+            true => content::output(&value),
+            // It says something, and only the model can know what.
+            false => Ok(ToolContent::Json(value).into()),
+        }
+    }
+
+    /// The person's answers to what the server wants to know before it carries the call out.
+    async fn asked(
+        &self,
+        session: &Session,
+        wanted: InputRequiredResult,
+    ) -> Result<(Option<InputResponses>, Option<String>), ToolError> {
+        let server = &self.link.name;
+        let mut given = InputResponses::default();
+        for (key, request) in wanted.input_requests.unwrap_or_default() {
+            let InputRequest::Elicitation(request) = request else {
+                let why = format!(
+                    "the MCP server `{server}` asks for what this program does not give; it has not run the call"
+                );
+                return Err(ToolError::new(why));
+            };
+            let answer = session.handler().answer(request.params).await;
+            given.insert(key, serde_json::to_value(answer).unwrap_or_default());
+        }
+        Ok(((!given.is_empty()).then_some(given), wanted.request_state))
+    }
+}

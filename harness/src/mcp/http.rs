@@ -1,0 +1,105 @@
+//! A server at an address: a client that sends nothing twice and follows no redirect.
+
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+use reqwest::{
+    Client, Url,
+    header::{HeaderName, HeaderValue},
+    redirect, retry,
+};
+use rmcp::transport::{
+    StreamableHttpClientTransport, common::client_side_sse::ExponentialBackoff,
+    streamable_http_client::StreamableHttpClientTransportConfig,
+};
+
+use crate::{
+    error::{Error, ErrorKind},
+    tls,
+};
+
+/// How long connecting may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How often a stream that broke is taken up again: by asking for what comes after the last event, never by
+/// sending a call again.
+const STREAMS: usize = 5;
+
+/// Where the server is, and what each request to it has.
+#[derive(Clone)]
+pub(super) struct Address {
+    pub(super) url: String,
+    pub(super) headers: Vec<(String, String)>,
+}
+
+/// Without the values of headers, and without what may be secret in the address.
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Address").field("url", &self.shown()).field("headers", &names).finish()
+    }
+}
+
+impl Address {
+    /// The address without user, password and query.
+    pub(super) fn shown(&self) -> String {
+        let Ok(mut url) = Url::parse(&self.url) else { return "the address".to_owned() };
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.set_query(None);
+        url.set_fragment(None);
+        url.into()
+    }
+
+    fn headers(&self) -> Result<HashMap<HeaderName, HeaderValue>, Error> {
+        let wrong = |name: &str, what: &str| {
+            Error::new(
+                ErrorKind::Configuration,
+                format!("the header `{name}` has {what} that cannot be sent"),
+            )
+        };
+        let mut headers = HashMap::new();
+        for (name, value) in &self.headers {
+            let key: HeaderName = name.parse().map_err(|_| wrong(name, "a name"))?;
+            let mut value: HeaderValue = value.parse().map_err(|_| wrong(name, "a value"))?;
+            value.set_sensitive(true);
+            headers.insert(key, value);
+        }
+        Ok(headers)
+    }
+
+    /// The way to the server. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// Fails if the address or a header cannot be used.
+    pub(super) fn transport(&self) -> Result<StreamableHttpClientTransport<Client>, Error> {
+        let known = Url::parse(&self.url);
+        if !known.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "this is no address of an MCP server: it begins with `https://` or `http://` and a host",
+            ));
+        }
+        let unusable = |err| {
+            Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up").because(err)
+        };
+        let mut tls = tls::shared()?;
+        tls.alpn_protocols = vec!["http/1.1".into()];
+        let client = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            // A connection that was kept may end at the moment in which a call is written to it.
+            .pool_max_idle_per_host(0)
+            .connect_timeout(CONNECT)
+            .build()
+            .map_err(unusable)?;
+        let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
+            .reinit_on_expired_session(false)
+            .custom_headers(self.headers()?);
+        let mut waits = ExponentialBackoff::default();
+        waits.max_times = Some(STREAMS);
+        waits.max_delay = Some(Duration::from_secs(10));
+        config.retry_config = Arc::new(waits);
+        Ok(StreamableHttpClientTransport::with_client(client, config))
+    }
+}

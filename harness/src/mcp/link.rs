@@ -1,0 +1,273 @@
+//! The way to one server, which its tools share: its session, and how it is begun anew.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use rmcp::{
+    service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _},
+    transport::async_rw::AsyncRwTransport,
+};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep_until, timeout},
+};
+
+use super::{
+    handler::{Handler, OnForm, Reports},
+    http::Address,
+    list::{self, Listing},
+    process::Command,
+    session::Session,
+};
+use crate::{
+    error::{Error, ErrorKind},
+    secret::{Secrets, beginning},
+};
+
+/// How long a server has to start.
+const START: Duration = Duration::from_secs(30);
+
+/// How often a server is started again without having answered a call in between.
+const STARTS: u32 = 5;
+
+/// Wait before the second start in a row; doubled before each other one.
+const WAIT: Duration = Duration::from_millis(250);
+
+/// Bytes of what others say that an error shows.
+const SHOWN: usize = 500;
+
+/// Where a server is.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// A child process.
+    Command(Command),
+    /// An address.
+    Address(Address),
+}
+
+/// The way to a server.
+pub(super) struct Link {
+    pub(super) name: String,
+    place: Place,
+    on_form: Option<Arc<OnForm>>,
+    /// What no error may say.
+    secrets: Secrets,
+    changed: Arc<AtomicBool>,
+    /// Starts since a call was answered.
+    starts: AtomicU32,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    session: Option<Arc<Session>>,
+    /// When it may be started again.
+    not_before: Option<Instant>,
+    /// Whether the program has closed it.
+    closed: bool,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("name", &self.name)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    pub(super) fn new(name: String, place: Place, on_form: Option<Arc<OnForm>>) -> Self {
+        let mut secrets = Secrets::default();
+        let known: Vec<&String> = match &place {
+            Place::Command(command) => command.variables.values().collect(),
+            Place::Address(address) => address.headers.iter().map(|(_, value)| value).collect(),
+        };
+        for value in known {
+            // `Bearer`, then the key.
+            secrets = secrets.with(value);
+            if let Some((_, key)) = value.trim().split_once(' ') {
+                secrets = secrets.with(key);
+            }
+        }
+        Self {
+            name,
+            place,
+            on_form,
+            secrets,
+            changed: Arc::default(),
+            starts: AtomicU32::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// What others say, for an error: without secrets, and not all of it.
+    pub(super) fn shown(&self, text: &str) -> String {
+        beginning(&self.secrets.hide(text), SHOWN).into_owned()
+    }
+
+    /// What the process of a session said last.
+    pub(super) fn said(&self, session: &Session) -> String {
+        self.secrets.hide(&session.said()).into_owned()
+    }
+
+    pub(super) fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Relaxed)
+    }
+
+    /// Says that a call was answered.
+    pub(super) fn answered(&self) {
+        self.starts.store(0, Ordering::Relaxed);
+    }
+
+    /// The first session, and the tools of the server.
+    pub(super) async fn begin(&self) -> Result<Listing, Error> {
+        let mut state = self.state.lock().await;
+        let (session, listing) = self.open().await?;
+        state.session = Some(session);
+        Ok(listing)
+    }
+
+    /// A session to which a call can be sent: the one that there is, or a new one.
+    ///
+    /// # Errors
+    /// Fails if there is none. Nothing was sent then.
+    pub(super) async fn session(&self) -> Result<Arc<Session>, Error> {
+        let mut state = self.state.lock().await;
+        if state.closed {
+            return Err(self.error(ErrorKind::Closed, "was closed by the program"));
+        }
+        if let Some(session) = state.session.as_ref().filter(|session| session.is_alive()) {
+            return Ok(Arc::clone(session));
+        }
+        let starts = self.starts.load(Ordering::Relaxed);
+        if starts >= STARTS {
+            let why = format!(
+                "is gone: it was started again {STARTS} times and answered no call; connect to it anew"
+            );
+            return Err(self.error(ErrorKind::Connect, why));
+        }
+        if let Some(then) = state.not_before {
+            sleep_until(then).await;
+        }
+        self.starts.store(starts + 1, Ordering::Relaxed);
+        state.not_before = Some(Instant::now() + WAIT * 2_u32.pow(starts));
+        // The old process ends before the new one starts.
+        if let Some(old) = state.session.take() {
+            old.close().await;
+        }
+        let (session, _) = self.open().await?;
+        state.session = Some(Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// Lists the tools anew.
+    pub(super) async fn list(&self) -> Result<Listing, Error> {
+        // What changes from here on is told again.
+        self.changed.store(false, Ordering::Relaxed);
+        let session = self.session().await?;
+        self.list_of(&session).await
+    }
+
+    async fn list_of(&self, session: &Session) -> Result<Listing, Error> {
+        let listing = list::read(session).await.map_err(|(kind, why)| {
+            self.error(kind, format!("{}{}", self.shown(&why), self.said(session)))
+        })?;
+        session.define(listing.definitions());
+        Ok(listing)
+    }
+
+    /// Ends the session for good.
+    pub(super) async fn close(&self) {
+        let mut state = self.state.lock().await;
+        state.closed = true;
+        if let Some(session) = state.session.take() {
+            session.close().await;
+        }
+    }
+
+    pub(super) fn error(&self, kind: ErrorKind, why: impl fmt::Display) -> Error {
+        Error::new(kind, format!("the MCP server `{}` {why}", self.name))
+    }
+
+    async fn open(&self) -> Result<(Arc<Session>, Listing), Error> {
+        let handler = Handler {
+            server: self.name.clone(),
+            reports: Reports::default(),
+            changed: Arc::clone(&self.changed),
+            on_form: self.on_form.clone(),
+        };
+        let mode = ClientLifecycleMode::Initialize;
+        let (served, child) = match &self.place {
+            Place::Command(command) => {
+                let (child, output, input) = command.start().map_err(|err| {
+                    let why =
+                        format!("cannot be started: the program `{}`: {err}", command.program);
+                    self.error(ErrorKind::Configuration, why)
+                })?;
+                let transport = AsyncRwTransport::new(output, input);
+                (timeout(START, handler.serve_with_lifecycle(transport, mode)).await, Some(child))
+            }
+            Place::Address(address) => {
+                let transport = address.transport()?;
+                (timeout(START, handler.serve_with_lifecycle(transport, mode)).await, None)
+            }
+        };
+        let said = || {
+            let said = child.as_ref().map(|child| child.said().shown()).unwrap_or_default();
+            self.secrets.hide(&said).into_owned()
+        };
+        let service = match served {
+            Ok(Ok(service)) => service,
+            Ok(Err(err)) => {
+                // What it said before its end may still be on its way.
+                tokio::task::yield_now().await;
+                let why = format!("did not begin a session: {}{}", self.shown(&why(&err)), said());
+                return Err(self.error(ErrorKind::Connect, why));
+            }
+            Err(_) => {
+                let why = format!("did not begin a session within {} s{}", START.as_secs(), said());
+                return Err(self.error(ErrorKind::Timeout, why));
+            }
+        };
+        let session = Session::new(service, child);
+        let listing = self.list_of(&session).await?;
+        Ok((Arc::new(session), listing))
+    }
+}
+
+/// Why there is no session, without the names of types.
+fn why(err: &ClientInitializeError) -> String {
+    match err {
+        ClientInitializeError::JsonRpcError(err) => {
+            format!("{} (code {})", err.message, err.code.0)
+        }
+        ClientInitializeError::TransportError { error, .. } => sources(&*error.error),
+        ClientInitializeError::ConnectionClosed(_) => "it has closed the connection".to_owned(),
+        ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
+            "it speaks no version of the protocol that is spoken here".to_owned()
+        }
+        _ => "it has answered with something else".to_owned(),
+    }
+}
+
+/// An error and what has caused it.
+pub(super) fn sources(err: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = err.to_string();
+    let mut below = err.source();
+    for _ in 0..8 {
+        let Some(err) = below else { break };
+        let more = err.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        below = err.source();
+    }
+    text
+}

@@ -1,0 +1,195 @@
+//! What a server says of its tools. It may err: a tool that cannot be used is left out, and the others are kept.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
+
+use rmcp::{
+    model::{ClientRequest, ListToolsRequest, PaginatedRequestParams},
+    service::ServiceError,
+};
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::{link::sources, name, session::Session};
+use crate::error::ErrorKind;
+
+/// Pages and tools of one server, and for how long it may list them.
+const PAGES: usize = 64;
+const TOOLS: usize = 2048;
+const TIME: Duration = Duration::from_secs(30);
+
+/// Bytes of a name, a description and a schema.
+const NAME: usize = 256;
+const DESCRIPTION: usize = 16 << 10;
+const SCHEMA: usize = 256 << 10;
+
+/// Levels of a schema.
+const DEEPEST: usize = 64;
+
+/// The tools that a server lists.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub(super) tools: Vec<Listed>,
+    /// Which are left out, and why.
+    pub(super) left_out: Vec<String>,
+}
+
+/// One tool, as a server describes it.
+#[derive(Clone, Debug)]
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) schema: Value,
+    pub(super) annotations: Option<Value>,
+    /// A hash of what the model reads of it.
+    pub(super) definition: String,
+}
+
+impl Listing {
+    pub(super) fn definitions(&self) -> BTreeMap<String, String> {
+        let all = self.tools.iter();
+        all.map(|tool| (tool.name.clone(), tool.definition.clone())).collect()
+    }
+
+    /// Reads one page.
+    fn add(&mut self, page: &Value, seen: &mut HashSet<String>) {
+        let tools = page.get("tools").and_then(Value::as_array);
+        for tool in tools.into_iter().flatten() {
+            match one(tool) {
+                Ok(tool) if seen.insert(tool.name.clone()) => self.tools.push(tool),
+                Ok(tool) => self.left_out.push(format!("`{}`: the name comes twice", tool.name)),
+                Err(why) => self.left_out.push(why),
+            }
+        }
+    }
+}
+
+/// One tool, or why it cannot be used.
+fn one(tool: &Value) -> Result<Listed, String> {
+    let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+    if name.is_empty() || name.len() > NAME {
+        return Err(format!("a tool whose name is not of 1 to {NAME} bytes"));
+    }
+    let wrong = |why: String| Err(format!("`{}`: {why}", name.escape_debug()));
+    let description = match tool.get("description") {
+        None | Some(Value::Null) => tool.get("title").and_then(Value::as_str).unwrap_or_default(),
+        Some(Value::String(text)) => text,
+        Some(_) => return wrong("its description is no text".to_owned()),
+    };
+    if description.len() > DESCRIPTION {
+        return wrong(format!("its description has more than {DESCRIPTION} bytes"));
+    }
+    let mut schema = match tool.get("inputSchema") {
+        Some(Value::Object(schema)) => schema.clone(),
+        _ => return wrong("its `inputSchema` is no object".to_owned()),
+    };
+    schema.entry("type").or_insert_with(|| json!("object"));
+    let schema = Value::Object(schema);
+    let written = schema.to_string();
+    if written.len() > SCHEMA || depth(&schema) > DEEPEST {
+        return wrong(format!(
+            "its `inputSchema` has more than {SCHEMA} bytes or {DEEPEST} levels"
+        ));
+    }
+    Ok(Listed {
+        definition: name::hash(&[name, description, &written]),
+        name: name.to_owned(),
+        description: description.to_owned(),
+        schema,
+        annotations: tool.get("annotations").cloned(),
+    })
+}
+
+/// Levels of a value. What came over the wire has at most 128.
+fn depth(value: &Value) -> usize {
+    let deepest = |values: &mut dyn Iterator<Item = &Value>| values.map(depth).max().unwrap_or(0);
+    match value {
+        Value::Array(items) => 1 + deepest(&mut items.iter()),
+        Value::Object(members) => 1 + deepest(&mut Map::values(members)),
+        _ => 0,
+    }
+}
+
+/// Asks for all pages.
+pub(super) async fn read(session: &Session) -> Result<Listing, (ErrorKind, String)> {
+    let late =
+        |_| (ErrorKind::Timeout, format!("did not list its tools within {} s", TIME.as_secs()));
+    timeout(TIME, pages(session)).await.map_err(late)?
+}
+
+async fn pages(session: &Session) -> Result<Listing, (ErrorKind, String)> {
+    let wrong = |why: String| (ErrorKind::Protocol, why);
+    let (mut listing, mut seen) = (Listing::default(), HashSet::new());
+    let (mut cursor, mut cursors) = (None::<String>, HashSet::new());
+    for _ in 0..PAGES {
+        let mut params = PaginatedRequestParams::default();
+        params.cursor = cursor.take();
+        let request = ListToolsRequest::with_param(params);
+        let page = session.ask(ClientRequest::ListToolsRequest(request)).await;
+        let page = page.map_err(|err| {
+            (ErrorKind::Connect, format!("did not list its tools: {}", told(&err)))
+        })?;
+        if !page.get("tools").is_some_and(Value::is_array) {
+            return Err(wrong("answers `tools/list` without a list of tools".to_owned()));
+        }
+        listing.add(&page, &mut seen);
+        if listing.tools.len() + listing.left_out.len() > TOOLS {
+            return Err(wrong(format!("lists more than {TOOLS} tools")));
+        }
+        match page.get("nextCursor").and_then(Value::as_str) {
+            None => return Ok(listing),
+            Some(next) if !cursors.insert(next.to_owned()) => {
+                return Err(wrong("lists the same page of tools again and again".to_owned()));
+            }
+            Some(next) => cursor = Some(next.to_owned()),
+        }
+    }
+    Err(wrong(format!("lists its tools on more than {PAGES} pages")))
+}
+
+/// What went wrong with a request, in words for a person.
+pub(super) fn told(err: &ServiceError) -> String {
+    match err {
+        ServiceError::McpError(err) => format!("{} (code {})", err.message, err.code.0),
+        ServiceError::TransportSend(err) => sources(&*err.error),
+        ServiceError::TransportClosed => "the connection was closed".to_owned(),
+        ServiceError::Timeout { .. } => "it took too long".to_owned(),
+        _ => "it has answered with something else".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_tool_is_left_out_and_the_others_stay() {
+        let page = json!({"tools": [
+            {"name": "good", "inputSchema": {}},
+            {"name": "bare"},
+            {"name": "", "inputSchema": {}},
+            {"name": "good", "inputSchema": {"type": "object"}},
+            {"name": "wordy", "description": "x".repeat(DESCRIPTION + 1), "inputSchema": {}},
+            {"name": "large", "inputSchema": {"description": "x".repeat(SCHEMA)}},
+            {"name": "number", "description": 7, "inputSchema": {}},
+            17,
+        ]});
+        let mut listing = Listing::default();
+        listing.add(&page, &mut HashSet::new());
+        let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["good"]);
+        assert_eq!(listing.left_out.len(), 7, "{:?}", listing.left_out);
+    }
+
+    #[test]
+    fn another_description_or_schema_is_another_definition() {
+        let of = |tool: Value| one(&tool).expect("a tool").definition;
+        let first = of(json!({"name": "a", "description": "x", "inputSchema": {}}));
+        assert_eq!(first, of(json!({"name": "a", "description": "x", "inputSchema": {}})));
+        assert_ne!(first, of(json!({"name": "a", "description": "y", "inputSchema": {}})));
+        let other = json!({"name": "a", "description": "x", "inputSchema": {"properties": {}}});
+        assert_ne!(first, of(other));
+    }
+}

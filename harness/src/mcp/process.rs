@@ -1,0 +1,194 @@
+//! A server that is a child process: how it is started, what it sees, what it says, and how it ends.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    path::PathBuf,
+    process::Stdio,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    process::{ChildStdin, ChildStdout},
+    task::AbortHandle,
+};
+
+/// What a child sees of the program's environment: no keys.
+const INHERITED: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+
+/// Lines of what a child says on its standard error that are kept, and bytes of each.
+const KEPT_LINES: usize = 50;
+const KEPT_LINE: usize = 500;
+
+/// Lines that an error shows.
+const SHOWN_LINES: usize = 5;
+
+/// How long a child has to end by itself, first when its input ends and then after a signal.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How to start a child.
+#[derive(Clone)]
+pub(super) struct Command {
+    pub(super) program: String,
+    pub(super) arguments: Vec<String>,
+    pub(super) variables: BTreeMap<String, String>,
+    pub(super) folder: Option<PathBuf>,
+}
+
+/// Without the values of variables.
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("program", &self.program)
+            .field("variables", &self.variables.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Command {
+    /// Starts it, as the leader of a process group of its own.
+    pub(super) fn start(&self) -> std::io::Result<(Child, ChildStdout, ChildStdin)> {
+        let inherited = INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
+        let mut command = tokio::process::Command::new(&self.program);
+        command.args(&self.arguments).env_clear().envs(inherited).envs(&self.variables);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.kill_on_drop(true);
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut child = command.spawn()?;
+        let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
+        let (Some(output), Some(input), Some(errors)) = pipes else {
+            return Err(std::io::Error::other("the child has no pipes"));
+        };
+        let said = Said::default();
+        let reader = tokio::spawn(said.clone().read(errors)).abort_handle();
+        Ok((Child { child, said, reader }, output, input))
+    }
+}
+
+/// The last lines that a child has written to its standard error.
+#[derive(Clone, Default)]
+pub(super) struct Said(Arc<Mutex<VecDeque<String>>>);
+
+impl Said {
+    /// Reads to the end, so that a child never waits for somebody to read.
+    async fn read(self, mut from: impl AsyncRead + Unpin) {
+        let mut line = Vec::new();
+        let mut piece = [0; 4096];
+        while let Ok(read @ 1..) = from.read(&mut piece).await {
+            for byte in piece.iter().take(read) {
+                match byte {
+                    b'\n' => self.keep(&std::mem::take(&mut line)),
+                    // What is too long for a line is passed over.
+                    _ if line.len() < KEPT_LINE => line.push(*byte),
+                    _ => {}
+                }
+            }
+        }
+        self.keep(&line);
+    }
+
+    fn keep(&self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line).trim().to_owned();
+        if line.is_empty() {
+            return;
+        }
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == KEPT_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    /// The last lines as the end of an error's text; empty if there are none.
+    pub(super) fn shown(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES));
+        let last: Vec<String> = last.cloned().collect();
+        if last.is_empty() {
+            return String::new();
+        }
+        format!("; its standard error ends with:\n{}", last.join("\n"))
+    }
+}
+
+/// A child that runs, and all that it has started and that has not left its group. They end with this value.
+pub(super) struct Child {
+    child: tokio::process::Child,
+    said: Said,
+    reader: AbortHandle,
+}
+
+impl Child {
+    pub(super) fn said(&self) -> &Said {
+        &self.said
+    }
+
+    /// Waits until the leader has ended, after its input was closed, then asks it by a signal. What is left
+    /// of the group ends when this value is dropped.
+    pub(super) async fn end(self) {
+        if !self.ends_in_time().await {
+            self.signal(false);
+            self.ends_in_time().await;
+        }
+    }
+
+    /// Whether the leader ends within the time that it has. It is not reaped, so that its group's number stays
+    /// its own.
+    async fn ends_in_time(&self) -> bool {
+        let look = Duration::from_millis(10);
+        let ended = async {
+            while !self.has_ended() {
+                tokio::time::sleep(look).await;
+            }
+        };
+        tokio::time::timeout(GRACE, ended).await.is_ok()
+    }
+
+    #[cfg(unix)]
+    fn group(&self) -> Option<rustix::process::Pid> {
+        let id = i32::try_from(self.child.id()?).ok()?;
+        rustix::process::Pid::from_raw(id)
+    }
+
+    #[cfg(unix)]
+    fn has_ended(&self) -> bool {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        self.group().is_none_or(|leader| !matches!(waitid(WaitId::Pid(leader), look), Ok(None)))
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, kill: bool) {
+        use rustix::process::{Signal, kill_process_group};
+
+        let signal = if kill { Signal::KILL } else { Signal::TERM };
+        if let Some(group) = self.group() {
+            // It fails only if nobody is left.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    #[cfg(not(unix))]
+    fn signal(&self, _: bool) {}
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.signal(true);
+        // Without groups the leader alone.
+        let _ = self.child.start_kill();
+        self.reader.abort();
+    }
+}

@@ -1,0 +1,242 @@
+//! Servers at an address.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use harness::{ErrorKind, ToolContext, mcp::McpServer};
+use serde_json::{Value, json};
+
+use super::{call, text};
+
+/// Waits until this holds.
+async fn until(holds: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not come to be");
+}
+
+/// A server that does with calls what its way says. It ends with the process of the test.
+struct Server {
+    url: String,
+    calls: Arc<AtomicUsize>,
+    sessions: Arc<AtomicUsize>,
+    cancelled: Arc<AtomicUsize>,
+}
+
+impl Server {
+    fn start(way: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        let counters: [Arc<AtomicUsize>; 3] = Default::default();
+        let [calls, sessions, cancelled] = counters.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let counters = counters.clone();
+                thread::spawn(move || answer(stream, way, &counters));
+            }
+        });
+        Self { url, calls, sessions, cancelled }
+    }
+
+    async fn connect(&self) -> McpServer {
+        McpServer::url(&self.url)
+            .named("it")
+            .header("authorization", "Bearer sk-of-the-test")
+            .connect()
+            .await
+            .expect("a server")
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+/// The method and the body of one request, if somebody sends one.
+fn request(stream: &TcpStream) -> Option<(String, Value, String)> {
+    let mut reader = BufReader::new(stream);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        head.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let method = head.split(' ').next()?.to_owned();
+    Some((method, serde_json::from_slice(&body).unwrap_or_default(), head))
+}
+
+fn answer(mut stream: TcpStream, way: &str, [calls, sessions, cancelled]: &[Arc<AtomicUsize>; 3]) {
+    let Some((method, body, head)) = request(&stream) else { return };
+    let mut send = |status: &str, headers: &str, body: &str| {
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n"
+        );
+        let _ = stream.write_all(format!("{head}{body}").as_bytes());
+    };
+    const JSON: &str = "content-type: application/json\r\n";
+    let id = &body["id"];
+    let result = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+    if method != "POST" {
+        return send("405 Method Not Allowed", "", "");
+    }
+    if !head.contains("Bearer sk-of-the-test") {
+        return send("401 Unauthorized", "www-authenticate: Bearer\r\n", "");
+    }
+    match body["method"].as_str().unwrap_or_default() {
+        "initialize" => {
+            let number = sessions.fetch_add(1, Ordering::SeqCst);
+            let able = json!({"tools": {}});
+            let this = json!({"name": "scripted", "version": "1"});
+            let headers = format!("{JSON}mcp-session-id: session-{number}\r\n");
+            let begun =
+                json!({"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": this});
+            send("200 OK", &headers, &result(begun));
+        }
+        "tools/list" => {
+            let tools = json!({"tools": [{"name": "run", "inputSchema": {"type": "object"}}]});
+            send("200 OK", JSON, &result(tools));
+        }
+        "tools/call" => {
+            let number = calls.fetch_add(1, Ordering::SeqCst);
+            let done = result(json!({"content": [{"type": "text", "text": "done"}]}));
+            match way {
+                "forgets" if number == 0 => send("404 Not Found", "", ""),
+                "redirects" => send("307 Temporary Redirect", "location: /mcp\r\n", ""),
+                "moves" => send("308 Permanent Redirect", "location: /other\r\n", ""),
+                "closes" => {}
+                "cuts" => send("200 OK", "content-type: text/event-stream\r\n", ": nothing\n\n"),
+                "cuts-json" => send("200 OK", JSON, "{\"jsonrpc\": \"2.0\", "),
+                "breaks" => {
+                    send("500 Internal Server Error", "", "Bearer sk-of-the-test is not welcome")
+                }
+                "busy" => send("503 Service Unavailable", "retry-after: 0\r\n", ""),
+                "forbids" => send("401 Unauthorized", "www-authenticate: Bearer\r\n", ""),
+                "page" => send("200 OK", "content-type: text/html\r\n", "<html>"),
+                "accepts" => send("202 Accepted", "", ""),
+                "streams" => {
+                    let events = format!("event: message\ndata: {done}\n\n");
+                    send("200 OK", "content-type: text/event-stream\r\n", &events);
+                }
+                "waits" => thread::sleep(Duration::from_secs(3600)),
+                _ => send("200 OK", JSON, &done),
+            }
+        }
+        "notifications/cancelled" => {
+            cancelled.fetch_add(1, Ordering::SeqCst);
+            send("202 Accepted", "", "");
+        }
+        _ => send("202 Accepted", "", ""),
+    }
+}
+
+#[tokio::test]
+async fn a_server_at_an_address_is_called() {
+    for way in ["good", "streams"] {
+        let server = Server::start(way);
+        let it = server.connect().await;
+        assert_eq!(text(call(&it.tools()[0]).await), "done", "{way}");
+        assert_eq!(server.calls(), 1, "{way}");
+    }
+}
+
+#[tokio::test]
+async fn no_call_is_sent_twice_whatever_becomes_of_it() {
+    for way in ["redirects", "moves", "closes", "cuts-json", "breaks", "busy", "page"] {
+        let server = Server::start(way);
+        let it = server.connect().await;
+        let err = call(&it.tools()[0]).await.expect_err(way);
+        assert!(err.is_in_doubt(), "{way}: {err}");
+        assert!(!err.to_string().contains("sk-of-the-test"), "{way}: {err}");
+        assert_eq!(server.calls(), 1, "{way}: {err}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_forgotten_is_begun_anew_for_the_next_call() {
+    let server = Server::start("forgets");
+    let it = server.connect().await;
+    let tool = it.tools().remove(0);
+    assert!(call(&tool).await.expect_err("a lost call").is_in_doubt());
+    assert_eq!(server.calls(), 1);
+    assert_eq!(text(call(&tool).await), "done");
+    assert_eq!((server.calls(), server.sessions.load(Ordering::SeqCst)), (2, 2));
+}
+
+#[tokio::test]
+async fn a_refused_token_is_no_doubt() {
+    let server = Server::start("forbids");
+    let it = server.connect().await;
+    let err = call(&it.tools()[0]).await.expect_err("a refusal");
+    assert!(!err.is_in_doubt() && err.to_string().contains("not authorized"), "{err}");
+    assert_eq!(server.calls(), 1);
+    let err = McpServer::url(&server.url).connect().await.expect_err("no token");
+    assert_eq!(err.kind(), ErrorKind::Connect, "{err}");
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_ever_is_stopped_and_the_server_hears_of_it() {
+    for way in ["waits", "cuts", "accepts"] {
+        let server = Server::start(way);
+        let it = server.connect().await;
+        let context = ToolContext::new("call_1");
+        let stop = context.cancellation().clone();
+        let called = async {
+            until(|| server.calls() == 1).await;
+            stop.cancel();
+        };
+        let tool = it.tools().remove(0);
+        let (result, ()) = tokio::join!(tool.call(&context, json!({})), called);
+        assert!(result.expect_err(way).is_in_doubt(), "{way}");
+        // A call that has ended at the server is not cancelled there.
+        if way == "waits" {
+            until(|| server.cancelled.load(Ordering::SeqCst) == 1).await;
+        }
+        assert_eq!(server.calls(), 1, "{way}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_not_called() {
+    let err =
+        McpServer::url("http://127.0.0.1:1/mcp").connect().await.expect_err("nobody is there");
+    assert_eq!(err.kind(), ErrorKind::Connect, "{err}");
+    for wrong in ["file:///etc/passwd", "nonsense", ""] {
+        let err = McpServer::url(wrong).connect().await.expect_err(wrong);
+        assert!(err.is_configuration(), "{wrong}: {err}");
+    }
+    let err = McpServer::url("https://example.com")
+        .header("a b", "c")
+        .connect()
+        .await
+        .expect_err("a header");
+    assert!(err.is_configuration(), "{err}");
+    let err = McpServer::url("https://example.com")
+        .env("A", "b")
+        .connect()
+        .await
+        .expect_err("a variable");
+    assert!(err.is_configuration(), "{err}");
+}

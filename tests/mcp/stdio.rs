@@ -1,0 +1,377 @@
+//! Servers that are child processes.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use harness::{
+    Agent, CallOutcome, CancellationToken, ErrorKind, Permissions, SideEffect, SideEffects,
+    ToolContext,
+    journal::MemoryJournal,
+    mcp::{McpAnswer, McpServer},
+    policy::Question,
+    testing::{ScriptedProvider, reply},
+};
+use serde_json::json;
+
+use super::{Scripted, call, text};
+
+const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
+
+async fn started(scripted: &Scripted, way: &str) -> McpServer {
+    scripted.server(way).connect().await.unwrap_or_else(|err| panic!("{way}: {err}"))
+}
+
+/// Calls the tool `run` of a server that behaves in this way; the call was sent once.
+async fn once(way: &str) -> Result<harness::ToolOutput, harness::ToolError> {
+    let scripted = Scripted::new();
+    let server = started(&scripted, way).await;
+    let result = call(&server.tools()[0]).await;
+    assert_eq!(scripted.count("call"), 1, "{way}");
+    server.close().await;
+    scripted.until_none_lives().await;
+    result
+}
+
+#[tokio::test]
+async fn a_tool_is_listed_called_and_asked_about_whatever_the_server_says() {
+    let scripted = Scripted::new();
+    let server = started(&scripted, "good").await;
+    let tools = server.tools();
+    assert_eq!(tools[0].name(), "it__run");
+    assert_eq!(tools[0].side_effects(), SideEffects::ALL);
+    assert_eq!(text(call(&tools[0]).await), "ran in life 1");
+    let wrong = tools[0].call(&ToolContext::new("call_1"), json!({"a": "one"})).await.unwrap_err();
+    assert!(wrong.to_string().contains("do not fit"), "{wrong}");
+    assert_eq!(scripted.count("call"), 1, "arguments that do not fit are not sent");
+
+    let trusted = scripted.server("good").trust_hints().connect().await.expect("a server");
+    assert_eq!(trusted.tools()[0].side_effects(), READ);
+    let told = scripted.server("good").effects("run", READ).connect().await.expect("a server");
+    assert_eq!(told.tools()[0].side_effects(), READ);
+}
+
+#[tokio::test]
+async fn nothing_runs_unasked_without_the_programs_word() {
+    let scripted = Scripted::new();
+    let server = started(&scripted, "good").await;
+    let model =
+        ScriptedProvider::new([reply().call("it__run", json!({"a": 1})), reply().text("No.")]);
+    let agent = Agent::builder(model).tools(server.tools()).build().expect("an agent");
+    let told = agent.run("Run it.").await.expect("a reply");
+    let results: Vec<CallOutcome> = told
+        .transcript()
+        .messages()
+        .iter()
+        .flat_map(|message| message.results())
+        .map(|result| result.outcome())
+        .collect();
+    assert_eq!(results, [CallOutcome::Denied]);
+    assert_eq!(scripted.count("call"), 0);
+}
+
+#[tokio::test]
+async fn a_call_that_was_lost_is_in_doubt_and_the_agent_goes_on_with_a_new_process() {
+    let scripted = Scripted::new();
+    let server = started(&scripted, "dies").await;
+    let model = ScriptedProvider::new([
+        reply().call("it__run", json!({"a": 1})),
+        reply().call("it__run", json!({"a": 2})),
+        reply().text("Done."),
+    ]);
+    let agent = Agent::builder(model)
+        .tools(server.tools())
+        .permissions(Permissions::default().allow("it__run"));
+    let told = agent.build().expect("an agent").run("Run it.").await.expect("a reply");
+    let results: Vec<CallOutcome> = told
+        .transcript()
+        .messages()
+        .iter()
+        .flat_map(|message| message.results())
+        .map(|result| result.outcome())
+        .collect();
+    assert_eq!(results, [CallOutcome::InDoubt, CallOutcome::Succeeded]);
+    assert_eq!(scripted.count("call"), 2);
+    server.close().await;
+    scripted.until_none_lives().await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_at_each_call_is_given_up_and_its_last_words_are_told() {
+    let scripted = Scripted::new();
+    let server = started(&scripted, "dies-always").await;
+    let tool = server.tools().remove(0);
+    let first = call(&tool).await.unwrap_err();
+    assert!(first.is_in_doubt());
+    for _ in 0..5 {
+        assert!(call(&tool).await.unwrap_err().is_in_doubt());
+    }
+    let gone = call(&tool).await.unwrap_err();
+    assert!(!gone.is_in_doubt() && gone.to_string().contains("not sent"), "{gone}");
+    assert_eq!(scripted.count("call"), 6);
+}
+
+#[tokio::test]
+async fn a_tool_that_is_another_one_after_a_new_start_is_not_called() {
+    for way in ["other-tool", "tool-gone"] {
+        let scripted = Scripted::new();
+        let server = started(&scripted, way).await;
+        let tool = server.tools().remove(0);
+        assert!(call(&tool).await.unwrap_err().is_in_doubt(), "{way}");
+        let changed = call(&tool).await.unwrap_err();
+        assert!(changed.to_string().contains("not sent"), "{way}: {changed}");
+        assert_eq!(scripted.count("call"), 1, "{way}");
+        if way == "other-tool" {
+            let again = server.reload().await.expect("the tools");
+            assert_eq!(text(call(&again.tools()[0]).await), "ran in life 2");
+        }
+    }
+}
+
+#[tokio::test]
+async fn whatever_a_server_answers_is_read_once() {
+    assert_eq!(text(once("garbage").await), "after garbage");
+    assert_eq!(text(once("twice").await), "first");
+    assert!(text(once("odd-part").await).ends_with("kept"));
+    assert_eq!(text(once("odd-result").await), r#"{"weather":"fine"}"#);
+    assert_eq!(text(once("loud").await), "done");
+    assert_eq!(text(once("samples").await), "refused");
+    let refused = once("refuses").await.unwrap_err();
+    assert!(refused.to_string().contains("a is missing") && !refused.is_in_doubt(), "{refused}");
+    let failed = once("fails").await.unwrap_err();
+    assert!(failed.to_string().contains("no such row") && !failed.is_in_doubt(), "{failed}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_never_answered_ends_in_time_and_the_server_hears_of_it() {
+    for way in ["silent", "wrong-id", "no-jsonrpc", "huge-line"] {
+        let scripted = Scripted::new();
+        let server = started(&scripted, way).await;
+        let model = ScriptedProvider::new([
+            reply().call("it__run", json!({"a": 1})),
+            reply().text("Too bad."),
+        ]);
+        let limits = harness::ToolLimits::default().time(Duration::from_millis(500));
+        let agent = Agent::builder(model).tools(server.tools()).tool_limits(limits);
+        let agent =
+            agent.permissions(Permissions::default().allow("it__run")).build().expect("an agent");
+        let told = agent.run("Run it.").await.expect("a reply");
+        assert_eq!(told.text(), "Too bad.", "{way}");
+        let results = told.transcript().messages().iter().flat_map(|message| message.results());
+        assert!(results.map(|result| result.outcome()).eq([CallOutcome::InDoubt]), "{way}");
+        scripted.until("the cancellation", |it| it.count("cancelled") == 1).await;
+        assert_eq!(scripted.count("call"), 1, "{way}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_stopped_or_dropped_is_cancelled_at_the_server() {
+    let scripted = Scripted::new();
+    let server = started(&scripted, "silent").await;
+    let tool = server.tools().remove(0);
+    let stop = CancellationToken::new();
+    let context = ToolContext::new("call_1").with_cancellation(stop.clone());
+    let stopping = async {
+        scripted.until("the call", |it| it.count("call") == 1).await;
+        stop.cancel();
+    };
+    let (result, ()) = tokio::join!(tool.call(&context, json!({})), stopping);
+    assert!(result.unwrap_err().is_in_doubt());
+    tokio::select! {
+        _ = call(&tool) => panic!("it is never answered"),
+        () = scripted.until("the second call", |it| it.count("call") == 2) => {}
+    }
+    scripted.until("both cancellations", |it| it.count("cancelled") == 2).await;
+}
+
+#[tokio::test]
+async fn progress_is_heard_in_order_and_bounded() {
+    let scripted = Scripted::new();
+    let server = started(&scripted, "flood").await;
+    let context = ToolContext::new("call_1");
+    assert_eq!(text(server.tools()[0].call(&context, json!({})).await), "done");
+    let log = context.progress_log();
+    assert!(!log.is_empty() && log.len() <= 1000, "{}", log.len());
+    let numbers: Vec<u32> = log
+        .iter()
+        .map(|line| line.split(' ').next().expect("a word").parse().expect("a number"))
+        .collect();
+    assert!(numbers.is_sorted(), "{numbers:?}");
+}
+
+#[tokio::test]
+async fn a_list_without_an_end_is_refused() {
+    for way in ["same-page", "endless-pages", "too-many", "no-list"] {
+        let scripted = Scripted::new();
+        let err = scripted.server(way).connect().await.expect_err(way);
+        assert_eq!(err.kind(), ErrorKind::Protocol, "{way}: {err}");
+        scripted.until_none_lives().await;
+    }
+}
+
+#[tokio::test]
+async fn a_bad_tool_does_not_spoil_the_list() {
+    let scripted = Scripted::new();
+    let server = started(&scripted, "bad-tools").await;
+    let names: Vec<String> = server.tools().iter().map(|tool| tool.name().to_owned()).collect();
+    assert_eq!(names[0], "it__run");
+    assert!(names[1].starts_with("it__odd_name_"), "{names:?}");
+    assert_eq!(names.len(), 2);
+    assert_eq!(server.left_out().len(), 5, "{:?}", server.left_out());
+    assert!(server.only(["run"]).is_ok_and(|tools| tools.len() == 1));
+    assert!(server.only(["runn"]).expect_err("no such tool").to_string().contains("`run`"));
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_a_server_is_told_why() {
+    let scripted = Scripted::new();
+    let err = scripted
+        .server("no-start")
+        .env("KEY", "sk-very-secret-value")
+        .connect()
+        .await
+        .expect_err("no start");
+    let shown = err.to_string();
+    assert!(shown.contains("no configuration") && !shown.contains("sk-very"), "{shown}");
+    let err =
+        McpServer::command("/no/such/program", [""; 0]).connect().await.expect_err("no program");
+    assert!(err.is_configuration(), "{err}");
+    let err = scripted.server("good").named("a__b").connect().await.expect_err("a name");
+    assert!(err.is_configuration(), "{err}");
+    let err = scripted.server("good").header("a", "b").connect().await.expect_err("a header");
+    assert!(err.is_configuration(), "{err}");
+    let err =
+        scripted.server("good").effects("runn", READ).connect().await.expect_err("no such tool");
+    assert!(err.is_configuration() && err.to_string().contains("`run`"), "{err}");
+    scripted.until_none_lives().await;
+}
+
+#[tokio::test]
+async fn a_server_that_never_begins_ends_with_the_time_that_it_has() {
+    let scripted = Scripted::new();
+    let connecting = tokio::spawn(scripted.server("no-answer").connect());
+    scripted.until("the start", |it| it.pids().len() == 1).await;
+    tokio::time::pause();
+    let err = connecting.await.expect("no panic").expect_err("no session");
+    assert_eq!(err.kind(), ErrorKind::Timeout, "{err}");
+    tokio::time::resume();
+    scripted.until_none_lives().await;
+}
+
+#[tokio::test]
+async fn no_process_outlives_its_server() {
+    for way in ["good", "leaves-child", "stays"] {
+        let scripted = Scripted::new();
+        let server = started(&scripted, way).await;
+        let tools = server.tools();
+        drop(server);
+        assert_eq!(
+            text(call(&tools[0]).await),
+            "ran in life 1",
+            "{way}: the tools keep the connection"
+        );
+        drop(tools);
+        scripted.until_none_lives().await;
+        let closed = Scripted::new();
+        let server = started(&closed, way).await;
+        server.close().await;
+        closed.until_none_lives().await;
+        assert_eq!(closed.count("input ended"), 1, "{way}: it could end by itself");
+        let after = call(&server.tools()[0]).await.unwrap_err();
+        assert!(after.to_string().contains("closed by the program"), "{after}");
+        assert_eq!(
+            closed.pids().len(),
+            if way == "leaves-child" { 2 } else { 1 },
+            "{way}: not started again"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_process_sees_six_variables_and_those_that_it_is_given() {
+    let scripted = Scripted::new();
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "a variable that it must not see");
+    let server =
+        scripted.server("variables").env("GIVEN", "yes").connect().await.expect("a server");
+    let seen = text(call(&server.tools()[0]).await);
+    let known = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "GIVEN"];
+    assert!(seen.split(' ').all(|name| known.contains(&name)), "{seen}");
+    assert!(seen.contains("GIVEN") && seen.contains("PATH"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_changed_list_is_told_and_read_on_request() {
+    let scripted = Scripted::new();
+    let server = started(&scripted, "changes").await;
+    assert!(!server.has_changed());
+    assert_eq!(text(call(&server.tools()[0]).await), "changed");
+    scripted.until("the word of it", |_| server.has_changed()).await;
+    let again = server.reload().await.expect("the tools");
+    assert_eq!(again.tools().len(), 2);
+    assert!(!server.has_changed());
+    assert_eq!(text(call(&server.tools()[0]).await), "changed", "what is as it was can be called");
+}
+
+#[tokio::test]
+async fn a_server_asks_a_person_only_if_the_program_lets_it() {
+    let hooked = |scripted: &Scripted, way: &str| {
+        scripted.server(way).on_form(|form| {
+            Box::pin(async move {
+                assert_eq!(form.server, "it");
+                McpAnswer::Accept(json!({"name": "Ada"}).as_object().expect("an object").clone())
+            })
+        })
+    };
+    let scripted = Scripted::new();
+    let server = hooked(&scripted, "asks").connect().await.expect("a server");
+    assert!(scripted.log().contains(r#"able {"elicitation""#), "{}", scripted.log());
+    let said = text(call(&server.tools()[0]).await);
+    assert!(said.contains("accept") && said.contains("Ada"), "{said}");
+
+    let scripted = Scripted::new();
+    let server = started(&scripted, "asks").await;
+    assert!(scripted.log().contains("able {}"), "{}", scripted.log());
+    assert!(text(call(&server.tools()[0]).await).contains("decline"));
+
+    let scripted = Scripted::new();
+    let server = hooked(&scripted, "wants-input").connect().await.expect("a server");
+    let said = text(call(&server.tools()[0]).await);
+    assert!(said.contains("Ada"), "{said}");
+    assert_eq!(scripted.count("call"), 3);
+
+    let scripted = Scripted::new();
+    let server = hooked(&scripted, "wants-forever").connect().await.expect("a server");
+    let err = call(&server.tools()[0]).await.unwrap_err();
+    assert!(err.to_string().contains("has not run the call") && !err.is_in_doubt(), "{err}");
+    assert_eq!(scripted.count("call"), 9);
+}
+
+#[tokio::test]
+async fn always_holds_for_the_tool_as_it_was_described() {
+    let scripted = Scripted::new();
+    let journal = MemoryJournal::new();
+    let asked = Arc::new(AtomicUsize::new(0));
+    // The first two processes describe the tool in the same way, the third one does not.
+    for (way, questions, calls) in [("good", 1, 1), ("good", 1, 2), ("describes-anew", 2, 3)] {
+        let server = started(&scripted, way).await;
+        let model = ScriptedProvider::new([
+            reply().call("it__run", json!({"a": 1})),
+            reply().text("Done."),
+        ]);
+        let counted = Arc::clone(&asked);
+        let agent =
+            Agent::builder(model).tools(server.tools()).approver(move |question: Question| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                async move { question.always() }
+            });
+        let agent = agent.build().expect("an agent");
+        let mut chat = agent.open(&journal, "chat").await.expect("it opens");
+        chat.send("Run it.").await.expect("a reply");
+        let counts = (asked.load(Ordering::SeqCst), scripted.count("call"));
+        assert_eq!(counts, (questions, calls), "{way}");
+    }
+}
