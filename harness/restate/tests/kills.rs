@@ -101,3 +101,59 @@ async fn the_engine_dies() {
     eprintln!("{dies} kills of the engine: {} wrong", wrong.len());
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[tokio::test]
+async fn both_workers_die_from_outside() {
+    let Some(engine) = Engine::start().await else { return };
+    let (mut deaths, mut wrong) = (0, Vec::new());
+    for turn in 0..of_environment("KILLS", 20) / 4 {
+        let first = engine.worker("100000", &[]);
+        let second = engine.beside(&first);
+        engine.register().await;
+        let chat = engine.chat(&format!("both {turn}"));
+        let yes = says_yes(&chat);
+        chat.start("Go.", "one").await.expect("it is taken");
+        for passed in [3 + turn % 7, 12 + turn % 5, 25 + turn % 11] {
+            let far = || first.read("points").len() >= passed;
+            until("it comes so far", async || far().then_some(())).await;
+            first.dies().await;
+            second.dies().await;
+        }
+        let facts = at_rest(&chat, answered).await;
+        drop(yes);
+        deaths += first.deaths() + second.deaths();
+        wrong.extend(harm(&facts, &first.read("effects")));
+    }
+    eprintln!("{deaths} kills of both workers: {} wrong", wrong.len());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A tool that writes one line, and the process dies inside the tool after it, or before the model's next
+/// answer is asked for.
+#[tokio::test]
+async fn what_the_engine_alone_repeats_happens_once() {
+    let Some(engine) = Engine::start().await else { return };
+    let mut table = Vec::new();
+    for (at, alone_at) in
+        [("in note after it#1", "in note after it#1"), ("before ask#2", "before ask#1")]
+    {
+        let (mut ours, mut alone) = (Vec::new(), Vec::new());
+        for turn in 0..5 {
+            let worker = engine.worker(alone_at, &[]);
+            engine.register().await;
+            engine.alone(&format!("{turn}-{}", table.len())).await;
+            alone.push((worker.deaths(), worker.read("effects").len()));
+            drop(worker);
+            let worker = engine.worker(at, &[]);
+            engine.register().await;
+            let chat = engine.chat(&format!("{turn} {at}"));
+            chat.send("Write.", "one").await.expect("an end");
+            ours.push((worker.deaths(), worker.read("effects").len()));
+        }
+        eprintln!("{at}: the engine alone {alone:?}, this {ours:?} (deaths, effects)");
+        table.push((ours, alone));
+    }
+    assert!(table.iter().all(|(ours, _)| ours.iter().all(|it| *it == (1, 1))), "{table:?}");
+    assert!(table[0].1.iter().all(|it| *it == (1, 2)), "{table:?}");
+    assert!(table[1].1.iter().all(|it| *it == (1, 1)), "{table:?}");
+}

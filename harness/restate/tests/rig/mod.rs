@@ -9,6 +9,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -131,14 +132,27 @@ impl Engine {
         assert!(answer.status().is_success(), "{answer:?}");
     }
 
+    /// Sends to the object that is on the engine alone, and waits for its end.
+    pub async fn alone(&self, key: &str) {
+        let url = format!("{}/Alone/{key}/send", self.ingress());
+        let answer = self.http.post(url).send().await.expect("an answer");
+        assert!(answer.status().is_success(), "{answer:?}");
+    }
+
     pub fn chat(&self, name: &str) -> Conversation {
         Client::new(&self.ingress()).expect("an address").conversation(name)
     }
 
     /// Keeps a worker alive that dies at these points, until the guard is dropped.
     pub fn worker(&self, kill_at: &str, more: &[(&str, &str)]) -> Worker {
-        let world = tempfile::tempdir().expect("a folder");
-        Worker::keep(self.command(world.path(), kill_at, more), world)
+        let world = Arc::new(tempfile::tempdir().expect("a folder"));
+        Worker::keep(self.command(world.path(), kill_at, more), world, "lives")
+    }
+
+    /// A second worker, at the same port and with the same effects.
+    pub fn beside(&self, first: &Worker) -> Worker {
+        let world = Arc::clone(&first.world);
+        Worker::keep(self.command(world.path(), "100000", &[]), world, "other lives")
     }
 
     pub fn command(&self, world: &Path, kill_at: &str, more: &[(&str, &str)]) -> Command {
@@ -185,13 +199,14 @@ fn serve(program: &Path, folder: &Path, [ingress, admin, node]: [u16; 3]) -> Chi
 
 /// A worker that is started again whenever it dies.
 pub struct Worker {
-    pub world: tempfile::TempDir,
+    pub world: Arc<tempfile::TempDir>,
+    lives: &'static str,
     keeper: JoinHandle<()>,
 }
 
 impl Worker {
-    fn keep(mut command: Command, world: tempfile::TempDir) -> Self {
-        let lives = world.path().join("lives");
+    fn keep(mut command: Command, world: Arc<tempfile::TempDir>, name: &'static str) -> Self {
+        let lives = world.path().join(name);
         let keeper = tokio::spawn(async move {
             loop {
                 let mut child = command.spawn().expect("the worker starts");
@@ -204,7 +219,7 @@ impl Worker {
                 child.wait().await.expect("it ends");
             }
         });
-        Self { world, keeper }
+        Self { world, lives: name, keeper }
     }
 
     pub fn read(&self, file: &str) -> Vec<String> {
@@ -214,7 +229,14 @@ impl Worker {
 
     /// How often it has died.
     pub fn deaths(&self) -> usize {
-        self.read("lives").len().saturating_sub(1)
+        self.read(self.lives).len().saturating_sub(1)
+    }
+
+    /// Kills the process that lives now.
+    pub async fn dies(&self) {
+        let Some(id) = self.read(self.lives).pop() else { return };
+        // It may be dead already.
+        let _ = Command::new("kill").args(["-9", &id]).stderr(Stdio::null()).status().await;
     }
 }
 
