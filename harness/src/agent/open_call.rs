@@ -15,7 +15,7 @@ use crate::{
 /// A call that cannot go on by itself: it waits for a decision, a result or an answer, or nobody knows
 /// how it ended. What becomes of it is said by [`Chat::decide`](super::Chat::decide) or
 /// [`Chat::settle`](super::Chat::settle), or from any process by an [`Inbox`](super::Inbox).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OpenCall {
     /// The call.

@@ -1,0 +1,67 @@
+//! What a program and a worker say to each other.
+
+use harness::{
+    Error, Message, Outcome,
+    agent::{Settlement, Steps},
+    journal::Envelope,
+    policy::Approval,
+};
+use serde::{Deserialize, Serialize};
+
+/// What the user says: a message, or its text alone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Words {
+    /// Its text alone, which is easy to write by hand.
+    Text(String),
+    /// A message.
+    Message(Message),
+}
+
+impl From<Words> for Message {
+    fn from(words: Words) -> Self {
+        match words {
+            Words::Text(text) => Self::user(text),
+            Words::Message(message) => message,
+        }
+    }
+}
+
+/// What somebody says about a call that waits, or of which nobody knows how it ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    /// The answer to a question.
+    Decided(Approval),
+    /// What became of the call.
+    Settled(Settlement),
+}
+
+impl Said {
+    pub(crate) fn facts(self, steps: &Steps) -> Result<Vec<Envelope>, Error> {
+        match self {
+            Self::Decided(approval) => steps.decided(approval),
+            Self::Settled(settlement) => steps.settled(settlement),
+        }
+    }
+}
+
+/// How a run ended, or that it waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// How.
+    pub outcome: Outcome,
+    /// What the model said last.
+    pub text: String,
+}
+
+/// Facts of a conversation, from one place on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Facts {
+    /// The facts, in order.
+    pub facts: Vec<Envelope>,
+    /// The place after them: what comes later is read from there.
+    pub next: u32,
+    /// Whether a run goes on.
+    pub runs: bool,
+}

@@ -1,0 +1,106 @@
+//! What a turn costs on the engine, beside the library's own driver, in one run:
+//! `cargo test --release --test costs -- --ignored --nocapture`.
+
+mod rig;
+mod script;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use harness::{
+    Outcome,
+    journal::{Journal, MemoryJournal},
+};
+use rig::{Engine, until};
+use script::{World, agent};
+
+const TURNS: usize = 200;
+
+/// The median, and the time that 95 of 100 do not exceed.
+fn tell(what: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let at = |part: usize| times[(times.len() - 1) * part / 100];
+    println!("{what:<44} p50 {:>9.2?}  p95 {:>9.2?}", at(50), at(95));
+}
+
+async fn of_the_library(text: &str) {
+    let world = tempfile::tempdir().expect("a folder");
+    let agent = agent(&Arc::new(World::calm(world.path().to_owned()))).expect("an agent");
+    let journal = MemoryJournal::new();
+    let mut times = Vec::new();
+    for turn in 0..TURNS {
+        let mut chat = agent.open(&journal, format!("{turn}")).await.expect("a conversation");
+        let begun = Instant::now();
+        chat.send(text).await.expect("an answer");
+        times.push(begun.elapsed());
+    }
+    drop(journal.read("0", 0).await);
+    tell(&format!("in process, {text}"), times);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it measures"]
+async fn what_a_turn_costs() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[]);
+    engine.register().await;
+    for text in ["Hello.", "Write."] {
+        of_the_library(text).await;
+        let mut times = Vec::new();
+        for turn in 0..TURNS {
+            let chat = engine.chat(&format!("{text} {turn}"));
+            let begun = Instant::now();
+            chat.send(text, "one").await.expect("an answer");
+            times.push(begun.elapsed());
+        }
+        tell(&format!("on the engine, {text}"), times);
+    }
+    let chat = engine.chat("long");
+    let mut times = Vec::new();
+    for turn in 0..TURNS {
+        let begun = Instant::now();
+        chat.send("Write.", &turn.to_string()).await.expect("an answer");
+        times.push(begun.elapsed());
+    }
+    let last = times.split_off(TURNS - 20);
+    tell("on the engine, one conversation, turns 1-180", times);
+    tell("the same, turns 181-200", last);
+
+    // From the stop until the run is over, which is when its step has let go.
+    for (text, file) in [("Think.", "asked"), ("Work.", "effects")] {
+        let mut times = Vec::new();
+        for turn in 0..20 {
+            let (chat, before) = (engine.chat(&format!("{text} {turn}")), worker.read(file).len());
+            let run = chat.start(text, "one").await.expect("it is taken");
+            until("it is being done", async || (worker.read(file).len() > before).then_some(()))
+                .await;
+            let begun = Instant::now();
+            chat.stop().await.expect("it is stopped");
+            assert_eq!(chat.ended(&run).await.expect("an end").outcome, Outcome::Cancelled);
+            times.push(begun.elapsed());
+        }
+        tell(&format!("from a stop to the end of the run, {text}"), times);
+    }
+
+    let mut others = Vec::new();
+    for workers in 1..=2 {
+        if workers == 2 {
+            others.push(engine.worker("", &[]));
+        }
+        let begun = Instant::now();
+        let each = |n: usize| {
+            let chat = engine.chat(&format!("{workers} workers, {n}"));
+            async move {
+                for turn in 0..20 {
+                    chat.send("Write.", &turn.to_string()).await.expect("an answer");
+                }
+            }
+        };
+        join_all((0..16).map(each)).await;
+        let per_second = 320.0 / begun.elapsed().as_secs_f64();
+        println!("{workers} workers, 16 conversations at once: {per_second:.0} turns a second");
+    }
+}

@@ -1,0 +1,155 @@
+//! One engine, one worker: what a conversation on the engine does when nobody dies.
+
+mod rig;
+
+use harness::{
+    CallOutcome, Outcome,
+    journal::{Entry, InterruptCause},
+};
+use harness_restate::ClientError;
+use rig::{Engine, answered, at_rest, ends, entries, harm, says_yes, until};
+
+#[tokio::test]
+async fn a_run_goes_to_its_end_and_is_said_once() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[]);
+    engine.register().await;
+    let chat = engine.chat("a/b c");
+    let ended = chat.send("Hello.", "one").await.expect("an answer");
+    assert_eq!((ended.outcome, ended.text.as_str()), (Outcome::Answered, "Done."));
+    assert_eq!(chat.send("Hello.", "one").await.expect("the same"), ended);
+    let facts = chat.facts(0).await.expect("facts");
+    assert_eq!(facts.facts.len(), 2, "it was said once");
+
+    let yes = says_yes(&chat);
+    let waits = chat.send("Go.", "two").await.expect("it waits");
+    assert_eq!(waits.outcome, Outcome::Waiting);
+    let facts = at_rest(&chat, answered).await;
+    drop(yes);
+    assert_eq!(harm(&facts, &worker.read("effects")), Vec::<String>::new());
+    assert!(ends(&facts).values().all(|end| *end == CallOutcome::Succeeded), "{:?}", ends(&facts));
+
+    // Each run has said that it is over: nothing is left on the engine that waits.
+    let left = engine.query("SELECT id FROM sys_invocation WHERE status <> 'completed'").await;
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn facts_are_seen_as_they_come_and_a_stop_is_heard_at_once() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[]);
+    engine.register().await;
+    for (text, begun) in [("Think.", "asked"), ("Work.", "effects")] {
+        let before = worker.read(begun).len();
+        let chat = engine.chat(text);
+        let run = chat.start(text, "one").await.expect("it is taken");
+        until("it is being done", async || (worker.read(begun).len() > before).then_some(())).await;
+        let seen = chat.facts(0).await.expect("facts");
+        assert!(seen.runs && !seen.facts.is_empty(), "they are seen while the run goes on");
+        chat.stop().await.expect("it is stopped");
+        let ended = chat.ended(&run).await.expect("an end");
+        assert_eq!(ended.outcome, Outcome::Cancelled);
+        let facts = chat.facts(0).await.expect("facts").facts;
+        let stops = |entry: &Entry| {
+            matches!(entry, Entry::Interrupted { cause: InterruptCause::Program, .. })
+        };
+        assert_eq!(entries(&facts).iter().filter(|entry| stops(entry)).count(), 1);
+        if text == "Work." {
+            assert!(
+                ends(&facts).values().all(|end| *end == CallOutcome::InDoubt),
+                "{:?}",
+                ends(&facts)
+            );
+        }
+        let ended = chat.send("Hello.", "two").await.expect("it goes on");
+        assert_eq!(ended.outcome, Outcome::Answered);
+    }
+}
+
+#[tokio::test]
+async fn what_waits_is_answered_once_by_who_was_asked() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[]);
+    engine.register().await;
+    let chat = engine.chat("waits");
+    assert_eq!(chat.send("Mail soon.", "one").await.expect("it waits").outcome, Outcome::Waiting);
+    let open = chat.open().await.expect("calls");
+    let question = open[0].question().expect("a question");
+    let mut forged = question.yes();
+    forged.question.nonce = "another".into();
+    assert!(matches!(chat.decide(forged).await, Err(ClientError::Refused(_))));
+    assert!(matches!(chat.settle(open[0].succeeded("sent")).await, Err(ClientError::Refused(_))));
+    chat.decide(question.no("not today").by("ada")).await.expect("it counts");
+    let facts = at_rest(&chat, answered).await;
+    assert!(ends(&facts).values().all(|end| *end == CallOutcome::Denied));
+    assert!(matches!(chat.decide(question.yes()).await, Err(ClientError::Refused(_))));
+    assert!(worker.read("effects").is_empty());
+
+    // A message that comes while calls wait ends their waiting.
+    assert_eq!(chat.send("Mail soon.", "two").await.expect("it waits").outcome, Outcome::Waiting);
+    assert_eq!(chat.send("Hello.", "three").await.expect("no").outcome, Outcome::Answered);
+    assert!(chat.open().await.expect("calls").is_empty());
+    // So does a stop.
+    assert_eq!(chat.send("Mail soon.", "four").await.expect("it waits").outcome, Outcome::Waiting);
+    chat.stop().await.expect("it is stopped");
+    until("it is stopped", async || chat.open().await.ok()?.is_empty().then_some(())).await;
+    assert!(worker.read("effects").is_empty());
+}
+
+#[tokio::test]
+async fn nobody_answers_in_time() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[("MAIL_WAITS", "1500")]);
+    engine.register().await;
+    let chat = engine.chat("late");
+    assert_eq!(chat.send("Mail soon.", "one").await.expect("it waits").outcome, Outcome::Waiting);
+    let facts = at_rest(&chat, answered).await;
+    assert!(ends(&facts).values().all(|end| *end == CallOutcome::Denied), "{:?}", ends(&facts));
+    assert!(worker.read("effects").is_empty());
+}
+
+#[tokio::test]
+async fn what_the_engine_cannot_take_ends_the_run_and_says_why() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[]);
+    engine.register().await;
+    let chat = engine.chat("big");
+    let ended = chat.send("Big.", "one").await.expect("an end");
+    assert_eq!(ended.outcome, Outcome::Failed);
+    let facts = chat.facts(0).await.expect("facts").facts;
+    let says = |entry: &Entry| matches!(entry, Entry::Interrupted { cause: InterruptCause::Failure { error }, .. } if error.contains("bytes"));
+    assert!(entries(&facts).iter().any(says), "{facts:?}");
+    assert_eq!(worker.read("effects").len(), 1, "it is not asked for again");
+    assert_eq!(chat.send("Hello.", "two").await.expect("it goes on").outcome, Outcome::Answered);
+}
+
+#[tokio::test]
+async fn an_agent_is_a_tool() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[]);
+    engine.register().await;
+    let chat = engine.chat("lead");
+    let ended = chat.send("Ask an agent.", "one").await.expect("an end");
+    assert_eq!((ended.outcome, worker.read("effects").len()), (Outcome::Answered, 1));
+}
+
+#[tokio::test]
+async fn an_operator_cancels_and_kills() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[]);
+    engine.register().await;
+    let chat = engine.chat("operated");
+    let running = "SELECT id FROM sys_invocation WHERE status <> 'completed' AND target_handler_name = 'send'";
+    // A kill frees the conversation; what ran is in doubt, and the worker still does it.
+    let before = worker.read("effects").len();
+    let run = chat.start("Work.", "one").await.expect("it is taken");
+    until("it works", async || (worker.read("effects").len() > before).then_some(())).await;
+    assert_eq!(engine.query(running).await[0]["id"], run.as_str());
+    engine.operator(&run, "kill").await;
+    let ended = chat.send("Hello.", "two").await.expect("it goes on");
+    assert_eq!(ended.outcome, Outcome::Answered);
+    let facts = chat.facts(0).await.expect("facts").facts;
+    assert!(ends(&facts).values().all(|end| *end == CallOutcome::InDoubt), "{:?}", ends(&facts));
+    let left = engine.query("SELECT id FROM sys_invocation WHERE status <> 'completed'").await;
+    assert!(left.is_empty(), "{left:?}");
+}

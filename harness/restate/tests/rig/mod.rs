@@ -1,0 +1,358 @@
+//! The engine and its workers, as processes that a test starts, kills and ends.
+
+// Each test program uses a part of it.
+#![allow(dead_code, unreachable_pub)]
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use harness::{
+    CallOutcome,
+    agent::Machine,
+    journal::{Entry, Envelope},
+};
+use harness_restate::{Client, Conversation, Facts};
+use serde_json::json;
+use tokio::{
+    process::{Child, Command},
+    sync::{Mutex, MutexGuard},
+    task::JoinHandle,
+};
+
+/// One engine at a time: it needs a lot of memory.
+static ENGINE: Mutex<()> = Mutex::const_new(());
+
+/// How long a test waits for what must come.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program of the engine: `RESTATE_SERVER`, or one that is found in the path.
+fn program() -> Option<PathBuf> {
+    let named = env::var_os("RESTATE_SERVER").map(PathBuf::from);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = || {
+        env::split_paths(&path)
+            .map(|folder| folder.join("restate-server"))
+            .find(|file| file.is_file())
+    };
+    named.or_else(found)
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("an address").port()
+}
+
+pub struct Engine {
+    program: PathBuf,
+    folder: tempfile::TempDir,
+    ports: [u16; 3],
+    http: reqwest::Client,
+    server: Child,
+    /// The port of the workers.
+    pub port: u16,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Engine {
+    /// Starts the engine with an empty store, or says that the test is skipped.
+    pub async fn start() -> Option<Self> {
+        let Some(program) = program() else {
+            eprintln!(
+                "skipped: set RESTATE_SERVER to the program `restate-server`, or put it into the path"
+            );
+            return None;
+        };
+        let alone = ENGINE.lock().await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let ports = [free_port(), free_port(), free_port()];
+        let server = serve(&program, folder.path(), ports);
+        // The first client of the process needs the provider that `Client` installs.
+        Client::new("http://127.0.0.1").expect("an address");
+        let http = reqwest::Client::builder().build().expect("a client");
+        let engine =
+            Self { program, folder, ports, http, server, port: free_port(), _alone: alone };
+        engine.is_there().await;
+        Some(engine)
+    }
+
+    async fn is_there(&self) {
+        for address in [format!("{}/restate/health", self.ingress()), self.admin("health")] {
+            until("the engine is there", async || {
+                let answer = self.http.get(&address).send().await;
+                answer.is_ok_and(|answer| answer.status().is_success()).then_some(())
+            })
+            .await;
+        }
+    }
+
+    pub fn ingress(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports[0])
+    }
+
+    fn admin(&self, what: &str) -> String {
+        format!("http://127.0.0.1:{}/{what}", self.ports[1])
+    }
+
+    /// Kills the engine, as a machine dies, and starts it again with what it has kept.
+    pub async fn dies(&mut self) {
+        self.server.kill().await.expect("it is killed");
+        self.server = serve(&self.program, self.folder.path(), self.ports);
+        self.is_there().await;
+    }
+
+    /// Tells the engine where the workers are.
+    pub async fn register(&self) {
+        let body = json!({"uri": format!("http://127.0.0.1:{}", self.port), "force": true});
+        until("the workers are known", async || {
+            let answer = self.http.post(self.admin("deployments")).json(&body).send().await;
+            answer.is_ok_and(|answer| answer.status().is_success()).then_some(())
+        })
+        .await;
+    }
+
+    /// What an operator sees.
+    pub async fn query(&self, sql: &str) -> Vec<serde_json::Value> {
+        let request = self.http.post(self.admin("query")).header("accept", "application/json");
+        let answer = request.json(&json!({"query": sql})).send().await.expect("an answer");
+        let mut rows: serde_json::Value = answer.json().await.expect("JSON");
+        rows["rows"].as_array_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// An operator cancels or kills an invocation.
+    pub async fn operator(&self, invocation: &str, does: &str) {
+        let url = self.admin(&format!("invocations/{invocation}/{does}"));
+        let answer = self.http.patch(url).send().await.expect("an answer");
+        assert!(answer.status().is_success(), "{answer:?}");
+    }
+
+    /// Sends to the object that is on the engine alone, and waits for its end.
+    pub async fn alone(&self, key: &str) {
+        let url = format!("{}/Alone/{key}/send", self.ingress());
+        let answer = self.http.post(url).send().await.expect("an answer");
+        assert!(answer.status().is_success(), "{answer:?}");
+    }
+
+    pub fn chat(&self, name: &str) -> Conversation {
+        Client::new(&self.ingress()).expect("an address").conversation(name)
+    }
+
+    /// Keeps a worker alive that dies at these points, until the guard is dropped.
+    pub fn worker(&self, kill_at: &str, more: &[(&str, &str)]) -> Worker {
+        let world = Arc::new(tempfile::tempdir().expect("a folder"));
+        Worker::keep(self.command(world.path(), kill_at, more), world, "lives")
+    }
+
+    /// A second worker, at the same port and with the same effects.
+    pub fn beside(&self, first: &Worker) -> Worker {
+        let world = Arc::clone(&first.world);
+        Worker::keep(self.command(world.path(), "100000", &[]), world, "other lives")
+    }
+
+    pub fn command(&self, world: &Path, kill_at: &str, more: &[(&str, &str)]) -> Command {
+        let tests = env::current_exe().expect("a path");
+        let built = tests
+            .ancestors()
+            .nth(2)
+            .expect("the folder of the build")
+            .join("examples/scripted_worker");
+        assert!(built.is_file(), "run `cargo build --example scripted_worker` first");
+        let mut command = Command::new(built);
+        command
+            .arg(self.port.to_string())
+            .arg(self.ingress())
+            .env("WORLD", world)
+            .env("KILL_AT", kill_at);
+        command.envs(more.iter().copied()).kill_on_drop(true);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+}
+
+fn serve(program: &Path, folder: &Path, [ingress, admin, node]: [u16; 3]) -> Child {
+    let at = |port: u16| format!("127.0.0.1:{port}");
+    Command::new(program)
+        .env("RESTATE_LISTEN_MODE", "tcp")
+        .env("RESTATE_BIND_IP", "127.0.0.1")
+        .env("RESTATE_DISABLE_TELEMETRY", "true")
+        .env("RESTATE_BASE_DIR", folder)
+        .env("RESTATE_BIND_ADDRESS", at(node))
+        .env("RESTATE_INGRESS__BIND_ADDRESS", at(ingress))
+        .env("RESTATE_ADMIN__BIND_ADDRESS", at(admin))
+        .env("RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE", "128MB")
+        .env("RESTATE_DEFAULT_NUM_PARTITIONS", "2")
+        .env("RESTATE_DEFAULT_RETRY_POLICY__INITIAL_INTERVAL", "50ms")
+        .env("RESTATE_DEFAULT_RETRY_POLICY__MAX_INTERVAL", "200ms")
+        .env("RUST_LOG", "warn")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("the engine starts")
+}
+
+/// A worker that is started again whenever it dies.
+pub struct Worker {
+    pub world: Arc<tempfile::TempDir>,
+    lives: &'static str,
+    keeper: JoinHandle<()>,
+}
+
+impl Worker {
+    fn keep(mut command: Command, world: Arc<tempfile::TempDir>, name: &'static str) -> Self {
+        let lives = world.path().join(name);
+        let keeper = tokio::spawn(async move {
+            loop {
+                let mut child = command.spawn().expect("the worker starts");
+                let id = child.id().unwrap_or_default();
+                fs::write(
+                    &lives,
+                    format!("{}{id}\n", fs::read_to_string(&lives).unwrap_or_default()),
+                )
+                .expect("a file");
+                child.wait().await.expect("it ends");
+            }
+        });
+        Self { world, lives: name, keeper }
+    }
+
+    pub fn read(&self, file: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.world.path().join(file)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// How often it has died.
+    pub fn deaths(&self) -> usize {
+        self.read(self.lives).len().saturating_sub(1)
+    }
+
+    /// Kills the process that lives now.
+    pub async fn dies(&self) {
+        let Some(id) = self.read(self.lives).pop() else { return };
+        // It may be dead already.
+        let _ = Command::new("kill").args(["-9", &id]).stderr(Stdio::null()).status().await;
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+/// Asks again and again until there is an answer.
+pub async fn until<T>(what: &str, mut asks: impl AsyncFnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = asks().await {
+            return answer;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{what}: it did not come");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Says yes to each question that waits, until it is dropped.
+pub fn says_yes(chat: &Conversation) -> Yes {
+    let chat = chat.clone();
+    Yes(tokio::spawn(async move {
+        loop {
+            for open in chat.open().await.unwrap_or_default() {
+                if let Some(question) = open.question() {
+                    // It fails while no worker is there, and where it was said already.
+                    let _ = chat.decide(question.yes().by("ada")).await;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }))
+}
+
+pub struct Yes(JoinHandle<()>);
+
+impl Drop for Yes {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// All facts, and nothing runs.
+pub async fn at_rest(chat: &Conversation, is_it: impl Fn(&[Envelope]) -> bool) -> Vec<Envelope> {
+    until("the conversation is at rest", async || {
+        let Facts { facts, runs, .. } = chat.facts(0).await.ok()?;
+        (!runs && is_it(&facts)).then_some(facts)
+    })
+    .await
+}
+
+pub fn entries(facts: &[Envelope]) -> Vec<Entry> {
+    facts.iter().map(|fact| fact.entry().expect("a fact")).collect()
+}
+
+/// Whether the model has answered what was said last.
+pub fn answered(facts: &[Envelope]) -> bool {
+    machine(facts).next() == harness::agent::Action::Finish(harness::Outcome::Answered)
+}
+
+pub fn machine(facts: &[Envelope]) -> Machine {
+    let mut machine = Machine::new();
+    entries(facts).iter().for_each(|entry| machine.apply(entry).expect("facts that follow"));
+    machine
+}
+
+/// How each call ended, as the model is told.
+pub fn ends(facts: &[Envelope]) -> BTreeMap<String, CallOutcome> {
+    let machine = machine(facts);
+    let results =
+        machine.transcript().messages().iter().flat_map(|said| said.results().collect::<Vec<_>>());
+    results.map(|result| (result.call_id().to_owned(), result.outcome())).collect()
+}
+
+/// What is wrong: an effect that happened twice, one that the model is told wrongly, a call without an end.
+pub fn harm(facts: &[Envelope], effects: &[String]) -> Vec<String> {
+    let machine = machine(facts);
+    let (messages, ends) = (machine.transcript().messages(), ends(facts));
+    let mut harm = Vec::new();
+    let keys = counted(effects);
+    for call in messages.iter().flat_map(|said| said.calls().collect::<Vec<_>>()) {
+        let Some(end) = ends.get(call.id()) else {
+            harm.push(format!("{} has no end", call.id()));
+            continue;
+        };
+        let arguments: serde_json::Value = serde_json::from_str(call.arguments()).expect("JSON");
+        let line = format!("{} {} ", call.name(), arguments["n"]);
+        let ran: usize =
+            keys.iter().filter(|(key, _)| key.starts_with(&line)).map(|(_, ran)| ran).sum();
+        let distinct = keys.keys().filter(|key| key.starts_with(&line)).count();
+        let repeats = matches!(call.name(), "look" | "put");
+        let fits = match end {
+            CallOutcome::Succeeded if repeats => ran >= 1 && distinct == 1,
+            CallOutcome::Succeeded => ran == 1,
+            CallOutcome::InDoubt if repeats => distinct <= 1,
+            CallOutcome::InDoubt => ran <= 1,
+            CallOutcome::NotStarted => ran == 0 || call.name() == "look",
+            _ => false,
+        };
+        if !fits {
+            harm.push(format!(
+                "{} ran {ran} times under {distinct} keys and is {end:?}",
+                call.id()
+            ));
+        }
+    }
+    harm
+}
+
+fn counted(effects: &[String]) -> BTreeMap<&str, usize> {
+    let mut keys = BTreeMap::new();
+    for effect in effects {
+        *keys.entry(effect.as_str()).or_default() += 1;
+    }
+    keys
+}
