@@ -52,6 +52,20 @@ async fn steered_between() -> (ScriptedProvider, Transcript, Steering) {
     (model, reply.transcript().clone(), steering)
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_has_no_word_in_it_is_not_said() {
+    let model = ScriptedProvider::answering(|_| reply().text("Hello."));
+    let mut chat = Agent::builder(model).build().unwrap().chat();
+    chat.send("Hello?").await.unwrap();
+    for blank in ["", " ", "\n\t"] {
+        let stopped = chat.send(blank).await.unwrap_err();
+        assert_eq!(stopped.error().unwrap().kind(), ErrorKind::Transcript);
+        assert_eq!(Steering::new().say(blank).unwrap_err().kind(), ErrorKind::Transcript);
+    }
+    assert_eq!(chat.transcript().messages().len(), 2);
+    chat.send("Again?").await.unwrap();
+}
+
 #[tokio::test]
 async fn a_message_is_heard_after_the_results_and_before_the_model_is_asked() {
     let (model, transcript, steering) = steered_between().await;

@@ -168,6 +168,7 @@ impl<'a> Run<'a> {
         let limits = anew.then(|| Box::new(self.chat.guard.run_limits()));
         match opening {
             Opening::Say(message) => {
+                message.says_something()?;
                 // What the run before has left open does not run any more.
                 if self.chat.machine.is_going() {
                     self.find_out_first().await?;

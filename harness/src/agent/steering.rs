@@ -85,6 +85,7 @@ impl Steering {
                 "only the user can steer a run; say a message of `Role::User`",
             ));
         }
+        message.says_something()?;
         Transcript::default().push(message.clone())?;
         self.messages().push_back(message);
         Ok(())

@@ -461,7 +461,9 @@ impl Steps {
     /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) while calls wait for results, where
     /// an answer is paused, and where no run goes on or has just been answered.
     pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
-        self.says(Entry::Steered { message: message.into().renewed() })
+        let message = message.into().renewed();
+        message.says_something()?;
+        self.says(Entry::Steered { message })
     }
 
     /// Somebody has decided about a call that waits for it.

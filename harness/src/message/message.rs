@@ -8,6 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{Block, ToolCall, ToolContent, ToolResult};
+use crate::error::{Error, ErrorKind};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -155,6 +156,24 @@ impl Message {
     /// What was said.
     pub fn blocks(&self) -> &[Block] {
         &self.0.blocks
+    }
+
+    /// Whether there is anything in it to be sent.
+    ///
+    /// # Errors
+    /// Fails if it holds blank words alone, which vendors refuse or take for the end of the conversation.
+    pub(crate) fn says_something(&self) -> Result<(), Error> {
+        let is_blank = |block: &Block| match block {
+            Block::Text(text) => text.text().trim().is_empty(),
+            _ => false,
+        };
+        match self.blocks().iter().all(is_blank) {
+            false => Ok(()),
+            true => Err(Error::new(
+                ErrorKind::Transcript,
+                "there is nothing to send: the message has no word in it, and nothing was said",
+            )),
+        }
     }
 
     /// All its words, without thinking, calls and results.
