@@ -14,7 +14,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Event, Outcome, SideEffect, SideEffects, Tool,
     ToolContext, ToolRegistry,
     agent::Action,
-    journal::{Entry, Journal, MemoryJournal},
+    journal::{Entry, InterruptCause, Journal, MemoryJournal},
     message::ToolCall,
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
@@ -373,6 +373,89 @@ async fn a_program_that_calls_tools_itself_waits_too() {
         assert_eq!(result.outcome(), CallOutcome::Succeeded);
     }
     assert_eq!(busy.seen(), (2, 5));
+}
+
+/// Another tool, to which a tool passes its own context on, has places of its own.
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_calls_another_one_with_its_context_waits_for_a_place_of_that_one() {
+    for limit in [None, Some(5)] {
+        let busy = Busy::default();
+        let inner = ToolRegistry::new([takes("inner", READ, &busy, SECOND).at_once(1)]).unwrap();
+        let schema = json!({"type": "object"});
+        let outer = Tool::new("outer", "Calls.", schema, READ, move |context, _| {
+            let inner = inner.clone();
+            Box::pin(async move {
+                inner.dispatch(&ToolCall::new("in", "inner", "{}"), &context).await;
+                Ok("done".into())
+            })
+        });
+        let outer = match limit {
+            Some(most) => outer.at_once(most),
+            None => outer,
+        };
+        let model = calls(&["outer", "outer", "outer"]);
+        let agent = Agent::builder(model).tools([outer]).build().unwrap();
+        agent.run("Go.").await.unwrap();
+        assert_eq!(busy.seen(), (1, 3), "{limit:?}");
+    }
+}
+
+/// It calls itself, directly and by an agent inside of the call that it made itself.
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_calls_itself_with_its_context_does_not_wait_for_itself() {
+    let times = Arc::new(AtomicUsize::new(0));
+    let own = Arc::new(Mutex::new(None::<ToolRegistry>));
+    let (counted, registry) = (Arc::clone(&times), Arc::clone(&own));
+    let schema = json!({"type": "object"});
+    let work = Tool::new("work", "Works.", schema, READ, move |context, _| {
+        let tools = registry.lock().unwrap().clone().unwrap();
+        let time = counted.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            if time == 0 {
+                tools.dispatch(&ToolCall::new("in", "work", "{}"), &context).await;
+            } else if time == 1 {
+                let inside = Agent::builder(calls(&["work"])).tools(tools.tools().to_vec());
+                inside.build().unwrap().run("Go.").in_call(&context).await?;
+            }
+            Ok("done".into())
+        })
+    });
+    let work = work.at_once(1);
+    *own.lock().unwrap() = Some(ToolRegistry::new([work.clone()]).unwrap());
+    let starts = Tool::new("starts", "Starts.", json!({"type": "object"}), READ, {
+        let tools = ToolRegistry::new([work]).unwrap();
+        move |context, _| {
+            let tools = tools.clone();
+            Box::pin(async move {
+                tools.dispatch(&ToolCall::new("in", "work", "{}"), &context).await;
+                Ok("done".into())
+            })
+        }
+    });
+    let agent = Agent::builder(calls(&["starts"])).tools([starts]).build().unwrap();
+    let run = tokio::time::timeout(SECOND, agent.run("Go.").into_future()).await;
+    run.expect("nobody waits for itself").unwrap();
+    assert_eq!(times.load(Ordering::SeqCst), 3);
+}
+
+/// A call of steps that were given up does not run any more, and keeps nobody waiting.
+#[tokio::test(start_paused = true)]
+async fn steps_that_are_given_up_free_the_place_while_they_are_kept() {
+    let busy = Busy::default();
+    let work = takes("work", WRITE, &busy, SECOND).at_once(1);
+    let agent = Agent::builder(calls(&["work"])).tools([work]).build().unwrap();
+    let mut steps = agent.steps("first", Vec::new()).unwrap();
+    let said = steps.say("Go.".into()).await.unwrap();
+    steps.apply(said).unwrap();
+    while steps.next() != Action::AwaitResults {
+        let facts = steps.act().await.unwrap();
+        steps.apply(facts).unwrap();
+    }
+    steps.apply(steps.give_up(InterruptCause::Program).unwrap()).unwrap();
+    let other = tokio::time::timeout(SECOND * 5, agent.run("Go.").into_future()).await;
+    other.expect("the place is free").unwrap();
+    assert_eq!(busy.seen(), (1, 1));
+    drop(steps);
 }
 
 #[test]

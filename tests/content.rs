@@ -348,6 +348,45 @@ fn text_that_came_in_base64_is_words() {
     );
 }
 
+/// What no vendor could find is refused by each, again and again.
+#[test]
+fn an_address_or_an_id_that_is_none_is_not_sent() {
+    let files = [
+        (Media::from_url("https://example.org/a\n.png"), "a space or a control character"),
+        (Media::from_url("https://example.org/a b.png"), "a space or a control character"),
+        (Media::from_url("https://"), "names no host"),
+        (Media::from_url("http:///a.png"), "names no host"),
+        (Media::from_file_id("anthropic", ""), "the id of the file is none"),
+        (Media::from_file_id("anthropic", "a\nb"), "the id of the file is none"),
+    ];
+    for (media, why) in files {
+        for kind in ["image", "document"] {
+            let (block, _) = part(kind, media.clone());
+            let err = said("anthropic", "claude-sonnet-5", block).unwrap_err();
+            assert!(err.contains(why), "{kind} {media:?}: {err}");
+        }
+        let (_, part) = part("document", media);
+        let (result, _) = returned("anthropic", "claude-sonnet-5", part);
+        assert!(result.to_string().contains(why), "{result}");
+    }
+}
+
+/// A vendor wants a name with a document, and takes no endless one.
+#[test]
+fn a_document_is_sent_with_a_name_that_is_neither_empty_nor_endless() {
+    for (wire, model) in &WIRES[1..] {
+        let sent = |name: String| {
+            let report = Media::from_bytes("application/pdf", PDF).with_name(name);
+            let parts = said(wire, model, Block::Document(report)).unwrap();
+            let file = parts[0].get("file").unwrap_or(&parts[0]);
+            file["filename"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(sent(" ".to_owned()), "document.pdf", "{wire}");
+        assert_eq!(sent("a.pdf".to_owned()), "a.pdf", "{wire}");
+        assert!(sent("n".repeat(10_000)).len() < 300, "{wire}");
+    }
+}
+
 #[test]
 fn a_link_is_words_and_a_result_of_files_alone_says_where_they_are() {
     let link = Link::new("res://2", "two").with_mime("text/plain").with_description("The second.");

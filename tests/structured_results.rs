@@ -197,6 +197,10 @@ fn a_wrong_title_or_output_schema_by_hand_is_told_when_the_registry_is_made() {
     for (tool, way_out) in [
         (made().with_title(" "), "leave it out"),
         (made().with_title("two\nlines"), "without line breaks"),
+        (made().with_title("two\u{2028}lines"), "invisible ones"),
+        (made().with_title("Read\u{202e}eteleD"), "invisible ones"),
+        (made().with_title("\u{200b}"), "invisible ones"),
+        (made().with_title("t".repeat(101)), "up to 100 letters"),
         (tools![weather].remove(0).with_title("\u{1b}[8m"), "control characters"),
         (made().with_output_schema(json!("object")), "`Tool::with_output_schema`"),
     ] {
@@ -321,6 +325,18 @@ async fn a_value_has_a_bound_and_no_secrets_and_can_be_read_back() {
     assert_eq!(serde_json::from_str::<ToolResult>(&saved).expect("a result"), deep);
     let by_test = ToolResult::new("a", CallOutcome::Succeeded, ["A.".into()]).with_value(json!(7));
     assert_eq!(by_test.to::<u8>().expect("a number"), 7);
+}
+
+#[test]
+fn a_value_with_a_number_that_json_does_not_have_is_an_error_and_names_the_place() {
+    let output = |value: &[Option<f64>]| ToolOutput::from("Given.").with_value(value);
+    let why = output(&[None, Some(f64::NAN)]).unwrap_err().to_string();
+    assert!(why.contains("at `/1`: it is NaN, which JSON does not have"), "{why}");
+    let kept = output(&[None, Some(1.5)]).expect("numbers");
+    assert_eq!(kept.value(), Some(&json!([null, 1.5])));
+    let failed: [Result<u8, &str>; 2] = [Ok(1), Err("none")];
+    let kept = ToolOutput::from("Given.").with_value(&failed).expect("an error is a value here");
+    assert_eq!(kept.value(), Some(&json!([{"Ok": 1}, {"Err": "none"}])));
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub(super) struct Caller {
     on_waiting: Option<Arc<OnWaiting>>,
     /// The call that has started this run.
     above: Option<Arc<CallSite>>,
+    /// The places of which a call has one that the run is inside of.
+    places: Vec<Places>,
     /// Whether anybody sees its events.
     is_watched: bool,
     /// How many agents may still stand below each other.
@@ -73,6 +75,7 @@ impl Caller {
             depth,
             left: Mutex::new(rails.agents_of_run()),
             traced: OnceLock::new(),
+            places: chat.own.as_ref().map(|own| own.places.clone()).unwrap_or_default(),
             above,
         }
     }
@@ -81,12 +84,9 @@ impl Caller {
         self.reporter.clone()
     }
 
-    /// Whether the run is inside of a call that has one of these places.
-    pub(super) fn has_place_of(&self, places: &Places) -> bool {
-        self.above.as_ref().is_some_and(|site| {
-            let has_one = site.places.as_ref().is_some_and(|own| own.are_same(places));
-            has_one || site.caller.has_place_of(places)
-        })
+    /// The places of which a call has one that the run is inside of.
+    pub(super) fn places(&self) -> &[Places] {
+        &self.places
     }
 
     /// The run is told of under this name.
@@ -102,8 +102,6 @@ pub(super) struct CallSite {
     caller: Arc<Caller>,
     call: ToolCall,
     effects: SideEffects,
-    /// Of which places it has one.
-    places: Option<Places>,
     /// The permissions that hold in the run, each with what was read by it.
     rules: Vec<(Arc<Permissions>, Exposure)>,
     /// The last try of its tool, and how many agents that one has run so far.
@@ -143,7 +141,6 @@ impl CallSite {
             caller: Arc::clone(caller),
             call: call.clone(),
             effects,
-            places: None,
             rules,
             runs: Mutex::default(),
             budget: OnceLock::new(),
@@ -151,12 +148,6 @@ impl CallSite {
             is_unwritten: is_unwritten.into(),
             state: Mutex::new(State { counted, ..State::default() }),
         }
-    }
-
-    /// It has one of these places, by itself or by a call above it.
-    pub(super) fn in_one_of(mut self, places: Option<&Places>) -> Self {
-        self.places = places.cloned();
-        self
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -112,8 +112,7 @@ impl Contexts {
         let context = self.shared.for_call(call);
         let asking = context.asking().clone();
         let caller = &self.caller;
-        let site = CallSite::new(caller, call, effects, rules, counted, asking, is_unwritten)
-            .in_one_of(tool.and_then(Tool::places));
+        let site = CallSite::new(caller, call, effects, rules, counted, asking, is_unwritten);
         let fingerprint = call.fingerprint();
         // It does not matter when a call ends that only reads.
         let identity = tool.filter(|tool| !tool.side_effects().is_read_only()).map(|tool| {
@@ -137,7 +136,8 @@ impl Contexts {
                 reporter.report(&id, message);
             })
             .with_identity(identity)
-            .with_host(Arc::new(site));
+            .with_host(Arc::new(site))
+            .inside_of(self.caller.places().iter().chain(tool.and_then(Tool::places)));
         // To hand it to all would make the next message copy what is shared.
         let context = match tool.is_some_and(Tool::needs::<Transcript>) {
             true => context.with(transcript.clone()),
@@ -150,7 +150,7 @@ impl Contexts {
     /// The places of which a call of this tool needs one before it begins. A call inside of another one of the
     /// same tool has the place of that one.
     pub(super) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t Places> {
-        tool?.places().filter(|places| !self.caller.has_place_of(places))
+        tool?.places().filter(|places| !places.are_among(self.caller.places()))
     }
 
     /// Forgets the calls of a turn that is over.

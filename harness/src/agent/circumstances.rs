@@ -10,7 +10,7 @@ use crate::{
     message::{CallOutcome, Message, Transcript},
     policy::{Approver, Exposed, Exposure, Permissions},
     provider::Settings,
-    tool::{SideEffects, Tool, ToolRegistry, Values},
+    tool::{Places, SideEffects, Tool, ToolRegistry, Values},
 };
 
 /// What a run brings. Nothing of it is written down.
@@ -34,6 +34,8 @@ pub(super) struct Circumstances {
     pub(super) exposed: Exposed,
     /// The call of another agent's run that has started it.
     pub(super) caller: Option<Arc<CallSite>>,
+    /// The places of which a call has one that the run is inside of.
+    pub(super) places: Vec<Places>,
     /// The permissions of the agents and runs above it, and what was read by each of them.
     above: Vec<(Arc<Permissions>, Exposed)>,
 }

@@ -297,6 +297,8 @@ impl Steps {
                 Entry::CallUndecided { call } => {
                     self.decided.remove(&call);
                 }
+                // What has started and does not run yet does not run any more.
+                Entry::Interrupted { .. } => self.kept.all().clear(),
                 _ => {}
             }
             if !self.machine.is_calling() {

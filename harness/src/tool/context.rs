@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Place, Review, Reviewed, State, ToolError, asking::Asking, cap::cut, places::Seat,
+    Place, Places, Review, Reviewed, State, ToolError, asking::Asking, cap::cut, places::Seat,
     state::Values, threads::CallIdentity,
 };
 use crate::{
@@ -77,6 +77,8 @@ pub struct ToolContext {
     host: Option<Arc<dyn Any + Send + Sync>>,
     /// Its place among the calls of its tool, if somebody has seen to that.
     seat: Option<Seat>,
+    /// The places of which the call, or one that it is inside of, has one.
+    inside_of: Vec<Places>,
     /// Which try of the call it is.
     attempt: u32,
     /// For how long agents of the call have waited for a person.
@@ -101,6 +103,7 @@ impl ToolContext {
             values: Values::default(),
             host: None,
             seat: None,
+            inside_of: Vec::new(),
             attempt: 1,
             asking: Asking::default(),
         }
@@ -120,6 +123,7 @@ impl ToolContext {
             answered: None,
             host: None,
             seat: None,
+            inside_of: Vec::new(),
             attempt: 1,
             asking: Asking::default(),
             progress: Progress { log: Arc::default(), ..self.progress.clone() },
@@ -177,9 +181,15 @@ impl ToolContext {
         self
     }
 
-    /// Whether somebody has seen to its place.
-    pub(super) fn is_seated(&self) -> bool {
-        self.seat.is_some()
+    /// Adds that the call, or one that it is inside of, has one of these places before its tool runs.
+    pub(crate) fn inside_of<'p>(mut self, places: impl IntoIterator<Item = &'p Places>) -> Self {
+        self.inside_of.extend(places.into_iter().cloned());
+        self
+    }
+
+    /// The places of which the call, or one that it is inside of, has one.
+    pub(crate) fn has_places(&self) -> &[Places] {
+        &self.inside_of
     }
 
     /// The place that it has.

@@ -110,15 +110,17 @@ impl ToolRegistry {
             Ok(decoded) => decoded,
             Err(err) => return Ok(self.failed(call, self.broken(call.arguments(), &err)).await),
         };
-        // A run takes the place before it says that the call begins.
-        let (_place, seated) = match tool.places().filter(|_| !context.is_seated()) {
-            None => (None, None),
-            Some(places) => {
-                let place = places.take().await;
-                let seated = context.clone().seated(place.as_ref());
-                (place, Some(seated))
-            }
-        };
+        // A run takes the place before it says that the call begins. A tool may pass its own context on to
+        // another one, which has places of its own.
+        let (_place, seated) =
+            match tool.places().filter(|places| !places.are_among(context.has_places())) {
+                None => (None, None),
+                Some(places) => {
+                    let place = places.take().await;
+                    let seated = context.clone().seated(place.as_ref()).inside_of([places]);
+                    (place, Some(seated))
+                }
+            };
         let context = seated.as_ref().unwrap_or(context);
         let begun = Instant::now();
         let limit = begun.checked_add(tool.time_limit().unwrap_or(self.limits().time));

@@ -18,6 +18,7 @@ pub(crate) mod review;
 mod side_effects;
 mod state;
 mod threads;
+mod title;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod tool;
 

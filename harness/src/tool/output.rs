@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::ToolError;
+use super::{ToolError, expand::search::faithful_json};
 use crate::message::ToolContent;
 
 /// What a tool hands over: for the model no, one or several parts, and perhaps a value for the program.
@@ -51,12 +51,13 @@ impl ToolOutput {
     /// and one that is larger than [`ToolLimits::value`](super::ToolLimits::value) is left out.
     ///
     /// # Errors
-    /// Fails if the value cannot be put as JSON.
+    /// Fails if the value cannot be put as JSON, also since it holds a number that JSON does not have, such as
+    /// NaN.
     pub fn with_value(mut self, value: &(impl Serialize + ?Sized)) -> Result<Self, ToolError> {
-        let value = serde_json::to_value(value).map_err(|err| {
+        let value = faithful_json(&value).map_err(|fault| {
             let words =
                 "the tool ran to its end, but its value for the program cannot be put as JSON";
-            ToolError::new(format!("{words}: {err}")).because(err)
+            ToolError::new(format!("{words}: {fault}"))
         })?;
         self.value = Some(value);
         Ok(self)

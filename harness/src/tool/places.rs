@@ -22,8 +22,13 @@ impl Places {
     }
 
     /// Whether these are the places of the same tool.
-    pub(crate) fn are_same(&self, others: &Self) -> bool {
+    fn are_same(&self, others: &Self) -> bool {
         Arc::ptr_eq(&self.free, &others.free)
+    }
+
+    /// Whether these are among others.
+    pub(crate) fn are_among(&self, others: &[Self]) -> bool {
+        others.iter().any(|other| self.are_same(other))
     }
 
     /// A place, if one is free and nobody waits for it.

@@ -21,6 +21,7 @@ use super::{
     },
     review::{Review, Reviewer},
     state::StateType,
+    title,
 };
 use crate::{
     message::{Arguments, Fingerprint, ToolCall, same},
@@ -345,7 +346,8 @@ impl Tool {
         }
     }
 
-    /// Sets what the tool is called where people read it, such as a question for approval: one line of text. It
+    /// Sets what the tool is called where people read it, such as a question for approval: one line of up to 100
+    /// letters, none of them invisible. It
     /// takes the place of what was declared by `#[tool(title = "..")]`. No model reads it.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
@@ -676,7 +678,9 @@ impl Tool {
                 self.name()
             ));
         }
-        if let Some(problem) = self.told_badly() {
+        if let Some(problem) =
+            title::fault(self.name(), self.title.as_deref(), self.output_schema.as_deref())
+        {
             return Some(problem);
         }
         let Body::Made(made) = &self.body else { return None };
@@ -690,25 +694,6 @@ impl Tool {
                 "the schema of the tool `{name}` is not that of an object: give it \
                  `\"type\": \"object\"`"
             ))
-        })
-    }
-
-    /// What is wrong with what was set on a tool, however it was made.
-    fn told_badly(&self) -> Option<String> {
-        let name = self.name();
-        let is_blank = |title: &str| title.trim().is_empty() || title.chars().any(char::is_control);
-        if self.title.as_deref().is_some_and(is_blank) {
-            return Some(format!(
-                "the title of the tool `{name}` is not one line of text: give `Tool::with_title` words \
-                 without line breaks and control characters, or leave it out"
-            ));
-        }
-        let schema = self.output_schema.as_deref();
-        schema.filter(|schema| !schema.is_object()).map(|_| {
-            format!(
-                "the output schema of the tool `{name}` is no JSON Schema: give `Tool::with_output_schema` \
-                 an object such as `{{\"type\": \"object\"}}`"
-            )
         })
     }
 

@@ -178,8 +178,8 @@ impl Recipient<'_> {
             Source::File { .. } if !self.places.picture_files => {
                 return Err("this protocol takes no pictures by the id of a file".into());
             }
-            Source::File { provider, .. } => {
-                return self.kept_by(provider).map(|()| Part::Image(Cow::Borrowed(media)));
+            Source::File { provider, id } => {
+                return self.kept_by(provider, id).map(|()| Part::Image(Cow::Borrowed(media)));
             }
             Source::Data { data, .. } => {
                 fits(data.len(), self.places.picture_size)?;
@@ -218,8 +218,8 @@ impl Recipient<'_> {
                     Err("this protocol takes no documents by their address".into())
                 }
                 Source::Url(url) => on_the_web(url).map(|()| Part::Document(Cow::Borrowed(media))),
-                Source::File { provider, .. } => {
-                    self.kept_by(provider).map(|()| Part::Document(Cow::Borrowed(media)))
+                Source::File { provider, id } => {
+                    self.kept_by(provider, id).map(|()| Part::Document(Cow::Borrowed(media)))
                 }
                 Source::Data { .. } | Source::Text { .. } => Ok(Part::Text(Cow::Borrowed(media))),
             };
@@ -264,9 +264,10 @@ impl Recipient<'_> {
     }
 
     /// Whether the vendor that is asked keeps the file.
-    fn kept_by(&self, provider: &str) -> Result<(), Cow<'static, str>> {
+    fn kept_by(&self, provider: &str, id: &str) -> Result<(), Cow<'static, str>> {
         if provider == self.takes.provider {
-            return Ok(());
+            let is_id = |id: &str| !id.is_empty() && !id.contains(is_no_part_of_an_address);
+            return is_id(id).then_some(()).ok_or_else(|| "the id of the file is none".into());
         }
         let (of, asked) = (beginning(provider, TOLD), beginning(&self.takes.provider, TOLD));
         Err(format!("it is a file of the provider `{of}`, and the provider `{asked}` is asked")
@@ -355,9 +356,11 @@ impl Recipient<'_> {
 
 const EMPTY: &str = "it is empty";
 
-/// The name that goes with a document whose vendor wants one.
-pub(super) fn file_name(media: &Media) -> &str {
-    media.name().filter(|name| !name.trim().is_empty()).unwrap_or("document.pdf")
+/// The name that goes with a document whose vendor wants one: never an empty one, and the beginning of a long one.
+pub(super) fn file_name(media: &Media) -> Cow<'_, str> {
+    const SENT: usize = 200;
+    let given = media.name().filter(|name| !name.trim().is_empty());
+    given.map_or(Cow::Borrowed("document.pdf"), |name| beginning(name, SENT))
 }
 
 /// The line that stands in the place of a file.
@@ -392,10 +395,22 @@ fn on_the_web(url: &str) -> Result<(), Cow<'static, str>> {
     let begins = |scheme: &str| {
         url.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
     };
+    let has_host = || {
+        let host = url.split_once("://").map_or("", |(_, rest)| rest);
+        !host.is_empty() && !host.starts_with(['/', '?', '#'])
+    };
     match begins("https://") || begins("http://") {
+        true if url.contains(is_no_part_of_an_address) => {
+            Err("its address holds a space or a control character".into())
+        }
+        true if !has_host() => Err("its address names no host".into()),
         true => Ok(()),
         false => Err("its address begins with neither `https://` nor `http://`".into()),
     }
+}
+
+fn is_no_part_of_an_address(letter: char) -> bool {
+    letter.is_whitespace() || letter.is_control()
 }
 
 /// Whether this names a kind of picture that only some servers take, such as `image/heic`. None reads

@@ -11,4 +11,4 @@ pub(crate) mod output_schema;
 pub(crate) mod param;
 pub(crate) mod reconcile;
 pub(crate) mod returned;
-mod search;
+pub(super) mod search;

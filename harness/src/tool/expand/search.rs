@@ -45,6 +45,20 @@ pub(super) fn to_json<T: Serialize>(value: &T) -> Result<Written, String> {
     }
 }
 
+/// The JSON of a value, or why it has none that says the same: errors in it are part of it, and numbers that
+/// JSON does not have are not.
+///
+/// # Errors
+/// Fails as [`to_json`] does, and with the place of the first such number.
+pub(in crate::tool) fn faithful_json<T: Serialize>(value: &T) -> Result<Value, String> {
+    let Written { json, failed } = to_json(value)?;
+    match failed.iter().find(|failed| json.pointer(&failed.pointer) == Some(&Value::Null)) {
+        None => Ok(json),
+        Some(Failed { pointer, words }) if pointer.is_empty() => Err(words.clone()),
+        Some(Failed { pointer, words }) => Err(format!("at `{pointer}`: {words}")),
+    }
+}
+
 /// Whether it is worth a search: only where there is a `null` can there be a number that JSON does not
 /// have, and only where an object has the one member `Err` can there be an error.
 fn is_suspect(json: &Value) -> bool {

@@ -491,7 +491,7 @@ fn encode_file(out: &mut Vec<u8>, part: &Part<'_>) {
                 Source::File { id, .. } => member(out, "file_id", id),
                 Source::Data { mime, data } => {
                     // The vendor wants a name with it.
-                    member(out, "filename", file_name(media));
+                    member(out, "filename", &file_name(media));
                     key(out, "file_data");
                     data_url(out, mime, data);
                 }

@@ -515,7 +515,7 @@ fn encode_media(out: &mut Vec<u8>, kind: MediaKind, media: &Media, to: Recipient
         Source::File { id, .. } => member(out, "file_id", id),
         Source::Data { mime, data } if address == "file_url" => {
             // The vendor wants a name with it.
-            member(out, "filename", file_name(&media));
+            member(out, "filename", &file_name(&media));
             key(out, "file_data");
             data_url(out, mime, data);
         }
