@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use crate::{
-    message::ToolContent,
+    message::{Media, ToolContent},
     secret::beginning,
     tool::{ToolError, ToolOutput},
 };
@@ -95,7 +95,7 @@ fn picture(mime: &str, data: &str) -> ToolContent {
             .into();
     }
     match STANDARD.decode(data) {
-        Ok(data) => ToolContent::Image { mime: mime.to_owned(), data },
+        Ok(data) => ToolContent::Image(Media::from_bytes(mime, data)),
         Err(_) => format!("[a picture, {mime_shown}, that cannot be read: it is no base64]").into(),
     }
 }
@@ -151,10 +151,7 @@ mod tests {
     fn a_picture_is_checked() {
         let good = json!({"content": [{"type": "image", "mimeType": "image/png", "data": "AAAA"}]});
         let seen = output(&good).expect("an output");
-        assert_eq!(
-            seen.content(),
-            [ToolContent::Image { mime: "image/png".into(), data: vec![0; 3] }]
-        );
+        assert_eq!(seen.content(), [ToolContent::Image(Media::from_bytes("image/png", [0; 3]))]);
         let large = "A".repeat((PICTURE + 3) / 3 * 4 + 4);
         let large = json!({"content": [{"type": "image", "mimeType": "image/png", "data": large}]});
         assert!(texts(&large)[0].contains("not shown"));
