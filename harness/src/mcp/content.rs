@@ -1,6 +1,7 @@
 //! What a server hands over, as a tool's output. It is read from JSON, so that one part that nobody knows does
 //! not spoil the others.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use crate::{
@@ -93,8 +94,8 @@ fn picture(mime: &str, data: &str) -> ToolContent {
         return format!("[a picture, {mime_shown}, of more than {PICTURE} bytes is not shown]")
             .into();
     }
-    match Media::from_base64(mime, data) {
-        Ok(picture) => ToolContent::Image(picture),
+    match STANDARD.decode(data) {
+        Ok(data) => ToolContent::Image(Media::from_bytes(mime, data)),
         Err(_) => format!("[a picture, {mime_shown}, that cannot be read: it is no base64]").into(),
     }
 }

@@ -150,7 +150,7 @@ fn make(link: &Arc<Link>, sight: &Sight, tool: Listed) -> Tool {
             let remote = Arc::clone(&remote);
             Box::pin(async move { remote.call(&context, arguments).await })
         })
-        .defined_as(definition);
+        .defined_as(&definition);
     if idempotent {
         made = made.idempotent();
     }

@@ -7,6 +7,7 @@ mod cap;
 pub(crate) mod collect;
 mod context;
 mod def;
+mod definition;
 mod dispatch;
 mod error;
 pub(crate) mod expand;

@@ -110,8 +110,7 @@ pub struct Tool {
     /// How many of its calls run at the same time, if the program has said it of this one.
     places: Option<Places>,
     /// What somebody outside of the program has said of it, as a hash.
-    #[cfg(feature = "mcp")]
-    definition: Option<Arc<str>>,
+    pub(super) definition: Option<Arc<str>>,
 }
 
 /// An agent that the calls of a tool run.
@@ -257,25 +256,8 @@ impl Tool {
             needs: Vec::new(),
             agent: None,
             places: None,
-            #[cfg(feature = "mcp")]
             definition: None,
         }
-    }
-
-    /// Says that somebody outside of the program describes it, and may do so differently another time: what a
-    /// person allows holds for the tool as it is described now.
-    #[cfg(feature = "mcp")]
-    pub(crate) fn defined_as(mut self, definition: String) -> Self {
-        self.definition = Some(definition.into());
-        self
-    }
-
-    /// A hash of what somebody outside of the program says of it, if somebody does.
-    pub(crate) fn definition(&self) -> Option<&str> {
-        #[cfg(feature = "mcp")]
-        return self.definition.as_deref();
-        #[cfg(not(feature = "mcp"))]
-        None
     }
 
     pub(super) fn declared(def: &'static ToolDef, receiver: Option<Receiver>) -> Self {
