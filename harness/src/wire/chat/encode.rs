@@ -277,7 +277,22 @@ enum Said<'a> {
     File(Part<'a>),
 }
 
+/// What a person said in words alone.
+fn encode_said(out: &mut Vec<u8>, text: &str) {
+    comma(out);
+    raw(out, r#"{"role":"user""#);
+    member(out, "content", text);
+    out.push(b'}');
+}
+
 fn encode_user(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
+    if message.blocks().iter().all(|block| block.media().is_none()) {
+        let texts = message.blocks().iter().filter_map(|block| match block {
+            Block::Text(text) => Some(text.text()),
+            _ => None,
+        });
+        return encode_said(out, &texts.collect::<Vec<_>>().join("\n"));
+    }
     let parts = message.blocks().iter().filter_map(|block| {
         if let Block::Text(text) = block {
             return Some(Said::Words(Cow::Borrowed(text.text())));
@@ -294,14 +309,11 @@ fn encode_user(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
         Said::Words(text) => Some(&**text),
         Said::File(_) => None,
     });
-    comma(out);
     // Servers of models that read nothing but words take no list.
     if let Some(texts) = texts.collect::<Option<Vec<_>>>() {
-        raw(out, r#"{"role":"user""#);
-        member(out, "content", &texts.join("\n"));
-        out.push(b'}');
-        return;
+        return encode_said(out, &texts.join("\n"));
     }
+    comma(out);
     raw(out, r#"{"role":"user","content":["#);
     for part in &parts {
         match part {
