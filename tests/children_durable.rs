@@ -256,6 +256,9 @@ async fn a_question_of_an_agent_can_wait_for_days_and_reaches_it_by_its_conversa
     drop(chat);
 
     let inbox = lead.inbox(&journal);
+    // Whoever answers the call itself is told where the question is.
+    let err = inbox.settle(CHAT, open.answered("yes")).await.unwrap_err();
+    assert!(err.to_string().contains("asks in the conversation `chat/c0`"), "{err}");
     let below = inbox.waiting("chat/c0").await.expect("read");
     let Awaited::Agent { conversation } = &below[0].wait.as_ref().expect("it waits").awaited else {
         panic!("{below:?}");
