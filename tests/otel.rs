@@ -578,9 +578,8 @@ fn what_a_journal_does_and_who_is_waited_for_is_told() {
     let approvals = told_by(request, "harness.approval");
     assert_eq!(approvals.len(), 1, "it stands on the span of the program");
     assert!(matches!(approvals[0]["harness.wait.duration"], Value::F64(_)));
-    let reopened = told_by(second, "harness.reopened");
-    assert_eq!(reopened.len(), 1, "it stands on the run that goes on");
-    assert_eq!(reopened[0]["harness.reopened.in_doubt"], Value::I64(0));
+    // Nobody was at work on it, so it was not cut off.
+    assert!(told_by(second, "harness.reopened").is_empty());
 
     let measured = measured(&meters, &metrics);
     let metric = |name: &str| {
