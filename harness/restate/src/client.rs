@@ -138,7 +138,7 @@ impl Conversation {
     /// [`ended`](Self::ended).
     ///
     /// # Errors
-    /// Fails if the engine is not reached.
+    /// Fails if the engine cannot be reached.
     pub async fn start(
         &self,
         message: impl Into<Message>,
@@ -168,7 +168,7 @@ impl Conversation {
     /// The facts from a place on, which is 0 or the [`next`](Facts::next) of what was read before.
     ///
     /// # Errors
-    /// Fails if the engine is not reached.
+    /// Fails if the engine cannot be reached.
     pub async fn facts(&self, from: u32) -> Result<Facts, ClientError> {
         self.post(&["facts"], None, &from).await
     }
@@ -177,7 +177,7 @@ impl Conversation {
     /// returns the place after them. Between two steps nothing is seen of an answer that is being made.
     ///
     /// # Errors
-    /// Fails if the engine is not reached.
+    /// Fails if the engine cannot be reached.
     pub async fn watch(
         &self,
         mut from: u32,
@@ -197,7 +197,7 @@ impl Conversation {
     /// The calls that wait for somebody, or of which nobody knows how they ended.
     ///
     /// # Errors
-    /// Fails if the engine is not reached.
+    /// Fails if the engine cannot be reached.
     pub async fn open(&self) -> Result<Vec<OpenCall>, ClientError> {
         self.post(&["open"], None, &()).await
     }
@@ -221,7 +221,7 @@ impl Conversation {
     /// Stops the run that goes on or waits. It returns before the run has ended.
     ///
     /// # Errors
-    /// Fails if the engine is not reached.
+    /// Fails if the engine cannot be reached.
     pub async fn stop(&self) -> Result<(), ClientError> {
         self.post(&["stop"], None, &()).await
     }

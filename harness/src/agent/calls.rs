@@ -147,8 +147,8 @@ impl Contexts {
         context
     }
 
-    /// The places of which a call of this tool needs one before it begins. A call inside of another one of the
-    /// same tool has the place of that one.
+    /// The places of this tool, if a call needs one of them before it begins. A call that an agent makes inside
+    /// of a call of the same tool needs none: it runs in the place of the outer call.
     pub(super) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t Places> {
         tool?.places().filter(|places| !places.are_among(self.caller.places()))
     }

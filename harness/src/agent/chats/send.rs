@@ -35,10 +35,14 @@ pub enum WhenBusy {
     /// ends before it has heard the message, or waits for an approval, the message is sent next, before all
     /// messages that wait, with a run of its own; so it is after a [stop](Chats::stop), too. What is set by
     /// [`with`](ChatSending::with) and [`stop_unwatched`](ChatSending::stop_unwatched) holds only for a run of
-    /// its own. Calls that wait for an approval do not run when a message is sent, so whoever wants them decided
-    /// first [waits](Self::Wait) with the message until then. Messages that were not heard yet count to the 32 that may wait. Until it is heard it is in
-    /// memory only, like a message that waits: [`Chats::close`] refuses it with
-    /// [`ErrorKind::Closed`](crate::ErrorKind), and it is not in the journal of a process that was killed.
+    /// its own.
+    ///
+    /// A call that waits for an approval does not run any more once a new message is sent. To have it decided
+    /// first, send the message after the decision. At most 32 messages wait or have not been heard yet in a
+    /// conversation. Until the run has heard the message, it is in memory only, as one that waits:
+    /// [`Chats::close`] refuses it with [`ErrorKind::Closed`](crate::ErrorKind), and if the process is killed, it
+    /// is lost.
+    ///
     /// A [`resume`](Chats::resume) says nothing, so it waits.
     Steer,
 }
