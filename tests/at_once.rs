@@ -18,6 +18,7 @@ use harness::{
     message::ToolCall,
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
+    trace::{Happened, TraceEvent},
 };
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -148,7 +149,9 @@ async fn who_comes_first_is_served_first_and_other_tools_go_ahead() {
             _ => {}
         }
     });
-    run.await.unwrap();
+    let reply = run.await.unwrap();
+    let queued = |it: &&TraceEvent| matches!(it.what, Happened::CallQueued { .. });
+    assert_eq!(reply.trace().events().iter().filter(queued).count(), 2);
     let expected = [
         "one_0 begins",
         "one_1 waits",
