@@ -15,7 +15,8 @@ use crate::error::{Error, ErrorKind};
 /// results of a message's calls follow it at once, each call answered exactly once and in order;
 /// and **a call without a result cannot be sent** ([`sendable`](Self::sendable)).
 ///
-/// A clone is one pointer, and who holds one copies nothing when the conversation goes on. As JSON it is the list of its messages, and reading it back checks
+/// A clone is one pointer, and who holds one copies nothing when the conversation goes on. As JSON it is the
+/// list of its messages, and reading it back checks
 /// the law.
 ///
 /// ```

@@ -208,7 +208,8 @@ impl fmt::Display for QuestionId {
 /// Who is asked before a call runs: a terminal, a web page, a chat.
 ///
 /// [`AgentBuilder::approver`](crate::agent::AgentBuilder::approver) gives it to an agent, and
-/// [`Sending::approver`](crate::agent::Sending::approver) to one run. The run waits for its answer, so an approver that can lose its person should answer [`Question::no`] after a time.
+/// [`Sending::approver`](crate::agent::Sending::approver) to one run. The run waits for its answer, so an
+/// approver that can lose its person should answer [`Question::no`] after a time.
 ///
 /// Several agents can ask the same person: give each of them a clone of the approver. A shared pointer
 /// such as `Arc` is no approver itself, so put it inside.

@@ -65,7 +65,8 @@ pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings) -> usize
 
 /// Ends a body with the conversation, which is the member `name`. `leading` is what comes before
 /// the first message, and `form` says all that the bytes of a message depend on beside the
-/// messages, and what the recipient takes. `write` gets the messages before the one that it writes, and returns whether its bytes
+/// messages, and what the recipient takes. `write` gets the messages before the one that it writes, and returns
+/// whether its bytes
 /// stay the same whatever follows: from the first message on of which they do not, all is written
 /// anew for the next request.
 ///
