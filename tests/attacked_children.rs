@@ -13,8 +13,8 @@ use std::{
 
 use futures_util::FutureExt as _;
 use harness::{
-    Agent, CallOutcome, Chat, ErrorKind, Guardrails, Message, Outcome, Permissions, SideEffect,
-    SideEffects, Tool, ToolContext, ToolError,
+    Agent, CallOutcome, Chat, ErrorKind, Guardrails, Limits, Message, Outcome, Permissions,
+    SideEffect, SideEffects, Tool, ToolContext, ToolError,
     agent::{AgentBuilder, Machine, Sending},
     journal::{Entry, Journal, Listing, MemoryJournal, SqliteJournal},
     policy::{Approval, Question, Spent},
@@ -639,4 +639,26 @@ async fn trees_of_agents_tell_the_truth_whatever_ends_their_processes() {
         }
     }
     assert!(waited > 40, "{waited}");
+}
+
+#[tokio::test]
+async fn a_call_that_waits_and_begins_again_counts_once() {
+    for lives in [true, false] {
+        let (journal, world) = (MemoryJournal::new(), World::default());
+        let lead = asks(&world).run_limits(Limits::new().tool_calls(5)).build().expect("an agent");
+        let mut chat = lead.open(&journal, "chat").await.expect("opened");
+        chat.send("Go.").await.unwrap_err();
+        let question = question(&lead, &journal, "chat/c0/c0").await;
+        lead.inbox(&journal).decide("chat/c0/c0", question.yes()).await.expect("written");
+        if lives {
+            drop(chat);
+            chat = lead.open(&journal, "chat").await.expect("opened");
+        }
+        chat.resume().await.expect("as many calls as may");
+        // The agent, its agent, and three calls.
+        assert_eq!(chat.budget().spent().tool_calls, 5, "lives: {lives}");
+        drop(chat);
+        let chat = lead.open(&journal, "chat").await.expect("opened");
+        assert_eq!(chat.budget().spent().tool_calls, 5, "lives: {lives}");
+    }
 }

@@ -3,17 +3,20 @@
 
 use std::{
     future::IntoFuture as _,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use harness::{
-    Agent, CallOutcome, CancellationToken, Event, FallbackProvider, Limits, Outcome, State,
-    Stopped, StreamEvent, Tool, ToolError, Usage,
+    Agent, CallOutcome, CancellationToken, Event, FallbackProvider, Limits, Message, Outcome,
+    SideEffects, State, Stopped, StreamEvent, Tool, ToolError, Usage,
     agent::AgentBuilder,
-    journal::{Entry, InterruptCause, Limit, LimitScope},
+    journal::{Entry, InterruptCause, Limit, LimitScope, MemoryJournal},
     models::{Models, Price},
-    policy::{Budget, Guardrails},
+    policy::{Budget, Guardrails, Question},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
     tool, tools,
 };
@@ -664,4 +667,46 @@ async fn an_agent_below_whose_cost_nobody_knows_is_refused_by_the_one_above() {
     let reply = agent.run("Go.").await.expect("an answer");
     assert_eq!((reply.text(), other.requests().len()), ("Then not.", 0));
     assert_eq!(reply.cost(), Some(0.000_002));
+}
+
+#[tokio::test]
+async fn a_call_that_has_waited_does_not_run_if_others_took_what_was_left() {
+    for taken in [true, false] {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&ran);
+        let pay = Tool::new("pay", "Pays.", json!({"type": "object"}), SideEffects::ALL, {
+            move |_, _| {
+                count.fetch_add(1, Ordering::Relaxed);
+                Box::pin(async { Ok("Paid.".into()) })
+            }
+        });
+        let model = ScriptedProvider::answering(|request| match request.results().next() {
+            Some(result) => reply().text(result.to_text()),
+            None => reply().call("pay", json!({})),
+        });
+        let later = |question: Question| async move { question.later(None) };
+        let agent = Agent::builder(model).tools([pay]).approver(later).build().expect("an agent");
+        let (journal, budget) = (MemoryJournal::new(), Budget::new(limits().tool_calls(1)));
+        let mut chat = agent.open(&journal, "chat").await.expect("opened");
+        chat.send("Go.").within(&budget).await.unwrap_err();
+        if taken {
+            let yes = |question: Question| async move { question.yes() };
+            agent.run("Go.").approver("ada", yes).within(&budget).await.expect("an answer");
+        }
+        let question = chat.waiting()[0].question().expect("a question");
+        chat.decide(question.yes()).await.expect("written");
+        let ended = chat.resume().within(&budget).await;
+        assert_eq!(ran.load(Ordering::Relaxed), 1);
+        assert_eq!(budget.spent().tool_calls, 1);
+        match taken {
+            true => {
+                let stopped = ended.unwrap_err();
+                assert_eq!(stopped.outcome(), Outcome::Limit(Limit::ToolCalls));
+                let results = stopped.transcript().messages().iter().flat_map(Message::results);
+                let outcomes: Vec<CallOutcome> = results.map(|it| it.outcome()).collect();
+                assert_eq!(outcomes, [CallOutcome::NotStarted]);
+            }
+            false => assert_eq!(ended.expect("an answer").text(), "Paid."),
+        }
+    }
 }

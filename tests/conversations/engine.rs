@@ -408,10 +408,11 @@ fn kinds(facts: &[Envelope]) -> Vec<String> {
     kinds
 }
 
-/// Both drivers come to the same facts.
+/// Both drivers come to the same facts, in whatever order the calls of one answer end: in run 1,462 a denial
+/// and a result that came early are written in another order.
 #[test]
 fn random_runs_come_to_the_same_facts_by_both_drivers() {
-    for seed in wanted(60) {
+    for seed in wanted(60).chain([1462]) {
         let (one, two) = apart(async {
             let mut story = Story::new(seed);
             let laws = Laws::random(&mut story.rng, 2);

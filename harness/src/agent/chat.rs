@@ -314,7 +314,8 @@ impl Chat {
             self.guard.goes_on();
             return None;
         }
-        let guard = guard(&self.agent, Arc::clone(self.agent.guardrails()), budget);
+        let mut guard = guard(&self.agent, Arc::clone(self.agent.guardrails()), budget);
+        guard.goes_on_from(&self.guard);
         Some((mem::replace(&mut self.guard, guard), mem::take(&mut self.clock)))
     }
 

@@ -77,7 +77,10 @@ impl Chat {
                     None => Step::Decide { calls, surplus },
                 }
             }
-            Action::RunCalls(calls) => Step::Run(calls),
+            Action::RunCalls(calls) => match guard.before_running(&calls) {
+                Some(reached) => Step::Stop(reached.into()),
+                None => Step::Run(calls),
+            },
             Action::AwaitResults => Step::AwaitResults,
             Action::FindOut(calls) => Step::FindOut(calls),
             Action::AwaitAnswers => Step::AwaitAnswers,
@@ -619,10 +622,6 @@ impl Run<'_> {
 
     /// Runs calls that only read. Of others it says that they start: whoever keeps that lets them run.
     async fn begin_calls(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        // What was set aside for them when they were decided about may have been taken since.
-        if let Some(reached) = self.chat.guard.before_calls(calls.len()) {
-            return self.interrupted(reached.into());
-        }
         let machine = &self.chat.machine;
         let reads = |call: &ToolCall| {
             machine.granted(call.id()).is_none_or(|granted| granted.effects.is_read_only())

@@ -1,12 +1,16 @@
 //! What holds the limits of a run: a fold over its facts. It decides and never acts; the loop asks
 //! it before each step. It knows no clock: the time limit is held where the clock is.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+};
 
 use super::{
     Budget, Guardrails,
     chain::{self, Chain, NO_TOKENS},
-    repeats::{Repeats, with_note},
+    repeats::{Came, Repeats, with_note},
     sum::{Charge, Sum, Unknown, spent_by_agents},
 };
 use crate::{
@@ -45,6 +49,18 @@ struct Known {
     price: Option<Price>,
 }
 
+/// A call of the last answer, and what came of it.
+struct OfAnswer {
+    call: ToolCall,
+    end: Option<End>,
+}
+
+/// What came of a call.
+enum End {
+    Denied,
+    Finished(CallOutcome, Option<Came>),
+}
+
 /// Holds the limits of a run: the fold of its facts, and the budgets that it stands within. A
 /// message of the user begins a run and, with it, all that is of the run alone.
 pub(crate) struct Guard {
@@ -62,10 +78,14 @@ pub(crate) struct Guard {
     known: Option<Known>,
     /// Calls that the run has set aside.
     aside: u32,
-    /// The calls of the last answer.
-    calls: HashMap<String, ToolCall>,
+    /// The calls of the last answer, in order.
+    calls: Vec<OfAnswer>,
+    /// Where each of them is.
+    places: HashMap<String, usize>,
     /// How many of them have no result yet.
     open: usize,
+    /// Calls of the last answer that have started, and are counted.
+    started: HashSet<String>,
     repeats: Repeats,
     /// Limits that the program was warned of, and whose.
     warned: Vec<(Option<u64>, Limit)>,
@@ -88,8 +108,10 @@ impl Guard {
             asking: false,
             known: None,
             aside: 0,
-            calls: HashMap::new(),
+            calls: Vec::new(),
+            places: HashMap::new(),
             open: 0,
+            started: HashSet::new(),
             repeats: Repeats::default(),
             warned: Vec::new(),
         }
@@ -123,6 +145,11 @@ impl Guard {
         self.chain.turns(self.own.turns);
     }
 
+    /// A run goes on with the calls that are open of this one, and with limits of its own.
+    pub(crate) fn goes_on_from(&mut self, before: &Self) {
+        self.started.clone_from(&before.started);
+    }
+
     /// What the run's own turns have cost so far, if that is known.
     pub(crate) fn cost(&self) -> Option<f64> {
         self.own.cost().map(Money::to_f64)
@@ -145,10 +172,14 @@ impl Guard {
         self.is_asking(false);
         // Going on does not begin anew what was spent: a run that is started again whenever it fails
         // comes to its limits.
+        if let Entry::UserSaid { .. } = entry {
+            self.started.clear();
+        }
         if let Entry::UserSaid { .. } | Entry::Resumed { limits: Some(_), .. } = entry {
             self.own = Sum::default();
             self.failed_calls = 0;
             self.calls.clear();
+            self.places.clear();
             self.open = 0;
             self.repeats = Repeats::default();
             self.warned.clear();
@@ -165,9 +196,8 @@ impl Guard {
             Entry::CallFinished { result, .. } | Entry::CallSettled { result, .. } => {
                 self.finished(result);
             }
-            Entry::CallDecided { decision: Decision::Deny { .. }, .. } => {
-                self.open = self.open.saturating_sub(1);
-                self.failed_calls = self.failed_calls.saturating_add(1);
+            Entry::CallDecided { call, decision: Decision::Deny { .. } } => {
+                self.comes(call, End::Denied);
             }
             Entry::Given { .. }
             | Entry::CallEnded { .. }
@@ -226,7 +256,11 @@ impl Guard {
                     ..Charge::default()
                 }
             }
-            Entry::CallStarted { .. } => Charge { tool_calls: 1, ..Charge::default() },
+            // One that begins again, with its answer or after its process has ended, is the same call.
+            Entry::CallStarted { call } => {
+                let is_new = self.started.insert(call.clone());
+                Charge { tool_calls: is_new.into(), ..Charge::default() }
+            }
             // What was being done when the process ended may have been an answer of the model. A run
             // that ends its process each time would have no end otherwise.
             Entry::Reopened { .. } => Charge { turns: 1, ..Charge::default() },
@@ -295,6 +329,14 @@ impl Guard {
         }
         self.aside = self.aside.saturating_add(more);
         self.chain.overspent()
+    }
+
+    /// The limit that forbids to run these calls, of which some may have started before, if one does.
+    /// Those that were decided about elsewhere were not set aside here.
+    pub(crate) fn before_running(&mut self, calls: &[ToolCall]) -> Option<LimitReached> {
+        let new = calls.iter().filter(|call| !self.started.contains(call.id())).count();
+        let are_aside = u32::try_from(new).is_ok_and(|new| new <= self.aside);
+        if are_aside { None } else { self.before_calls(new) }
     }
 
     /// How many of so many calls of one answer run: the first ones.
@@ -408,13 +450,41 @@ impl Guard {
     /// The calls of a message wait for their results.
     fn asked_for(&mut self, message: Option<&Message>) {
         let Some(message) = message else { return };
-        self.calls = message.calls().map(|call| (call.id().to_owned(), call.clone())).collect();
+        let calls = message.calls().map(|call| OfAnswer { call: call.clone(), end: None });
+        self.calls = calls.collect();
+        let ids = self.calls.iter().map(|it| it.call.id().to_owned());
+        self.places = ids.zip(0..).collect();
         self.open = self.calls.len();
+        self.started.clear();
     }
 
     fn finished(&mut self, result: &ToolResult) {
-        self.open = self.open.saturating_sub(1);
-        match result.outcome() {
+        let place = self.places.get(result.call_id()).and_then(|place| self.calls.get(*place));
+        let came = place.filter(|it| !self.rails.polling.contains(it.call.name()));
+        let came = came.and_then(|it| Came::of(&it.call, result));
+        self.comes(result.call_id(), End::Finished(result.outcome(), came));
+    }
+
+    /// A call has ended. What came of the calls of one answer is counted when each of them has, in their
+    /// order: in which order they end is chance.
+    fn comes(&mut self, call: &str, end: End) {
+        let place = self.places.get(call).and_then(|place| self.calls.get_mut(*place));
+        let Some(place) = place else { return self.counts(end) };
+        if place.end.replace(end).is_none() {
+            self.open = self.open.saturating_sub(1);
+        }
+        if self.open == 0 {
+            let ends: Vec<End> = self.calls.iter_mut().filter_map(|it| it.end.take()).collect();
+            ends.into_iter().for_each(|end| self.counts(end));
+        }
+    }
+
+    fn counts(&mut self, end: End) {
+        let (outcome, came) = match end {
+            End::Denied => (CallOutcome::Failed, None),
+            End::Finished(outcome, came) => (outcome, came),
+        };
+        match outcome {
             CallOutcome::Succeeded => self.failed_calls = 0,
             CallOutcome::Failed
             | CallOutcome::StoppedReading
@@ -422,13 +492,11 @@ impl Guard {
             | CallOutcome::StillRunning => {
                 self.failed_calls = self.failed_calls.saturating_add(1);
             }
-            // A denial was counted when it was decided.
+            // A denial is counted as one.
             CallOutcome::Denied | CallOutcome::NotStarted => {}
         }
-        if let Some(call) = self.calls.get(result.call_id())
-            && !self.rails.polling.contains(call.name())
-        {
-            self.repeats.apply(call, result);
+        if let Some(came) = came {
+            self.repeats.apply(came);
         }
     }
 }

@@ -30,6 +30,28 @@ struct Heard {
     last: u32,
 }
 
+/// What came of a call, to be counted.
+pub(super) struct Came {
+    tool: String,
+    call: u64,
+    thing: u64,
+    said: u64,
+    is_error: bool,
+}
+
+impl Came {
+    /// The result of a call, if it can repeat another one.
+    pub(super) fn of(call: &ToolCall, result: &ToolResult) -> Option<Self> {
+        Some(Self {
+            thing: thing(call, result)?,
+            tool: call.name().to_owned(),
+            call: of_call(call),
+            said: said(result),
+            is_error: result.is_error(),
+        })
+    }
+}
+
 /// The most repeated thing of this run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Repeated {
@@ -44,17 +66,13 @@ impl Repeats {
     }
 
     /// Takes the result of a call.
-    pub(super) fn apply(&mut self, call: &ToolCall, result: &ToolResult) {
-        let (Some(thing), said) = (thing(call, result), said(result)) else { return };
-        if !result.is_error() && self.results.insert(of_call(call), said) != Some(said) {
+    pub(super) fn apply(&mut self, came: Came) {
+        let Came { tool, call, thing, said, is_error } = came;
+        if !is_error && self.results.insert(call, said) != Some(said) {
             // Something new: the model does not go in circles.
             self.heard.clear();
         }
-        let heard = self.heard.entry(thing).or_insert_with(|| Heard {
-            tool: call.name().to_owned(),
-            turns: 0,
-            last: 0,
-        });
+        let heard = self.heard.entry(thing).or_insert(Heard { tool, turns: 0, last: 0 });
         // Calls of one turn do not know of each other.
         if heard.last != self.turn {
             heard.turns = heard.turns.saturating_add(1);
