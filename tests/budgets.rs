@@ -11,8 +11,8 @@ use std::{
 };
 
 use harness::{
-    Agent, CallOutcome, CancellationToken, Event, FallbackProvider, Limits, Message, Outcome,
-    SideEffects, State, Stopped, StreamEvent, Tool, ToolError, Usage,
+    Agent, CallOutcome, CancellationToken, ErrorKind, Event, FallbackProvider, Limits, Message,
+    Outcome, SideEffects, State, Stopped, StreamEvent, Tool, ToolError, Usage,
     agent::AgentBuilder,
     journal::{Entry, InterruptCause, Limit, LimitScope, MemoryJournal},
     models::{Models, Price},
@@ -708,5 +708,34 @@ async fn a_call_that_has_waited_does_not_run_if_others_took_what_was_left() {
             }
             false => assert_eq!(ended.expect("an answer").text(), "Paid."),
         }
+    }
+}
+
+#[tokio::test]
+async fn a_cost_that_is_no_amount_begins_nothing() {
+    for cost in [-1.0, f64::NAN, f64::NEG_INFINITY] {
+        let wrong = || limits().cost(cost);
+        let model = answers(1);
+        let builders = [agent(&model).limits(wrong()), agent(&model).run_limits(wrong())];
+        for builder in builders {
+            assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Configuration);
+        }
+        let agent = agent(&model).build().expect("an agent");
+        let budget = Budget::new(wrong());
+        let mut chat = agent.chat();
+        chat.limits(wrong());
+        for ended in [
+            agent.run("Go.").limits(wrong()).await,
+            agent.run("Go.").within(&budget).await,
+            chat.send("Go.").await,
+        ] {
+            let stopped = ended.unwrap_err();
+            let error = stopped.error().expect("an error");
+            assert_eq!(error.kind(), ErrorKind::Configuration);
+            assert!(error.to_string().contains("`Limits::cost(0.50)`"), "{error}");
+        }
+        assert_eq!(model.requests().len(), 0, "{cost}");
+        chat.limits(limits().cost(f64::INFINITY));
+        chat.send("Go.").await.expect("an answer");
     }
 }

@@ -66,7 +66,7 @@ fn an_agent_declares_all_that_its_tools_declare() {
         let agent = agent(says("")).tools(tools).build().expect("an agent");
         let outer = agent.as_tool("agent", "It works.");
         let above = self::agent(says("")).tools([outer.clone()]).build().expect("an agent");
-        assert_eq!(above.as_tool("above", "").side_effects(), outer.side_effects());
+        assert_eq!(above.as_tool("above", "Works.").side_effects(), outer.side_effects());
         outer.side_effects()
     };
     let network = SideEffects::of(&[SideEffect::Network]);
@@ -583,8 +583,9 @@ async fn a_rule_may_name_a_tool_of_an_agent_below_and_not_misspell_it() {
     let build = |permissions| {
         let deep = agent(calls(&["drop_table"])).tools([declares("drop_table", MUTATE)]);
         let deep = deep.permissions(Permissions::default().allow("drop_table")).build();
-        let middle = agent(calls(&["deep"])).tools([deep.expect("an agent").as_tool("deep", "")]);
-        let middle = middle.build().expect("an agent").as_tool("middle", "");
+        let middle =
+            agent(calls(&["deep"])).tools([deep.expect("an agent").as_tool("deep", "Works.")]);
+        let middle = middle.build().expect("an agent").as_tool("middle", "Works.");
         let lead = agent(calls(&["middle"])).tools([middle, declares("drop_tables", READ)]);
         lead.permissions(permissions).build()
     };

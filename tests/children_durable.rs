@@ -242,7 +242,7 @@ async fn a_question_of_an_agent_can_wait_for_days_and_reaches_it_by_its_conversa
     let open = chat.waiting();
     let [open] = open.as_slice() else { panic!("{open:?}") };
     let wait = open.wait.as_ref().expect("it waits");
-    let Awaited::Agent { conversation } = &wait.awaited else { panic!("{wait:?}") };
+    let Awaited::Agent { conversation, .. } = &wait.awaited else { panic!("{wait:?}") };
     assert_eq!(conversation, "chat/c0");
     let spent = chat.budget().spent();
     drop(chat);
@@ -260,7 +260,8 @@ async fn a_question_of_an_agent_can_wait_for_days_and_reaches_it_by_its_conversa
     let err = inbox.settle(CHAT, open.answered("yes")).await.unwrap_err();
     assert!(err.to_string().contains("asks in the conversation `chat/c0`"), "{err}");
     let below = inbox.waiting("chat/c0").await.expect("read");
-    let Awaited::Agent { conversation } = &below[0].wait.as_ref().expect("it waits").awaited else {
+    let Awaited::Agent { conversation, .. } = &below[0].wait.as_ref().expect("it waits").awaited
+    else {
         panic!("{below:?}");
     };
     let question = inbox.waiting(conversation).await.expect("read")[0].question();

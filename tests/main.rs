@@ -21,6 +21,7 @@ mod chats;
 mod chats_steered;
 mod chats_sweep;
 mod children;
+mod children_cut_off;
 mod children_durable;
 mod children_stops;
 mod circumstances;

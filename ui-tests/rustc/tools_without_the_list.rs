@@ -4,8 +4,9 @@
 //! - at `[add]`: is no list of tools
 //! - at `[add]`: is no list of tools
 //! - at `add::tool()`: Tool` is no list of tools
+//! - at `[agent]`: agent.as_tool("review"
 
-use harness::{ToolRegistry, agent::AgentBuilder, tool};
+use harness::{Agent, ToolRegistry, agent::AgentBuilder, tool};
 
 /// Does it.
 #[tool(side_effects = "none")]
@@ -14,5 +15,6 @@ fn one(builder: AgentBuilder) -> AgentBuilder { builder.tools(add) }
 fn list(builder: AgentBuilder) -> AgentBuilder { builder.tools([add]) }
 fn registry() { let _ = ToolRegistry::new([add]); }
 fn tool(builder: AgentBuilder) -> AgentBuilder { builder.tools(add::tool()) }
+fn agent(builder: AgentBuilder, agent: Agent) -> AgentBuilder { builder.tools([agent]) }
 
 fn main() {}

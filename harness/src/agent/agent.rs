@@ -518,6 +518,7 @@ impl AgentBuilder {
                 "`Guardrails::turns(0)` lets the model say nothing; set at least 1",
             ));
         }
+        run_limits.check().and(limits.check())?;
         let secrets = known(provider.secrets(), &secrets)?;
         let tools =
             ToolRegistry::new(tools)?.with_limits(tool_limits).with_secrets(secrets.clone());

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::{
     Action, Agent, Chat, Machine, OpenCall, Settlement,
     caller::is_heard,
-    calls::idempotency_key,
+    calling::idempotency_key,
     durable::{Durable, Written, guarded, is_answer},
     observed::{append_failed, appending, held, holding, tell_answer},
     open_call::{decided, expired, is_over, settled, waits},
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Entry, Envelope, Journal, Life, Wait, check_id, too_few},
+    journal::{Awaited, Entry, Envelope, Journal, Life, Wait, check_id, too_few},
     message::{ToolCall, Transcript},
     policy::Approval,
     trace::{AppendOutcome, Tracer},
@@ -148,7 +148,11 @@ impl Chat {
     pub(super) fn tell_waiting(&self) {
         let told = self.tells_waiting().zip(self.conversation());
         let Some((hook, conversation)) = told else { return };
-        for open in self.waiting() {
+        let nobody_has_to = |open: &OpenCall| {
+            let wait = open.wait.as_ref();
+            wait.is_some_and(|it| matches!(it.awaited, Awaited::Agent { cut_off: true, .. }))
+        };
+        for open in self.waiting().into_iter().filter(|open| !nobody_has_to(open)) {
             let _ = caught(|| hook(conversation, &open));
         }
     }
@@ -482,12 +486,21 @@ const ANSWERS: u32 = 16;
 
 impl Inbox {
     /// The calls of a conversation that wait, in order, those whose time is over too. Calls in doubt are
-    /// listed by [`Chat::in_doubt`] alone.
+    /// listed by [`Chat::in_doubt`] alone. In the conversation of an [agent in a call](Agent::as_tool) none waits any
+    /// more once that call has its result or was stopped: the agent does not go on.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read.
     pub async fn waiting(&self, conversation: &str) -> Result<Vec<OpenCall>, Error> {
-        Ok(waiting(&self.look(conversation).await?, Some(conversation)))
+        let waiting = waiting(&self.look(conversation).await?, Some(conversation));
+        if waiting.is_empty() {
+            return Ok(waiting);
+        }
+        match is_heard(&*self.journal, conversation).await {
+            Ok(()) => Ok(waiting),
+            Err(error) if error.kind() == ErrorKind::NotWaiting => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// How a conversation stands, read from its facts: what was said, what its last run has used, which

@@ -17,6 +17,7 @@ use super::{
     Action, Agent, AgentCall, Chat, Machine, Outcome, Stopped,
     agent::OnWaiting,
     answers::folded,
+    cut_off::CutOff,
     durable::guarded,
     open_call::is_over,
     reports::{Pause, Reporter},
@@ -53,6 +54,8 @@ pub(super) struct Caller {
     left: Mutex<Option<u32>>,
     /// What the run is called in traces.
     traced: OnceLock<String>,
+    /// A call in which an agent was denied something that ends this run, too.
+    denied: Mutex<Option<String>>,
 }
 
 impl Caller {
@@ -75,6 +78,7 @@ impl Caller {
             depth,
             left: Mutex::new(rails.agents_of_run()),
             traced: OnceLock::new(),
+            denied: Mutex::default(),
             places: chat.own.as_ref().map(|own| own.places.clone()).unwrap_or_default(),
             above,
         }
@@ -87,6 +91,11 @@ impl Caller {
     /// The places of which a call has one that the run is inside of.
     pub(super) fn places(&self) -> &[Places] {
         &self.places
+    }
+
+    /// The call in which an agent was denied something that ends this run, too.
+    pub(super) fn denied(&self) -> Option<String> {
+        self.denied.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The run is told of under this name.
@@ -123,6 +132,8 @@ struct State {
     told: Option<Box<CallSpent>>,
     /// The conversation of an agent that waits for somebody.
     waits: Option<String>,
+    /// That of an agent that could not go on.
+    cut_off: Option<CutOff>,
     /// The conversations that were opened in this process.
     opened: HashSet<String>,
 }
@@ -191,6 +202,16 @@ impl CallSite {
     /// The conversation of an agent of the call that waits for somebody.
     pub(super) fn waits(&self) -> Option<String> {
         self.state().waits.clone()
+    }
+
+    /// An agent of the call that could not go on.
+    pub(super) fn cut_off(&self) -> Option<CutOff> {
+        self.state().cut_off.take()
+    }
+
+    /// Whether an agent that is denied something ends the runs above it.
+    fn stops_on_denial(&self) -> bool {
+        self.rules.iter().any(|(permissions, _)| permissions.stops_on_denial())
     }
 
     /// Where the run hears of the events of its agents, if anybody sees them.
@@ -346,6 +367,21 @@ impl InCall {
         effects: SideEffects,
         opening: &Opening,
     ) -> Result<Entered, Error> {
+        let entered = self.enter(chat, effects, opening).await;
+        if let Err(error) = &entered
+            && let (Some(site), Some((name, ..))) = (&self.site, self.kept())
+        {
+            site.state().cut_off = CutOff::by(error, false, &name);
+        }
+        entered
+    }
+
+    async fn enter(
+        &self,
+        chat: &mut Chat,
+        effects: SideEffects,
+        opening: &Opening,
+    ) -> Result<Entered, Error> {
         let Some(site) = &self.site else { return Ok(Entered::Begins) };
         site.admits(effects)?;
         let Some((name, parent, journal)) = self.kept() else { return Ok(Entered::Begins) };
@@ -386,12 +422,22 @@ impl InCall {
 
     /// The run of this conversation has ended. If calls of it wait, the call waits for them, too, where both
     /// conversations can be opened again.
-    pub(super) fn ended(&self, stopped: &Stopped, chat: &Chat) {
+    pub(super) fn ended(&self, stopped: &Stopped, chat: &Chat, is_kept: bool) {
+        if let Some(site) = self.site.as_ref().filter(|site| site.stops_on_denial())
+            && stopped.outcome() == Outcome::Denied
+        {
+            let mut denied = site.caller.denied.lock().unwrap_or_else(PoisonError::into_inner);
+            *denied = Some(site.call.id().to_owned());
+        }
         let Some(site) = self.site.as_ref().filter(|site| site.caller.kept.is_some()) else {
             return;
         };
-        if stopped.outcome() == Outcome::Waiting && chat.is_in_journal() {
-            site.state().waits = chat.conversation().map(str::to_owned);
+        let Some(name) = chat.conversation().filter(|_| chat.is_in_journal()) else { return };
+        if stopped.outcome() == Outcome::Waiting {
+            site.state().waits = Some(name.to_owned());
+        }
+        if let Some(error) = stopped.error().filter(|_| is_kept) {
+            site.state().cut_off = CutOff::by(error, chat.is_lost(), name);
         }
     }
 }
@@ -478,9 +524,13 @@ impl Chat {
         let Some(journal) = self.durable.as_ref().and_then(|it| it.journal()).cloned() else {
             return Ok(());
         };
-        let waiting: Vec<(String, String)> = self.machine.waiting().filter_map(agent_of).collect();
-        for (call, conversation) in waiting {
-            match stands(&journal, &conversation).await? {
+        let waiting: Vec<WaitsBelow> = self.machine.waiting().filter_map(agent_of).collect();
+        for WaitsBelow { call, conversation, cut_off } in waiting {
+            let stands = match cut_off {
+                true => Stands::GoesOn,
+                false => stands(&journal, &conversation).await?,
+            };
+            match stands {
                 Stands::Waits => {}
                 Stands::GoesOn => {
                     let answer = serde_json::Value::Null;
@@ -497,9 +547,20 @@ impl Chat {
     }
 }
 
-fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<(String, String)> {
+/// A call that waits for its agent.
+struct WaitsBelow {
+    call: String,
+    conversation: String,
+    cut_off: bool,
+}
+
+fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<WaitsBelow> {
     match &wait.awaited {
-        Awaited::Agent { conversation } => Some((call.id().to_owned(), conversation.clone())),
+        Awaited::Agent { conversation, cut_off } => Some(WaitsBelow {
+            call: call.id().to_owned(),
+            conversation: conversation.clone(),
+            cut_off: *cut_off,
+        }),
         _ => None,
     }
 }
@@ -524,9 +585,11 @@ fn stands<'a>(
         if machine.next() != Action::AwaitAnswers || machine.waiting().any(|(_, it)| is_over(it)) {
             return Ok(Stands::GoesOn);
         }
-        for (_, below) in machine.waiting().filter_map(agent_of) {
+        for below in machine.waiting().filter_map(agent_of) {
             // Of one that is gone, the agent that has run it says so.
-            if !matches!(stands(journal, &below).await?, Stands::Waits) {
+            let goes_on = below.cut_off
+                || !matches!(stands(journal, &below.conversation).await?, Stands::Waits);
+            if goes_on {
                 return Ok(Stands::GoesOn);
             }
         }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use super::{Action, Outcome, schedule};
 use crate::{
     journal::{Repeat, Wait},
-    message::{Message, ToolCall, ToolResult},
+    message::{Fingerprint, Message, Role, ToolCall, ToolResult, Transcript},
     tool::{Answered, Reviewed, Scope, SideEffects},
 };
 
@@ -58,6 +58,8 @@ pub(super) struct Granted {
     pub(super) repeat: Repeat,
     /// Whether it has run before, or may have.
     pub(super) again: bool,
+    /// Whether it has begun in this process, or had begun before it came to wait.
+    pub(super) begun: bool,
     /// On which review of its tool it was decided.
     pub(super) reviewed: Option<Arc<Reviewed>>,
     /// Whether a person was asked about this very call.
@@ -197,5 +199,24 @@ impl Calling {
             let status = if may_repeat { Status::Allowed } else { Status::Doubtful };
             self.set(&id, status(granted));
         }
+    }
+}
+
+/// The same for every try of a call, also in a program that was started again: it is told from
+/// what was said before the model made the call, and from the call's name and arguments, since two
+/// answers to the same message may give one id to two calls.
+/// A conversation that has a name has it in front: what was forked from another one is a different
+/// call.
+pub(super) fn idempotency_key(
+    conversation: Option<&str>,
+    transcript: &Transcript,
+    call: &ToolCall,
+    fingerprint: Fingerprint,
+) -> String {
+    let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
+    let before = before.map_or("", Message::id);
+    match conversation {
+        Some(conversation) => format!("{conversation}/{before}/{}/{fingerprint}", call.id()),
+        None => format!("{before}/{}/{fingerprint}", call.id()),
     }
 }

@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Agent, Chat, Event,
     caller::{CallSite, Caller},
-    calling::Granted,
+    calling::{Granted, idempotency_key},
     circumstances::Offered,
+    cut_off::CutOff,
     early::{Ended, Running},
     halt::Told,
     machine::{lost, stopped},
@@ -26,9 +27,7 @@ use super::{
 use crate::{
     error::Error,
     journal::{Awaited, CallSpent, Decision, Entry, InterruptCause, Repeat, Wait},
-    message::{
-        CallOutcome, Fingerprint, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
-    },
+    message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult, Transcript},
     policy::{Exposure, Judgement, Permissions, ProposedCall, Question},
     tool::{
         CallIdentity, Dispatched, Found, GRACE, Place, Places, RUNS_ON, Review, SideEffects, Tool,
@@ -94,8 +93,13 @@ impl Contexts {
     }
 
     /// The conversation of an agent of a call that waits for somebody.
-    fn waits_for(&self, call: &str) -> Option<String> {
+    pub(super) fn waits_for(&self, call: &str) -> Option<String> {
         self.site(call)?.waits()
+    }
+
+    /// An agent of a call that could not go on.
+    pub(super) fn cut_off_in(&self, call: &str) -> Option<CutOff> {
+        self.site(call)?.cut_off()
     }
 
     /// What a call is given when it runs.
@@ -182,25 +186,6 @@ impl Contexts {
         let kept = ToolContent::Text(format!("Its output until then:\n{kept}"));
         let content = result.content().iter().cloned().chain([kept]);
         agent.tools().readable_now(result.call_id(), result.outcome(), content.collect())
-    }
-}
-
-/// The same for every try of a call, also in a program that was started again: it is told from
-/// what was said before the model made the call, and from the call's name and arguments, since two
-/// answers to the same message may give one id to two calls.
-/// A conversation that has a name has it in front: what was forked from another one is a different
-/// call.
-pub(super) fn idempotency_key(
-    conversation: Option<&str>,
-    transcript: &Transcript,
-    call: &ToolCall,
-    fingerprint: Fingerprint,
-) -> String {
-    let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
-    let before = before.map_or("", Message::id);
-    match conversation {
-        Some(conversation) => format!("{conversation}/{before}/{}/{fingerprint}", call.id()),
-        None => format!("{before}/{}/{fingerprint}", call.id()),
     }
 }
 
@@ -389,10 +374,13 @@ impl Run<'_> {
                     },
                 },
                 Some(served) = queued.next() => ready = Some(served),
-                ended = running.next(), if !running.is_empty() || queued.is_empty() => match ended {
-                    Some(ended) => self.ended(ended)?,
-                    None => return Ok(()),
-                },
+                ended = running.next(), if !running.is_empty() || queued.is_empty() => {
+                    let Some(ended) = ended else { return Ok(()) };
+                    self.ended(ended)?;
+                    if let Some(call) = self.contexts.caller.denied() {
+                        break InterruptCause::Denial { call };
+                    }
+                }
             }
         };
         // They have not begun, and keep nobody waiting.
@@ -434,6 +422,10 @@ impl Run<'_> {
             return Ok(Begins::Now);
         }
         // It has not begun, though it says so.
+        if written.as_ref().is_err_and(|error| self.stays_open(error)) {
+            self.takes_back(call)?;
+            return written.map(|_| Begins::Stopped);
+        }
         let text =
             "This call was not started: the run was stopped first. Nothing of it has happened.";
         let content = [ToolContent::Text(text.to_owned())];
@@ -452,9 +444,11 @@ impl Run<'_> {
         }
         let still = !self.earlier.contains(call.id()) || self.chat.still_allows(call);
         let granted = self.chat.machine.granted(call.id());
-        if let Some(granted) = granted.filter(|granted| granted.again)
-            && !(still && self.chat.may_repeat(call))
-        {
+        if let Some(granted) = granted.filter(|granted| match granted.again {
+            true => !(still && self.chat.may_repeat(call)),
+            // It has asked something, or its agent has, in a program that had the tool.
+            false => granted.begun && self.chat.tools().get(call.name()).is_none(),
+        }) {
             let effects = granted.effects;
             self.doubt(call, effects)?;
             return Ok(false);
@@ -668,11 +662,10 @@ impl Run<'_> {
         self.hear_agents();
         let result = match ended {
             Dispatched::Result(result) => {
-                let failed = result.outcome() == CallOutcome::Failed;
-                if let Some(conversation) = self.contexts.waits_for(call.id()).filter(|_| failed) {
+                if let Some(awaited) = self.waits_below(&call, &result) {
                     self.chat.tracer.ran(&call, elapsed);
                     self.shown.retain(|(shown, _)| shown.id() != call.id());
-                    return self.waits(&call, Awaited::Agent { conversation }, None);
+                    return self.waits(&call, awaited, None);
                 }
                 self.of_all_tries(result)
             }

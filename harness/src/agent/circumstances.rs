@@ -36,6 +36,8 @@ pub(super) struct Circumstances {
     pub(super) caller: Option<Arc<CallSite>>,
     /// The places of which a call has one that the run is inside of.
     pub(super) places: Vec<Places>,
+    /// Whether that call finds the conversation where this run leaves it.
+    pub(super) is_kept: bool,
     /// The permissions of the agents and runs above it, and what was read by each of them.
     above: Vec<(Arc<Permissions>, Exposed)>,
 }
@@ -136,6 +138,7 @@ impl Chat {
         if let Some(permissions) = self.own.as_ref().and_then(|own| own.permissions.as_ref()) {
             permissions.check_names(self.agent.tools())?;
         }
+        self.guard.budget().check()?;
         let brought = self.own.as_ref().map(|own| &own.values);
         let given = [brought, self.values.as_ref()];
         self.agent.check_state(|id| given.iter().flatten().any(|values| values.has(id)))
@@ -144,7 +147,10 @@ impl Chat {
     /// Whether a call that is denied ends the run.
     pub(super) fn stops_on_denial(&self) -> bool {
         let own = self.own.as_ref().and_then(|own| own.permissions.as_ref());
-        own.is_some_and(|own| own.stops_on_denial()) || self.agent.permissions().stops_on_denial()
+        let above = self.own.iter().flat_map(|own| &own.above);
+        own.is_some_and(|own| own.stops_on_denial())
+            || self.agent.permissions().stops_on_denial()
+            || above.into_iter().any(|(above, _)| above.stops_on_denial())
     }
 }
 

@@ -372,14 +372,14 @@ impl Machine {
                     Status::Allowed(granted) if granted.again => granted,
                     _ => return Err(cannot(format!("`{call}` is not in doubt"))),
                 };
-                let granted = Granted { again: false, ..granted.clone() };
+                let granted = Granted { again: false, begun: false, ..granted.clone() };
                 self.set(call, granted.may_run());
             }
             Entry::CallStarted { call } => {
                 let Status::Allowed(granted) = &self.call(call)?.status else {
                     return Err(cannot(format!("`{call}` cannot start now")));
                 };
-                let granted = granted.clone();
+                let granted = Granted { begun: true, ..granted.clone() };
                 self.set(call, Status::Started(granted));
             }
             Entry::CallSettled { result, .. } => {

@@ -18,6 +18,7 @@ mod chat;
 mod chats;
 mod circumstances;
 mod clock;
+mod cut_off;
 mod durable;
 mod early;
 mod event;

@@ -171,10 +171,18 @@ pub(super) fn settled(
             goes_on(machine, &id)?;
             Ok(Entry::CallAnswered { call: id, answer, who, at })
         }
-        (Said::Answered { .. }, Some(Awaited::Agent { conversation })) => Err(refused(format!(
-            "the call `{id}` waits for its agent, which asks in the conversation `{conversation}`: answer \
-             what waits there"
-        ))),
+        (Said::Answered { .. }, Some(Awaited::Agent { conversation, cut_off: false })) => {
+            Err(refused(format!(
+                "the call `{id}` waits for its agent, which asks in the conversation `{conversation}`: \
+                 answer what waits there"
+            )))
+        }
+        (Said::Answered { .. }, Some(Awaited::Agent { conversation, cut_off: true })) => {
+            Err(refused(format!(
+                "the call `{id}` has asked nothing: its agent could not go on in `{conversation}`, and \
+                 `resume` tries again"
+            )))
+        }
         (Said::Answered { .. }, _) => Err(refused(format!(
             "the tool of the call `{id}` has asked nothing: say what became of the call by `succeeded` \
                  or `failed`"

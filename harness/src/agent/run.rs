@@ -63,6 +63,8 @@ pub(super) struct Run<'a> {
     pub(super) ledger: Ledger,
     /// The first thing that failed.
     error: Option<Error>,
+    /// Why an agent of a call could not go on, and the call stays open.
+    pub(super) cut_off: Option<Error>,
     /// The limit that stopped the run.
     limit: Option<LimitReached>,
     /// What the last request was made of.
@@ -107,6 +109,7 @@ impl<'a> Run<'a> {
             shown: Vec::new(),
             ledger: Ledger::default(),
             error: None,
+            cut_off: None,
             limit: None,
             context: ContextTokens::default(),
             begun: false,
@@ -153,6 +156,13 @@ impl<'a> Run<'a> {
         if outcome == Outcome::Waiting {
             self.chat.tell_waiting();
         }
+        let outcome = match self.cut_off.take().filter(|_| outcome == Outcome::Waiting) {
+            None => outcome,
+            Some(error) => {
+                self.error = Some(error.cleaned(self.chat.agent.secrets()));
+                Outcome::Failed
+            }
+        };
         let (usage, _) = self.used();
         self.trace_end(outcome);
         self.emit(Event::RunEnded { outcome, usage: &usage });
@@ -547,10 +557,13 @@ impl<'a> Run<'a> {
 
     /// Ends the run because something failed.
     fn fail(&mut self, error: Error) -> Outcome {
+        let stays_open = self.stays_open(&error);
         if self.error.is_none() {
             self.error = Some(error.cleaned(self.chat.agent.secrets()));
         }
-        self.close();
+        if !stays_open {
+            self.close();
+        }
         Outcome::Failed
     }
 

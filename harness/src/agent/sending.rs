@@ -553,12 +553,16 @@ async fn inside(
             }
         }
     }
+    let is_kept = matches!(&chat, Holder::Owned(new) if new.is_in_journal());
+    if let Some(own) = &mut begins.own {
+        own.is_kept = is_kept;
+    }
     begins.stops.now = begins.stops.now.child_token();
     let now = begins.stops.now.clone();
     let _stopped = OnCancel::new(&call.stop, move || now.cancel());
     let ended = go(chat.chat(), begins).await;
     if let Err(stopped) = &ended {
-        call.ended(stopped, chat.chat());
+        call.ended(stopped, chat.chat(), is_kept);
     }
     ended
 }

@@ -372,10 +372,15 @@ pub enum Awaited {
         /// What the tool wants back with the answer.
         token: Value,
     },
-    /// An agent that the call runs has calls that wait. They are answered in its own conversation.
+    /// An agent that the call runs has calls that wait, which are answered in its own conversation; or it could
+    /// not go on.
     Agent {
         /// The name of that conversation.
         conversation: String,
+        /// Whether the agent could not go on, since the conversation was open elsewhere or the journal has
+        /// failed. Nobody has to answer then: [`Chat::resume`](crate::Chat::resume) tries again.
+        #[serde(default, skip_serializing_if = "is_false")]
+        cut_off: bool,
     },
 }
 

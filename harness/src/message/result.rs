@@ -237,7 +237,9 @@ impl ToolResult {
     }
 
     /// The result as a type of the program: its [`value`](Self::value), or, where the tool handed over
-    /// nothing but one value or one text for the model, that one.
+    /// nothing but one value or one text for the model, that one. Of a text that was longer than
+    /// [`ToolLimits::output`](crate::ToolLimits::output) it is what the model has read: cut in the middle, with a
+    /// note. What a tool hands over for the program by `with_value` is never cut.
     ///
     /// # Errors
     /// Fails if the call did not succeed, if there is no such value, if it was left out because it was larger

@@ -278,7 +278,7 @@ impl Permissions {
     }
 
     /// Ends the run at the first call that is denied, instead of letting the model try another
-    /// way.
+    /// way. So does a call that is denied inside an agent that a call of the run runs.
     #[must_use]
     pub fn stop_on_denial(mut self) -> Self {
         self.stops_on_denial = true;

@@ -6,7 +6,7 @@ use strsim::osa_distance;
 const LONGEST: usize = 200;
 
 /// The nearest candidate of which this word may be a misspelling, where both may well be names: at most a fourth
-/// of its letters are wrong.
+/// of its letters are wrong, or two of three have changed places.
 pub(crate) fn misspelt<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -22,9 +22,19 @@ pub(crate) fn misspelt<'a>(
         let most = length.max(other) / 4;
         // To compare them costs more than to count them.
         let distance = (length.abs_diff(other) <= most).then(|| osa_distance(&word, &lower))?;
-        (distance <= most).then_some((distance, candidate))
+        let is_near = distance <= most || is_swapped(&word, &lower);
+        is_near.then_some((distance, candidate))
     });
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
+}
+
+/// Whether two neighbours of three letters have changed places: one other letter of three makes another name.
+fn is_swapped(word: &str, other: &str) -> bool {
+    let (word, other): (Vec<char>, Vec<char>) = (word.chars().collect(), other.chars().collect());
+    match (word.as_slice(), other.as_slice()) {
+        ([a, b, c], [d, e, f]) => [a, b, c] == [e, d, f] || [a, b, c] == [d, f, e],
+        _ => false,
+    }
 }
 
 /// The candidate that was probably meant: at most a third of its letters are wrong, or one of the
@@ -59,5 +69,14 @@ mod tests {
         assert_eq!(misspelt(word, [shorter]), None);
         assert_eq!(misspelt(word, [longer]), Some(longer));
         assert_eq!(misspelt(word, [shorter, longer]), Some(longer));
+    }
+
+    #[test]
+    fn of_three_letters_two_neighbours_may_have_changed_places_and_no_letter_is_another_one() {
+        for (word, near) in
+            [("pya", true), ("apy", true), ("pad", false), ("yap", false), ("pa", false)]
+        {
+            assert_eq!(misspelt(word, ["pay"]).is_some(), near, "{word}");
+        }
     }
 }

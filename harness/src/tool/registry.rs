@@ -14,7 +14,8 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no list of tools",
     label = "not a list of tools",
-    note = "a function with `#[tool]` is listed by its name: `tools![add]`; the methods of a toolset are listed by `value.tools()`; one `Tool` is `[tool]`"
+    note = "a function with `#[tool]` is listed by its name: `tools![add]`; the methods of a toolset are listed by `value.tools()`; one `Tool` is `[tool]`",
+    note = "an agent is listed as a tool by `[agent.as_tool(\"review\", \"Reviews code.\")]`"
 )]
 pub trait ToolList {
     /// The tools, in their order.
@@ -125,11 +126,12 @@ impl ToolRegistry {
             return Err(Error::new(
                 ErrorKind::Configuration,
                 format!(
-                    "two tools are both named `{}`: one is described as {:?}, the other as {:?}; \
-                     give one of them `#[tool(name = \"...\")]`",
+                    "two tools are both named `{}`: one is described as {:?}, the other as {:?}; give one \
+                     of them another name, {}",
                     tool.name(),
                     first_line(other.description()),
                     first_line(tool.description()),
+                    tool.how_to_name(),
                 ),
             ));
         }

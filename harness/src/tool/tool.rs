@@ -668,6 +668,12 @@ impl Tool {
         let Body::Made(made) = &self.body else { return None };
         let ToolSchema { name, input_schema, .. } = &made.schema;
         fault_of_name(name).or_else(|| {
+            if self.is_agent() && made.schema.description.trim().is_empty() {
+                return Some(format!(
+                    "the agent that is the tool `{name}` has no description, by which a model knows when to \
+                     call it: give one, as in `agent.as_tool(\"{name}\", \"Reviews code.\")`"
+                ));
+            }
             let is_object = input_schema.get("type").is_some_and(|kind| kind == "object");
             if is_object {
                 return made.checker().err();
@@ -677,6 +683,15 @@ impl Tool {
                  `\"type\": \"object\"`"
             ))
         })
+    }
+
+    /// How a tool like this is given another name.
+    pub(super) fn how_to_name(&self) -> &'static str {
+        match &self.body {
+            Body::Declared { .. } => "with `#[tool(name = \"...\")]`",
+            Body::Made(_) if self.is_agent() => "as in `agent.as_tool(\"...\", ..)`",
+            Body::Made(_) => "as in `Tool::new(\"...\", ..)`",
+        }
     }
 
     /// What is wrong with a tool made by `#[tool]` that could not be seen while compiling.
@@ -754,7 +769,11 @@ pub(crate) fn fault_of_name(name: &str) -> Option<String> {
             "the tool name `{name}` contains {odd:?}; providers take only ASCII letters, digits, \
              `_` and `-`"
         )),
-        None if count == 0 => Some("a tool has an empty name".to_owned()),
+        None if count == 0 => Some(
+            "a tool has an empty name: give it one, as in `Tool::new(\"look\", ..)` or \
+             `agent.as_tool(\"review\", ..)`"
+                .to_owned(),
+        ),
         None if count > 64 => Some(format!(
             "the tool name `{name}` is {count} characters long; providers take at most 64"
         )),

@@ -164,7 +164,7 @@ impl Tracer {
         let question = match &wait.awaited {
             Awaited::Approval { question, .. } => Some(reasons(question)),
             Awaited::Answer { question, .. } => Some(question.clone()),
-            Awaited::Agent { conversation } => Some(conversation.clone()),
+            Awaited::Agent { conversation, .. } => Some(conversation.clone()),
             Awaited::Result => None,
         };
         let question = question.filter(|question| !question.is_empty());

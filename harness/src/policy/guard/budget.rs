@@ -11,6 +11,7 @@ use super::{
     sum::Charge,
 };
 use crate::{
+    error::Error,
     journal::{CallSpent, LimitScope},
     models::Money,
     provider::Usage,
@@ -119,6 +120,11 @@ impl Budget {
     /// before it does is what was spent in other processes.
     pub(crate) fn of_conversation() -> Self {
         Self::made(LimitScope::Conversation, Limits::new(), None)
+    }
+
+    /// Fails if a limit that holds is no amount, of it or of one that it stands within.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.nodes().iter().try_for_each(|node| node.lock().limits.check())
     }
 
     /// The limits that hold for it alone.

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Guardrails;
-use crate::journal::RunLimits;
+use crate::{
+    error::{Error, ErrorKind},
+    journal::RunLimits,
+};
 
 /// What may be spent: money, tokens and calls of tools. The same setting limits one run, a whole
 /// conversation, or an agent with all its conversations:
@@ -47,6 +50,9 @@ pub struct Limits {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     refuse_unknown_cost: bool,
 }
+
+/// What stands for a cost that is no number, which JSON does not have.
+const NO_AMOUNT: f64 = -1.0;
 
 /// Left open, or a limit, or that there is none.
 type Amount<T> = Option<Option<T>>;
@@ -118,11 +124,25 @@ impl Limits {
     /// If a model has no price, or an answer comes without its tokens, the limit holds only for
     /// what is known: the watcher then sees [`Event::LimitUnknown`](crate::Event::LimitUnknown).
     /// See [`refuse_unknown_cost`](Self::refuse_unknown_cost).
+    ///
+    /// With an amount below 0, or one that is no number, no agent is built and no run begins.
     #[must_use]
     pub fn cost(mut self, cost: impl Into<Option<f64>>) -> Self {
         // A limit that is no number must not be read back from a file as no limit.
-        self.cost = Some(cost.into().map(|cost| if cost.is_nan() { 0.0 } else { cost }));
+        self.cost = Some(cost.into().map(|cost| if cost.is_nan() { NO_AMOUNT } else { cost }));
         self
+    }
+
+    /// Fails if one of them is no amount.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.money() {
+            Some(cost) if cost < 0.0 => Err(Error::new(
+                ErrorKind::Configuration,
+                "a limit of cost is below 0 or no number: set what may be spent with `Limits::cost(0.50)`, or \
+                 `cost(None)` for no limit",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Lets no model be asked of which nobody knows what it costs. Without a price for it, a run

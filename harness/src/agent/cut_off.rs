@@ -1,0 +1,65 @@
+//! An agent in a call that could not go on, since its conversation is open elsewhere or the journal has failed:
+//! its call stays open, and what was decided below it stands.
+
+use super::run::Run;
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{Awaited, Entry},
+    message::{CallOutcome, ToolCall, ToolResult},
+};
+
+/// An agent that could not go on, and can later.
+pub(super) struct CutOff {
+    conversation: String,
+    error: Error,
+}
+
+impl CutOff {
+    /// What this error, which has ended a run of an agent or kept it from beginning, comes to for its caller. If the
+    /// conversation was lost, somebody else has gone on with it.
+    pub(super) fn by(error: &Error, is_lost: bool, conversation: &str) -> Option<Self> {
+        is_passing(error, is_lost).then(|| {
+            let kind = if is_lost { ErrorKind::Busy } else { error.kind() };
+            let text = format!(
+                "the agent of `{conversation}` could not go on, and its call stays open, so that `resume` goes on \
+                 with it: {error}"
+            );
+            Self { conversation: conversation.to_owned(), error: Error::new(kind, text) }
+        })
+    }
+}
+
+/// Whether an agent that was ended so can go on where it was.
+fn is_passing(error: &Error, is_lost: bool) -> bool {
+    is_lost || matches!(error.kind(), ErrorKind::Busy | ErrorKind::Journal)
+}
+
+impl Run<'_> {
+    /// What a call waits for that has failed with this result since its agent waits or could not go on.
+    pub(super) fn waits_below(&mut self, call: &ToolCall, result: &ToolResult) -> Option<Awaited> {
+        let has_failed = result.outcome() == CallOutcome::Failed;
+        let waits = self.contexts.waits_for(call.id()).filter(|_| has_failed);
+        if let Some(conversation) = waits {
+            return Some(Awaited::Agent { conversation, cut_off: false });
+        }
+        let CutOff { conversation, error } = self.contexts.cut_off_in(call.id())?;
+        if !has_failed && result.outcome() != CallOutcome::InDoubt {
+            return None;
+        }
+        self.cut_off.get_or_insert(error);
+        Some(Awaited::Agent { conversation, cut_off: true })
+    }
+
+    /// Whether the run, which this error ends, leaves open what is: the call that has started it begins it again.
+    pub(super) fn stays_open(&self, error: &Error) -> bool {
+        let is_kept = self.chat.own.as_ref().is_some_and(|own| own.is_kept);
+        is_kept && is_passing(error, self.chat.is_lost())
+    }
+
+    /// A call that was allowed has not begun after all, though a fact says so: it is as it was before.
+    pub(super) fn takes_back(&mut self, call: &ToolCall) -> Result<(), Error> {
+        let call = call.id().to_owned();
+        self.chat.record(&Entry::Reopened { doubtful: vec![call.clone()] })?;
+        self.chat.record(&Entry::CallCleared { call })
+    }
+}
