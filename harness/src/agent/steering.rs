@@ -115,17 +115,21 @@ impl Run<'_> {
                 // Of an answer that is not kept, calls may have started early.
                 self.settle()?;
             }
-            let Some(message) = self.said_meanwhile() else { break };
+            let Some((message, steering)) = self.said_meanwhile() else { break };
+            let fact = Entry::Steered { message: message.clone() };
+            if let Err(error) = self.chat.record(&fact) {
+                steering.messages().push_front(message);
+                return Err(error);
+            }
             self.emit(Event::Steered { message: &message });
-            self.chat.record(&Entry::Steered { message })?;
         }
         Ok(())
     }
 
     /// Takes the next message that was said meanwhile.
-    fn said_meanwhile(&self) -> Option<Message> {
+    fn said_meanwhile(&self) -> Option<(Message, Steering)> {
         let mut steering = self.chat.own.iter().flat_map(|own| own.steering());
-        steering.find_map(|steering| steering.messages().pop_front())
+        steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
     }
 
     /// Whether the user has said something that the run would go on with.

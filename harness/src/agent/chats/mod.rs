@@ -304,7 +304,6 @@ impl Chats {
                 }
             }
         }
-        let name = state.watched();
         let is_open = state.open;
         let mut job = job;
         if is_open {
@@ -316,6 +315,8 @@ impl Chats {
             job.is_told();
             state.jobs.push_back(job);
         }
+        // Whoever is refused does not watch.
+        let name = state.watched();
         let begins = !mem::replace(&mut state.serving, true);
         drop(state);
         drop(slots);
