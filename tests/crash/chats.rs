@@ -15,8 +15,8 @@ use std::{
 
 use futures_util::StreamExt as _;
 use harness::{
-    Agent, ErrorKind, SideEffect, SideEffects, Tool,
-    agent::{Action, Chats, Event, Machine},
+    Agent, ErrorKind, Role, SideEffect, SideEffects, Tool,
+    agent::{Action, ChatRun, Chats, Event, Machine, WhenBusy},
     journal::{Journal, SqliteJournal},
     testing::{ScriptedProvider, reply},
 };
@@ -26,6 +26,8 @@ use crate::races::is_true;
 
 const FOLDER: &str = "HARNESS_CHATS_FOLDER";
 const ADDRESS: &str = "HARNESS_CHATS_ADDRESS";
+/// Whether messages steer the runs.
+const STEERS: &str = "HARNESS_CHATS_STEERS";
 const CONVERSATIONS: usize = 6;
 
 /// So many processes are killed.
@@ -75,6 +77,58 @@ fn agent(ledger: PathBuf) -> Agent {
     Agent::builder(model).tools([pay]).build().expect("an agent")
 }
 
+/// Writes a line that survives this process.
+fn notes(folder: &Path, line: &str) {
+    let file = OpenOptions::new().create(true).append(true).open(folder.join("told"));
+    file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())).expect("a line");
+}
+
+/// Steers the run that goes on, and writes down what the sender is told: that the message was said, when the
+/// run has come to its end; or that it was not.
+async fn steers(chats: &Chats, folder: &Path, id: &str, number: usize) {
+    let words = format!("{id} {} {number}", std::process::id());
+    let sent = chats.send(id, words.as_str()).when_busy(WhenBusy::Steer).await;
+    let told = match sent {
+        Err(_) => "refused",
+        Ok(run) => match run.finish().await {
+            Ok(_) => "said",
+            Err(stopped) => {
+                let closed = stopped.error().is_some_and(|error| error.kind() == ErrorKind::Closed);
+                if closed { "refused" } else { "unknown" }
+            }
+        },
+    };
+    notes(folder, &format!("{told} {words}"));
+}
+
+/// What users have said in a conversation beside the message that it begins with, each once, and what their
+/// senders were told is true.
+fn steered_truly(folder: &Path, machine: &Machine, id: &str) -> usize {
+    let messages = machine.transcript().messages();
+    let users = messages.iter().filter(|message| message.role() == Role::User);
+    let said: Vec<String> =
+        users.map(|it| it.text()).filter(|it| it.starts_with(&format!("{id} "))).collect();
+    let mut once = said.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), said.len(), "{id}: {said:?}");
+    let told = fs::read_to_string(folder.join("told")).unwrap_or_default();
+    for line in told.lines() {
+        let Some((told, words)) =
+            line.split_once(' ').filter(|(_, it)| it.starts_with(&format!("{id} ")))
+        else {
+            continue;
+        };
+        let is_there = said.iter().any(|said| said == words);
+        match told {
+            "said" => assert!(is_there, "{words} is lost: {said:?}"),
+            "refused" => assert!(!is_there, "{words} was refused: {said:?}"),
+            _ => {}
+        }
+    }
+    said.len()
+}
+
 /// Brings each conversation to its end, and says of each what a watcher saw.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a process of the test below"]
@@ -83,12 +137,15 @@ async fn program() {
     let (folder, address) = (Path::new(&folder), std::env::var(ADDRESS).unwrap_or_default());
     let journal = journal(folder, &address).await;
     let agent = agent(folder.join("ledger"));
+    let steering = std::env::var_os(STEERS).is_some();
+    let folder: Arc<Path> = folder.into();
     let chats = Chats::builder(&agent, &journal).idle_after(Duration::from_millis(1)).build();
     let serving = (0..CONVERSATIONS).map(|at| {
         let (agent, chats, journal) = (agent.clone(), chats.clone(), Arc::clone(&journal));
+        let folder = Arc::clone(&folder);
         tokio::spawn(async move {
             let (id, inbox) = (name(at), agent.inbox(&journal));
-            loop {
+            for number in 0.. {
                 let (seen, facts) = (chats.watch(&id), inbox.look(&id));
                 let machine = facts.await.expect("facts");
                 let busy = match machine.next() {
@@ -98,7 +155,15 @@ async fn program() {
                 };
                 match busy {
                     Ok(run) => {
-                        let ended = run.finish().await;
+                        let finish = |run: ChatRun| run.finish();
+                        let steered = async {
+                            if steering {
+                                for number in [2 * number, 2 * number + 1] {
+                                    steers(&chats, &folder, &id, number).await;
+                                }
+                            }
+                        };
+                        let (ended, ()) = tokio::join!(finish(run), steered);
                         let Err(stopped) = ended else { continue };
                         let error = stopped.error().expect("nobody stops it");
                         // The other process has come to the end since it was looked at.
@@ -112,6 +177,10 @@ async fn program() {
                     Err(err) => panic!("{id}: {err}"),
                 }
                 drop(seen);
+            }
+            if steering {
+                // The other process may say more, which nobody here is told.
+                return;
             }
             let mut watcher = chats.watch(&id).await.expect("a watcher");
             let (mut numbers, mut words, mut calls) = (HashMap::new(), String::new(), 0);
@@ -140,10 +209,13 @@ async fn program() {
 struct Process(Child);
 
 impl Process {
-    fn start(folder: &Path, address: &str) -> Self {
+    fn start(folder: &Path, address: &str, steers: bool) -> Self {
         let mut program = Command::new(std::env::current_exe().expect("this binary"));
         program.args(["--exact", "chats::program", "--ignored", "--nocapture"]);
         program.env(FOLDER, folder).env(ADDRESS, address);
+        if steers {
+            program.env(STEERS, "1");
+        }
         Self(program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process"))
     }
 
@@ -170,13 +242,13 @@ impl Drop for Process {
 }
 
 /// Two processes at once, until so many were killed. Each round has a journal of its own.
-async fn killed_again_and_again(journal_of: impl AsyncFn() -> String) {
+async fn killed_again_and_again(steers: bool, journal_of: impl AsyncFn() -> String) {
     let mut random = fastrand::Rng::with_seed(17);
-    let (mut killed, mut worlds, mut doubtful) = (0, 0, 0);
+    let (mut killed, mut worlds, mut doubtful, mut steered) = (0, 0, 0, 0);
     while killed < kills() {
         let folder = tempfile::tempdir().expect("a folder");
         let address = journal_of().await;
-        let start = || Process::start(folder.path(), &address);
+        let start = || Process::start(folder.path(), &address, steers);
         let (mut first, mut second) = (start(), start());
         // The whole takes about so long without kills: it grows where machines are slow.
         let mut patience = 40.0;
@@ -216,15 +288,24 @@ async fn killed_again_and_again(journal_of: impl AsyncFn() -> String) {
             });
             assert_eq!(all, 4, "{id}");
             doubtful += in_doubt;
+            steered += steered_truly(folder.path(), &machine, &id);
         }
         worlds += 1;
     }
-    println!("{killed} processes killed over {worlds} journals, {doubtful} calls in doubt");
+    println!(
+        "{killed} processes killed over {worlds} journals, {doubtful} calls in doubt, {steered} messages that steer"
+    );
+    assert_eq!(steers, steered > 0);
+}
+
+#[tokio::test]
+async fn with_messages_that_steer() {
+    killed_again_and_again(true, async || String::new()).await;
 }
 
 #[tokio::test]
 async fn in_a_file() {
-    killed_again_and_again(async || String::new()).await;
+    killed_again_and_again(false, async || String::new()).await;
 }
 
 #[cfg(feature = "postgres")]
@@ -232,7 +313,7 @@ async fn in_a_file() {
 async fn in_postgres() {
     let server = crate::server::server!(crate::server::Server::start(&[], ""));
     let rounds = std::cell::Cell::new(0);
-    killed_again_and_again(async || {
+    killed_again_and_again(false, async || {
         rounds.set(rounds.get() + 1);
         let name = format!("round_{}", rounds.get());
         server.sql(&format!("CREATE DATABASE {name}"));
