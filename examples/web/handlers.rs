@@ -1,7 +1,8 @@
 //! Conversations by their names for a browser: all that a web server needs of them.
 
 use axum::extract::{Path, Query, State};
-use axum::{Router, http::StatusCode, response::IntoResponse, response::sse, routing::post};
+use axum::http::{HeaderMap, StatusCode};
+use axum::{Router, response::IntoResponse, response::sse, routing::post};
 use futures_util::{Stream, StreamExt as _};
 use harness::agent::{Chats, Numbered};
 
@@ -17,8 +18,10 @@ async fn say(chats: State<Chats>, id: Path<String>, tab: Query<Tab>, words: Stri
     Ok(events(sending.await.map_err(Failed)?).into_response())
 }
 
-async fn watch(chats: State<Chats>, id: Path<String>) -> Answer {
-    Ok(events(chats.watch(&*id).await.map_err(Failed)?).into_response())
+async fn watch(chats: State<Chats>, id: Path<String>, head: HeaderMap) -> Answer {
+    let seen = head.get("last-event-id").and_then(|id| id.to_str().ok());
+    let watcher = chats.watch(&*id).await.map_err(Failed)?;
+    Ok(events(watcher.after(seen.unwrap_or_default())).into_response())
 }
 
 async fn stop(chats: State<Chats>, id: Path<String>) -> StatusCode {
@@ -26,6 +29,6 @@ async fn stop(chats: State<Chats>, id: Path<String>) -> StatusCode {
 }
 
 fn events(events: impl Stream<Item = Numbered> + Send + 'static) -> impl IntoResponse {
-    let lines = events.map(|event| sse::Event::default().json_data(event));
+    let lines = events.map(|event| sse::Event::default().id(event.id()).json_data(event));
     sse::Sse::new(lines).keep_alive(sse::KeepAlive::default())
 }

@@ -6,6 +6,7 @@
 //! curl -N http://127.0.0.1:3000/chats/17 -d 'Hello'          # the run goes on if this ends
 //! curl -N http://127.0.0.1:3000/chats/17?stops=true -d 'Hello'  # the run stops with it
 //! curl -N http://127.0.0.1:3000/chats/17                     # watches, from the beginning of the last run
+//! curl -N http://127.0.0.1:3000/chats/17 -H 'Last-Event-ID: run_../12'  # goes on after that event
 //! curl -X DELETE http://127.0.0.1:3000/chats/17              # stops the run
 //! ```
 

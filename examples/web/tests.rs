@@ -33,6 +33,21 @@ async fn ask(to: SocketAddr, method: &str, path: &str, body: &str) -> TcpStream 
     socket
 }
 
+/// Asks as a browser does that has lost its connection after the event of this id.
+async fn again(to: SocketAddr, seen: &str) -> TcpStream {
+    let mut socket = TcpStream::connect(to).await.expect("a connection");
+    let head = format!(
+        "GET /chats/17 HTTP/1.1\r\nhost: x\r\nconnection: close\r\nlast-event-id: {seen}\r\n\r\n"
+    );
+    socket.write_all(head.as_bytes()).await.expect("a request");
+    socket
+}
+
+/// The ids of the events in a response, in order.
+fn ids(response: &str) -> Vec<&str> {
+    response.lines().filter_map(|line| line.strip_prefix("id: ")).collect()
+}
+
 async fn whole(mut socket: TcpStream) -> String {
     let mut text = String::new();
     socket.read_to_string(&mut text).await.expect("a response");
@@ -100,6 +115,51 @@ async fn a_closed_tab_stops_the_run_or_not_by_choice() {
         assert_eq!(words(&until(&mut tab, "run_ended").await), expected);
         chats.close().await;
     }
+}
+
+#[tokio::test]
+async fn a_tab_that_connects_again_goes_on_after_the_last_event_that_it_has_seen() {
+    let gate = Gate::new();
+    let pieces = ["Once ", "upon ", "a ", "time ", "there "];
+    let model = reply().text_in(pieces).wait_for(&gate).text_in(["was ", "a king."]);
+    let (address, chats) = serve(ScriptedProvider::new([model])).await;
+    let mut tab = ask(address, "POST", "/chats/17", "Tell.").await;
+    let seen = until(&mut tab, "Once ").await;
+    let first = ids(&seen).first().copied().expect("an id").to_owned();
+    let (run, _) = first.rsplit_once('/').expect("a run and a number");
+    // Others have joined the words meanwhile.
+    let mut other = ask(address, "GET", "/chats/17", "").await;
+    until(&mut other, "there ").await;
+    let mut parts = Vec::new();
+    for number in 1..=7 {
+        let mut tab = again(address, &format!("{run}/{number}")).await;
+        let begun = until(&mut tab, "200 OK").await;
+        parts.push((number, begun, tab));
+    }
+    gate.open();
+    let all = until(&mut other, "run_ended").await;
+    assert!(all.contains("a king."), "{all}");
+    let whole = "Once upon a time there was a king.";
+    let mut texts = Vec::new();
+    for (number, begun, mut tab) in parts {
+        let response = begun + &until(&mut tab, "run_ended").await;
+        let text = words(&response);
+        assert!(whole.ends_with(&text), "{number}: {text}");
+        let numbers = ids(&response).into_iter().map(|id| id.rsplit_once('/').expect("one").1);
+        let numbers: Vec<u64> = numbers.map(|it| it.parse().expect("a number")).collect();
+        assert!(numbers.first().is_some_and(|it| *it > number), "{number}: {numbers:?}");
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{number}: {numbers:?}");
+        texts.push(text.len());
+    }
+    assert!(texts.is_sorted_by(|one, next| one >= next), "{texts:?}");
+    assert_eq!(texts[0], whole.len());
+    assert!(texts[6] < whole.len() - 10, "{texts:?}");
+    // An id of no event that is kept begins with the last run.
+    for id in ["run_0/3", "3", "run_0", &format!("{run}/x")] {
+        let mut tab = again(address, id).await;
+        assert_eq!(words(&until(&mut tab, "run_ended").await), whole, "{id}");
+    }
+    chats.close().await;
 }
 
 #[tokio::test]

@@ -41,6 +41,14 @@ impl Numbered {
     /// not when kinds of events or members are added.
     pub const VERSION: u32 = 1;
 
+    /// What tells the event from all others, as the `id` of a server-sent event: a browser that connects again
+    /// sends that of the last event as `Last-Event-ID`
+    /// ([HTML, 9.2](https://html.spec.whatwg.org/multipage/server-sent-events.html)), from which
+    /// [`ChatWatcher::after`](super::ChatWatcher::after) goes on.
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.run, self.number)
+    }
+
     /// An event of the run itself.
     pub(super) fn new(run: &Arc<str>, number: u64, event: EventBuf) -> Self {
         Self { run: Arc::clone(run), number, event, v: Self::VERSION }

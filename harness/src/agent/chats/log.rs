@@ -37,6 +37,17 @@ struct Kept {
     /// The number of the last of them.
     last: u64,
     event: EventBuf,
+    /// Where the words of each of them end but those of the last.
+    ends: Vec<usize>,
+}
+
+impl Kept {
+    /// How many bytes of the words were told with the event of this number.
+    fn words_with(&self, number: u64) -> usize {
+        let at = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let words = || self.event.words().map_or(0, str::len);
+        self.ends.get(at).copied().unwrap_or_else(words)
+    }
 }
 
 impl RunLog {
@@ -59,11 +70,13 @@ impl RunLog {
         let mut log = self.lock();
         log.told = log.told.saturating_add(1);
         let number = log.told;
-        if let Some(kept) = log.entries.last_mut()
-            && kept.event.join(event)
-        {
-            kept.last = number;
-            return;
+        if let Some(kept) = log.entries.last_mut() {
+            let before = kept.event.words().map_or(0, str::len);
+            if kept.event.join(event) {
+                kept.last = number;
+                kept.ends.push(before);
+                return;
+            }
         }
         if matches!(event, Event::ToolProgress { .. }) {
             log.reports = log.reports.saturating_add(1);
@@ -71,7 +84,8 @@ impl RunLog {
                 log.forget_reports();
             }
         }
-        log.entries.push(Kept { first: number, last: number, event: event.into_owned() });
+        let event = event.into_owned();
+        log.entries.push(Kept { first: number, last: number, event, ends: Vec::new() });
     }
 
     /// After it, the conversation has so many facts.
@@ -93,6 +107,10 @@ impl RunLog {
         let log = self.lock();
         let last = log.entries.last().map(|kept| kept.event.as_event());
         matches!(last, Some(Event::RunEnded { .. }))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(super) fn place(&self) -> u64 {
@@ -137,11 +155,20 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
+    /// For somebody who has read this run up to the event of this number.
+    pub(super) fn after(run: &RunLog, number: u64) -> Self {
+        let log = run.lock();
+        let seen = number.min(log.told);
+        let at = log.entries.partition_point(|kept| kept.last < seen);
+        let kept = log.entries.get(at).filter(|kept| kept.first <= seen);
+        Self { seen, bytes: kept.map_or(0, |kept| kept.words_with(seen)) }
+    }
+
     /// The next event, with all words that were joined to it.
     pub(super) fn next(&mut self, run: &RunLog) -> Option<Numbered> {
         let log = run.lock();
         let at = log.entries.partition_point(|kept| kept.last <= self.seen);
-        let Kept { first, last, event } = log.entries.get(at)?;
+        let Kept { first, last, event, .. } = log.entries.get(at)?;
         let event = if *first <= self.seen { event.words_from(self.bytes)? } else { event.clone() };
         let words = log.entries.get(at).and_then(|kept| kept.event.words());
         (self.seen, self.bytes) = (*last, words.map_or(0, str::len));

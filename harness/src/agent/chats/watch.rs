@@ -151,6 +151,49 @@ impl ChatWatcher {
         self
     }
 
+    /// Begins after the event of this [id](Numbered::id), for a browser that connects again and says which event it
+    /// has seen last: it gets those that follow, each once and in order, and of words that were joined those that
+    /// it has not had.
+    ///
+    /// This holds for the last run of the conversation, as long as this process keeps its events: while the
+    /// conversation is open or watched. With the id of any other event, or with a text that is none, nothing
+    /// changes, and the stream begins with the last run from its beginning, under a name that says that it is
+    /// another run.
+    ///
+    /// ```
+    /// use futures_util::StreamExt as _;
+    /// use harness::{
+    ///     Agent,
+    ///     agent::Chats,
+    ///     journal::MemoryJournal,
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+    /// let chats = Chats::new(&agent, &MemoryJournal::new());
+    /// let mut run = chats.send("chat-17", "Hello?").await?;
+    /// let first = run.next().await.expect("that it has begun");
+    /// run.finish().await?;
+    /// let mut watcher = chats.watch("chat-17").await?.after(&first.id());
+    /// assert_eq!(watcher.next().await.expect("more").number, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn after(mut self, id: &str) -> Self {
+        let Some((run, number)) = id.rsplit_once('/') else { return self };
+        let Ok(number) = number.parse() else { return self };
+        let last = self.seat.slot.lock().last.clone();
+        if let Some(log) = last.filter(|log| log.name() == run && log.place() > self.seen) {
+            let cursor = Cursor::after(&log, number);
+            // What came before it was seen.
+            (self.ready, self.unended) = (VecDeque::new(), None);
+            self.run = Some((log, cursor));
+        }
+        self
+    }
+
     /// Why the stream has ended, if it is because the journal could not be read.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
