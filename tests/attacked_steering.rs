@@ -12,7 +12,7 @@ use harness::{
     Agent, CancellationToken, Guardrails, Limits, Message, Role, SideEffect, SideEffects,
     StopReason, Tool, Transcript,
     agent::Steering,
-    journal::MemoryJournal,
+    journal::{MemoryJournal, SqliteJournal},
     policy::Question,
     provider::Request,
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, ScriptedReply, reply},
@@ -196,4 +196,53 @@ async fn each_message_is_heard_once_or_given_back_however_runs_end() {
         assert_eq!(all, *user.said.lock().expect("unpoisoned"), "seed {seed}");
     }
     assert!(told > 500 && kept > 20, "{told} {kept}");
+}
+
+#[tokio::test]
+async fn between_the_fact_and_the_journal_a_message_is_in_the_chat_and_written_once() {
+    for (fault, number) in
+        [JournalFault::StopBefore, JournalFault::StopAfter, JournalFault::FailAfter]
+            .into_iter()
+            .flat_map(|fault| (0..5).map(move |number| (fault, number)))
+    {
+        let case = format!("{fault:?} {number}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = SqliteJournal::open(folder.path().join("chats.db")).await.expect("a journal");
+        let journal = Arc::new(FaultyJournal::new(kept.clone()));
+        journal.fail(JournalCall::Append, number, fault);
+        let steering = Steering::new();
+        let says = steering.clone();
+        let look = Tool::new("look", "Looks.", json!({"type": "object"}), SideEffects::NONE, {
+            move |_, _| {
+                let said = says.say("said 0").and_then(|()| says.say("said 1"));
+                said.expect("a message of the user");
+                Box::pin(async { Ok("It is.".into()) })
+            }
+        });
+        let model = ScriptedProvider::answering(|request| {
+            match request.messages().iter().any(|it| it.role() == Role::Tool) {
+                true => reply().text("Done."),
+                false => reply().call("look", json!({})),
+            }
+        });
+        let agent = Agent::builder(model).tools([look]).build().expect("an agent");
+        let mut chat = agent.open(&journal, "chat").await.expect("opened");
+        let run = chat.send("Go.").steering(&steering).into_future();
+        // A write that never ends, and nobody waits for it any more.
+        let _ = tokio::time::timeout(Duration::from_millis(200), run).await;
+        let heard = heard(chat.transcript());
+        let unheard: Vec<String> = steering.unheard().iter().map(Message::text).collect();
+        chat.save().await.expect("written");
+        assert_eq!(self::heard(chat.transcript()), heard, "{case}");
+        drop(chat);
+        let chat = agent.open(&kept, "chat").await.expect("opened");
+        assert_eq!(
+            self::heard(chat.transcript()),
+            heard,
+            "{case}: what the chat had is written once"
+        );
+        let all = [heard, unheard].concat();
+        assert!(all.is_empty() || all == ["said 0", "said 1"], "{case}: {all:?}");
+        can_be_sent(chat.transcript());
+    }
 }

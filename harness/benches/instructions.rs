@@ -37,6 +37,8 @@ use harness::{
 };
 use serde_json::json;
 
+#[path = "agents/mod.rs"]
+mod agents;
 #[path = "answers/mod.rs"]
 mod answers;
 #[path = "growth/mod.rs"]
@@ -99,6 +101,10 @@ const CASES: &[&str] = &[
     "dispatch",
     "redact",
     "schema",
+    "agent/as-a-tool",
+    "agent/by-hand",
+    "run/bare",
+    "run/circumstances",
 ];
 
 fn main() -> ExitCode {
@@ -461,6 +467,16 @@ fn run_case(case: &str) {
             });
         }
         ["schema"] => twice(|| drop(black_box(tool()))),
+        ["agent", how] => {
+            let lead = agents::lead(how);
+            let runtime = runtime();
+            twice(|| agents::leads(&runtime, &lead));
+        }
+        ["run", how] => {
+            let agent = agents::looks();
+            let runtime = runtime();
+            twice(|| agents::looks_up(&runtime, &agent, how));
+        }
         ["grow", case @ .., size] => growth::run(case, size.parse().expect("a size")),
         _ => panic!("no case is called `{case}`"),
     }

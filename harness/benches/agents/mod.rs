@@ -1,0 +1,78 @@
+//! Agents in calls, and runs that bring more than a message: what each costs beside the least that it can cost.
+
+use std::{future::IntoFuture as _, hint::black_box};
+
+use harness::{
+    Agent, Limits, Permissions, SideEffect, SideEffects, Tool,
+    policy::Question,
+    testing::{ScriptedProvider, reply},
+};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+/// How many agents run, or how many turns a run has.
+const TIMES: usize = 10;
+
+/// An agent that has its work done by ten others at once: by agents as tools, or by a function that runs the same
+/// agent by hand, of which its caller knows nothing.
+pub(crate) fn lead(how: &str) -> Agent {
+    let worker = Agent::builder(ScriptedProvider::answering(|_| reply().text("It is right.")));
+    let worker = worker.build().expect("an agent");
+    let review = match how {
+        "as-a-tool" => worker.as_tool("review", "Reviews code."),
+        "by-hand" => {
+            let schema = json!({
+                "type": "object",
+                "properties": {"task": {"type": "string"}},
+                "required": ["task"],
+            });
+            Tool::new("review", "Reviews code.", schema, SideEffects::NONE, move |_, given| {
+                let worker = worker.clone();
+                Box::pin(async move {
+                    let task = given.get("task").and_then(|task| task.as_str()).unwrap_or_default();
+                    Ok(worker.run(task).await?.text().to_owned().into())
+                })
+            })
+        }
+        _ => panic!("no way is called `{how}`"),
+    };
+    let model = ScriptedProvider::answering(|request| match request.results().next() {
+        Some(_) => reply().text("All is right."),
+        None => (0..TIMES).fold(reply(), |it, at| {
+            it.call("review", json!({"task": format!("Review file {at}.")}))
+        }),
+    });
+    Agent::builder(model).tools([review]).early_start(false).build().expect("an agent")
+}
+
+pub(crate) fn leads(runtime: &Runtime, lead: &Agent) {
+    black_box(runtime.block_on(lead.run("Is it right?").into_future()).expect("an answer"));
+}
+
+/// An agent that looks something up in each turn.
+pub(crate) fn looks() -> Agent {
+    let reads = SideEffects::of(&[SideEffect::Read]);
+    let look = Tool::new("look", "Looks.", json!({"type": "object"}), reads, |_, _| {
+        Box::pin(async { Ok("It is 42.".into()) })
+    });
+    let model = ScriptedProvider::answering(|request| match request.messages().len() / 2 {
+        turn @ 0..TIMES => reply().call("look", json!({"page": turn})),
+        _ => reply().text("It is 42."),
+    });
+    Agent::builder(model).tools([look]).build().expect("an agent")
+}
+
+/// A run with values that no tool takes, permissions that say nothing, a person who is asked nothing, and limits
+/// that set nothing; or without.
+pub(crate) fn looks_up(runtime: &Runtime, agent: &Agent, how: &str) {
+    let run = agent.run("What is it?");
+    let run = match how {
+        "bare" => run,
+        _ => run
+            .state(String::from("Ada"))
+            .permissions(Permissions::default())
+            .approver("ada", async |question: Question| question.yes())
+            .limits(Limits::new()),
+    };
+    black_box(runtime.block_on(run.into_future()).expect("an answer"));
+}
