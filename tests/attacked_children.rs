@@ -654,7 +654,8 @@ async fn a_call_that_waits_and_begins_again_counts_once() {
             drop(chat);
             chat = lead.open(&journal, "chat").await.expect("opened");
         }
-        chat.resume().await.expect("as many calls as may");
+        let reply = chat.resume().await.expect("as many calls as may");
+        assert_eq!(reply.text(), "put is done | pay is done | put is done", "lives: {lives}");
         // The agent, its agent, and three calls.
         assert_eq!(chat.budget().spent().tool_calls, 5, "lives: {lives}");
         drop(chat);
