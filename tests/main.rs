@@ -105,6 +105,7 @@ mod trace;
 mod trace_hostile;
 mod trace_sink;
 mod transcript;
+mod typed_answers;
 mod unsupported_items;
 mod verdicts;
 mod waiting;

@@ -39,6 +39,7 @@ mod sending;
 mod steering;
 mod steps;
 mod turn;
+mod typed;
 mod watcher;
 
 pub use self::{
@@ -57,4 +58,5 @@ pub use self::{
     sending::Sending,
     steering::Steering,
     steps::Steps,
+    typed::{Answered, Answering, NoAnswer},
 };

@@ -95,6 +95,11 @@ pub(super) struct Remains {
 }
 
 impl Remains {
+    /// The last words of the model in the run.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// What is left of a run that began at this message of the transcript.
     pub(super) fn of(transcript: Transcript, begun_at: usize) -> Self {
         let said = transcript.messages().range(begun_at..);

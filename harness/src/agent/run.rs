@@ -336,7 +336,7 @@ impl<'a> Run<'a> {
             let asked = self.reports.reporter().asked();
             self.halt.postpone(asked);
             self.chat.clock.postpone(asked);
-            if let Err(error) = self.hear_steering() {
+            if let Err(error) = self.hear_steering().and_then(|()| self.check_answer()) {
                 return self.fail(error);
             }
             if self.enough() && self.chat.machine.next() == Action::CallProvider {

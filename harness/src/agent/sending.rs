@@ -17,6 +17,7 @@ use super::{
     circumstances::{Circumstances, offered},
     outcome::Remains,
     run::Run,
+    typed::Wanted,
     watcher::Watcher,
 };
 use crate::{
@@ -435,6 +436,15 @@ impl<'a> Sending<'a> {
             self.budget.within(site.budget());
         }
         self.call = Some(Box::new(call));
+        self
+    }
+
+    /// Checks the answer by this, and says these words with the message.
+    pub(super) fn wants(mut self, wanted: Wanted, words: String) -> Self {
+        if let Opening::Say(message) = &mut self.opening {
+            *message = message.with_text(words);
+        }
+        self.own().wanted = Some(wanted);
         self
     }
 

@@ -1,5 +1,7 @@
 //! Makes the schema of a type, and the one of the arguments of a tool from those of its parameters.
 
+use std::iter;
+
 use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -98,6 +100,22 @@ pub(crate) fn schema_of<'a>(members: impl Iterator<Item = Property<'a>>) -> Deri
         "required": required,
         "additionalProperties": false,
     });
+    if let (Some(schema), false) = (checked.as_object_mut(), definitions.is_empty()) {
+        schema.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    let mut told = checked.clone();
+    tidy(&mut told);
+    limit(&mut checked);
+    tidy(&mut checked);
+    Derived { told, checked }
+}
+
+/// The schema of an answer of a type.
+pub(crate) fn schema_of_answer<T: schemars::JsonSchema>() -> Derived {
+    let mut generator = generator();
+    let mut checked = generator.subschema_for::<T>().to_value();
+    let mut definitions = generator.take_definitions(true);
+    close(iter::once(&mut checked), &mut definitions);
     if let (Some(schema), false) = (checked.as_object_mut(), definitions.is_empty()) {
         schema.insert("$defs".to_owned(), Value::Object(definitions));
     }
