@@ -2,9 +2,9 @@
 //! error that keeps the text.
 
 use harness::{
-    Agent, Error, ErrorKind, Outcome, Role, StopReason,
-    agent::NoAnswer,
-    journal::{Entry, Journal, Limit, MemoryJournal},
+    Agent, Error, ErrorKind, Message, Outcome, Role, StopReason,
+    agent::{Action, Event},
+    journal::{AnswerCheck, Entry, Envelope, Journal, Limit, MemoryJournal},
     policy::Limits,
     testing::{ScriptedProvider, reply},
 };
@@ -68,10 +68,9 @@ async fn no_try_that_fits_is_an_error_that_keeps_the_text() {
     let agent = Agent::builder(model.clone()).build().unwrap();
     let none = agent.run("Which book?").answer::<Book>().await.unwrap_err();
     assert_eq!(none.text(), YEAR_IS_TEXT);
-    let NoAnswer::Unfit { faults, reply } = &none else { panic!("{none}") };
-    assert_eq!(faults.len(), 1);
-    assert!(faults[0].contains("/year"), "{faults:?}");
-    assert_eq!(reply.turns(), 3);
+    assert_eq!((none.outcome(), none.turns()), (Outcome::Unfit, 3));
+    assert_eq!(none.faults().len(), 1);
+    assert!(none.faults()[0].contains("/year") && none.to_string().contains("/year"), "{none}");
 }
 
 #[tokio::test]
@@ -80,15 +79,12 @@ async fn what_is_cut_off_or_over_budget_is_stopped() {
     let agent = Agent::builder(ScriptedProvider::new([cut])).build().unwrap();
     let none = agent.run("Which book?").answer::<Book>().await.unwrap_err();
     assert_eq!(none.text(), r#"{"title": "Mo"#);
-    let NoAnswer::Stopped(stopped) = none else { panic!("{none}") };
-    assert_eq!(stopped.outcome(), Outcome::Truncated);
+    assert_eq!(none.outcome(), Outcome::Truncated);
 
     let model = ScriptedProvider::new([reply().text("Moby-Dick.").tokens(900, 20)]);
     let agent = Agent::builder(model).build().unwrap();
     let sending = agent.run("Which book?").limits(Limits::new().input_tokens(500));
-    let NoAnswer::Stopped(stopped) = sending.answer::<Book>().await.unwrap_err() else {
-        panic!("it was not stopped")
-    };
+    let stopped = sending.answer::<Book>().await.unwrap_err();
     assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
 }
 
@@ -97,8 +93,8 @@ async fn enums_lists_and_fences_are_read() {
     let fenced = "```json\n{\"found\": \"nothing\", \"why\": \"no such book\"}\n```";
     let model = ScriptedProvider::new([
         reply().text(fenced),
-        reply().text(r#"{"found": "book", "title": "Moby-Dick", "year": 1851}"#),
-        reply().text("[1, 2, 3]"),
+        reply().text(r#"{"answer": {"found": "book", "title": "Moby-Dick", "year": 1851}}"#),
+        reply().text(r#"{"answer": [1, 2.0, 3]}"#),
     ]);
     let agent = Agent::builder(model).build().unwrap();
     let mut chat = agent.chat();
@@ -110,27 +106,125 @@ async fn enums_lists_and_fences_are_read() {
     assert_eq!(list, [1, 2, 3]);
 }
 
-#[tokio::test]
-async fn a_stored_conversation_goes_on_between_two_tries() {
-    let journal = MemoryJournal::new();
+/// One try has failed, and the provider fails before the next one.
+async fn stored_between_two_tries(journal: &MemoryJournal, next: &str) -> Agent {
     let down = Error::new(ErrorKind::Api, "the key is no longer valid");
     let model = ScriptedProvider::new([
         reply().text(YEAR_IS_TEXT),
         reply().error(down),
-        reply().text(FITS),
+        reply().text(next),
+        reply().text(next),
     ]);
-    let agent = Agent::builder(model.clone()).build().unwrap();
-    let mut chat = agent.open(&journal, "books").await.unwrap();
-    let none = chat.send("Which book?").answer::<Book>().await.unwrap_err();
-    assert!(matches!(none, NoAnswer::Stopped(_)), "{none}");
-    drop(chat);
+    let agent = Agent::builder(model).build().unwrap();
+    let mut chat = agent.open(journal, "books").await.unwrap();
+    let none = chat.send("Which book?").answer::<Book>().tries(1).await.unwrap_err();
+    assert_eq!(none.outcome(), Outcome::Failed, "{none}");
+    agent
+}
 
+fn rejected(facts: &[Envelope]) -> usize {
+    let is = |fact: &&Envelope| matches!(fact.entry(), Ok(Entry::AnswerRejected { .. }));
+    facts.iter().filter(is).count()
+}
+
+#[tokio::test]
+async fn a_stored_conversation_goes_on_between_two_tries() {
+    let journal = MemoryJournal::new();
+    let agent = stored_between_two_tries(&journal, FITS).await;
     let facts = journal.read("books", 0).await.unwrap();
-    let told = facts.iter().filter(|fact| matches!(fact.entry(), Ok(Entry::Steered { .. })));
-    assert_eq!(told.count(), 1);
+    assert_eq!(rejected(&facts), 1);
     let mut chat = agent.open(&journal, "books").await.unwrap();
     let answered = chat.resume().answer::<Book>().await.unwrap();
     assert_eq!(answered.value(), &moby_dick());
+    assert_eq!(chat.answered::<Book>().unwrap(), moby_dick());
     let said = chat.transcript().messages().iter().filter(|said| said.role() == Role::User);
     assert_eq!(said.count(), 2, "the question and the faults, each once");
+}
+
+#[tokio::test]
+async fn tries_of_a_stored_conversation_are_not_counted_anew() {
+    let journal = MemoryJournal::new();
+    let agent = stored_between_two_tries(&journal, YEAR_IS_TEXT).await;
+    let mut chat = agent.open(&journal, "books").await.unwrap();
+    // The schema is a fact: nobody brings the type.
+    let stopped = chat.resume().await.unwrap_err();
+    assert_eq!(stopped.outcome(), Outcome::Unfit);
+    assert!(stopped.faults()[0].contains("/year"), "{stopped}");
+    assert_eq!(chat.answered::<Book>().unwrap_err().kind(), ErrorKind::Transcript);
+    assert_eq!(rejected(&journal.read("books", 0).await.unwrap()), 2);
+}
+
+/// The same values as `Book`, in other words.
+#[derive(Debug, Deserialize, JsonSchema, PartialEq)]
+struct Volume {
+    /// What is printed on its back.
+    title: String,
+    #[schemars(range(min = 1400))]
+    year: u16,
+}
+
+#[tokio::test]
+async fn another_schema_is_refused_and_nothing_has_changed() {
+    let journal = MemoryJournal::new();
+    let agent = stored_between_two_tries(&journal, FITS).await;
+    let mut chat = agent.open(&journal, "books").await.unwrap();
+    let before = journal.read("books", 0).await.unwrap().len();
+    let stopped = chat.resume().answer::<Found>().await.unwrap_err();
+    assert!(stopped.to_string().contains("another schema"), "{stopped}");
+    assert_eq!(stopped.error().unwrap().kind(), ErrorKind::Configuration);
+    assert_eq!(journal.read("books", 0).await.unwrap().len(), before);
+    let volume = chat.resume().answer::<Volume>().await.unwrap().into_value();
+    assert_eq!(volume.year, 1851, "descriptions may change");
+
+    let mut chat =
+        Agent::builder(ScriptedProvider::new([reply().text("Hm").cut()])).build().unwrap().chat();
+    chat.send("Which book?").await.unwrap_err();
+    let stopped = chat.resume().answer::<Book>().await.unwrap_err();
+    assert!(stopped.to_string().contains("without a type"), "{stopped}");
+}
+
+#[tokio::test]
+async fn a_failed_check_is_an_event_of_the_run() {
+    let model = ScriptedProvider::new([reply().text(YEAR_IS_TEXT), reply().text("[")]);
+    let agent = Agent::builder(model).build().unwrap();
+    let mut seen = Vec::new();
+    let sending = agent.run("Which book?").on_event(|event| {
+        if let Event::AnswerRejected { by, faults, message } = event {
+            seen.push((by, faults.to_vec(), message.map(Message::text)));
+        }
+    });
+    let stopped = sending.answer::<Book>().tries(1).await.unwrap_err();
+    assert_eq!(seen.len(), 2);
+    assert!(seen[0].2.as_ref().unwrap().contains("/year"), "{seen:?}");
+    assert_eq!((seen[1].0, seen[1].2.as_ref()), (AnswerCheck::Schema, None));
+    assert_eq!(seen[1].1, stopped.faults());
+}
+
+/// Each action of another driver is kept, and done anew from what was kept.
+#[tokio::test]
+async fn steps_check_answers_by_the_same_code() {
+    let model = ScriptedProvider::new([reply().text(YEAR_IS_TEXT), reply().text(FITS)]);
+    let agent = Agent::builder(model).build().unwrap();
+    let mut kept: Vec<Envelope> = Vec::new();
+    let mut acts = 0;
+    let outcome = loop {
+        // The type is brought by every second process: the facts are enough.
+        let mut steps = agent.steps("books", kept.clone()).unwrap();
+        if acts % 2 == 0 {
+            steps = steps.answer::<Book>();
+        }
+        acts += 1;
+        let facts = match steps.next() {
+            Action::AwaitUser => steps.say("Which book?".into()).await.unwrap(),
+            Action::Finish(outcome) => break outcome,
+            _ => steps.act().await.unwrap(),
+        };
+        kept.extend(facts.clone());
+        steps.apply(facts).unwrap();
+    };
+    assert_eq!(outcome, Outcome::Answered);
+    assert_eq!((rejected(&kept), acts), (1, 6), "say, ask, check, ask, check and the end");
+    let steps = agent.steps("books", kept).unwrap();
+    assert_eq!(steps.answered::<Book>().unwrap(), moby_dick());
+    assert!(steps.answered::<Found>().is_err());
 }

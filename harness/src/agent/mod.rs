@@ -7,6 +7,7 @@
 #![doc = include_str!("../../guide/web.md")]
 
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
+mod accept;
 mod agent;
 mod answers;
 mod as_tool;
@@ -38,8 +39,10 @@ mod schedule;
 mod sending;
 mod steering;
 mod steps;
+mod told;
 mod turn;
 mod typed;
+mod wanted;
 mod watcher;
 
 pub use self::{
@@ -58,5 +61,5 @@ pub use self::{
     sending::Sending,
     steering::Steering,
     steps::Steps,
-    typed::{Answered, Answering, NoAnswer},
+    typed::{Answer, Answered, Answering},
 };

@@ -175,6 +175,9 @@ impl<'a> Run<'a> {
         self.chat.check_circumstances()?;
         self.catch_up().await?;
         self.hear_late_ends()?;
+        if let Opening::Resume = opening {
+            self.chat.check_wants()?;
+        }
         let limits = anew.then(|| Box::new(self.chat.guard.run_limits()));
         match opening {
             Opening::Say(message) => {
@@ -184,7 +187,11 @@ impl<'a> Run<'a> {
                     self.find_out_first().await?;
                     self.settle()?;
                 }
-                self.chat.record(&Entry::UserSaid { message, limits })
+                self.chat.record(&Entry::UserSaid { message, limits })?;
+                match self.chat.wanted_fact() {
+                    Some(wanted) => self.chat.record(&wanted),
+                    None => Ok(()),
+                }
             }
             Opening::Resume if self.chat.machine.is_going() => {
                 self.chat.expire()?;
@@ -336,7 +343,7 @@ impl<'a> Run<'a> {
             let asked = self.reports.reporter().asked();
             self.halt.postpone(asked);
             self.chat.clock.postpone(asked);
-            if let Err(error) = self.hear_steering().and_then(|()| self.check_answer()) {
+            if let Err(error) = self.hear_steering() {
                 return self.fail(error);
             }
             if self.enough() && self.chat.machine.next() == Action::CallProvider {
@@ -368,6 +375,7 @@ impl<'a> Run<'a> {
                     found => found.map(drop),
                 },
                 Step::AwaitAnswers => return Outcome::Waiting,
+                Step::Check => self.check_answer().await,
                 Step::Settle => self.settle(),
                 // Of an answer that is not kept, calls may have started early.
                 Step::Finish(outcome) => match self.settle() {
@@ -582,6 +590,7 @@ impl<'a> Run<'a> {
             | Action::Decide(_)
             | Action::RunCalls(_)
             | Action::FindOut(_)
+            | Action::CheckAnswer
             | Action::AwaitResults => true,
         };
         if going {
@@ -601,6 +610,9 @@ impl<'a> Run<'a> {
         remains.spent = self.chat.guard.budget().spent();
         remains.context = self.context;
         remains.trace = self.chat.tracer.run();
+        if outcome == Outcome::Unfit {
+            remains.faults = self.chat.machine.faults().to_vec();
+        }
         match outcome {
             Outcome::Answered => {
                 Ok(Reply::new(remains).answered_by(self.chat.machine.answered_by()))
@@ -608,6 +620,7 @@ impl<'a> Run<'a> {
             Outcome::Limit(_)
             | Outcome::Truncated
             | Outcome::Refused
+            | Outcome::Unfit
             | Outcome::Unsupported(_)
             | Outcome::Cancelled
             | Outcome::Waiting

@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Chat, Event, Events, Outcome, Reply, Steering, Stopped,
+    accept::Wants,
     as_tool::effects_of,
     caller::{Entered, InCall},
     circumstances::{Circumstances, offered},
     outcome::Remains,
     run::Run,
-    typed::Wanted,
     watcher::Watcher,
 };
 use crate::{
@@ -439,12 +439,12 @@ impl<'a> Sending<'a> {
         self
     }
 
-    /// Checks the answer by this, and says these words with the message.
-    pub(super) fn wants(mut self, wanted: Wanted, words: String) -> Self {
+    /// Wants this of the answer.
+    pub(super) fn wants(mut self, wants: Wants) -> Self {
         if let Opening::Say(message) = &mut self.opening {
-            *message = message.with_text(words);
+            *message = wants.told_in(message);
         }
-        self.own().wanted = Some(wanted);
+        self.own().wants = Some(wants);
         self
     }
 

@@ -1,36 +1,42 @@
-//! Answers of a type: the schema goes with the user's message, the last words of the model are checked
-//! against it, and the model is told all that is wrong with them.
+//! Answers of a type: what a run wants, and the value that the program gets.
 
 use std::{
-    error::Error as StdError,
     fmt,
     future::{Future, IntoFuture},
     marker::PhantomData,
     pin::Pin,
+    sync::Arc,
 };
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use super::{Action, Event, Outcome, Reply, Sending, Stopped, outcome::Remains, run::Run};
-use crate::{
-    error::Error,
-    journal::Entry,
-    message::{Message, is_strict},
-    schema::{Checker, Unusable, schema_of_answer},
+use super::{
+    Chat, Machine, Outcome, Reply, Sending, Steps, Stopped,
+    accept::{Reader, Wants, last_words},
 };
+use crate::error::{Error, ErrorKind};
 
-/// How often the model may answer anew.
-const TRIES: u32 = 2;
+/// A type whose values a model can answer with: it can be read from JSON and says by which schema.
+///
+/// Every type that derives `serde::Deserialize` and `schemars::JsonSchema` and holds no references is one: structs,
+/// enums, which are a choice between answers, and also lists, numbers and the like. The doc comments of the type and of its
+/// members are told to the model, and limits such as `#[schemars(range(min = 1))]` are told and checked.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the answer of a run",
+    label = "no answer can be read as this type",
+    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it, and let it hold no references"
+)]
+pub trait Answer: DeserializeOwned + JsonSchema + Send + 'static {}
 
-/// So many faults of one answer are told to the model.
-const FAULTS_TOLD: usize = 20;
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Answer for T {}
 
 /// A run whose answer is a value of type `T`: await it. See [`Sending::answer`].
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Answering<'a, T> {
     sending: Sending<'a>,
+    wants: Wants,
     of: PhantomData<fn() -> T>,
 }
 
@@ -64,73 +70,19 @@ impl<T> Answered<T> {
     }
 }
 
-/// Why a run has given no value of the type.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum NoAnswer {
-    /// The run was stopped: refused, cut off at the limit of tokens, cancelled, by a budget or a failure.
-    /// The error keeps the text so far.
-    Stopped(Stopped),
-    /// The model has answered, and also its last try does not fit the schema.
-    Unfit {
-        /// The last try, with its text.
-        reply: Box<Reply>,
-        /// What is wrong with it, each with its place as a JSON pointer.
-        faults: Vec<String>,
-    },
-}
-
-impl NoAnswer {
-    /// The last words of the model in this run.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Stopped(stopped) => stopped.text(),
-            Self::Unfit { reply, .. } => reply.text(),
-        }
-    }
-}
-
-impl fmt::Display for NoAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stopped(stopped) => stopped.fmt(f),
-            Self::Unfit { faults, .. } => {
-                write!(f, "the answer does not fit its schema: {}", faults.join("; "))
-            }
-        }
-    }
-}
-
-impl StdError for NoAnswer {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            Self::Stopped(stopped) => stopped.source(),
-            Self::Unfit { .. } => None,
-        }
-    }
-}
-
-/// Says all that is wrong with an answer.
-type Faults = Box<dyn Fn(&str) -> Vec<String> + Send + Sync>;
-
-/// What an answer is checked by, and how often the model may still try.
-pub(super) struct Wanted {
-    faults: Faults,
-    tries: u32,
-}
-
 impl<'a> Sending<'a> {
-    /// Wants the answer as a value of type `T`. The model gets the JSON Schema of `T` with the user's message,
-    /// doc comments as descriptions. What it answers is checked as the arguments of a tool are; if it does not
-    /// fit, the model is told each fault with its place and answers anew, at most twice, within the limits of
-    /// the run. Such a message is a fact of the conversation ([`Entry::Steered`]) and an
-    /// [`Event::Steered`].
+    /// Wants the answer as a value of type `T`. The model is told the JSON Schema of `T`, with doc comments as
+    /// descriptions. What it answers is checked as the arguments of a tool are; if it does not fit, the model is
+    /// told each fault with its place and answers anew, at most [twice](Answering::tries), within the limits of the run.
+    /// Each answer that is not accepted is a fact ([`Entry::AnswerRejected`](crate::journal::Entry::AnswerRejected)) and an
+    /// [`Event::AnswerRejected`](super::Event::AnswerRejected).
     ///
-    /// The schema is not written down: a run that [goes on](super::Chat::resume) has to bring the type anew, and
-    /// its tries are counted from nothing. Actions of [`Steps`](super::Steps) know no types.
+    /// The schema is a fact, too. A run that [goes on](super::Chat::resume) wants an answer of the same type, also if it is
+    /// resumed without this method; with another type it fails at once. Only descriptions may have changed.
     ///
     /// # Errors
-    /// [`NoAnswer`], which keeps the text: the run was stopped, or no try fits.
+    /// [`Stopped`], which keeps the text: as [`Outcome::Unfit`] if no try was accepted, and else as any run, such as
+    /// [`Outcome::Refused`], or [`Outcome::Truncated`] for half an answer.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -158,112 +110,76 @@ impl<'a> Sending<'a> {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn answer<T: DeserializeOwned + JsonSchema>(self) -> Answering<'a, T> {
-        let schema = schema_of_answer::<T>();
-        let checker = Checker::new(&schema.checked);
-        let faults = move |text: &str| read::<T>(&checker, text).err().unwrap_or_default();
-        let words = format!(
-            "Answer with one JSON value and nothing else. It has to fit this JSON Schema:\n{}",
-            schema.told
-        );
-        let wanted = Wanted { faults: Box::new(faults), tries: TRIES };
-        Answering { sending: self.wants(wanted, words), of: PhantomData }
+    pub fn answer<T: Answer>(self) -> Answering<'a, T> {
+        Answering { sending: self, wants: Wants::of::<T>(), of: PhantomData }
     }
 }
 
-impl<'a, T: DeserializeOwned + JsonSchema + 'a> IntoFuture for Answering<'a, T> {
-    type Output = Result<Answered<T>, NoAnswer>;
+impl<T> Answering<'_, T> {
+    /// How often the model may answer anew, 2 unless it is set. The limits of the run hold all the same.
+    pub fn tries(mut self, tries: u32) -> Self {
+        self.wants.tries = tries;
+        self
+    }
+}
+
+impl<'a, T: Answer> IntoFuture for Answering<'a, T> {
+    type Output = Result<Answered<T>, Stopped>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let run = self.sending.into_future();
+        let Self { sending, wants, of: PhantomData } = self;
+        let run = sending.wants(wants).into_future();
         Box::pin(async move {
-            let reply = run.await.map_err(NoAnswer::Stopped)?;
-            let checker = Checker::new(&schema_of_answer::<T>().checked);
-            match read(&checker, reply.text()) {
+            let reply = run.await?;
+            match Reader::<T>::new().read(&last_words(reply.transcript())) {
                 Ok(value) => Ok(Answered { value, reply }),
-                Err(faults) => Err(NoAnswer::Unfit { reply: Box::new(reply), faults }),
+                // The run was begun by another program, with another type of the same schema.
+                Err(faults) => Err(Stopped::unfit(reply, faults)),
             }
         })
     }
 }
 
-/// Reads an answer, or says all that is wrong with it.
-fn read<T: DeserializeOwned>(
-    checker: &Result<Checker, Unusable>,
-    text: &str,
-) -> Result<T, Vec<String>> {
-    let checker = match checker {
-        Ok(checker) => checker,
-        Err(unusable) => {
-            return Err(vec![format!("the schema of the type is no schema: {unusable}")]);
-        }
-    };
-    let json = without_fence(text);
-    if json.is_empty() {
-        return Err(vec!["the answer is empty".to_owned()]);
+impl Chat {
+    /// The last answer of the conversation as a value, if it was accepted and can be read as this type: for
+    /// a program that ended before it could take the [answer](Sending::answer) of a run.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Transcript`] if the last run has not ended with an answer, or the answer is
+    /// no value of the type.
+    pub fn answered<T: Answer>(&self) -> Result<T, Error> {
+        answered(&self.machine)
     }
-    let value: Value = match serde_json::from_str(json) {
-        Ok(value) if is_strict(json) => value,
-        Ok(_) => {
-            let why = "the answer is JSON that not every reader takes: a member twice, a number out of \
-                       range, or nested too deeply";
-            return Err(vec![why.to_owned()]);
-        }
-        Err(error) => return Err(vec![format!("the answer is not one JSON value: {error}")]),
-    };
-    let faults: Vec<String> = checker.faults(&value).iter().map(ToString::to_string).collect();
-    if !faults.is_empty() {
-        return Err(faults);
-    }
-    serde_json::from_value(value).map_err(|error| vec![error.to_string()])
 }
 
-/// The answer without the fence of a code block, if it is nothing but one.
-fn without_fence(text: &str) -> &str {
-    let text = text.trim();
-    let inside = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
-    let Some((language, inside)) = inside.and_then(|inside| inside.split_once('\n')) else {
-        return text;
-    };
-    if ["", "json"].contains(&language.trim()) { inside.trim() } else { text }
+impl Steps {
+    /// The last answer as a value, as [`Chat::answered`] gives it.
+    ///
+    /// # Errors
+    /// As [`Chat::answered`].
+    pub fn answered<T: Answer>(&self) -> Result<T, Error> {
+        answered(self.machine())
+    }
 }
 
-impl Run<'_> {
-    /// Tells the model what is wrong with the answer it has just given, if a type is wanted that it does not
-    /// fit and a try is left.
-    pub(super) fn check_answer(&mut self) -> Result<(), Error> {
-        let answered = self.chat.machine.next() == Action::Finish(Outcome::Answered);
-        if !answered || self.enough() || self.halt.is_cancelled() {
-            return Ok(());
-        }
-        let Some(wanted) = self.chat.own.as_ref().and_then(|own| own.wanted.as_ref()) else {
-            return Ok(());
-        };
-        if wanted.tries == 0 {
-            return Ok(());
-        }
-        let machine = &self.chat.machine;
-        let last = Remains::of(machine.transcript().clone(), machine.begun_at());
-        let faults = (wanted.faults)(last.text());
-        if faults.is_empty() {
-            return Ok(());
-        }
-        let mut words = "Your answer does not fit the JSON Schema:".to_owned();
-        for fault in faults.iter().take(FAULTS_TOLD) {
-            words.push_str("\n- ");
-            words.push_str(fault);
-        }
-        if let Some(more @ 1..) = faults.len().checked_sub(FAULTS_TOLD) {
-            words.push_str(&format!("\n- and {more} more"));
-        }
-        words.push_str("\nAnswer again with the whole JSON value and nothing else.");
-        if let Some(wanted) = self.chat.own.as_mut().and_then(|own| own.wanted.as_mut()) {
-            wanted.tries = wanted.tries.saturating_sub(1);
-        }
-        self.settle()?;
-        let message = Message::user(words);
-        self.emit(Event::Steered { message: &message });
-        self.chat.record(&Entry::Steered { message })
+fn answered<T: Answer>(machine: &Machine) -> Result<T, Error> {
+    let wrong = |what: String| Error::new(ErrorKind::Transcript, what);
+    if machine.next() != super::Action::Finish(Outcome::Answered) {
+        return Err(wrong(
+            "the last run has not ended with an answer: `resume` goes on".to_owned(),
+        ));
+    }
+    let read = Reader::<T>::new().read(&last_words(machine.transcript()));
+    read.map_err(|faults| wrong(format!("the last answer is no such value: {}", faults.join("; "))))
+}
+
+impl Wants {
+    /// A value of this type.
+    pub(super) fn of<T: Answer>() -> Self {
+        let reader = Reader::<T>::new();
+        let schema = reader.told().clone();
+        let faults = move |words: &[String]| reader.read(words).err().unwrap_or_default();
+        Self { schema: Some(schema), faults: Some(Arc::new(faults)), ..Self::default() }
     }
 }

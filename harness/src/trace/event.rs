@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    journal::{Decider, InterruptCause, Limit},
+    journal::{AnswerCheck, Decider, InterruptCause, Limit},
     message::CallOutcome,
     provider::{ContextTokens, StopReason, Usage},
     tool::{ReconcileFault, SideEffects},
@@ -303,6 +303,17 @@ pub enum Happened {
     Steered {
         /// What was said.
         text: String,
+    },
+    /// The answer of the model is what the program wants.
+    AnswerAccepted {},
+    /// The answer of the model is not what the program wants.
+    AnswerRejected {
+        /// What found that out.
+        by: AnswerCheck,
+        /// All that is wrong with it.
+        faults: Vec<String>,
+        /// Whether the model is told, and answers anew.
+        again: bool,
     },
     /// A call that had been stopped and went on has ended.
     CallEnded {

@@ -287,6 +287,8 @@ impl Spans {
             | Happened::CallFinished { .. }
             | Happened::CallEnded { .. }
             | Happened::Steered { .. }
+            | Happened::AnswerAccepted {}
+            | Happened::AnswerRejected { .. }
             | Happened::CallDropped { .. }
             | Happened::Discarded { .. }
             | Happened::LinesLost { .. }

@@ -323,6 +323,12 @@ impl Tracer {
             Entry::Steered { message } => {
                 Happened::Steered { text: shortened(self.secrets.hide(&message.text(), None)) }
             }
+            Entry::AnswerAccepted {} => Happened::AnswerAccepted {},
+            Entry::AnswerRejected { by, faults, message } => {
+                let faults = faults.iter().map(|fault| shortened(self.secrets.hide(fault, None)));
+                let (faults, again) = (faults.collect(), message.is_some());
+                Happened::AnswerRejected { by: *by, faults, again }
+            }
             Entry::CallEnded { tool, result } => Happened::CallEnded {
                 call: self.secrets.name(result.call_id()),
                 outcome: result.outcome(),
@@ -330,6 +336,8 @@ impl Tracer {
             },
             // `begin` writes `run_started` for these, with the provider and the number of messages before it.
             Entry::Given { .. } | Entry::UserSaid { .. } | Entry::Resumed { .. } => return,
+            // Each request tells how the model is held to it.
+            Entry::AnswerWanted { .. } => return,
             // `reopened` tells of the calls, and `forked` of the conversation it is a fork of.
             Entry::Reopened { .. } | Entry::Forked { .. } => return,
             // `call` tells of it where the call really begins, which may be before the fact.

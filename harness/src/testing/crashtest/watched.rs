@@ -120,6 +120,9 @@ pub(super) fn name(fact: &Envelope) -> String {
         Entry::Given { .. } => "Given".to_owned(),
         Entry::UserSaid { .. } => "UserSaid".to_owned(),
         Entry::Steered { .. } => "Steered".to_owned(),
+        Entry::AnswerWanted { .. } => "AnswerWanted".to_owned(),
+        Entry::AnswerAccepted {} => "AnswerAccepted".to_owned(),
+        Entry::AnswerRejected { by, .. } => format!("AnswerRejected({by:?})"),
         Entry::Resumed { .. } => "Resumed".to_owned(),
         Entry::Reopened { .. } => "Reopened".to_owned(),
         Entry::ModelReplied { message, .. } => {
