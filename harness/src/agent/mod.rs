@@ -6,8 +6,8 @@
 #![doc = include_str!("../../guide/agents.md")]
 #![doc = include_str!("../../guide/web.md")]
 
-#[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod accept;
+#[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
 mod answers;
 mod as_tool;
