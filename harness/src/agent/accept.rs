@@ -10,6 +10,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{AnswerCheck, Entry, WantedAnswer},
     message::{Block, Message, Role, Transcript, is_strict},
+    provider::{AnswerWay, Provider, in_words},
     schema::{Checker, DerivedAnswer, Unusable, WRAPPED, schema_of_answer},
 };
 
@@ -44,20 +45,13 @@ impl Wants {
         wanted
     }
 
-    /// The message with the schema in words, for a provider that does not tell the model itself.
-    pub(super) fn told_in(&self, message: &Message) -> Message {
+    /// The message with the schema in words, if the provider does not tell the model itself.
+    pub(super) fn told_in(&self, message: &Message, provider: &dyn Provider) -> Message {
         match &self.schema {
-            Some(schema) => message.with_text(schema_in_words(schema)),
-            None => message.clone(),
+            Some(schema) if !provider.tells_answer_schema() => message.with_text(in_words(schema)),
+            _ => message.clone(),
         }
     }
-}
-
-/// What the model is told of the schema where nothing else holds it to it.
-pub(super) fn schema_in_words(schema: &Value) -> String {
-    format!(
-        "Answer with one JSON value and nothing else. It has to fit this JSON Schema:\n{schema}"
-    )
 }
 
 /// Reads answers as values of a type.
@@ -259,8 +253,17 @@ impl Run<'_> {
     }
 
     fn reject(&mut self, by: AnswerCheck, faults: Vec<String>) -> Result<(), Error> {
-        let left = self.chat.machine.tries_left() > 0;
-        let message = left.then(|| Message::user(not_accepted(&faults)));
+        let machine = &self.chat.machine;
+        let message = (machine.tries_left() > 0).then(|| {
+            let mut words = not_accepted(&faults);
+            // A server may have passed over the schema: then the model has not been told it.
+            let is_told = matches!(self.answer_way, None | Some(AnswerWay::Words));
+            let schema = machine.wanted().and_then(|wanted| wanted.schema.as_ref());
+            if let (true, false, Some(schema)) = (machine.faults().is_empty(), is_told, schema) {
+                words = format!("{words}\n\n{}", in_words(schema));
+            }
+            Message::user(words)
+        });
         self.emit(Event::AnswerRejected { by, faults: &faults, message: message.as_ref() });
         self.chat.record(&Entry::AnswerRejected { by, faults, message })
     }

@@ -13,8 +13,8 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Awaited, Decider, Decision, Entry, InterruptCause, Wait, WantedAnswer},
     message::{Block, CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    provider::{StopReason, Usage, breaks_off},
-    tool::{Answered, CallIdentity},
+    provider::{AnswerSchema, StopReason, Usage, breaks_off},
+    tool::{Answered, CallIdentity, ToolRegistry},
 };
 
 /// What is to be done next. A [`Machine`] only says it; [`Steps::act`](super::Steps::act) does it.
@@ -139,6 +139,11 @@ impl Machine {
         self.answered_by.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
     }
 
+    /// What a provider is told that the answer has to be, beside these tools.
+    pub(super) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<AnswerSchema> {
+        self.wanted.as_ref()?.told(|name| tools.get(name).is_some())
+    }
+
     /// What the answer of the run is to be, if it is to be more than words.
     pub fn wanted(&self) -> Option<&WantedAnswer> {
         self.wanted.as_ref().map(|wanted| &*wanted.answer)
@@ -238,7 +243,7 @@ impl Machine {
                 if !has_begun || self.wanted.is_some() || !matches!(self.phase, Phase::Asking) {
                     return Err(cannot("what the answer is to be is said when a run begins"));
                 }
-                self.wanted = Some(Wanted::new(answer));
+                self.wanted = Some(Wanted::new(answer, self.begun_at));
             }
             Entry::AnswerAccepted {} => {
                 self.checking()?.unchecked = false;

@@ -11,6 +11,7 @@ mod accept;
 mod agent;
 mod answers;
 mod as_tool;
+mod as_words;
 mod bell;
 mod caller;
 mod calling;

@@ -25,7 +25,7 @@ use crate::{
     journal::{CallSpent, Entry, InterruptCause},
     message::{Message, ToolCall, ToolResult},
     policy::{Guard, LimitReached, Warning},
-    provider::{Accumulator, ContextTokens, Ledger, Usage},
+    provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
     tool::{CallIdentity, LateEnd, ended_in},
     trace::{Cast, Happened},
 };
@@ -59,6 +59,8 @@ pub(super) struct Run<'a> {
     pub(super) kept: KeptPlaces,
     /// Calls that were shown to the watcher, and whose end was not: when they began.
     pub(super) shown: Vec<(ToolCall, Instant)>,
+    /// How the model was told what its last answer has to be, if a provider has said it.
+    pub(super) answer_way: Option<AnswerWay>,
     /// What failures have cost this run.
     pub(super) ledger: Ledger,
     /// The first thing that failed.
@@ -107,6 +109,7 @@ impl<'a> Run<'a> {
             earlier: HashSet::new(),
             kept: KeptPlaces::default(),
             shown: Vec::new(),
+            answer_way: None,
             ledger: Ledger::default(),
             error: None,
             cut_off: None,

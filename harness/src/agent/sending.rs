@@ -441,8 +441,9 @@ impl<'a> Sending<'a> {
 
     /// Wants this of the answer.
     pub(super) fn wants(mut self, wants: Wants) -> Self {
-        if let Opening::Say(message) = &mut self.opening {
-            *message = wants.told_in(message);
+        let Self { chat, opening, .. } = &mut self;
+        if let Opening::Say(message) = opening {
+            *message = wants.told_in(message, chat.chat().agent().provider());
         }
         self.own().wants = Some(wants);
         self

@@ -352,9 +352,8 @@ impl Steps {
     ) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let message = message.renewed();
         let wants = self.wants.as_ref();
-        self.open(Opening::Say(
-            wants.map_or_else(|| message.clone(), |wants| wants.told_in(&message)),
-        ))
+        let told = wants.map(|wants| wants.told_in(&message, self.agent.provider()));
+        self.open(Opening::Say(told.unwrap_or(message)))
     }
 
     /// A run that had stopped goes on.

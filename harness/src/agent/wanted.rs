@@ -1,13 +1,18 @@
 //! What the answer of a run is to be, as the facts say it, and how often the model has missed it.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
-use crate::journal::WantedAnswer;
+use crate::{journal::WantedAnswer, provider::AnswerSchema};
+
+/// The name of the tool that takes the answer.
+const NAME: &str = "final_answer";
 
 /// What the answer of a run is to be, and what became of its answers so far.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) answer: Arc<WantedAnswer>,
+    /// The number of the message that asks for it.
+    asked_at: usize,
     /// How many answers were not accepted and had another try.
     pub(super) rejected: u32,
     /// What was wrong with the last one.
@@ -17,14 +22,23 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) fn new(answer: &WantedAnswer) -> Self {
+    pub(super) fn new(answer: &WantedAnswer, asked_at: usize) -> Self {
         let answer = Arc::new(answer.clone());
-        Self { answer, rejected: 0, faults: Vec::new(), unchecked: false }
+        Self { answer, asked_at, rejected: 0, faults: Vec::new(), unchecked: false }
     }
 
     /// How often the model may answer anew.
     pub(super) fn tries_left(&self) -> u32 {
         self.answer.tries.saturating_sub(self.rejected)
+    }
+
+    /// What a provider is told of it, with a name that no tool has.
+    pub(super) fn told(&self, is_tool: impl Fn(&str) -> bool) -> Option<AnswerSchema> {
+        let schema = self.answer.schema.clone()?;
+        let names = iter::once(NAME.to_owned());
+        let mut names = names.chain((2_u32..).map(|number| format!("{NAME}_{number}")));
+        let name = names.find(|name| !is_tool(name))?;
+        Some(AnswerSchema::new(name, schema, self.asked_at))
     }
 
     /// An answer was not accepted, and another try follows.

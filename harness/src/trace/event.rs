@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     journal::{AnswerCheck, Decider, InterruptCause, Limit},
     message::CallOutcome,
-    provider::{ContextTokens, StopReason, Usage},
+    provider::{AnswerWay, ContextTokens, StopReason, Usage},
     tool::{ReconcileFault, SideEffects},
 };
 
@@ -128,6 +128,9 @@ pub enum Happened {
         /// The vendor's id of the answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response: Option<String>,
+        /// How the model was told what its answer has to be, if it had to fit a schema.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer_way: Option<AnswerWay>,
     },
     /// It was decided whether a call may run.
     CallDecided {

@@ -177,6 +177,10 @@ impl Provider for WatchedProvider {
         self.inner.secrets()
     }
 
+    fn tells_answer_schema(&self) -> bool {
+        self.inner.tells_answer_schema()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         let (mut answer, life) = (self.inner.stream(request), &self.life);
         let (mut is_asked, mut has_begun) = (false, false);
