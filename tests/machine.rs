@@ -87,11 +87,17 @@ fn finished(call: &str) -> Entry {
 fn wanted(tries: u32) -> Entry {
     let mut answer = Box::<WantedAnswer>::default();
     answer.tries = tries;
+    answer.verifications = Some(1);
     Entry::AnswerWanted { answer }
 }
 
 fn rejected(message: Option<Message>) -> Entry {
     Entry::AnswerRejected { by: AnswerCheck::Schema, faults: vec!["no".into()], message }
+}
+
+fn unfit_for_program() -> Entry {
+    let message = Some(Message::user("Again."));
+    Entry::AnswerRejected { by: AnswerCheck::Verifier, faults: vec!["no".into()], message }
 }
 
 fn again() -> Entry {
@@ -177,6 +183,7 @@ fn facts_lead_to_actions() {
             with(answered(1), &[again(), reply(Complete, "hm", &[]), rejected(None)]),
             "Unfit",
         ),
+        ("each check has its own tries", with(answered(0), &[unfit_for_program()]), "ask"),
         ("stopped before the check", with(answered(1), &[interrupted("", &[])]), "Cancelled"),
         ("and resumed", with(answered(1), &[interrupted("", &[]), resumed()]), "check"),
         ("read again before the check", with(answered(1), &[reopened()]), "check"),

@@ -1,8 +1,16 @@
 //! Answers of a type: the model gets the schema and hears what is wrong, and the program gets a value or an
 //! error that keeps the text.
 
+use std::{
+    future::{Ready, pending, ready},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
 use harness::{
-    Agent, Error, ErrorKind, Message, Outcome, Role, StopReason,
+    Agent, CancellationToken, Error, ErrorKind, Message, Outcome, Role, StopReason,
     agent::{Action, Event},
     journal::{AnswerCheck, Entry, Envelope, Journal, Limit, MemoryJournal},
     policy::Limits,
@@ -227,4 +235,112 @@ async fn steps_check_answers_by_the_same_code() {
     let steps = agent.steps("books", kept).unwrap();
     assert_eq!(steps.answered::<Book>().unwrap(), moby_dick());
     assert!(steps.answered::<Found>().is_err());
+}
+
+/// Counts how often it looks, and accepts the book of this year.
+fn accepts(
+    year: u16,
+) -> (impl Fn(Book) -> Ready<Result<(), String>> + Send + Sync, Arc<AtomicU32>) {
+    let looked = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&looked);
+    let looks = move |book: Book| {
+        count.fetch_add(1, Ordering::Relaxed);
+        ready(match book.year == year {
+            true => Ok(()),
+            false => Err(format!("no book of {}: my key is hunter22", book.year)),
+        })
+    };
+    (looks, looked)
+}
+
+#[tokio::test]
+async fn a_function_of_the_program_sends_the_model_back_to_its_work() {
+    let of = |year: u32| reply().text(format!(r#"{{"title": "Moby-Dick", "year": {year}}}"#));
+    let model = ScriptedProvider::new([of(1850), reply().text("Hm."), of(1851)]);
+    let agent = Agent::builder(model.clone()).secret("hunter22").build().unwrap();
+    let (looks, looked) = accepts(1851);
+    let answered = agent.run("Which book?").answer::<Book>().tries(1).verify(1, looks);
+    assert_eq!(answered.await.unwrap().value(), &moby_dick());
+    // An answer that does not fit is not shown to the function, and each has its own tries.
+    assert_eq!(looked.load(Ordering::Relaxed), 2);
+    let told = model.requests()[1].last_text();
+    assert!(told.contains("no book of 1850") && !told.contains("hunter22"), "{told}");
+
+    let model = ScriptedProvider::answering(|_| reply().text(FITS));
+    let agent = Agent::builder(model).build().unwrap();
+    let (looks, looked) = accepts(1852);
+    let stopped = agent.run("Which?").answer::<Book>().verify(2, looks).await.unwrap_err();
+    assert_eq!((stopped.outcome(), looked.load(Ordering::Relaxed)), (Outcome::Unfit, 3));
+    assert_eq!((stopped.text(), stopped.turns()), (FITS, 3));
+    assert!(stopped.faults()[0].contains("no book of 1851"), "{stopped}");
+}
+
+#[tokio::test]
+async fn words_are_verified_too_and_the_function_meets_its_end() {
+    let model = ScriptedProvider::answering(|_| reply().text("Done."));
+    let agent = Agent::builder(model).build().unwrap();
+    let said =
+        agent.run("Mend it.").verify(1, |text| ready((text == "Done.").then_some(()).ok_or("?")));
+    assert_eq!(said.await.unwrap().text(), "Done.");
+
+    let mut chat = agent.chat();
+    let stopped = chat.send("Mend it.").verify(1, |_| async { panic!("oh") as Result<(), String> });
+    let stopped = stopped.await.unwrap_err();
+    assert_eq!(stopped.error().unwrap().kind(), ErrorKind::Panicked, "{stopped}");
+    // What nobody has looked at is looked at when the run goes on.
+    let looks = |_| ready(Ok::<(), String>(()));
+    assert_eq!(chat.resume().verify(1, looks).await.unwrap().text(), "Done.");
+
+    let token = CancellationToken::new();
+    let stop = token.clone();
+    let hangs = move |_| {
+        stop.cancel();
+        pending::<Result<(), String>>()
+    };
+    let stopped = chat.send("Mend it.").cancel_with(token).verify(1, hangs).await.unwrap_err();
+    assert_eq!((stopped.outcome(), stopped.text()), (Outcome::Cancelled, "Done."));
+    let without = chat.resume().await.unwrap_err();
+    assert!(without.to_string().contains("`verify`"), "{without}");
+    assert_eq!(chat.resume().verify(1, looks).await.unwrap().turns(), 1);
+    let last = chat.send("Go on.").await.unwrap();
+    assert_eq!((last.text(), last.turns()), ("Done.", 1), "the next run wants nothing");
+}
+
+/// Whatever the process had written when it ended, the run goes on to the same end, and the facts are the same.
+#[tokio::test]
+async fn a_process_may_end_after_each_fact() {
+    let of = |year: u32| reply().text(format!(r#"{{"title": "Moby-Dick", "year": {year}}}"#));
+    // The same answers in the same place, however often it is asked.
+    let model = || {
+        ScriptedProvider::answering(move |request| {
+            let asked = request.messages().iter().filter(|said| said.role() == Role::User).count();
+            [reply().text("Hm."), of(1850), of(1851)].into_iter().nth(asked - 1).expect("3 turns")
+        })
+    };
+    let whole = MemoryJournal::new();
+    let agent = Agent::builder(model()).build().unwrap();
+    let mut chat = agent.open(&whole, "books").await.unwrap();
+    chat.send("Which book?").answer::<Book>().verify(1, accepts(1851).0).await.unwrap();
+    drop(chat);
+    let whole = whole.read("books", 0).await.unwrap();
+    let kinds = |facts: &[Envelope]| -> Vec<String> {
+        let kind = |fact: &Envelope| -> Option<String> {
+            let fact: serde_json::Value = serde_json::from_str(&fact.fact).unwrap();
+            let kind = fact["fact"].as_str().unwrap().to_owned();
+            (kind != "reopened").then_some(kind)
+        };
+        facts.iter().filter_map(kind).collect()
+    };
+    assert_eq!(whole.len(), 8, "{:?}", kinds(&whole));
+    for kept in 2..whole.len() {
+        let journal = MemoryJournal::new();
+        journal.append("books", 0, &whole[..kept]).await.unwrap();
+        let agent = Agent::builder(model()).build().unwrap();
+        let mut chat = agent.open(&journal, "books").await.unwrap();
+        let answered = chat.resume().answer::<Book>().verify(1, accepts(1851).0).await;
+        assert_eq!(answered.unwrap_or_else(|err| panic!("{kept}: {err}")).value(), &moby_dick());
+        drop(chat);
+        let facts = journal.read("books", 0).await.unwrap();
+        assert_eq!(kinds(&facts), kinds(&whole), "{kept}");
+    }
 }

@@ -1,17 +1,23 @@
 //! The check of an answer: whether it fits its schema and can be read as the type that is wanted. What is
 //! wrong with it is told to the model, if it has another try.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::{
+    future::Future,
+    marker::PhantomData,
+    pin::{Pin, pin},
+    sync::Arc,
+};
 
 use serde_json::{Map, Value};
 
-use super::{Answer, Chat, Event, run::Run, told::not_accepted};
+use super::{Answer, Chat, Event, halt::Told, run::Run, told::not_accepted};
 use crate::{
     error::{Error, ErrorKind},
     journal::{AnswerCheck, Entry, WantedAnswer},
-    message::{Block, Message, Role, Transcript, is_strict},
+    message::{Block, CallOutcome, Message, Role, ToolContent, Transcript, is_strict},
     provider::{AnswerWay, Provider, in_words},
     schema::{Checker, DerivedAnswer, Unusable, WRAPPED, schema_of_answer},
+    unwind::{Panicked, Shielded, caught},
 };
 
 /// How often the model may answer anew, unless the program says it.
@@ -19,6 +25,12 @@ const TRIES: u32 = 2;
 
 /// Says all that is wrong with an answer.
 type Faults = Arc<dyn Fn(&[String]) -> Vec<String> + Send + Sync>;
+
+/// What a function of the program says of an answer.
+pub(super) type Verdict = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// A function of the program that looks at an answer.
+pub(super) type Verifier = Arc<dyn Fn(Vec<String>) -> Verdict + Send + Sync>;
 
 /// What a run wants of its answer. A clone is cheap.
 #[derive(Clone)]
@@ -28,11 +40,13 @@ pub(super) struct Wants {
     /// Checks it against the schema and reads it as the type.
     pub(super) faults: Option<Faults>,
     pub(super) tries: u32,
+    /// Looks at an answer that fits, and how often the model may answer anew after it.
+    pub(super) verifier: Option<(u32, Verifier)>,
 }
 
 impl Default for Wants {
     fn default() -> Self {
-        Self { schema: None, faults: None, tries: TRIES }
+        Self { schema: None, faults: None, tries: TRIES, verifier: None }
     }
 }
 
@@ -42,6 +56,7 @@ impl Wants {
         let mut wanted = WantedAnswer::default();
         wanted.schema.clone_from(&self.schema);
         wanted.tries = self.tries;
+        wanted.verifications = self.verifier.as_ref().map(|(most, _)| *most);
         wanted
     }
 
@@ -208,22 +223,34 @@ impl Chat {
     /// Fails if the run that goes on wants another answer now than when it began.
     pub(super) fn check_wants(&self) -> Result<(), Error> {
         let other = |what: &str| Err(Error::new(ErrorKind::Configuration, what));
-        match (self.wants(), self.machine.wanted()) {
-            (None, _) => Ok(()),
-            (Some(_), None) => other(
+        let wanted = self.machine.wanted();
+        let verified = wanted.is_some_and(|wanted| wanted.verifications.is_some());
+        let verifies = self.wants().is_some_and(|wants| wants.verifier.is_some());
+        if verified && !verifies {
+            return other(
+                "the run that goes on was begun with a function that looks at its answer: resume it with \
+                 `verify`, too",
+            );
+        }
+        if verifies && !verified {
+            return other(
+                "the run that goes on was begun without a function that looks at its answer: resume it without \
+                 `verify`",
+            );
+        }
+        let Some(schema) = self.wants().and_then(|wants| wants.schema.as_ref()) else {
+            return Ok(());
+        };
+        match wanted.and_then(|wanted| wanted.schema.as_ref()) {
+            None => other(
                 "the run that goes on was begun without a type for its answer: resume it without one, and \
                  ask for the value with a new message",
             ),
-            (Some(wants), Some(wanted)) => {
-                let kept = |schema: Option<&Value>| schema.map(without_words);
-                if kept(wants.schema.as_ref()) == kept(wanted.schema.as_ref()) {
-                    return Ok(());
-                }
-                other(
-                    "the run that goes on was begun with another schema for its answer: resume it with the \
-                     same type, or begin a new run",
-                )
-            }
+            Some(wanted) if without_words(schema) == without_words(wanted) => Ok(()),
+            Some(_) => other(
+                "the run that goes on was begun with another schema for its answer: resume it with the \
+                 same type, or begin a new run",
+            ),
         }
     }
 }
@@ -237,7 +264,9 @@ impl Run<'_> {
         let machine = &self.chat.machine;
         let words = last_words(machine.transcript());
         let faults = match (self.chat.wants(), machine.wanted()) {
-            (Some(Wants { faults: Some(faults), .. }), _) => faults(&words),
+            // What reads the type may be code of the program.
+            (Some(Wants { faults: Some(faults), .. }), _) => caught(|| faults(&words))
+                .map_err(|panicked| fault("the type of the answer", &panicked))?,
             (_, Some(WantedAnswer { schema: Some(schema), .. })) => {
                 let checker = Checker::new(schema);
                 let read = checker.as_ref().map_err(no_schema);
@@ -249,12 +278,41 @@ impl Run<'_> {
         if !faults.is_empty() {
             return self.reject(AnswerCheck::Schema, faults);
         }
-        self.chat.record(&Entry::AnswerAccepted {})
+        let verifier = self.chat.wants().and_then(|wants| wants.verifier.clone());
+        let Some((_, verifier)) = verifier else {
+            return self.chat.record(&Entry::AnswerAccepted {});
+        };
+        // The function may do something that cannot be undone.
+        if !self.write().await? {
+            return Ok(());
+        }
+        let fault = |panicked| fault("the function that looks at the answer", &panicked);
+        let mut verdict = pin!(Shielded::new(caught(|| verifier(words)).map_err(fault)?));
+        let verdict = loop {
+            let told = tokio::select! {
+                biased;
+                told = self.halt.told() => told,
+                verdict = &mut verdict => break verdict.map_err(fault)?,
+            };
+            match told {
+                Told::Stop(cause) => return self.interrupted(cause),
+                Told::Warn(warning) => self.warned(&warning),
+            }
+        };
+        match verdict {
+            Ok(()) => self.chat.record(&Entry::AnswerAccepted {}),
+            Err(why) => {
+                let why = [ToolContent::Text(why)];
+                let tools = self.chat.agent.tools();
+                let why = tools.readable_now("verify", CallOutcome::Failed, why.into());
+                self.reject(AnswerCheck::Verifier, vec![why.as_text().into_owned()])
+            }
+        }
     }
 
     fn reject(&mut self, by: AnswerCheck, faults: Vec<String>) -> Result<(), Error> {
         let machine = &self.chat.machine;
-        let message = (machine.tries_left() > 0).then(|| {
+        let message = (machine.tries_left(by) > 0).then(|| {
             let mut words = not_accepted(&faults);
             // A server may have passed over the schema: then the model has not been told it.
             let is_told = matches!(self.answer_way, None | Some(AnswerWay::Words));
@@ -267,4 +325,8 @@ impl Run<'_> {
         self.emit(Event::AnswerRejected { by, faults: &faults, message: message.as_ref() });
         self.chat.record(&Entry::AnswerRejected { by, faults, message })
     }
+}
+
+fn fault(what: &str, panicked: &Panicked) -> Error {
+    Error::new(ErrorKind::Panicked, format!("{what} {panicked}"))
 }

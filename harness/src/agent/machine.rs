@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, Decider, Decision, Entry, InterruptCause, Wait, WantedAnswer},
+    journal::{AnswerCheck, Awaited, Decider, Decision, Entry, InterruptCause, Wait, WantedAnswer},
     message::{Block, CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
     provider::{AnswerSchema, StopReason, Usage, breaks_off},
     tool::{Answered, CallIdentity, ToolRegistry},
@@ -149,9 +149,9 @@ impl Machine {
         self.wanted.as_ref().map(|wanted| &*wanted.answer)
     }
 
-    /// How often the model may answer anew, if its answer is not accepted.
-    pub fn tries_left(&self) -> u32 {
-        self.wanted.as_ref().map_or(0, Wanted::tries_left)
+    /// How often the model may answer anew, if this check does not accept its answer.
+    pub fn tries_left(&self, by: AnswerCheck) -> u32 {
+        self.wanted.as_ref().map_or(0, |wanted| wanted.tries_left(by))
     }
 
     /// What was wrong with the last answer of the run that was not accepted.
@@ -249,16 +249,16 @@ impl Machine {
                 self.checking()?.unchecked = false;
                 self.phase = Phase::Ended(Some(Outcome::Answered));
             }
-            Entry::AnswerRejected { message: Some(message), faults, by: _ } => {
+            Entry::AnswerRejected { message: Some(message), faults, by } => {
                 self.checking()?;
-                if message.role() != Role::User || self.tries_left() == 0 {
+                if message.role() != Role::User || self.tries_left(*by) == 0 {
                     return Err(cannot(
                         "the model answers anew after a message of the user, if a try is left",
                     ));
                 }
                 self.not_said(message)?;
                 self.tell(message)?;
-                self.checking()?.reject(faults);
+                self.checking()?.reject(*by, faults);
                 self.go_on(Then::Ask);
             }
             Entry::AnswerRejected { message: None, faults, by: _ } => {
@@ -309,7 +309,7 @@ impl Machine {
                 }
                 if let Some(wanted) = self.wanted.as_mut().filter(|_| was_unfit || limits.is_some())
                 {
-                    wanted.rejected = 0;
+                    wanted.rejected = [0, 0];
                 }
                 match self.is_unchecked() {
                     true => self.phase = Phase::Checking,

@@ -440,7 +440,9 @@ impl<'a> Sending<'a> {
     }
 
     /// Wants this of the answer.
-    pub(super) fn wants(mut self, wants: Wants) -> Self {
+    pub(super) fn wants(mut self, mut wants: Wants) -> Self {
+        let before = self.own().wants.take();
+        wants.verifier = wants.verifier.or(before.and_then(|before| before.verifier));
         let Self { chat, opening, .. } = &mut self;
         if let Opening::Say(message) = opening {
             *message = wants.told_in(message, chat.chat().agent().provider());

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -14,6 +15,7 @@ use super::{
     open_call::{decided, expired, settled},
     run::Run,
     sending::Opening,
+    typed::verifier_of_text,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -266,7 +268,23 @@ impl Steps {
     /// The value is read by [`answered`](Self::answered).
     #[must_use]
     pub fn answer<T: Answer>(mut self) -> Self {
-        self.wants = Some(Wants::of::<T>());
+        let verifier = self.wants.take().and_then(|wants| wants.verifier);
+        self.wants = Some(Wants { verifier, ..Wants::of::<T>() });
+        self
+    }
+
+    /// Lets a function of the program look at the answers, as [`Sending::verify`](super::Sending::verify) does. It gets
+    /// the text of the answer, also of one that is a value. It is no fact: give it to the steps of each replay. To check
+    /// the answer is an action of its own, which an engine repeats if it has not kept what it came to.
+    #[must_use]
+    pub fn verify<F, V, O, E>(mut self, most: u32, verify: F) -> Self
+    where
+        F: Fn(String) -> V + Send + Sync + 'static,
+        V: Future<Output = Result<O, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let wants = self.wants.get_or_insert_default();
+        wants.verifier = Some((most, verifier_of_text(verify)));
         self
     }
 
@@ -677,8 +695,8 @@ impl Run<'_> {
     }
 }
 
-impl std::fmt::Debug for Steps {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Steps")
             .field("conversation", &self.name)
             .field("facts", &self.facts.len())

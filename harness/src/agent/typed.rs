@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::{
     Chat, Machine, Outcome, Reply, Sending, Steps, Stopped,
-    accept::{Reader, Wants, last_words},
+    accept::{Reader, Verdict, Verifier, Wants, last_words},
 };
 use crate::error::{Error, ErrorKind};
 
@@ -113,14 +113,125 @@ impl<'a> Sending<'a> {
     pub fn answer<T: Answer>(self) -> Answering<'a, T> {
         Answering { sending: self, wants: Wants::of::<T>(), of: PhantomData }
     }
+
+    /// Lets a function of the program look at the answer when the model thinks that it is done: one that
+    /// runs the tests, for example. What it says against it goes back to the model, which goes on, with its tools if it
+    /// needs them, and answers anew, at most `most` times; after that the run ends as [`Outcome::Unfit`]. The function
+    /// gets the text of the answer. It runs within the time of the run, and is dropped when the run is stopped.
+    ///
+    /// Each verdict is a fact. A run that [goes on](super::Chat::resume) has to bring the function anew, and fails at
+    /// once without it. An answer of which no verdict was written is looked at again, so the function should be one
+    /// that may run twice.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    ///
+    /// async fn tests() -> Result<(), String> {
+    ///     Err("2 of 30 tests fail: `sum` and `mean`".to_owned())
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let model = ScriptedProvider::new([reply().text("Done."), reply().text("Done now.")]);
+    /// # let agent = Agent::builder(model).build()?;
+    /// let stopped = agent.run("Mend the build.").verify(1, |_| tests()).await.unwrap_err();
+    /// assert_eq!(stopped.outcome(), harness::Outcome::Unfit);
+    /// assert_eq!(stopped.faults(), ["2 of 30 tests fail: `sum` and `mean`"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn verify<F, V, O, E>(self, most: u32, verify: F) -> Self
+    where
+        F: Fn(String) -> V + Send + Sync + 'static,
+        V: Future<Output = Result<O, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let verifier = Some((most, verifier_of_text(verify)));
+        self.wants(Wants { verifier, ..Wants::default() })
+    }
 }
 
 impl<T> Answering<'_, T> {
-    /// How often the model may answer anew, 2 unless it is set. The limits of the run hold all the same.
+    /// How often the model may answer anew if its answer does not fit, 2 unless it is set. The limits of the run
+    /// hold all the same.
     pub fn tries(mut self, tries: u32) -> Self {
         self.wants.tries = tries;
         self
     }
+}
+
+impl<T: Answer> Answering<'_, T> {
+    /// Lets a function of the program look at each answer that fits. What it says against it goes back to the
+    /// model, which answers anew, at most `most` times; after that the run ends as [`Outcome::Unfit`]. See
+    /// [`Sending::verify`].
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// /// A query of the shop's database.
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Query {
+    ///     sql: String,
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let model = ScriptedProvider::new([
+    /// #     reply().text(r#"{"sql": "SELEC 1"}"#),
+    /// #     reply().text(r#"{"sql": "SELECT 1"}"#),
+    /// # ]);
+    /// # let agent = Agent::builder(model).build()?;
+    /// let query = agent.run("How many orders?").answer::<Query>().verify(3, |query| async move {
+    ///     match query.sql.starts_with("SELECT ") {
+    ///         true => Ok(()),
+    ///         false => Err("syntax error at the first word"),
+    ///     }
+    /// });
+    /// assert_eq!(query.await?.value().sql, "SELECT 1");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn verify<F, V, O, E>(mut self, most: u32, verify: F) -> Self
+    where
+        F: Fn(T) -> V + Send + Sync + 'static,
+        V: Future<Output = Result<O, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let (reader, verify) = (Reader::<T>::new(), Arc::new(verify));
+        let verifier = move |words: Vec<String>| -> Verdict {
+            let (value, verify) = (reader.read(&words), Arc::clone(&verify));
+            Box::pin(async move {
+                let value = value.map_err(|faults| faults.join("; "))?;
+                said(verify(value).await)
+            })
+        };
+        self.wants.verifier = Some((most, Arc::new(verifier)));
+        self
+    }
+}
+
+/// A function that looks at the text of an answer.
+pub(super) fn verifier_of_text<F, V, O, E>(verify: F) -> Verifier
+where
+    F: Fn(String) -> V + Send + Sync + 'static,
+    V: Future<Output = Result<O, E>> + Send + 'static,
+    E: fmt::Display,
+{
+    let verify = Arc::new(verify);
+    Arc::new(move |words: Vec<String>| -> Verdict {
+        let (text, verify) = (words.into_iter().next().unwrap_or_default(), Arc::clone(&verify));
+        Box::pin(async move { said(verify(text).await) })
+    })
+}
+
+/// What a function says against an answer.
+fn said<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
+    verdict.map(drop).map_err(|why| match why.to_string() {
+        why if why.trim().is_empty() => "the program does not accept it".to_owned(),
+        why => why,
+    })
 }
 
 impl<'a, T: Answer> IntoFuture for Answering<'a, T> {

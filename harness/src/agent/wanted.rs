@@ -2,7 +2,10 @@
 
 use std::{iter, sync::Arc};
 
-use crate::{journal::WantedAnswer, provider::AnswerSchema};
+use crate::{
+    journal::{AnswerCheck, WantedAnswer},
+    provider::AnswerSchema,
+};
 
 /// The name of the tool that takes the answer.
 const NAME: &str = "final_answer";
@@ -13,8 +16,8 @@ pub(super) struct Wanted {
     pub(super) answer: Arc<WantedAnswer>,
     /// The number of the message that asks for it.
     asked_at: usize,
-    /// How many answers were not accepted and had another try.
-    pub(super) rejected: u32,
+    /// How many answers did not fit the schema, and how many the program did not accept, that had another try.
+    pub(super) rejected: [u32; 2],
     /// What was wrong with the last one.
     pub(super) faults: Vec<String>,
     /// Whether the last words of the model are an answer that was not looked at.
@@ -24,12 +27,18 @@ pub(super) struct Wanted {
 impl Wanted {
     pub(super) fn new(answer: &WantedAnswer, asked_at: usize) -> Self {
         let answer = Arc::new(answer.clone());
-        Self { answer, asked_at, rejected: 0, faults: Vec::new(), unchecked: false }
+        Self { answer, asked_at, rejected: [0, 0], faults: Vec::new(), unchecked: false }
     }
 
-    /// How often the model may answer anew.
-    pub(super) fn tries_left(&self) -> u32 {
-        self.answer.tries.saturating_sub(self.rejected)
+    /// How often the model may answer anew after this check.
+    pub(super) fn tries_left(&self, by: AnswerCheck) -> u32 {
+        let (tries, [schema, verifier]) = (&self.answer, self.rejected);
+        match by {
+            AnswerCheck::Schema => tries.tries.saturating_sub(schema),
+            AnswerCheck::Verifier => {
+                tries.verifications.unwrap_or_default().saturating_sub(verifier)
+            }
+        }
     }
 
     /// What a provider is told of it, with a name that no tool has.
@@ -42,8 +51,13 @@ impl Wanted {
     }
 
     /// An answer was not accepted, and another try follows.
-    pub(super) fn reject(&mut self, faults: &[String]) {
-        self.rejected = self.rejected.saturating_add(1);
+    pub(super) fn reject(&mut self, by: AnswerCheck, faults: &[String]) {
+        let [schema, verifier] = &mut self.rejected;
+        let count = match by {
+            AnswerCheck::Schema => schema,
+            AnswerCheck::Verifier => verifier,
+        };
+        *count = count.saturating_add(1);
         self.faults = faults.to_vec();
     }
 }

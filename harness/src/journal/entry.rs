@@ -191,11 +191,12 @@ pub struct WantedAnswer {
     /// The JSON Schema that it has to fit; `None` if it may be any words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// Whether a function of the program has to accept it, too.
-    #[serde(skip_serializing_if = "is_false")]
-    pub verified: bool,
-    /// How often the model may answer anew.
+    /// How often the model may answer anew after its answer did not fit the schema.
     pub tries: u32,
+    /// How often it may after a function of the program has not accepted its answer; `None` if no function looks
+    /// at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verifications: Option<u32>,
 }
 
 /// What looks at an answer.
