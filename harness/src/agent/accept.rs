@@ -83,6 +83,11 @@ impl<T: Answer> Reader<T> {
         Self { schema, checker, of: PhantomData }
     }
 
+    /// Whether the value is a member of the object that is asked for.
+    pub(super) fn is_wrapped(&self) -> bool {
+        self.schema.wrapped
+    }
+
     /// The schema that the model is told.
     pub(super) fn told(&self) -> &Value {
         &self.schema.told

@@ -3,6 +3,8 @@
 //!
 #![doc = include_str!("../../guide/users.md")]
 //!
+#![doc = include_str!("../../guide/answers.md")]
+//!
 #![doc = include_str!("../../guide/agents.md")]
 #![doc = include_str!("../../guide/web.md")]
 
@@ -43,6 +45,7 @@ mod steps;
 mod told;
 mod turn;
 mod typed;
+mod view;
 mod wanted;
 mod watcher;
 
@@ -63,4 +66,5 @@ pub use self::{
     steering::Steering,
     steps::Steps,
     typed::{Answer, Answered, Answering},
+    view::AnswerView,
 };

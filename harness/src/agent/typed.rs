@@ -10,12 +10,16 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{
-    Chat, Machine, Outcome, Reply, Sending, Steps, Stopped,
+    AnswerView, Chat, Machine, Outcome, Reply, Sending, Steps, Stopped,
     accept::{Reader, Verdict, Verifier, Wants, last_words},
 };
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    schema::WRAPPED,
+};
 
 /// A type whose values a model can answer with: it can be read from JSON and says by which schema.
 ///
@@ -160,7 +164,52 @@ impl<T> Answering<'_, T> {
     }
 }
 
-impl<T: Answer> Answering<'_, T> {
+impl<'a, T: Answer> Answering<'a, T> {
+    /// Shows what is complete so far of each try while it arrives, as a JSON value, each time when there is more of it.
+    /// Within one try, what was shown does not change: see [`AnswerView`]. A new try begins from nothing.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Plan {
+    ///     steps: Vec<String>,
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let text = r#"{"steps": ["Look", "Leap"]}"#;
+    /// # let agent = Agent::builder(ScriptedProvider::new([reply().text(text)])).build()?;
+    /// let mut shown = 0;
+    /// let plan = agent.run("Plan it.").answer::<Plan>().on_view(|plan| {
+    ///     shown = plan["steps"].as_array().map_or(0, Vec::len);
+    /// });
+    /// assert_eq!(plan.await?.value().steps.len(), 2);
+    /// assert_eq!(shown, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_view<'b>(self, mut show: impl FnMut(&Value) + Send + 'b) -> Answering<'b, T>
+    where
+        'a: 'b,
+    {
+        let Self { sending, wants, of } = self;
+        let (mut view, wrapped) = (AnswerView::new(), Reader::<T>::new().is_wrapped());
+        let sending = sending.watched_by(move |event| {
+            if !view.read(event) {
+                return;
+            }
+            let value = view.value();
+            let value = if wrapped { value.and_then(|value| value.get(WRAPPED)) } else { value };
+            if let Some(value) = value {
+                show(value);
+            }
+        });
+        Answering { sending, wants, of }
+    }
+
     /// Lets a function of the program look at each answer that fits. What it says against it goes back to the
     /// model, which answers anew, at most `most` times; after that the run ends as [`Outcome::Unfit`]. See
     /// [`Sending::verify`].
