@@ -3,7 +3,6 @@
 use std::{
     fmt,
     future::{Future, IntoFuture},
-    marker::PhantomData,
     pin::Pin,
     sync::Arc,
 };
@@ -41,7 +40,8 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Answer for T {}
 pub struct Answering<'a, T> {
     sending: Sending<'a>,
     wants: Wants,
-    of: PhantomData<fn() -> T>,
+    /// Reads the answer. A type that is no answer is an error where it is named, and not here once more.
+    reads: fn(Reply) -> Result<Answered<T>, Stopped>,
 }
 
 impl<T> fmt::Debug for Answering<'_, T> {
@@ -115,7 +115,7 @@ impl<'a> Sending<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn answer<T: Answer>(self) -> Answering<'a, T> {
-        Answering { sending: self, wants: Wants::of::<T>(), of: PhantomData }
+        Answering { sending: self, wants: Wants::of::<T>(), reads: read }
     }
 
     /// Lets a function of the program look at the answer when the model thinks that it is done: one that
@@ -195,7 +195,7 @@ impl<'a, T: Answer> Answering<'a, T> {
     where
         'a: 'b,
     {
-        let Self { sending, wants, of } = self;
+        let Self { sending, wants, reads } = self;
         let (mut view, wrapped) = (AnswerView::new(), Reader::<T>::new().is_wrapped());
         let sending = sending.watched_by(move |event| {
             if !view.read(event) {
@@ -207,7 +207,7 @@ impl<'a, T: Answer> Answering<'a, T> {
                 show(value);
             }
         });
-        Answering { sending, wants, of }
+        Answering { sending, wants, reads }
     }
 
     /// Lets a function of the program look at each answer that fits. What it says against it goes back to the
@@ -283,21 +283,22 @@ fn said<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
     })
 }
 
-impl<'a, T: Answer> IntoFuture for Answering<'a, T> {
+impl<'a, T: 'a> IntoFuture for Answering<'a, T> {
     type Output = Result<Answered<T>, Stopped>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { sending, wants, of: PhantomData } = self;
+        let Self { sending, wants, reads } = self;
         let run = sending.wants(wants).into_future();
-        Box::pin(async move {
-            let reply = run.await?;
-            match Reader::<T>::new().read(&last_words(reply.transcript())) {
-                Ok(value) => Ok(Answered { value, reply }),
-                // The run was begun by another program, with another type of the same schema.
-                Err(faults) => Err(Stopped::unfit(reply, faults)),
-            }
-        })
+        Box::pin(async move { reads(run.await?) })
+    }
+}
+
+fn read<T: Answer>(reply: Reply) -> Result<Answered<T>, Stopped> {
+    match Reader::<T>::new().read(&last_words(reply.transcript())) {
+        Ok(value) => Ok(Answered { value, reply }),
+        // The run was begun by another program, with another type of the same schema.
+        Err(faults) => Err(Stopped::unfit(reply, faults)),
     }
 }
 
