@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
+    message::Transcript,
     schema::WRAPPED,
 };
 
@@ -164,6 +165,45 @@ impl<T> Answering<'_, T> {
     }
 }
 
+impl<'a, T> Answering<'a, T> {
+    /// The run itself, whose reply has the answer as text: for what takes a run, such as
+    /// [`Sending::events`] and [`ChatSending::with`](super::ChatSending::with). [`Reply::answered`] reads the value.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent,
+    ///     agent::Chats,
+    ///     journal::MemoryJournal,
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let model = ScriptedProvider::new([reply().text("seven"), reply().text(r#"{"answer": 7}"#)]);
+    /// let agent = Agent::builder(model).build()?;
+    /// let chats = Chats::new(&agent, &MemoryJournal::new());
+    /// let asked = chats.send("chat-17", "How many?").with(|run| run.answer::<u32>().into_sending());
+    /// let reply = asked.await?.finish().await?;
+    /// assert_eq!(reply.answered::<u32>()?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_sending(self) -> Sending<'a> {
+        self.sending.wants(self.wants)
+    }
+}
+
+impl Reply {
+    /// The answer as a value of this type.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Transcript`] if it is no value of the type: see [`Sending::answer`], by which the model
+    /// is told of it.
+    pub fn answered<T: Answer>(&self) -> Result<T, Error> {
+        value_in(self.transcript())
+    }
+}
+
 impl<'a, T: Answer> Answering<'a, T> {
     /// Shows what is complete so far of each try while it arrives, as a JSON value, each time when there is more of it.
     /// Within one try, what was shown does not change: see [`AnswerView`]. A new try begins from nothing.
@@ -288,8 +328,8 @@ impl<'a, T: 'a> IntoFuture for Answering<'a, T> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { sending, wants, reads } = self;
-        let run = sending.wants(wants).into_future();
+        let reads = self.reads;
+        let run = self.into_sending().into_future();
         Box::pin(async move { reads(run.await?) })
     }
 }
@@ -331,7 +371,12 @@ fn answered<T: Answer>(machine: &Machine) -> Result<T, Error> {
             "the last run has not ended with an answer: `resume` goes on".to_owned(),
         ));
     }
-    let read = Reader::<T>::new().read(&last_words(machine.transcript()));
+    value_in(machine.transcript())
+}
+
+fn value_in<T: Answer>(transcript: &Transcript) -> Result<T, Error> {
+    let wrong = |what: String| Error::new(ErrorKind::Transcript, what);
+    let read = Reader::<T>::new().read(&last_words(transcript));
     read.map_err(|faults| wrong(format!("the last answer is no such value: {}", faults.join("; "))))
 }
 
