@@ -200,13 +200,12 @@ impl AnswerView {
             return self.is_over();
         }
         let new = if is_list { Value::Array(Vec::new()) } else { Value::Object(Map::new()) };
-        let shown = self.puts(new);
-        if self.state == State::Over && self.path.is_empty() && self.root.is_none() {
-            return shown;
+        if !self.puts(new) {
+            return false;
         }
         self.path.push(Open { key: None, is_list });
         self.state = if is_list { State::Item } else { State::Key(true) };
-        shown
+        true
     }
 
     fn closes(&mut self, letter: char) -> bool {
