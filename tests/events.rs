@@ -10,7 +10,7 @@ use harness::{
     Agent, CallOutcome, ErrorKind, Media, Message, Outcome, StopReason, ToolCall, ToolContent,
     ToolResult, Usage,
     agent::{AgentCall, Event, EventBuf, Numbered},
-    journal::{Awaited, Limit, LimitScope, Wait},
+    journal::{AnswerCheck, Awaited, Limit, LimitScope, Wait},
     message::{Citation, VendorData},
     provider::WantedItem,
     testing::{ScriptedProvider, reply},
@@ -76,6 +76,12 @@ fn all() -> Vec<EventBuf> {
         Event::ToolDropped { call },
         Event::ToolEnded { tool: "add", result },
         Event::Steered { message: &Message::user("Only the first.") },
+        Event::AnswerRejected {
+            by: AnswerCheck::Schema,
+            faults: &["`/year` is missing".to_owned()],
+            message: Some(&Message::user("Answer again.")),
+        },
+        Event::AnswerRejected { by: AnswerCheck::Verifier, faults: &[], message: None },
         Event::LimitNear { limit, scope, detail },
         Event::LimitUnknown { limit, scope, detail },
         Event::TurnEnded { turn: 1, stop: StopReason::ToolCalls, usage },
@@ -83,6 +89,7 @@ fn all() -> Vec<EventBuf> {
         Event::RunEnded { outcome: Outcome::Answered, usage },
         Event::RunEnded { outcome: usages.0, usage },
         Event::RunEnded { outcome: usages.1, usage },
+        Event::RunEnded { outcome: Outcome::Unfit, usage },
     ];
     events.into_iter().map(Event::into_owned).collect()
 }
@@ -103,7 +110,7 @@ fn each_event_is_read_back_from_its_json() {
         assert_eq!(format!("{again:?}"), format!("{event:?}"));
     }
     kinds.dedup();
-    assert_eq!(kinds.len(), 24, "an event of each kind: {kinds:?}");
+    assert_eq!(kinds.len(), 25, "an event of each kind: {kinds:?}");
 }
 
 #[test]
@@ -128,11 +135,12 @@ fn the_json_of_events_stays_as_it_is() {
         r#"{"type":"tool_call","call":{"id":"call_1","name":"add","arguments":"{\"a\": 1}"}}"#,
     ];
     assert_eq!(&lines[1..=expected.len()], expected);
-    let last = &lines[lines.len() - 3..];
+    let last = &lines[lines.len() - 4..];
     let expected = [
         r#"{"type":"run_ended","outcome":"answered","usage":{"input":3,"output":7}}"#,
         r#"{"type":"run_ended","outcome":{"limit":"cost"},"usage":{"input":3,"output":7}}"#,
         r#"{"type":"run_ended","outcome":{"unsupported":"drill"},"usage":{"input":3,"output":7}}"#,
+        r#"{"type":"run_ended","outcome":"unfit","usage":{"input":3,"output":7}}"#,
     ];
     assert_eq!(last, expected);
 }

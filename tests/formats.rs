@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 use harness::{
     Agent, CallOutcome, StopReason,
     journal::{
-        Awaited, Decider, Decision, Entry, Envelope, FORMAT, InterruptCause, Journal, Limit,
-        LimitScope, MemoryJournal, Repeat,
+        AnswerCheck, Awaited, Decider, Decision, Entry, Envelope, FORMAT, InterruptCause, Journal,
+        Limit, LimitScope, MemoryJournal, Repeat,
     },
     testing::{ScriptedProvider, outline, reply},
 };
@@ -50,7 +50,8 @@ fn at(name: &str, value: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// The conversations, by the format that added what is new in them.
-const KEPT: [(u32, &str); 4] = [(1, "told"), (1, "given"), (2, "called"), (2, "content")];
+const KEPT: [(u32, &str); 5] =
+    [(1, "told"), (1, "given"), (2, "called"), (2, "content"), (2, "typed")];
 
 #[test]
 fn the_files_know_every_word_of_the_formats() {
@@ -67,6 +68,7 @@ fn the_files_know_every_word_of_the_formats() {
         ("for", words::<Awaited>(r#"{"for":"?"}"#)),
         ("limit", words::<Limit>(r#""?""#)),
         ("scope", words::<LimitScope>(r#""?""#)),
+        ("check", words::<AnswerCheck>(r#""?""#)),
         ("repeat", words::<Repeat>(r#""?""#)),
         ("stop", words::<StopReason>(r#""?""#)),
         ("outcome", words::<CallOutcome>(r#""?""#)),

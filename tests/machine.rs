@@ -3,7 +3,9 @@
 use harness::{
     Block, CallOutcome, Message, SideEffect, SideEffects, StopReason, ToolCall, ToolResult, Usage,
     agent::{Action, Machine},
-    journal::{Decider, Decision, Entry, InterruptCause, Limit, LimitScope},
+    journal::{
+        AnswerCheck, Decider, Decision, Entry, InterruptCause, Limit, LimitScope, WantedAnswer,
+    },
 };
 
 const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
@@ -82,6 +84,26 @@ fn finished(call: &str) -> Entry {
     Entry::CallFinished { result, spent: None }
 }
 
+fn wanted(tries: u32) -> Entry {
+    let mut answer = Box::<WantedAnswer>::default();
+    answer.tries = tries;
+    answer.verifications = Some(1);
+    Entry::AnswerWanted { answer }
+}
+
+fn rejected(message: Option<Message>) -> Entry {
+    Entry::AnswerRejected { by: AnswerCheck::Schema, faults: vec!["no".into()], message }
+}
+
+fn unfit_for_program() -> Entry {
+    let message = Some(Message::user("Again."));
+    Entry::AnswerRejected { by: AnswerCheck::Verifier, faults: vec!["no".into()], message }
+}
+
+fn again() -> Entry {
+    rejected(Some(Message::user("Again.")))
+}
+
 fn after(facts: &[Entry]) -> Machine {
     let mut machine = Machine::new();
     for fact in facts {
@@ -103,6 +125,7 @@ fn next(facts: &[Entry]) -> String {
         Action::AwaitResults => "wait".into(),
         Action::FindOut(calls) => format!("find out {}", ids(&calls)),
         Action::AwaitAnswers => "await answers".into(),
+        Action::CheckAnswer => "check".into(),
         Action::Settle => {
             let machine = after(facts);
             let told = machine.settlement().map(|fact| match fact {
@@ -127,12 +150,59 @@ fn facts_lead_to_actions() {
         [turn().to_vec(), effects.to_vec()].concat()
     };
     let with = |before: Vec<Entry>, more: &[Entry]| [before, more.to_vec()].concat();
+    let answered = |tries: u32| vec![user(), wanted(tries), reply(Complete, "hi", &[])];
+    let resumed = || Entry::Resumed { message: None, limits: None };
+    let reopened = || Entry::Reopened { doubtful: Vec::new() };
     let table: Vec<(&str, Vec<Entry>, &str)> = vec![
         ("nothing was said", vec![], "await"),
         ("the user spoke", vec![user()], "ask"),
         ("an answer", vec![user(), reply(Complete, "hi", &[])], "Answered"),
         ("an empty answer", vec![user(), reply(Complete, "", &[])], "Answered"),
         ("a call under `complete`", vec![user(), reply(Complete, "", &["a"])], "decide a"),
+        ("an answer is wanted", vec![user(), wanted(1)], "ask"),
+        ("an answer that is wanted", answered(1), "check"),
+        (
+            "an answer that is cut off",
+            vec![user(), wanted(1), reply(Truncated, "hi", &[])],
+            "Truncated",
+        ),
+        (
+            "calls before the answer",
+            vec![user(), wanted(1), reply(Complete, "hi", &["a"])],
+            "decide a",
+        ),
+        (
+            "an empty answer that is wanted",
+            vec![user(), wanted(1), reply(Complete, "", &[])],
+            "check",
+        ),
+        ("accepted", with(answered(1), &[Entry::AnswerAccepted {}]), "Answered"),
+        ("rejected", with(answered(1), &[again()]), "ask"),
+        (
+            "rejected twice",
+            with(answered(1), &[again(), reply(Complete, "hm", &[]), rejected(None)]),
+            "Unfit",
+        ),
+        ("each check has its own tries", with(answered(0), &[unfit_for_program()]), "ask"),
+        ("stopped before the check", with(answered(1), &[interrupted("", &[])]), "Cancelled"),
+        ("and resumed", with(answered(1), &[interrupted("", &[]), resumed()]), "check"),
+        ("read again before the check", with(answered(1), &[reopened()]), "check"),
+        ("steered before the check", with(answered(1), &[steered()]), "ask"),
+        (
+            "steered after it",
+            with(answered(1), &[Entry::AnswerAccepted {}, steered(), reply(Complete, "hm", &[])]),
+            "check",
+        ),
+        (
+            "a run without a wish after one with",
+            with(answered(1), &[Entry::AnswerAccepted {}, user(), reply(Complete, "hm", &[])]),
+            "Answered",
+        ),
+        (
+            "the user speaks before the check",
+            with(answered(1), &[user(), reply(Complete, "hm", &[])]),
+            "Answered",
+        ),
         ("paused", vec![user(), reply(Paused, "so far", &[])], "ask"),
         ("refused", vec![user(), reply(Refused, "no", &[])], "Refused"),
         ("cut off", vec![user(), reply(Truncated, "so f", &[])], "Truncated"),
@@ -279,6 +349,25 @@ fn facts_that_cannot_follow_are_refused_and_change_nothing() {
             "steering by the model",
             vec![user()],
             Entry::Steered { message: Message::assistant([Block::text("hi")]) },
+        ),
+        ("a wish before a run", vec![], wanted(1)),
+        ("a second wish", vec![user(), wanted(1)], wanted(1)),
+        ("a wish after an answer", vec![user(), reply(StopReason::Complete, "hi", &[])], wanted(1)),
+        ("a check of nothing", vec![user(), wanted(1)], Entry::AnswerAccepted {}),
+        (
+            "a check that nobody wanted",
+            vec![user(), reply(StopReason::Complete, "hi", &[])],
+            again(),
+        ),
+        (
+            "another try than there is",
+            vec![user(), wanted(0), reply(StopReason::Complete, "hi", &[])],
+            again(),
+        ),
+        (
+            "faults told by the model",
+            vec![user(), wanted(1), reply(StopReason::Complete, "hi", &[])],
+            rejected(Some(Message::assistant([Block::text("hi")]))),
         ),
         (
             "a given transcript in the middle",

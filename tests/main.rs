@@ -3,6 +3,8 @@
 mod accumulate;
 mod agent;
 mod answer_media;
+mod answer_views;
+mod answer_ways;
 mod any_answer;
 mod at_once;
 mod attacked_approval;
@@ -105,6 +107,7 @@ mod trace;
 mod trace_hostile;
 mod trace_sink;
 mod transcript;
+mod typed_answers;
 mod unsupported_items;
 mod verdicts;
 mod waiting;

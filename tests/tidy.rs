@@ -34,8 +34,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "agent",
         &[
-            "error", "message", "models", "secret", "tool", "provider", "policy", "journal",
-            "trace", "unwind", "stop",
+            "error", "message", "models", "schema", "secret", "tool", "provider", "policy",
+            "journal", "trace", "unwind", "stop",
         ],
     ),
     (

@@ -252,6 +252,7 @@ impl<'a> Run<'a> {
                 Action::RunCalls(_) => "call",
                 Action::AwaitResults => "run",
                 Action::FindOut(_) => "find out",
+                Action::CheckAnswer => "check",
                 Action::Settle => "settle",
             };
             let act = self.steps().act().boxed();

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Action, Outcome, schedule};
+use super::{Action, Machine, Outcome, schedule};
 use crate::{
     journal::{Repeat, Wait},
     message::{Fingerprint, Message, Role, ToolCall, ToolResult, Transcript},
@@ -218,5 +218,60 @@ pub(super) fn idempotency_key(
     match conversation {
         Some(conversation) => format!("{conversation}/{before}/{}/{fingerprint}", call.id()),
         None => format!("{before}/{}/{fingerprint}", call.id()),
+    }
+}
+
+impl Machine {
+    /// The calls that wait for what somebody outside of the run decides or answers, in order.
+    pub fn waiting(&self) -> impl Iterator<Item = (&ToolCall, &Wait)> {
+        self.calls().filter_map(|Call { call, status }| match status {
+            Status::Waiting(wait, _) => Some((call, wait)),
+            _ => None,
+        })
+    }
+
+    /// The calls that an earlier *always* has allowed and that have not started.
+    pub(super) fn allowed_by(&self, call: &str, scope: &Scope) -> Vec<String> {
+        let by = |granted: &Granted| {
+            let by = granted.by_grant.as_ref();
+            !granted.again && by.is_some_and(|(asked, of)| asked == call && of == scope)
+        };
+        let those = self.calls().filter(|Call { status, .. }| match status {
+            Status::Allowed(granted) => by(granted),
+            _ => false,
+        });
+        those.map(|call| call.call.id().to_owned()).collect()
+    }
+
+    /// The calls of which nobody knows how they ended, in order: they had started in a process that
+    /// did not see their end, and may not run again.
+    pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().filter_map(|Call { call, status }| match status {
+            Status::Doubtful(_) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The calls that may have run in a process which is gone and that are to run again, as far as is
+    /// known here.
+    pub(super) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().filter_map(|Call { call, status }| match status {
+            Status::Started(_) => Some(call),
+            Status::Allowed(granted) if granted.again => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The calls of an answer of which some have no result.
+    pub(super) fn open_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().map(|call| &call.call)
+    }
+
+    /// The calls that have started and have no result.
+    pub(super) fn started(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().filter_map(|Call { call, status }| match status {
+            Status::Started(_) => Some(call),
+            _ => None,
+        })
     }
 }

@@ -19,10 +19,10 @@ use super::{
     cut_off::CutOff,
     early::{Ended, Running},
     halt::Told,
-    machine::{lost, stopped},
     permit::{Asked, Looked, repeat_of},
     reports::{Heard, Report},
     run::Run,
+    told::{lost, stopped},
 };
 use crate::{
     error::Error,

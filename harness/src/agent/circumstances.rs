@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{Agent, Chat, Steering, caller::CallSite};
+use super::{Agent, Chat, Steering, accept::Wants, caller::CallSite};
 use crate::{
     error::Error,
     journal::Entry,
@@ -27,6 +27,8 @@ pub(super) struct Circumstances {
     pub(super) steering: Option<Steering>,
     /// By what a manager of conversations hands on what is said meanwhile.
     pub(super) handed_on: Option<Steering>,
+    /// What is wanted of the answer, if it is more than words.
+    pub(super) wants: Option<Wants>,
     /// Why the run cannot begin.
     pub(super) fault: Option<Error>,
     /// What the conversation has read by what the run's own permissions take for private and for

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{EventBuf, Outcome};
 use crate::{
-    journal::{Limit, LimitScope, Wait},
+    journal::{AnswerCheck, Limit, LimitScope, Wait},
     message::{Citation, Media, Message, ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
@@ -156,6 +156,15 @@ pub enum Event<'a> {
     Steered {
         /// What was said.
         message: &'a Message,
+    },
+    /// The model's answer is not what the program wants. If a try is left, the model is told and answers anew.
+    AnswerRejected {
+        /// What found that out.
+        by: AnswerCheck,
+        /// All that is wrong with it.
+        faults: &'a [String],
+        /// What the model is told; `None` if no try is left.
+        message: Option<&'a Message>,
     },
     /// The model's answer of this turn is complete.
     TurnEnded {

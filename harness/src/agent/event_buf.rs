@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{AgentCall, Event, Outcome};
 use crate::{
-    journal::{Limit, LimitScope, Wait},
+    journal::{AnswerCheck, Limit, LimitScope, Wait},
     message::{Citation, Media, Message, ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
@@ -267,6 +267,12 @@ enum Form<'a> {
     Steered {
         message: Ref<'a, Message>,
     },
+    AnswerRejected {
+        by: AnswerCheck,
+        faults: Cow<'a, [String]>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<Ref<'a, Message>>,
+    },
     LimitNear {
         limit: Limit,
         scope: LimitScope,
@@ -333,6 +339,10 @@ impl<'a> Form<'a> {
                 Self::ToolEnded { tool: text(tool), result: Lent(result) }
             }
             Event::Steered { message } => Self::Steered { message: Lent(message) },
+            Event::AnswerRejected { by, faults, message } => {
+                let faults = Cow::Borrowed(faults);
+                Self::AnswerRejected { by, faults, message: message.map(Lent) }
+            }
             Event::LimitNear { limit, scope, detail } => {
                 Self::LimitNear { limit, scope, detail: text(detail) }
             }
@@ -389,6 +399,10 @@ impl<'a> Form<'a> {
                 Form::ToolEnded { tool: text(tool), result: result.kept() }
             }
             Self::Steered { message } => Form::Steered { message: message.kept() },
+            Self::AnswerRejected { by, faults, message } => {
+                let faults = Cow::Owned(faults.into_owned());
+                Form::AnswerRejected { by, faults, message: message.map(Ref::kept) }
+            }
             Self::LimitNear { limit, scope, detail } => {
                 Form::LimitNear { limit, scope, detail: text(detail) }
             }
@@ -432,6 +446,9 @@ impl<'a> Form<'a> {
             Self::ToolDropped { call } => Event::ToolDropped { call },
             Self::ToolEnded { tool, result } => Event::ToolEnded { tool, result },
             Self::Steered { message } => Event::Steered { message },
+            Self::AnswerRejected { by, faults, message } => {
+                Event::AnswerRejected { by: *by, faults, message: message.as_deref() }
+            }
             Self::LimitNear { limit, scope, detail } => {
                 Event::LimitNear { limit: *limit, scope: *scope, detail }
             }

@@ -6,13 +6,15 @@ use std::{collections::HashSet, sync::Arc};
 use super::{
     Outcome,
     calling::{Call, Calling, Granted, Status, Then},
+    told::{GO_ON, ended_call, handed_out, late_end, lost, not_accepted, stopped, why},
+    wanted::Wanted,
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, Decider, Decision, Entry, InterruptCause, Limit, Wait},
+    journal::{AnswerCheck, Awaited, Decider, Decision, Entry, InterruptCause, Wait, WantedAnswer},
     message::{Block, CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    provider::{StopReason, Usage, breaks_off},
-    tool::{Answered, CallIdentity, Scope, SideEffects},
+    provider::{AnswerSchema, StopReason, Usage, breaks_off},
+    tool::{Answered, CallIdentity, ToolRegistry},
 };
 
 /// What is to be done next. A [`Machine`] only says it; [`Steps::act`](super::Steps::act) does it.
@@ -34,6 +36,8 @@ pub enum Action {
     FindOut(Vec<ToolCall>),
     /// Nothing in this run: calls wait for what somebody outside of it decides or answers.
     AwaitAnswers,
+    /// Check whether the model's answer is what was [wanted](crate::journal::WantedAnswer).
+    CheckAnswer,
     /// Write the facts of [`Machine::settlement`] down: the truth about calls that will not run or were
     /// stopped.
     Settle,
@@ -65,6 +69,8 @@ pub struct Machine {
     call_ids: Arc<HashSet<String>>,
     /// Ends of calls that had been stopped, of which the model has not been told yet.
     news: Vec<String>,
+    /// What the answer of the run is to be.
+    wanted: Option<Wanted>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +81,8 @@ enum Phase {
     Asking,
     /// Calls wait for their results.
     Calling(Calling),
+    /// The model has answered, and it is not known yet whether that is what was wanted.
+    Checking,
 }
 
 impl Default for Machine {
@@ -97,6 +105,7 @@ impl Machine {
             answered_by: None,
             call_ids: Arc::default(),
             news: Vec::new(),
+            wanted: None,
         }
     }
 
@@ -130,6 +139,30 @@ impl Machine {
         self.answered_by.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
     }
 
+    /// What a provider is told that the answer has to be, beside these tools.
+    pub(super) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<AnswerSchema> {
+        self.wanted.as_ref()?.told(|name| tools.get(name).is_some())
+    }
+
+    /// What the answer of the run is to be, if it is to be more than words.
+    pub fn wanted(&self) -> Option<&WantedAnswer> {
+        self.wanted.as_ref().map(|wanted| &*wanted.answer)
+    }
+
+    /// How often the model may answer anew, if this check does not accept its answer.
+    pub fn tries_left(&self, by: AnswerCheck) -> u32 {
+        self.wanted.as_ref().map_or(0, |wanted| wanted.tries_left(by))
+    }
+
+    /// What was wrong with the last answer of the run that was not accepted.
+    pub fn faults(&self) -> &[String] {
+        self.wanted.as_ref().map_or(&[], |wanted| &wanted.faults)
+    }
+
+    fn is_unchecked(&self) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| wanted.unchecked)
+    }
+
     /// The fact with which a run that had stopped goes on.
     ///
     /// # Errors
@@ -139,12 +172,15 @@ impl Machine {
         let Some(last) = self.transcript.messages().last() else {
             return Err(cannot("there is nothing to resume: nothing was said yet; `send` begins"));
         };
+        if self.is_unchecked() {
+            return Ok(resumed(None));
+        }
         let is_open = match self.phase {
             Phase::Calling(_) => {
                 return Err(cannot("a run cannot be resumed while calls wait for results"));
             }
             Phase::Ended(Some(Outcome::Answered)) => false,
-            Phase::Ended(Some(_)) | Phase::Asking => true,
+            Phase::Ended(Some(_)) | Phase::Asking | Phase::Checking => true,
             // The conversation was kept elsewhere: only its last words can tell.
             Phase::Ended(None) => last.is_paused() || breaks_off(last),
         };
@@ -161,6 +197,7 @@ impl Machine {
                         "The program could not execute the `{item}` of your reply, and nothing of it \
                          has happened. Go on without it."
                     ),
+                    Phase::Ended(Some(Outcome::Unfit)) => not_accepted(self.faults()),
                     _ => GO_ON.to_owned(),
                 };
                 Ok(resumed(Some(Message::user(words))))
@@ -198,7 +235,37 @@ impl Machine {
                 let begun_at = self.transcript.messages().len();
                 self.tell(message)?;
                 self.counts_anew(begun_at);
+                self.wanted = None;
                 self.phase = Phase::Asking;
+            }
+            Entry::AnswerWanted { answer } => {
+                let has_begun = self.begun_at.saturating_add(1) == self.transcript.messages().len();
+                if !has_begun || self.wanted.is_some() || !matches!(self.phase, Phase::Asking) {
+                    return Err(cannot("what the answer is to be is said when a run begins"));
+                }
+                self.wanted = Some(Wanted::new(answer, self.begun_at));
+            }
+            Entry::AnswerAccepted {} => {
+                self.checking()?.unchecked = false;
+                self.phase = Phase::Ended(Some(Outcome::Answered));
+            }
+            Entry::AnswerRejected { message: Some(message), faults, by } => {
+                self.checking()?;
+                if message.role() != Role::User || self.tries_left(*by) == 0 {
+                    return Err(cannot(
+                        "the model answers anew after a message of the user, if a try is left",
+                    ));
+                }
+                self.not_said(message)?;
+                self.tell(message)?;
+                self.checking()?.reject(*by, faults);
+                self.go_on(Then::Ask);
+            }
+            Entry::AnswerRejected { message: None, faults, by: _ } => {
+                let wanted = self.checking()?;
+                wanted.faults.clone_from(faults);
+                wanted.unchecked = false;
+                self.phase = Phase::Ended(Some(Outcome::Unfit));
             }
             // It goes on with the calls that are open, and counts anew.
             Entry::Resumed { message: None, limits: Some(_) } if self.is_calling() => {
@@ -213,11 +280,13 @@ impl Machine {
                 }
                 self.not_said(message)?;
                 self.tell(message)?;
-                self.phase = Phase::Asking;
+                self.go_on(Then::Ask);
             }
             Entry::Resumed { message, limits } => {
                 let due = self.resumption()?;
-                let begun_at = self.transcript.messages().len();
+                let was_unfit = matches!(self.phase, Phase::Ended(Some(Outcome::Unfit)));
+                let unchecked = usize::from(self.is_unchecked());
+                let begun_at = self.transcript.messages().len().saturating_sub(unchecked);
                 let ends_paused = self.transcript.messages().last().is_some_and(Message::is_paused);
                 let Entry::Resumed { message: due, .. } = due else { return Ok(()) };
                 match (message, due) {
@@ -238,11 +307,18 @@ impl Machine {
                 if limits.is_some() {
                     self.counts_anew(begun_at);
                 }
-                self.phase = Phase::Asking;
+                if let Some(wanted) = self.wanted.as_mut().filter(|_| was_unfit || limits.is_some())
+                {
+                    wanted.rejected = [0, 0];
+                }
+                match self.is_unchecked() {
+                    true => self.phase = Phase::Checking,
+                    false => self.go_on(Then::Ask),
+                }
             }
             Entry::Reopened { doubtful } => match &mut self.phase {
                 Phase::Calling(calling) => calling.reopen(doubtful),
-                Phase::Asking => {}
+                Phase::Asking | Phase::Checking => {}
                 Phase::Ended(_) => {
                     return Err(cannot("no run was going on when it was read again"));
                 }
@@ -291,7 +367,10 @@ impl Machine {
                     Phase::Asking => {
                         self.said(message.as_ref(), Then::End(outcome), Then::End(outcome))?;
                     }
-                    Phase::Calling(_) => {
+                    Phase::Checking if message.is_none() => {
+                        self.phase = Phase::Ended(Some(outcome));
+                    }
+                    Phase::Calling(_) | Phase::Checking => {
                         return Err(cannot("a partial answer cannot come while calls wait"));
                     }
                     Phase::Ended(_) => return Err(cannot("there is no run to interrupt")),
@@ -420,6 +499,7 @@ impl Machine {
             Phase::Ended(None) => Action::AwaitUser,
             Phase::Ended(Some(outcome)) => Action::Finish(*outcome),
             Phase::Asking => Action::CallProvider,
+            Phase::Checking => Action::CheckAnswer,
             Phase::Calling(Calling { then: Then::End(_), .. }) => Action::Settle,
             Phase::Calling(calling) => calling.next(),
         }
@@ -431,7 +511,7 @@ impl Machine {
     pub fn settlement(&self) -> impl Iterator<Item = Entry> + '_ {
         let calling = match &self.phase {
             Phase::Calling(calling) => Some(calling),
-            Phase::Asking | Phase::Ended(_) => None,
+            Phase::Asking | Phase::Checking | Phase::Ended(_) => None,
         };
         calling.into_iter().flat_map(|Calling { calls, then, .. }| {
             calls.iter().filter_map(|Call { call, status }| {
@@ -471,65 +551,13 @@ impl Machine {
         }
     }
 
-    /// The calls that wait for what somebody outside of the run decides or answers, in order.
-    pub fn waiting(&self) -> impl Iterator<Item = (&ToolCall, &Wait)> {
-        self.calls().filter_map(|Call { call, status }| match status {
-            Status::Waiting(wait, _) => Some((call, wait)),
-            _ => None,
-        })
-    }
-
-    /// The calls that an earlier *always* has allowed and that have not started.
-    pub(super) fn allowed_by(&self, call: &str, scope: &Scope) -> Vec<String> {
-        let by = |granted: &Granted| {
-            let by = granted.by_grant.as_ref();
-            !granted.again && by.is_some_and(|(asked, of)| asked == call && of == scope)
-        };
-        let those = self.calls().filter(|Call { status, .. }| match status {
-            Status::Allowed(granted) => by(granted),
-            _ => false,
-        });
-        those.map(|call| call.call.id().to_owned()).collect()
-    }
-
-    /// The calls of which nobody knows how they ended, in order: they had started in a process that
-    /// did not see their end, and may not run again.
-    pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|Call { call, status }| match status {
-            Status::Doubtful(_) => Some(call),
-            _ => None,
-        })
-    }
-
-    /// The calls that may have run in a process which is gone and that are to run again, as far as is
-    /// known here.
-    pub(super) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|Call { call, status }| match status {
-            Status::Started(_) => Some(call),
-            Status::Allowed(granted) if granted.again => Some(call),
-            _ => None,
-        })
-    }
-
-    /// The calls of an answer of which some have no result.
-    pub(super) fn open_calls(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().map(|call| &call.call)
-    }
-
-    /// The calls that have started and have no result.
-    pub(super) fn started(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|Call { call, status }| match status {
-            Status::Started(_) => Some(call),
-            _ => None,
-        })
-    }
-
     /// Whether the run can go on with a message of the user now.
     pub(super) fn hears(&self) -> bool {
         match self.phase {
             // The vendor goes on with its own words only if they are last.
             Phase::Asking => !self.transcript.messages().last().is_some_and(Message::is_paused),
             Phase::Ended(outcome) => outcome == Some(Outcome::Answered),
+            Phase::Checking => true,
             Phase::Calling(_) => false,
         }
     }
@@ -561,10 +589,10 @@ impl Machine {
         }
     }
 
-    fn calls(&self) -> impl Iterator<Item = &Call> {
+    pub(super) fn calls(&self) -> impl Iterator<Item = &Call> {
         let calling = match &self.phase {
             Phase::Calling(calling) => Some(calling),
-            Phase::Asking | Phase::Ended(_) => None,
+            Phase::Asking | Phase::Checking | Phase::Ended(_) => None,
         };
         calling.into_iter().flat_map(|calling| calling.calls.iter())
     }
@@ -574,7 +602,7 @@ impl Machine {
         let outcome = Outcome::Cancelled;
         match &mut self.phase {
             Phase::Ended(_) => return Ok(()),
-            Phase::Asking => self.phase = Phase::Ended(Some(outcome)),
+            Phase::Asking | Phase::Checking => self.phase = Phase::Ended(Some(outcome)),
             Phase::Calling(calling) => calling.then = Then::End(outcome),
         }
         for fact in Vec::from_iter(self.settlement()) {
@@ -638,7 +666,7 @@ impl Machine {
         match self.phase {
             Phase::Asking => Ok(()),
             Phase::Calling(_) => Err(cannot(format!("{what} while calls wait for results"))),
-            Phase::Ended(_) => Err(cannot(format!("{what} before it was asked"))),
+            Phase::Ended(_) | Phase::Checking => Err(cannot(format!("{what} before it was asked"))),
         }
     }
 
@@ -673,7 +701,7 @@ impl Machine {
     fn call(&self, id: &str) -> Result<&Call, Error> {
         let call = match &self.phase {
             Phase::Calling(calling) => calling.get(id),
-            Phase::Asking | Phase::Ended(_) => None,
+            Phase::Asking | Phase::Checking | Phase::Ended(_) => None,
         };
         call.ok_or_else(|| cannot(format!("no call `{id}` waits for a result")))
     }
@@ -707,86 +735,22 @@ impl Machine {
     }
 
     fn go_on(&mut self, then: Then) {
+        let checks = then == Then::End(Outcome::Answered) && self.wanted.is_some();
+        if let Some(wanted) = &mut self.wanted {
+            wanted.unchecked = checks;
+        }
         self.phase = match then {
             Then::Ask => Phase::Asking,
+            Then::End(_) if checks => Phase::Checking,
             Then::End(outcome) => Phase::Ended(Some(outcome)),
         };
     }
-}
 
-/// What the model is told when its reply broke off.
-const GO_ON: &str = "Your reply above was cut off before it was complete. Go on from where it \
-                     breaks off, without repeating what is there.";
-
-/// What the model is told of a call that was stopped while it ran.
-pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {
-    if effects.is_read_only() {
-        let text = "This call was stopped while it ran. It only reads, so nothing has changed.";
-        (CallOutcome::StoppedReading, text.to_owned())
-    } else {
-        let text = "This call was stopped while it ran: it may have partly run. Check what it did \
-                    before you repeat it.";
-        (CallOutcome::InDoubt, text.to_owned())
+    fn checking(&mut self) -> Result<&mut Wanted, Error> {
+        let checking = matches!(self.phase, Phase::Checking);
+        let wanted = self.wanted.as_mut().filter(|_| checking);
+        wanted.ok_or_else(|| cannot("there is no answer to be checked"))
     }
-}
-
-/// What the model is told of a call that ran in a process which is gone.
-pub(super) fn lost(effects: SideEffects) -> (CallOutcome, String) {
-    let ended = "The program that ran this call ended before the call had";
-    if effects.is_read_only() {
-        let text = format!("{ended}. It only reads, so nothing has changed.");
-        (CallOutcome::StoppedReading, text)
-    } else {
-        let text =
-            format!("{ended}: it may have partly run. Check what it did before you repeat it.");
-        (CallOutcome::InDoubt, text)
-    }
-}
-
-/// What the model is told of a call that was handed to the program or asked something, and to which
-/// nobody has answered.
-fn handed_out(awaited: &Awaited) -> (CallOutcome, String) {
-    let how = match awaited {
-        Awaited::Answer { .. } => "This call has asked something, and was not answered",
-        _ => "This call was handed to the program, which has given no result",
-    };
-    let text = format!("{how}: it may have partly run. Check what it did before you repeat it.");
-    (CallOutcome::InDoubt, text)
-}
-
-/// What the model is told of a call that has ended after it had been stopped.
-fn late_end(tool: &str, result: &ToolResult) -> String {
-    let id = result.call_id();
-    let how = match result.outcome() {
-        CallOutcome::Succeeded => "It ran to its end. Its result:",
-        CallOutcome::InDoubt => "It may have partly run: check what it did. What is known:",
-        _ => "It failed:",
-    };
-    format!("[{}. {how}\n{}]", ended_call(tool, id), result.as_text())
-}
-
-fn ended_call(tool: &str, call: &str) -> String {
-    format!("From the program: the call `{call}` of `{tool}`, which was still running, has ended")
-}
-
-fn why(then: Then) -> String {
-    if let Then::End(Outcome::Limit(Limit::UnknownCost)) = then {
-        return "nobody knows what the run costs, and that is refused".to_owned();
-    }
-    if let Then::End(Outcome::Limit(limit)) = then {
-        return format!("the run has reached its limit of {limit}");
-    }
-    if let Then::End(Outcome::Unsupported(item)) = then {
-        return format!("the reply asked for `{item}`, too, which the program cannot execute");
-    }
-    let why = match then {
-        Then::End(Outcome::Truncated) => "the reply that asked for it was cut off",
-        Then::End(Outcome::Refused) => "the reply that asked for it was refused",
-        Then::End(Outcome::Failed) => "the run failed first",
-        Then::End(Outcome::Denied) => "another call was denied first",
-        Then::Ask | Then::End(_) => "the run was stopped first",
-    };
-    why.to_owned()
 }
 
 fn resumed(message: Option<Message>) -> Entry {

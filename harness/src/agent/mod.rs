@@ -3,13 +3,17 @@
 //!
 #![doc = include_str!("../../guide/users.md")]
 //!
+#![doc = include_str!("../../guide/answers.md")]
+//!
 #![doc = include_str!("../../guide/agents.md")]
 #![doc = include_str!("../../guide/web.md")]
 
+mod accept;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
 mod answers;
 mod as_tool;
+mod as_words;
 mod bell;
 mod caller;
 mod calling;
@@ -38,7 +42,11 @@ mod schedule;
 mod sending;
 mod steering;
 mod steps;
+mod told;
 mod turn;
+mod typed;
+mod view;
+mod wanted;
 mod watcher;
 
 pub use self::{
@@ -57,4 +65,6 @@ pub use self::{
     sending::Sending,
     steering::Steering,
     steps::Steps,
+    typed::{Answer, Answered, Answering},
+    view::AnswerView,
 };

@@ -30,6 +30,9 @@ pub enum Outcome {
     Truncated,
     /// The model or a filter refused.
     Refused,
+    /// The model has answered, and not even its last try is [what was wanted](super::Sending::answer): see
+    /// [`Stopped::faults`].
+    Unfit,
     /// The model waits until the program has executed an item of this type, which the library cannot.
     /// [`Chat::resume`](crate::Chat::resume) tells the model that it was not executed, and goes on.
     Unsupported(WantedItem),
@@ -62,6 +65,7 @@ impl fmt::Display for Outcome {
                  that the model can say"
             }
             Self::Refused => "the model refused",
+            Self::Unfit => "no answer of the model is what was wanted",
             Self::Unsupported(item) => {
                 return write!(
                     f,
@@ -89,6 +93,8 @@ pub(super) struct Remains {
     pub(super) spent: Spent,
     pub(super) context: ContextTokens,
     pub(super) trace: RunTrace,
+    /// What is wrong with the last answer, where none was accepted.
+    pub(super) faults: Vec<String>,
     /// Where the run begins in the transcript.
     begun_at: usize,
     transcript: Transcript,
@@ -243,6 +249,18 @@ impl Stopped {
         Self::new(*outcome, error, limit.clone(), remains.clone())
     }
 
+    /// A reply that cannot be read as the type that is wanted.
+    pub(super) fn unfit(reply: Reply, faults: Vec<String>) -> Self {
+        let remains = Remains { faults, ..reply.remains };
+        Self::new(Outcome::Unfit, None, None, remains)
+    }
+
+    /// All that is wrong with the last answer, each with its place as a JSON pointer, if the run has ended as
+    /// [`Outcome::Unfit`].
+    pub fn faults(&self) -> &[String] {
+        &self.0.remains.faults
+    }
+
     /// Why it stopped; never [`Outcome::Answered`].
     pub fn outcome(&self) -> Outcome {
         self.0.outcome
@@ -324,6 +342,9 @@ impl fmt::Display for Stopped {
             1 => write!(f, " (after 1 turn)")?,
             turns => write!(f, " (after {turns} turns)")?,
         }
+        if !self.faults().is_empty() {
+            write!(f, ": {}", self.faults().join("; "))?;
+        }
         match (&self.0.error, &self.0.limit) {
             (Some(error), _) => write!(f, ": {error}"),
             // That limit has said all.
@@ -339,6 +360,7 @@ impl fmt::Debug for Stopped {
             .field("outcome", &self.outcome())
             .field("error", &self.error())
             .field("limit", &self.limit())
+            .field("faults", &self.faults())
             .field("text", &beginning(self.text(), 1000))
             .field("usage", &self.usage())
             .field("turns", &self.turns())

@@ -25,7 +25,7 @@ use crate::{
     journal::{CallSpent, Entry, InterruptCause},
     message::{Message, ToolCall, ToolResult},
     policy::{Guard, LimitReached, Warning},
-    provider::{Accumulator, ContextTokens, Ledger, Usage},
+    provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
     tool::{CallIdentity, LateEnd, ended_in},
     trace::{Cast, Happened},
 };
@@ -59,6 +59,8 @@ pub(super) struct Run<'a> {
     pub(super) kept: KeptPlaces,
     /// Calls that were shown to the watcher, and whose end was not: when they began.
     pub(super) shown: Vec<(ToolCall, Instant)>,
+    /// How the model was told what its last answer has to be, if a provider has said it.
+    pub(super) answer_way: Option<AnswerWay>,
     /// What failures have cost this run.
     pub(super) ledger: Ledger,
     /// The first thing that failed.
@@ -107,6 +109,7 @@ impl<'a> Run<'a> {
             earlier: HashSet::new(),
             kept: KeptPlaces::default(),
             shown: Vec::new(),
+            answer_way: None,
             ledger: Ledger::default(),
             error: None,
             cut_off: None,
@@ -175,6 +178,9 @@ impl<'a> Run<'a> {
         self.chat.check_circumstances()?;
         self.catch_up().await?;
         self.hear_late_ends()?;
+        if let Opening::Resume = opening {
+            self.chat.check_wants()?;
+        }
         let limits = anew.then(|| Box::new(self.chat.guard.run_limits()));
         match opening {
             Opening::Say(message) => {
@@ -184,7 +190,11 @@ impl<'a> Run<'a> {
                     self.find_out_first().await?;
                     self.settle()?;
                 }
-                self.chat.record(&Entry::UserSaid { message, limits })
+                self.chat.record(&Entry::UserSaid { message, limits })?;
+                match self.chat.wanted_fact() {
+                    Some(wanted) => self.chat.record(&wanted),
+                    None => Ok(()),
+                }
             }
             Opening::Resume if self.chat.machine.is_going() => {
                 self.chat.expire()?;
@@ -368,6 +378,7 @@ impl<'a> Run<'a> {
                     found => found.map(drop),
                 },
                 Step::AwaitAnswers => return Outcome::Waiting,
+                Step::Check => self.check_answer().await,
                 Step::Settle => self.settle(),
                 // Of an answer that is not kept, calls may have started early.
                 Step::Finish(outcome) => match self.settle() {
@@ -582,6 +593,7 @@ impl<'a> Run<'a> {
             | Action::Decide(_)
             | Action::RunCalls(_)
             | Action::FindOut(_)
+            | Action::CheckAnswer
             | Action::AwaitResults => true,
         };
         if going {
@@ -601,6 +613,9 @@ impl<'a> Run<'a> {
         remains.spent = self.chat.guard.budget().spent();
         remains.context = self.context;
         remains.trace = self.chat.tracer.run();
+        if outcome == Outcome::Unfit {
+            remains.faults = self.chat.machine.faults().to_vec();
+        }
         match outcome {
             Outcome::Answered => {
                 Ok(Reply::new(remains).answered_by(self.chat.machine.answered_by()))
@@ -608,6 +623,7 @@ impl<'a> Run<'a> {
             Outcome::Limit(_)
             | Outcome::Truncated
             | Outcome::Refused
+            | Outcome::Unfit
             | Outcome::Unsupported(_)
             | Outcome::Cancelled
             | Outcome::Waiting

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Chat, Event, Events, Outcome, Reply, Steering, Stopped,
+    accept::Wants,
     as_tool::effects_of,
     caller::{Entered, InCall},
     circumstances::{Circumstances, offered},
@@ -435,6 +436,18 @@ impl<'a> Sending<'a> {
             self.budget.within(site.budget());
         }
         self.call = Some(Box::new(call));
+        self
+    }
+
+    /// Wants this of the answer.
+    pub(super) fn wants(mut self, mut wants: Wants) -> Self {
+        let before = self.own().wants.take();
+        wants.verifier = wants.verifier.or(before.and_then(|before| before.verifier));
+        let Self { chat, opening, .. } = &mut self;
+        if let Opening::Say(message) = opening {
+            *message = wants.told_in(message, chat.chat().agent().provider());
+        }
+        self.own().wants = Some(wants);
         self
     }
 

@@ -3,16 +3,19 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
-    Action, Agent, Chat, Machine, OpenCall, Outcome, Settlement,
+    Action, Agent, Answer, Chat, Machine, OpenCall, Outcome, Settlement,
+    accept::Wants,
     answers::{in_doubt, waiting},
     durable::Durable,
     open_call::{decided, expired, settled},
     run::Run,
     sending::Opening,
+    typed::verifier_of_text,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -45,6 +48,8 @@ pub(super) enum Step {
     FindOut(Vec<ToolCall>),
     /// Nothing in this run: calls wait for somebody outside of it.
     AwaitAnswers,
+    /// Check whether the answer is what was wanted.
+    Check,
     /// Write down the truth about calls that will not run or were stopped.
     Settle,
     /// The run is over.
@@ -84,6 +89,7 @@ impl Chat {
             Action::AwaitResults => Step::AwaitResults,
             Action::FindOut(calls) => Step::FindOut(calls),
             Action::AwaitAnswers => Step::AwaitAnswers,
+            Action::CheckAnswer => Step::Check,
             Action::Settle => Step::Settle,
             Action::Finish(outcome) => Step::Finish(outcome),
             // Not met: a run begins with a message.
@@ -169,6 +175,7 @@ pub struct Steps {
     kept: KeptPlaces,
     values: Values,
     limits: Option<Limits>,
+    wants: Option<Wants>,
     /// What its actions are told as: one run.
     traced: Arc<str>,
 }
@@ -226,6 +233,7 @@ impl Agent {
             kept: KeptPlaces::default(),
             values: Values::default(),
             limits: None,
+            wants: None,
             traced: new_run().into(),
         };
         steps.apply(facts).map_err(|err| {
@@ -251,6 +259,32 @@ impl Steps {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
+        self
+    }
+
+    /// Wants the answer of a run that begins here as a value of this type, as
+    /// [`Sending::answer`](super::Sending::answer) does, and checks the answers of one that goes on by it. What is wanted is
+    /// part of the facts with which the run begins; steps without a type check answers by the schema in these facts.
+    /// The value is read by [`answered`](Self::answered).
+    #[must_use]
+    pub fn answer<T: Answer>(mut self) -> Self {
+        let verifier = self.wants.take().and_then(|wants| wants.verifier);
+        self.wants = Some(Wants { verifier, ..Wants::of::<T>() });
+        self
+    }
+
+    /// Lets a function of the program look at the answers, as [`Sending::verify`](super::Sending::verify) does. It gets
+    /// the text of the answer, also of one that is a value. It is no fact: give it to the steps of each replay. To check
+    /// the answer is an action of its own, which an engine repeats if it has not kept what it came to.
+    #[must_use]
+    pub fn verify<F, V, O, E>(mut self, most: u32, verify: F) -> Self
+    where
+        F: Fn(String) -> V + Send + Sync + 'static,
+        V: Future<Output = Result<O, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let wants = self.wants.get_or_insert_default();
+        wants.verifier = Some((most, verifier_of_text(verify)));
         self
     }
 
@@ -334,7 +368,10 @@ impl Steps {
         &self,
         message: Message,
     ) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
-        self.open(Opening::Say(message.renewed()))
+        let message = message.renewed();
+        let wants = self.wants.as_ref();
+        let told = wants.map(|wants| wants.told_in(&message, self.agent.provider()));
+        self.open(Opening::Say(told.unwrap_or(message)))
     }
 
     /// A run that had stopped goes on.
@@ -344,6 +381,10 @@ impl Steps {
     /// calls run in an [action](Self::act).
     pub fn resume(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         self.open(Opening::Resume)
+    }
+
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     fn open(
@@ -419,6 +460,9 @@ impl Steps {
             };
             if !does_nothing(chat.machine.next()) {
                 chat.check_circumstances()?;
+            }
+            if chat.machine.next() == Action::CheckAnswer {
+                chat.check_wants()?;
             }
             let owned = match chat.machine.next() {
                 Action::AwaitResults => own(started, life, &begun)?,
@@ -510,12 +554,13 @@ impl Steps {
     }
 
     fn apart(&self) -> Apart {
-        let Self { agent, name, life, facts, traced, .. } = self;
+        let Self { agent, name, life, facts, traced, wants, .. } = self;
+        let wants = wants.clone();
         let (agent, name, facts) = (agent.clone(), Arc::clone(name), Arc::clone(facts));
         let open = self.machine.open_calls().map(ToolCall::id);
         let elsewhere = open.filter(|call| !self.decided.contains(*call)).map(str::to_owned);
         let elsewhere = elsewhere.collect();
-        Apart { agent, name, life: *life, facts, traced: Arc::clone(traced), elsewhere }
+        Apart { agent, name, life: *life, facts, traced: Arc::clone(traced), elsewhere, wants }
     }
 }
 
@@ -529,12 +574,16 @@ struct Apart {
     traced: Arc<str>,
     /// The open calls about which others have decided.
     elsewhere: HashSet<String>,
+    wants: Option<Wants>,
 }
 
 impl Apart {
     fn chat(self) -> Result<Chat, Error> {
         let mut chat = Chat::read(self.agent, &self.facts)?;
         chat.inherited = self.elsewhere;
+        if let Some(wants) = self.wants {
+            chat.own.get_or_insert_default().wants = Some(wants);
+        }
         chat.durable = Some(Durable::collecting(self.name, self.life));
         chat.tracer.within(&self.traced);
         chat.tracer.meets(chat.machine.open_calls());
@@ -615,6 +664,7 @@ impl Run<'_> {
                 Some(cause) => self.interrupted(cause),
                 None => Ok(()),
             },
+            Step::Check => self.check_answer().await,
             Step::Settle => self.settle(),
             Step::AwaitAnswers | Step::Finish(_) => Ok(()),
         }
@@ -645,8 +695,8 @@ impl Run<'_> {
     }
 }
 
-impl std::fmt::Debug for Steps {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Steps")
             .field("conversation", &self.name)
             .field("facts", &self.facts.len())

@@ -16,6 +16,7 @@ use tokio_util::sync::DropGuard;
 
 use super::{
     Agent, Event,
+    as_words::AsWords,
     bell::Bell,
     calls::{AT_ONCE, Contexts, OfCall, begin},
     circumstances::Offered,
@@ -32,8 +33,8 @@ use crate::{
     message::{ToolCall, Transcript},
     policy::Guard,
     provider::{
-        Accumulator, ContextMeter, EventStream, Provider, ProviderResponse, Request, StreamEvent,
-        cut_off,
+        Accumulator, AnswerSchema, ContextMeter, EventStream, Provider, ProviderResponse, Request,
+        StreamEvent, cut_off,
     },
     tool::Tool,
     trace::Tracer,
@@ -95,6 +96,7 @@ impl Run<'_> {
             reports,
             shown,
             ledger,
+            answer_way,
             ..
         } = self;
         let agent = chat.agent.clone();
@@ -106,11 +108,14 @@ impl Run<'_> {
         let in_journal = chat.is_in_journal();
         let asking = Asking::of(&agent, own, &chat.grants, exposure, name, in_journal);
         let program = halt.program();
+        let wanted = chat.machine.wanted_schema(tools);
+        let mut as_words = AsWords::new(wanted.as_ref());
         let request = Request::new(chat.machine.transcript())?
             .with_system(agent.system())
             .with_tools(tools.schemas())
             .with_forms(tools.forms())
             .with_settings(own.and_then(|own| own.settings.as_ref()))
+            .with_answer(wanted.as_ref())
             .with_ledger(Some(ledger))
             .with_sent(Some(chat.idle.sent()))
             .with_stop(&program);
@@ -176,7 +181,10 @@ impl Run<'_> {
                 Poll::Pending
             });
             let event = match next.await {
-                Next::Said(Some(Ok(event))) => event,
+                Next::Said(Some(Ok(event))) => match as_words.read(event) {
+                    Some(event) => event,
+                    None => continue,
+                },
                 Next::Said(Some(Err(error))) => return Ok(Heard::Failed(error)),
                 Next::Said(None) => return Ok(Heard::Out),
                 Next::Told(Told::Stop(cause)) => return Ok(Heard::Stop(cause)),
@@ -199,6 +207,7 @@ impl Run<'_> {
             if in_a_row == 0 && hearing.watch.is_paced() {
                 yield_now().await;
             }
+            *answer_way = wanted.as_ref().and_then(AnswerSchema::way);
             match hearing.takes(&event) {
                 Ok(None) => {}
                 Ok(Some(call)) => {
@@ -221,7 +230,7 @@ impl Run<'_> {
         let several = answer.asked().map(str::to_owned);
         let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
         self.context = self.context.measured(&usage);
-        self.chat.tracer.answer(self.context, id);
+        self.chat.tracer.answer(self.context, id, self.answer_way);
         let (asked, asked_model) = self.chat.agent.answers();
         let asked_model = several.unwrap_or_else(|| asked_model.to_owned());
         // The server names its model, and that is no word of the model.

@@ -6,6 +6,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 
 use super::{
     address, credentials,
+    lessons::Lessons,
     setup::{Setup, setters, with_retry},
     transport::{self, Question, Transport},
     vendors,
@@ -46,6 +47,8 @@ pub struct AnthropicProvider {
     url: String,
     headers: HeaderMap,
     options: anthropic::Options,
+    /// What the server has taught by what it refuses.
+    lessons: Lessons,
     answer_limits: AnswerLimits,
 }
 
@@ -71,14 +74,15 @@ impl AnthropicProvider {
     with_retry!();
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
-        let body = match request.settings() {
-            None => anthropic::encode_pieces(request, &self.options)?,
-            Some(own) => {
-                let settings = own.over(&self.options.settings);
-                anthropic::encode_pieces(
-                    request,
-                    &anthropic::Options { settings, ..self.options.clone() },
-                )?
+        let own = request.settings().map(|own| own.over(&self.options.settings));
+        let way = self.lessons.way(request);
+        let body = match own {
+            None if way.is_none() => anthropic::encode_pieces(request, &self.options)?,
+            own => {
+                let mut options = self.options.clone();
+                options.settings = own.unwrap_or(options.settings);
+                options.answer_way = way.or(options.answer_way);
+                anthropic::encode_pieces(request, &options)?
             }
         };
         Ok(Question { url: self.url.clone(), headers: self.headers.clone(), body })
@@ -109,12 +113,16 @@ impl Provider for AnthropicProvider {
         self.transport.secrets()
     }
 
+    fn tells_answer_schema(&self) -> bool {
+        true
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         self.transport.ask(
             request,
             |request| self.question(request),
             || anthropic::decoder(self.answer_limits),
-            None,
+            (&self.lessons, &self.options.takes),
         )
     }
 }
@@ -176,7 +184,14 @@ impl AnthropicBuilder {
             transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
-            options: anthropic::Options { model, settings, cache: !no_cache, takes },
+            options: anthropic::Options {
+                model,
+                settings,
+                cache: !no_cache,
+                takes,
+                answer_way: None,
+            },
+            lessons: Lessons::default(),
             answer_limits,
         })
     }

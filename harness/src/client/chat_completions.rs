@@ -1,20 +1,14 @@
 //! Every server that speaks Chat Completions: on this machine, or hosted by a vendor.
 
-use std::{
-    borrow::Cow,
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{borrow::Cow, fmt};
 
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
     address, credentials,
+    lessons::Lessons,
     setup::{Setup, setters, with_retry},
-    transport::{self, Lesson, Question, Transport},
+    transport::{self, Question, Transport},
     vendors::{self, Vendor},
 };
 use crate::{
@@ -58,9 +52,8 @@ pub struct ChatCompletionsProvider {
     url: String,
     headers: HeaderMap,
     options: chat::Options,
-    /// Whether the server has said that it wants turns, where the program has not said it. Clones of
-    /// the provider ask the same server.
-    turns: Option<Arc<AtomicBool>>,
+    /// What the server has taught by what it refuses.
+    lessons: Lessons,
     reading: chat::Reading,
     answer_limits: AnswerLimits,
 }
@@ -94,23 +87,19 @@ impl ChatCompletionsProvider {
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
         let own = request.settings().map(|own| own.over(&self.options.settings));
-        let turns = self.turns.as_ref().is_some_and(|learnt| learnt.load(Ordering::Relaxed));
+        let (turns, way) = (self.lessons.turns(), self.lessons.way(request));
         let body = match own {
-            None if !turns => chat::encode_pieces(request, &self.options)?,
+            None if !turns && way.is_none() => chat::encode_pieces(request, &self.options)?,
             own => {
                 let mut options = self.options.clone();
                 options.settings = own.unwrap_or(options.settings);
                 options.strict_turns |= turns;
+                options.answer_way = way.or(options.answer_way);
                 chat::encode_pieces(request, &options)?
             }
         };
         Ok(Question { url: self.url.clone(), headers: self.headers.clone(), body })
     }
-}
-
-/// Whether a refusal tells that the server wants turns, and the request would be another one with them.
-fn wants_turns(request: &Request<'_>, takes: &Takes, err: &Error) -> bool {
-    chat::wants_turns(err) && chat::needs_bridge(request.messages(), takes)
 }
 
 impl fmt::Debug for ChatCompletionsProvider {
@@ -137,16 +126,16 @@ impl Provider for ChatCompletionsProvider {
         self.transport.secrets()
     }
 
+    fn tells_answer_schema(&self) -> bool {
+        true
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         self.transport.ask(
             request,
             |request| self.question(request),
             || chat::decoder(self.answer_limits, self.reading),
-            self.turns.as_deref().map(|learnt| Lesson {
-                learnt,
-                tells: wants_turns,
-                takes: &self.options.takes,
-            }),
+            (&self.lessons, &self.options.takes),
         )
     }
 }
@@ -334,7 +323,10 @@ impl ChatCompletionsBuilder {
                 takes,
                 ..chat::Options::new(model)
             },
-            turns: (strict_turns.is_none() && !vendor.strict_turns).then(Arc::default),
+            lessons: match strict_turns.is_none() && !vendor.strict_turns {
+                true => Lessons::default().of_turns(),
+                false => Lessons::default(),
+            },
             reading: chat::Reading {
                 think_tags,
                 done_is_enough: done_is_enough.unwrap_or(vendor.done_is_enough),

@@ -11,6 +11,7 @@ mod clocks;
 mod connection;
 mod credentials;
 mod failure;
+mod lessons;
 mod line;
 mod openai;
 mod setup;

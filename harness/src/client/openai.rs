@@ -6,6 +6,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
     address, credentials,
+    lessons::Lessons,
     setup::{Setup, setters, with_retry},
     transport::{self, Question, Transport},
     vendors,
@@ -45,6 +46,8 @@ pub struct OpenAIProvider {
     url: String,
     headers: HeaderMap,
     options: responses::Options,
+    /// What the server has taught by what it refuses.
+    lessons: Lessons,
     answer_limits: AnswerLimits,
 }
 
@@ -71,14 +74,15 @@ impl OpenAIProvider {
     with_retry!();
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
-        let body = match request.settings() {
-            None => responses::encode_pieces(request, &self.options)?,
-            Some(own) => {
-                let settings = own.over(&self.options.settings);
-                responses::encode_pieces(
-                    request,
-                    &responses::Options { settings, ..self.options.clone() },
-                )?
+        let own = request.settings().map(|own| own.over(&self.options.settings));
+        let way = self.lessons.way(request);
+        let body = match own {
+            None if way.is_none() => responses::encode_pieces(request, &self.options)?,
+            own => {
+                let mut options = self.options.clone();
+                options.settings = own.unwrap_or(options.settings);
+                options.answer_way = way.or(options.answer_way);
+                responses::encode_pieces(request, &options)?
             }
         };
         Ok(Question { url: self.url.clone(), headers: self.headers.clone(), body })
@@ -109,12 +113,16 @@ impl Provider for OpenAIProvider {
         self.transport.secrets()
     }
 
+    fn tells_answer_schema(&self) -> bool {
+        true
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         self.transport.ask(
             request,
             |request| self.question(request),
             || responses::decoder(self.answer_limits),
-            None,
+            (&self.lessons, &self.options.takes),
         )
     }
 }
@@ -204,7 +212,8 @@ impl OpenAIBuilder {
             transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
-            options: responses::Options { model, settings, takes },
+            options: responses::Options { model, settings, takes, answer_way: None },
+            lessons: Lessons::default(),
             answer_limits,
         })
     }

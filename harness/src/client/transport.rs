@@ -4,10 +4,7 @@ use std::{
     convert::Infallible,
     fmt,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
     vec,
@@ -32,6 +29,7 @@ use super::{
     arrival::{self, Form},
     clocks::after,
     connection, credentials, failure,
+    lessons::Lessons,
     line::Line,
     tls,
 };
@@ -54,17 +52,6 @@ const FIRST_BYTES: usize = 64 * 1024;
 
 /// An answer in one piece is read up to this many bytes.
 const WHOLE_BODY: usize = 64 * 1024 * 1024;
-
-/// What a provider may learn of its server from a refusal. The question is another one then, and is asked
-/// once more at once; the refusal is not counted as a try.
-#[derive(Clone, Copy)]
-pub(super) struct Lesson<'a> {
-    /// Whether it was learnt.
-    pub(super) learnt: &'a AtomicBool,
-    /// Whether this refusal of this request tells it, for a model that takes this.
-    pub(super) tells: fn(&Request<'_>, &Takes, &Error) -> bool,
-    pub(super) takes: &'a Takes,
-}
 
 /// One question, ready to be sent.
 pub(super) struct Question {
@@ -133,34 +120,46 @@ impl Transport {
     /// Asks, as often as the policy allows, and reads the answer. Nothing happens before the first
     /// poll.
     ///
-    /// What the server wants of a request may be known only by what it refuses: see [`Lesson`].
+    /// What the server wants of a request may be known only by what it refuses: see [`Lessons`].
     pub(super) fn ask<'a, D: Dialect + Send + 'a>(
         &'a self,
         request: Request<'a>,
         question: impl Fn(&Request<'a>) -> Result<Question, Error> + Copy + Send + Sync + 'a,
         decoder: impl Fn() -> Decoder<D> + Copy + Send + 'a,
-        lesson: Option<Lesson<'a>>,
+        (lessons, takes): (&'a Lessons, &'a Takes),
     ) -> EventStream<'a> {
         self.retry.stream(request, move |request| {
             let settings = request.settings();
             let answer = async move {
-                let open = lesson.filter(|lesson| !lesson.learnt.load(Ordering::Relaxed));
-                let Some(Lesson { learnt, tells, takes }) = open else {
+                if !lessons.are_open(&request) {
                     return self.send(request, question, decoder).await;
-                };
-                let err = match self.begun(request.clone(), question, decoder).await {
-                    Err(err) if tells(&request, takes, &err) => err,
-                    answer => return answer,
-                };
-                learnt.store(true, Ordering::Relaxed);
-                let again = self.begun(request.clone(), question, decoder).await;
-                again.map_err(|later| {
-                    if tells(&request, takes, &later) {
+                }
+                let mut learnt = Vec::new();
+                let mut failed: Option<Error> = None;
+                loop {
+                    let in_turns = lessons.turns();
+                    let err = match self.begun(request.clone(), question, decoder).await {
+                        Err(err) => err,
+                        answer => return answer,
+                    };
+                    let told = lessons.learn(&request, takes, in_turns, &err);
+                    let err = match failed.take() {
+                        None => err,
+                        Some(first) => first.followed_by(err),
+                    };
+                    match told {
+                        Some((lesson, true)) if learnt.len() < 4 => {
+                            learnt.push(lesson);
+                            failed = Some(err);
+                        }
                         // It was not what the server wanted.
-                        learnt.store(false, Ordering::Relaxed);
+                        Some(_) => {
+                            lessons.forget(&learnt);
+                            return Err(err);
+                        }
+                        None => return Err(err),
                     }
-                    err.followed_by(later)
-                })
+                }
             };
             // What was needed to ask is given back when the answer begins.
             let answer = stream::once(Box::pin(answer));

@@ -37,6 +37,23 @@ pub enum Entry {
         /// What was said.
         message: Message,
     },
+    /// What the answer of the run is to be that has just begun.
+    AnswerWanted {
+        /// What it is to be.
+        answer: Box<WantedAnswer>,
+    },
+    /// The model's answer is what was [wanted](WantedAnswer): the run is over.
+    AnswerAccepted {},
+    /// The model's answer is not what was [wanted](WantedAnswer).
+    AnswerRejected {
+        /// What found that out.
+        #[serde(rename = "check")]
+        by: AnswerCheck,
+        /// All that is wrong with it.
+        faults: Vec<String>,
+        /// What the model is told: it answers anew. `None` if it has no try left, and the run is over.
+        message: Option<Message>,
+    },
     /// A run that had stopped goes on from the last complete fact. What it has spent and for how
     /// long it has gone on still counts, unless new limits are set here.
     Resumed {
@@ -164,6 +181,33 @@ pub enum Entry {
         /// How it ended; it names the call.
         result: ToolResult,
     },
+}
+
+/// What the answer of a run is to be, if it is to be more than words.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct WantedAnswer {
+    /// The JSON Schema that it has to fit; `None` if it may be any words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// How often the model may answer anew after its answer did not fit the schema.
+    pub tries: u32,
+    /// How often it may after a function of the program has not accepted its answer; `None` if no function looks
+    /// at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verifications: Option<u32>,
+}
+
+/// What looks at an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AnswerCheck {
+    /// Its [schema](WantedAnswer::schema), and the type that it is read as.
+    Schema,
+    /// The function of the program.
+    Verifier,
 }
 
 /// Whether a call may run, and who decided it.
@@ -421,6 +465,9 @@ impl Entry {
     pub(super) fn format(&self) -> u32 {
         let is_of_the_first = match self {
             Self::Steered { .. }
+            | Self::AnswerWanted { .. }
+            | Self::AnswerAccepted {}
+            | Self::AnswerRejected { .. }
             | Self::CallFinished { spent: Some(_), .. }
             | Self::CallWaits { wait: Wait { awaited: Awaited::Agent { .. }, .. }, .. }
             | Self::CallWaits { wait: Wait { spent: Some(_), .. }, .. } => false,

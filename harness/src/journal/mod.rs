@@ -19,8 +19,8 @@ pub use self::postgres::{PostgresBuilder, PostgresJournal};
 pub use self::sqlite::{SqliteBuilder, SqliteJournal, SqliteSynchronous};
 pub use self::{
     entry::{
-        Always, Awaited, CallSpent, Decider, Decision, Entry, InterruptCause, Limit, LimitScope,
-        Reason, Repeat, RunLimits, Wait,
+        Always, AnswerCheck, Awaited, CallSpent, Decider, Decision, Entry, InterruptCause, Limit,
+        LimitScope, Reason, Repeat, RunLimits, Wait, WantedAnswer,
     },
     envelope::{Envelope, FORMAT, Life},
     listing::{Conversations, Listing, Metadata, Summary},

@@ -5,7 +5,12 @@
 //! for pictures and documents, the table of models in LiteLLM 1.109.1. A model that is not here gets
 //! no answer, and what asks for one does what no server refuses.
 
-use super::{Model, Thinking, find, find::Host};
+use super::{
+    Model,
+    SchemaAnswers::{self, Never, WithoutTools},
+    Thinking, find,
+    find::Host,
+};
 use crate::provider::Effort::{self, High, Low, Max, Medium, Minimal, Off, XHigh};
 
 /// A family of models that can do the same.
@@ -19,6 +24,7 @@ struct Family {
     documents: bool,
     audio: bool,
     strict: Option<bool>,
+    answers: SchemaAnswers,
     /// Where the list of prices does not say it; else 0.
     window: u64,
 }
@@ -34,6 +40,7 @@ const fn family(names: &'static [&'static str], output: u32, thinking: Thinking)
         documents: true,
         audio: false,
         strict,
+        answers: SchemaAnswers::Always,
         window: 0,
     }
 }
@@ -46,6 +53,11 @@ impl Family {
 
     const fn strict(mut self, strict: Option<bool>) -> Self {
         self.strict = strict;
+        self
+    }
+
+    const fn answers(mut self, answers: SchemaAnswers) -> Self {
+        self.answers = answers;
         self
     }
 
@@ -75,11 +87,11 @@ impl Family {
 #[rustfmt::skip]
 static FAMILIES: &[Family] = &[
     // Anthropic. Up to 4.5 a model thinks within a budget; from 4.6 on it decides by itself.
-    family(&["claude-3-haiku", "claude-3-sonnet", "claude-3-opus"], 4_096, Thinking::Never).without_documents().strict(Some(false)),
-    family(&["claude-3-5-haiku", "claude-3-5-sonnet"], 8_192, Thinking::Never).strict(Some(false)),
-    family(&["claude-3-7-sonnet"], 64_000, Thinking::Budget).strict(Some(false)),
-    family(&["claude-opus-4-0", "claude-opus-4", "claude-opus-4-1"], 32_000, Thinking::Budget).strict(Some(false)),
-    family(&["claude-sonnet-4-0", "claude-sonnet-4"], 64_000, Thinking::Budget).strict(Some(false)),
+    family(&["claude-3-haiku", "claude-3-sonnet", "claude-3-opus"], 4_096, Thinking::Never).without_documents().strict(Some(false)).answers(Never),
+    family(&["claude-3-5-haiku", "claude-3-5-sonnet"], 8_192, Thinking::Never).strict(Some(false)).answers(Never),
+    family(&["claude-3-7-sonnet"], 64_000, Thinking::Budget).strict(Some(false)).answers(Never),
+    family(&["claude-opus-4-0", "claude-opus-4", "claude-opus-4-1"], 32_000, Thinking::Budget).strict(Some(false)).answers(Never),
+    family(&["claude-sonnet-4-0", "claude-sonnet-4"], 64_000, Thinking::Budget).strict(Some(false)).answers(Never),
     family(&["claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5"], 64_000, Thinking::Budget),
     family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, Max]),
     family(&["claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]),
@@ -91,7 +103,7 @@ static FAMILIES: &[Family] = &[
     family(&["gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
     family(&["gpt-4o", "gpt-4o-mini"], 16_384, Thinking::Never),
     family(&["gpt-4o-audio-preview", "gpt-4o-mini-audio-preview", "gpt-audio", "gpt-audio-mini"], 16_384, Thinking::Never).text_only().with_audio(),
-    family(&["gpt-3.5-turbo"], 4_096, Thinking::Never).text_only().strict(Some(false)),
+    family(&["gpt-3.5-turbo"], 4_096, Thinking::Never).text_only().strict(Some(false)).answers(Never),
     family(&["o3-mini"], 100_000, Thinking::Always).efforts(&[Low, Medium, High]).text_only(),
     family(&["o1", "o3", "o3-pro", "o4-mini"], 100_000, Thinking::Always).efforts(&[Low, Medium, High]),
     family(&["gpt-5", "gpt-5-mini", "gpt-5-nano"], 128_000, Thinking::Always).efforts(&[Minimal, Low, Medium, High]),
@@ -105,7 +117,7 @@ static FAMILIES: &[Family] = &[
     family(&["gpt-6-sol", "gpt-6-luna", "gpt-6.1-terra"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]),
     family(&["gpt-6-astra", "gpt-6.1-sol"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
     // Google.
-    family(&["gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"], 65_536, Thinking::Budget).strict(None).with_audio().window(1_048_576),
+    family(&["gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"], 65_536, Thinking::Budget).strict(None).answers(WithoutTools).with_audio().window(1_048_576),
     family(&["gemini-3-pro-preview", "gemini-3.1-pro-preview"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).with_audio().window(1_048_576),
     family(&["gemini-3-flash-preview", "gemini-3.1-flash-lite", "gemini-3.5-flash", "gemini-3.5-flash-lite", "gemini-3.6-flash"], 65_536, Thinking::Always).efforts(&[Minimal, Low, Medium, High]).strict(None).with_audio(),
     family(&["gemini-3.7-flash", "gemini-3.8-flash"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).with_audio(),
@@ -118,8 +130,18 @@ pub(super) fn of(name: &str) -> Option<Model> {
     let known = FAMILIES.iter().flat_map(|family| family.names.iter().map(move |of| (*of, family)));
     let fitting = known.filter(|(of, _)| find::is_of(name, of));
     let (_, family) = fitting.max_by_key(|(of, _)| of.len())?;
-    let Family { names: _, output, thinking, efforts, images, documents, audio, strict, window } =
-        *family;
+    let Family {
+        names: _,
+        output,
+        thinking,
+        efforts,
+        images,
+        documents,
+        audio,
+        strict,
+        answers,
+        window,
+    } = *family;
     Some(Model {
         price: None,
         window: (window > 0).then_some(window),
@@ -130,26 +152,27 @@ pub(super) fn of(name: &str) -> Option<Model> {
         documents: Some(documents),
         audio: Some(audio),
         strict_tools: strict,
+        schema_answers: Some(answers),
     })
 }
 
 /// What all models of a host can do.
 ///
-/// DeepSeek's servers refuse a message with anything but text (`unknown variant 'image_url', expected 'text'`).
+/// DeepSeek's servers refuse a message with anything but text (`unknown variant 'image_url', expected 'text'`), and have
+/// a mode for JSON that takes no schema. Groq refuses to combine its mode with tools (`json mode cannot be combined with
+/// tool/function calling`); of xAI and Mistral it is not known that they take both.
 pub(super) fn at(host: Host) -> Model {
     match host {
         Host::DeepSeek => Model {
             images: Some(false),
             documents: Some(false),
             audio: Some(false),
+            schema_answers: Some(Never),
             ..Model::default()
         },
-        Host::Anthropic
-        | Host::OpenAi
-        | Host::Google
-        | Host::XAi
-        | Host::Bedrock
-        | Host::Mistral
-        | Host::Groq => Model::default(),
+        Host::XAi | Host::Mistral | Host::Groq => {
+            Model { schema_answers: Some(WithoutTools), ..Model::default() }
+        }
+        Host::Anthropic | Host::OpenAi | Host::Google | Host::Bedrock => Model::default(),
     }
 }

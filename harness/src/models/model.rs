@@ -35,6 +35,8 @@ pub struct Model {
     pub audio: Option<bool>,
     /// Whether its vendor can hold it to the schemas of tools.
     pub strict_tools: Option<bool>,
+    /// Whether its vendor can hold its answer to a schema.
+    pub schema_answers: Option<SchemaAnswers>,
 }
 
 impl Model {
@@ -50,6 +52,7 @@ impl Model {
             documents,
             audio,
             strict_tools,
+            schema_answers,
         } = self;
         Self {
             price: price.or(base.price),
@@ -61,6 +64,7 @@ impl Model {
             documents: documents.or(base.documents),
             audio: audio.or(base.audio),
             strict_tools: strict_tools.or(base.strict_tools),
+            schema_answers: schema_answers.or(base.schema_answers),
         }
     }
 }
@@ -70,6 +74,18 @@ impl From<Price> for Model {
     fn from(price: Price) -> Self {
         Self { price: Some(price), ..Self::default() }
     }
+}
+
+/// Whether a vendor can hold the answer of a model to a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SchemaAnswers {
+    /// It cannot.
+    Never,
+    /// It can, in a request without tools.
+    WithoutTools,
+    /// It can.
+    Always,
 }
 
 /// How a model thinks before it answers.

@@ -172,6 +172,9 @@ impl Exposed {
             Entry::UserSaid { .. }
             | Entry::Resumed { .. }
             | Entry::Steered { .. }
+            | Entry::AnswerWanted { .. }
+            | Entry::AnswerAccepted {}
+            | Entry::AnswerRejected { .. }
             | Entry::Reopened { .. }
             | Entry::Forked {}
             | Entry::CallWaits { .. }

@@ -158,6 +158,10 @@ impl Provider for FallbackProvider {
         &self.secrets
     }
 
+    fn tells_answer_schema(&self) -> bool {
+        self.members().all(|member| member.provider.tells_answer_schema())
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         speak(move |speaker| async move {
             let mut failed: Option<Error> = None;

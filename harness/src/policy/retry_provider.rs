@@ -73,6 +73,10 @@ impl<P: Provider> Provider for RetryProvider<P> {
         self.inner.secrets()
     }
 
+    fn tells_answer_schema(&self) -> bool {
+        self.inner.tells_answer_schema()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         self.retry.stream(request, |request| self.inner.stream(request))
     }

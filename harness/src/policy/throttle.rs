@@ -104,6 +104,10 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
         self.0.provider.secrets()
     }
 
+    fn tells_answer_schema(&self) -> bool {
+        self.0.provider.tells_answer_schema()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         speak(move |speaker| async move {
             let shared = &*self.0;

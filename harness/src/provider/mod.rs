@@ -2,6 +2,7 @@
 //! accumulator that makes a whole answer of it.
 
 mod accumulate;
+mod answer;
 mod context;
 mod event;
 mod ledger;
@@ -21,6 +22,7 @@ pub(crate) use self::sent::Written;
 pub(crate) use self::settings::merge;
 pub use self::{
     accumulate::{Accumulator, accumulate},
+    answer::{AnswerSchema, AnswerWay},
     context::ContextTokens,
     event::{StreamEvent, VendorPart},
     ledger::{Ledger, Lost},
@@ -33,6 +35,7 @@ pub use self::{
 };
 pub(crate) use self::{
     accumulate::{breaks_off, cut_off},
+    answer::in_words,
     context::ContextMeter,
     ledger::Attempt,
     progress::Progress,
@@ -69,6 +72,13 @@ pub trait Provider: Send + Sync {
     fn secrets(&self) -> &Secrets {
         Secrets::none()
     }
+
+    /// Whether it tells the model by itself what the [answer](Request::answer) has to be. If not, and unless it says
+    /// so, the agent writes the schema after the message of the user. A provider around others says what
+    /// they say.
+    fn tells_answer_schema(&self) -> bool {
+        false
+    }
 }
 
 impl<P: Provider + ?Sized> Provider for Arc<P> {
@@ -87,6 +97,10 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
     fn secrets(&self) -> &Secrets {
         (**self).secrets()
     }
+
+    fn tells_answer_schema(&self) -> bool {
+        (**self).tells_answer_schema()
+    }
 }
 
 impl<P: Provider + ?Sized> Provider for Box<P> {
@@ -104,5 +118,9 @@ impl<P: Provider + ?Sized> Provider for Box<P> {
 
     fn secrets(&self) -> &Secrets {
         (**self).secrets()
+    }
+
+    fn tells_answer_schema(&self) -> bool {
+        (**self).tells_answer_schema()
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Ledger, Lost, Sent, Settings};
+use super::{AnswerSchema, Ledger, Lost, Sent, Settings};
 use crate::{
     error::Error,
     message::{Messages, Transcript},
@@ -24,6 +24,7 @@ pub struct Request<'a> {
     tools: &'a [ToolSchema],
     forms: Option<&'a Forms>,
     settings: Option<&'a Settings>,
+    answer: Option<&'a AnswerSchema>,
     sent: Option<&'a Sent>,
     stop: Option<&'a CancellationToken>,
     ledger: Option<Ledger>,
@@ -45,6 +46,7 @@ impl<'a> Request<'a> {
             tools: &[],
             forms: None,
             settings: None,
+            answer: None,
             sent: None,
             stop: None,
             ledger: None,
@@ -80,6 +82,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn with_settings(mut self, settings: Option<&'a Settings>) -> Self {
         self.settings = settings;
+        self
+    }
+
+    /// Says what the answer has to be, if it is to be more than words.
+    #[must_use]
+    pub fn with_answer(mut self, answer: Option<&'a AnswerSchema>) -> Self {
+        self.answer = answer;
         self
     }
 
@@ -153,6 +162,11 @@ impl<'a> Request<'a> {
     /// Settings for this question alone.
     pub fn settings(&self) -> Option<&'a Settings> {
         self.settings
+    }
+
+    /// What the answer has to be, if it is to be more than words.
+    pub fn answer(&self) -> Option<&'a AnswerSchema> {
+        self.answer
     }
 
     /// The tools, in a stable order.

@@ -1,5 +1,7 @@
 //! Makes the schema of a type, and the one of the arguments of a tool from those of its parameters.
 
+use std::iter;
+
 use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -106,6 +108,48 @@ pub(crate) fn schema_of<'a>(members: impl Iterator<Item = Property<'a>>) -> Deri
     limit(&mut checked);
     tidy(&mut checked);
     Derived { told, checked }
+}
+
+/// The name of the member that holds an answer which is no object by itself: vendors take objects alone.
+pub(crate) const WRAPPED: &str = "answer";
+
+/// The schema of an answer of a type.
+pub(crate) struct DerivedAnswer {
+    /// What the model is told: the schema of an object.
+    pub(crate) told: Value,
+    /// What is checked: the same, and the limits of the types that nobody has to be told.
+    pub(crate) checked: Value,
+    /// Whether the answer is the member [`WRAPPED`] of that object.
+    pub(crate) wrapped: bool,
+}
+
+/// The schema of an answer of a type.
+pub(crate) fn schema_of_answer<T: schemars::JsonSchema>() -> DerivedAnswer {
+    let mut generator = generator();
+    let mut checked = generator.subschema_for::<T>().to_value();
+    let mut definitions = generator.take_definitions(true);
+    close(iter::once(&mut checked), &mut definitions);
+    let joins = ["$ref", "anyOf", "oneOf", "allOf", "not", "if"];
+    let is_object = checked.as_object().is_some_and(|schema| {
+        schema.get("type").is_some_and(|kind| kind == "object")
+            && !joins.iter().any(|word| schema.contains_key(*word))
+    });
+    if !is_object {
+        checked = json!({
+            "type": "object",
+            "properties": { WRAPPED: checked },
+            "required": [WRAPPED],
+            "additionalProperties": false,
+        });
+    }
+    if let (Some(schema), false) = (checked.as_object_mut(), definitions.is_empty()) {
+        schema.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    let mut told = checked.clone();
+    tidy(&mut told);
+    limit(&mut checked);
+    tidy(&mut checked);
+    DerivedAnswer { told, checked, wrapped: !is_object }
 }
 
 /// Says the limits of the number types of Rust, which `schemars` tells by a format.

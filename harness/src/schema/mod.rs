@@ -30,7 +30,10 @@ pub use self::{
 };
 pub(crate) use self::{
     compile::{Checker, Unusable},
-    derive::{Derived, Property, output_schema, schema_of, schema_of_type},
+    derive::{
+        Derived, DerivedAnswer, Property, WRAPPED, output_schema, schema_of, schema_of_answer,
+        schema_of_type,
+    },
     fault::{Fault, Misfit, step},
     forms::{Forms, Parameters, Told},
     keys::problem_of_keys,

@@ -126,6 +126,10 @@ impl<P: Provider> Provider for ChaosProvider<P> {
         self.inner.secrets()
     }
 
+    fn tells_answer_schema(&self) -> bool {
+        self.inner.tells_answer_schema()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         speak(move |speaker| async move {
             let mut stream = self.inner.stream(request);

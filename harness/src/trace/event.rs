@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    journal::{Decider, InterruptCause, Limit},
+    journal::{AnswerCheck, Decider, InterruptCause, Limit},
     message::CallOutcome,
-    provider::{ContextTokens, StopReason, Usage},
+    provider::{AnswerWay, ContextTokens, StopReason, Usage},
     tool::{ReconcileFault, SideEffects},
 };
 
@@ -128,6 +128,9 @@ pub enum Happened {
         /// The vendor's id of the answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response: Option<String>,
+        /// How the model was told what its answer has to be, if it had to fit a schema.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer_way: Option<AnswerWay>,
     },
     /// It was decided whether a call may run.
     CallDecided {
@@ -303,6 +306,17 @@ pub enum Happened {
     Steered {
         /// What was said.
         text: String,
+    },
+    /// The answer of the model is what the program wants.
+    AnswerAccepted {},
+    /// The answer of the model is not what the program wants.
+    AnswerRejected {
+        /// What found that out.
+        by: AnswerCheck,
+        /// All that is wrong with it.
+        faults: Vec<String>,
+        /// Whether the model is told, and answers anew.
+        again: bool,
     },
     /// A call that had been stopped and went on has ended.
     CallEnded {

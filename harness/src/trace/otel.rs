@@ -156,7 +156,15 @@ impl Spans {
             }
             Happened::TurnStarted { .. } => self.turn(),
             Happened::ModelReplied {
-                text, calls, stop, usage, provider, model, response, ..
+                text,
+                calls,
+                stop,
+                usage,
+                provider,
+                model,
+                response,
+                answer_way,
+                ..
             } => {
                 let Some(chat) = self.chat.take() else { return };
                 self.measure(&chat, provider, Some(model), usage, None);
@@ -169,6 +177,10 @@ impl Spans {
                 chat.span.record("gen_ai.response.model", model.as_str());
                 if *provider != self.asked.0 {
                     chat.span.record("gen_ai.provider.name", provider.as_str());
+                }
+                if let Some(way) = answer_way {
+                    chat.span.set_attribute("gen_ai.output.type", "json");
+                    chat.span.set_attribute("harness.answer.way", way.to_string());
                 }
                 if let Some(id) = response {
                     chat.span.record("gen_ai.response.id", id.as_str());
@@ -287,6 +299,8 @@ impl Spans {
             | Happened::CallFinished { .. }
             | Happened::CallEnded { .. }
             | Happened::Steered { .. }
+            | Happened::AnswerAccepted {}
+            | Happened::AnswerRejected { .. }
             | Happened::CallDropped { .. }
             | Happened::Discarded { .. }
             | Happened::LinesLost { .. }

@@ -223,6 +223,11 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
             }
         }
         Happened::Steered { text } => writeln!(out, "the user: {}", short(text)),
+        Happened::AnswerAccepted {} => writeln!(out, "the answer is accepted"),
+        Happened::AnswerRejected { by: _, faults, again } => {
+            let what = if *again { "the model answers anew" } else { "no try is left" };
+            writeln!(out, "the answer is not accepted, {what}: {}", short(&faults.join("; ")))
+        }
         Happened::CallEnded { call, text, .. } => {
             writeln!(out, "  {call} has ended after it was stopped")?;
             writeln!(out, "  -> {}", short(text))

@@ -16,7 +16,7 @@ use crate::{
     journal::{Decision, Entry, InterruptCause},
     message::{Block, Message, ToolCall, ToolResult},
     policy::Warning,
-    provider::ContextTokens,
+    provider::{AnswerWay, ContextTokens},
     tool::cut,
     unwind::{caught, dropped},
 };
@@ -51,6 +51,7 @@ pub(crate) struct Tracer {
     turn: u32,
     context: ContextTokens,
     response: Option<String>,
+    answer_way: Option<AnswerWay>,
     spans: Spans,
     /// Whether those who listen to the spans have panicked.
     deaf: bool,
@@ -77,6 +78,7 @@ impl Tracer {
             turn: 0,
             context: ContextTokens::default(),
             response: None,
+            answer_way: None,
             spans: Default::default(),
             deaf: false,
             ran: HashMap::new(),
@@ -175,8 +177,13 @@ impl Tracer {
     }
 
     /// What the tokens are made of that the answer which comes next was asked with, and its id.
-    pub(crate) fn answer(&mut self, context: ContextTokens, response: Option<String>) {
-        (self.context, self.response) = (context, response);
+    pub(crate) fn answer(
+        &mut self,
+        context: ContextTokens,
+        response: Option<String>,
+        way: Option<AnswerWay>,
+    ) {
+        (self.context, self.response, self.answer_way) = (context, response, way);
     }
 
     /// Within which the model is listened to.
@@ -269,6 +276,7 @@ impl Tracer {
                     provider: self.secrets.name(provider),
                     model: self.secrets.name(model),
                     response: self.response.take().map(|id| self.secrets.name(&id)),
+                    answer_way: self.answer_way.take(),
                 }
             }
             Entry::Interrupted { message, usage, cause, .. } => {
@@ -323,6 +331,12 @@ impl Tracer {
             Entry::Steered { message } => {
                 Happened::Steered { text: shortened(self.secrets.hide(&message.text(), None)) }
             }
+            Entry::AnswerAccepted {} => Happened::AnswerAccepted {},
+            Entry::AnswerRejected { by, faults, message } => {
+                let faults = faults.iter().map(|fault| shortened(self.secrets.hide(fault, None)));
+                let (faults, again) = (faults.collect(), message.is_some());
+                Happened::AnswerRejected { by: *by, faults, again }
+            }
             Entry::CallEnded { tool, result } => Happened::CallEnded {
                 call: self.secrets.name(result.call_id()),
                 outcome: result.outcome(),
@@ -330,6 +344,8 @@ impl Tracer {
             },
             // `begin` writes `run_started` for these, with the provider and the number of messages before it.
             Entry::Given { .. } | Entry::UserSaid { .. } | Entry::Resumed { .. } => return,
+            // Each request tells how the model is held to it.
+            Entry::AnswerWanted { .. } => return,
             // `reopened` tells of the calls, and `forked` of the conversation it is a fork of.
             Entry::Reopened { .. } | Entry::Forked { .. } => return,
             // `call` tells of it where the call really begins, which may be before the fact.

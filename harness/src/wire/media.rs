@@ -9,7 +9,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crate::{
     error::{Error, ErrorKind},
     message::{Media, MediaKind, Message, Source, ToolContent, ToolResult, is_base64},
-    models::{Model, Models},
+    models::{Model, Models, SchemaAnswers},
     secret::beginning,
 };
 
@@ -33,6 +33,11 @@ impl Takes {
     /// Whether the model is known to take documents.
     pub(super) fn documents(&self) -> bool {
         self.known.documents == Some(true)
+    }
+
+    /// Whether the vendor can hold the answer of the model to a schema, as far as it is known.
+    pub(super) fn schema_answers(&self) -> Option<SchemaAnswers> {
+        self.known.schema_answers
     }
 
     /// All that the bytes of a message depend on.

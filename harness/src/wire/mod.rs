@@ -1,6 +1,7 @@
 //! How providers are spoken to: pure codecs, from a request to bytes and from bytes to events.
 //! Nothing here reads a clock, opens a socket or tries again.
 
+pub(crate) mod answer;
 mod cited;
 mod decoder;
 mod encoded;

@@ -180,6 +180,10 @@ impl Replay {
                 }
             }
             Entry::Steered { message } => self.tell(Event::Steered { message }),
+            Entry::AnswerRejected { by, faults, message } => {
+                let message = message.as_ref();
+                self.tell(Event::AnswerRejected { by: *by, faults, message });
+            }
             Entry::CallEnded { tool, result } => self.tell(Event::ToolEnded { tool, result }),
             _ => {}
         }

@@ -204,6 +204,9 @@ impl Guard {
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
             | Entry::Steered { .. }
+            | Entry::AnswerWanted { .. }
+            | Entry::AnswerAccepted {}
+            | Entry::AnswerRejected { .. }
             | Entry::Reopened { .. }
             | Entry::Forked {}
             | Entry::CallWaits { .. }
@@ -268,6 +271,9 @@ impl Guard {
             | Entry::UserSaid { .. }
             | Entry::Resumed { .. }
             | Entry::Steered { .. }
+            | Entry::AnswerWanted { .. }
+            | Entry::AnswerAccepted {}
+            | Entry::AnswerRejected { .. }
             | Entry::Forked {}
             | Entry::CallDecided { .. }
             | Entry::CallWaits { .. }

@@ -120,6 +120,9 @@ pub(super) fn name(fact: &Envelope) -> String {
         Entry::Given { .. } => "Given".to_owned(),
         Entry::UserSaid { .. } => "UserSaid".to_owned(),
         Entry::Steered { .. } => "Steered".to_owned(),
+        Entry::AnswerWanted { .. } => "AnswerWanted".to_owned(),
+        Entry::AnswerAccepted {} => "AnswerAccepted".to_owned(),
+        Entry::AnswerRejected { by, .. } => format!("AnswerRejected({by:?})"),
         Entry::Resumed { .. } => "Resumed".to_owned(),
         Entry::Reopened { .. } => "Reopened".to_owned(),
         Entry::ModelReplied { message, .. } => {
@@ -172,6 +175,10 @@ impl Provider for WatchedProvider {
 
     fn secrets(&self) -> &Secrets {
         self.inner.secrets()
+    }
+
+    fn tells_answer_schema(&self) -> bool {
+        self.inner.tells_answer_schema()
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::Map;
+
 use super::{WIRE, thinking::thinking};
 use crate::{
     error::Error,
@@ -14,12 +16,13 @@ use crate::{
         Block, Media, MediaKind, Message, Messages, ReasoningBlock, Role, Source, TextBlock,
         ToolCall, ToolResult, VendorData,
     },
-    models::{Model, Models},
-    provider::{Request, Settings, ToolChoice},
+    models::{Model, Models, SchemaAnswers},
+    provider::{AnswerWay, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     secret::beginning,
     wire::{
         Encoded,
+        answer::{self, Plan, Server},
         encoded::{conversation, thinking_from},
         json::{Body, comma, key, member, members, object, put, raw, room_for, sendable},
         media::{Part, Places, Recipient, Takes, line},
@@ -39,6 +42,9 @@ pub struct Options {
     pub cache: bool,
     /// What the model takes beside words.
     pub takes: Takes,
+    /// How the model is told what its answer has to be, where it has to fit a schema. `None`: as the vendor, the
+    /// model and the schema allow it.
+    pub answer_way: Option<AnswerWay>,
 }
 
 impl Options {
@@ -46,7 +52,7 @@ impl Options {
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
         let takes = Takes::of("anthropic", &*model, &Models::default());
-        Self { model, settings: Settings::default(), cache: true, takes }
+        Self { model, settings: Settings::default(), cache: true, takes, answer_way: None }
     }
 }
 
@@ -90,7 +96,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// As [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, cache, takes } = options;
+    let Options { model, settings, cache, takes, answer_way: _ } = options;
     let Settings {
         max_tokens,
         temperature,
@@ -104,6 +110,15 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         user,
         extra,
     } = settings;
+    let plan = Plan::of(request, settings, &server(options));
+    let with_tool;
+    let request = match &plan {
+        Some(plan) => {
+            with_tool = plan.request(request);
+            &with_tool
+        }
+        None => request,
+    };
     let mut body = Body::new(extra, &["messages", "stream"])?;
     body.value("model", model);
     let known = Models::default().find("anthropic", model);
@@ -115,14 +130,22 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     if !stop.is_empty() {
         body.value("stop_sequences", stop);
     }
+    let mut output = Map::new();
     if let Some(effort) = effort {
         let said = thinking(known.thinking, *effort, max_tokens);
         if let Some(config) = said.config {
             body.member("thinking", |out| raw(out, &config));
         }
         if let Some(effort) = said.effort {
-            body.value("output_config", &serde_json::json!({ "effort": effort }));
+            output.insert("effort".to_owned(), effort.into());
         }
+    }
+    if let Some((schema, _)) = plan.as_ref().and_then(|plan| plan.format.as_ref()) {
+        let format = serde_json::json!({ "type": "json_schema", "schema": schema });
+        output.insert("format".to_owned(), format);
+    }
+    if !output.is_empty() {
+        body.value("output_config", &output);
     }
     if let Some(user) = user {
         body.value("metadata", &serde_json::json!({ "user_id": user }));
@@ -147,13 +170,26 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.value("tool_choice", &choice);
     }
     let thinking_from = thinking_from(request, settings);
-    let form = format!("{WIRE} {thinking_from}");
+    let form = format!("{WIRE} {thinking_from}{}", answer::form(plan.as_ref()));
     let to = Recipient { takes, places: &PLACES };
     conversation(body, "messages", b"", &form, request, to, |out, before, message| {
         let at = before.len();
         let after = request.messages().range(at.saturating_add(1)..);
+        let message = &answer::said(plan.as_ref(), at, message);
         encode_message(out, message, &after, at >= thinking_from, to)
     })
+}
+
+/// What is known of how the answer can be held to a schema. A server that speaks this protocol for another
+/// model passes over a mode that it does not know.
+fn server(options: &Options) -> Server {
+    Server {
+        mode: options.takes.schema_answers().unwrap_or(SchemaAnswers::Never),
+        form: StrictForm::Anthropic,
+        takes_any: false,
+        in_words: false,
+        way: options.answer_way,
+    }
 }
 
 const EPHEMERAL: &str = r#"{"type":"ephemeral"}"#;

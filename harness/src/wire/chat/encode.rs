@@ -9,11 +9,12 @@ use crate::{
     message::{
         Block, Message, Messages, ReasoningBlock, Role, Source, ToolCall, ToolResult, VendorData,
     },
-    models::{Models, Thinking},
-    provider::{Effort, Request, Settings, ToolChoice},
+    models::{Models, SchemaAnswers, Thinking},
+    provider::{AnswerWay, Effort, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     wire::{
         Encoded,
+        answer::{self, NAME, Plan, Server},
         encoded::{conversation, thinking_from},
         json::{Body, comma, data_url, key, member, object, put, raw, room_for, sendable},
         media::{Part, Places, Recipient, Takes, file_name},
@@ -52,6 +53,9 @@ pub struct Options {
     pub strict_form: StrictForm,
     /// What the model takes beside words.
     pub takes: Takes,
+    /// How the model is told what its answer has to be, where it has to fit a schema. `None`: as the vendor, the
+    /// model and the schema allow it.
+    pub answer_way: Option<AnswerWay>,
 }
 
 /// Sources: <https://platform.openai.com/docs/api-reference/chat/create> (documents by their bytes or their
@@ -83,6 +87,7 @@ impl Options {
             origin: Origin::default(),
             signed_calls: None,
             strict_form: StrictForm::Common,
+            answer_way: None,
         }
     }
 }
@@ -140,6 +145,15 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         user,
         extra,
     } = settings;
+    let plan = Plan::of(request, settings, &server(options));
+    let with_tool;
+    let request = match &plan {
+        Some(plan) => {
+            with_tool = plan.request(request);
+            &with_tool
+        }
+        None => request,
+    };
     let mut body = Body::new(extra, &["messages", "stream"])?;
     body.value("model", model);
     body.value("stream", &true);
@@ -155,6 +169,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let thinks = || Models::default().find("", model).thinking != Some(Thinking::Never);
     body.maybe("reasoning_effort", effort.filter(|_| thinks()).map(level));
+    if let Some((schema, strict)) = plan.as_ref().and_then(|plan| plan.format.as_ref()) {
+        let schema = serde_json::json!({ "name": NAME, "schema": schema, "strict": strict });
+        let format = serde_json::json!({ "type": "json_schema", "json_schema": schema });
+        body.value("response_format", &format);
+    }
     body.maybe("user", user.as_ref());
     let strict = strict_tools.unwrap_or(false);
     body.tools(|out| tools(out, request, strict, options.strict_form));
@@ -172,16 +191,31 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let to = Recipient { takes, places: &PLACES };
     let thinking_from = thinking_from(request, settings);
     let form = format!(
-        "{WIRE} {thinking_from} {} {thought:?} {call_ids:?} {strict_turns} {origin:?} {signed_calls:?}",
-        leading.is_empty()
+        "{WIRE} {thinking_from} {} {thought:?} {call_ids:?} {strict_turns} {origin:?} {signed_calls:?}{}",
+        leading.is_empty(),
+        answer::form(plan.as_ref()),
     );
     conversation(body, "messages", &leading, &form, request, to, |out, before, message| {
         // A server that wants all thinking back refuses a turn without it.
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };
+        let message = &answer::said(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, thought, options, to);
         true
     })
+}
+
+/// What is known of how the answer can be held to a schema. Of servers of which nothing is known, several
+/// refuse their mode together with tools, or call no tool then.
+fn server(options: &Options) -> Server {
+    let known = options.takes.schema_answers();
+    Server {
+        mode: known.unwrap_or(SchemaAnswers::WithoutTools),
+        form: options.strict_form,
+        takes_any: options.strict_form == StrictForm::OpenAI,
+        in_words: known.is_none(),
+        way: options.answer_way,
+    }
 }
 
 fn level(effort: Effort) -> &'static str {

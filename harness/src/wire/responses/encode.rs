@@ -15,11 +15,12 @@ use crate::{
         Block, Media, MediaKind, Message, Messages, ReasoningBlock, Role, Source, TextBlock,
         ToolCall, ToolResult, VendorData,
     },
-    models::{Models, Thinking},
-    provider::{Effort, Request, Settings, ToolChoice},
+    models::{Models, SchemaAnswers, Thinking},
+    provider::{AnswerWay, Effort, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     wire::{
         Encoded,
+        answer::{self, NAME, Plan, Server},
         encoded::{conversation, thinking_from},
         halves,
         json::{Body, comma, data_url, key, member, members, object, put, raw, room_for, sendable},
@@ -38,6 +39,9 @@ pub struct Options {
     pub settings: Settings,
     /// What the model takes beside words.
     pub takes: Takes,
+    /// How the model is told what its answer has to be, where it has to fit a schema. `None`: as the vendor, the
+    /// model and the schema allow it.
+    pub answer_way: Option<AnswerWay>,
 }
 
 impl Options {
@@ -45,7 +49,7 @@ impl Options {
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
         let takes = Takes::of("openai", &*model, &Models::default());
-        Self { model, settings: Settings::default(), takes }
+        Self { model, settings: Settings::default(), takes, answer_way: None }
     }
 }
 
@@ -77,7 +81,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// As [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, takes } = options;
+    let Options { model, settings, takes, answer_way: _ } = options;
     let Settings {
         max_tokens,
         temperature,
@@ -98,6 +102,15 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
              that speaks Chat Completions",
         ));
     }
+    let plan = Plan::of(request, settings, &server(options));
+    let with_tool;
+    let request = match &plan {
+        Some(plan) => {
+            with_tool = plan.request(request);
+            &with_tool
+        }
+        None => request,
+    };
     let mut body = Body::new(extra, &["input", "stream"])?;
     body.value("model", model);
     body.value("stream", &true);
@@ -116,6 +129,15 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         };
         body.value("reasoning", &config);
     }
+    if let Some((schema, strict)) = plan.as_ref().and_then(|plan| plan.format.as_ref()) {
+        let format = serde_json::json!({
+            "type": "json_schema",
+            "name": NAME,
+            "schema": schema,
+            "strict": strict,
+        });
+        body.value("text", &serde_json::json!({ "format": format }));
+    }
     body.maybe("safety_identifier", user.as_ref());
     body.maybe("instructions", request.system().filter(|system| !system.trim().is_empty()));
     let strict = strict_tools.unwrap_or(false);
@@ -125,12 +147,25 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
     }
     let thinking_from = thinking_from(request, settings);
-    let form = format!("{WIRE} {thinking_from}");
+    let form = format!("{WIRE} {thinking_from}{}", answer::form(plan.as_ref()));
     let to = Recipient { takes, places: &PLACES };
     conversation(body, "input", b"", &form, request, to, |out, before, message| {
+        let message = &answer::said(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, before.len() >= thinking_from, to);
         true
     })
+}
+
+/// What is known of how the answer can be held to a schema.
+fn server(options: &Options) -> Server {
+    let known = options.takes.schema_answers();
+    Server {
+        mode: known.unwrap_or(SchemaAnswers::Always),
+        form: StrictForm::OpenAI,
+        takes_any: true,
+        in_words: known.is_none(),
+        way: options.answer_way,
+    }
 }
 
 fn level(effort: Effort) -> &'static str {

@@ -1,0 +1,337 @@
+//! The check of an answer: whether it fits its schema and can be read as the type that is wanted. What is
+//! wrong with it is told to the model, if it has another try.
+
+use std::{
+    future::Future,
+    marker::PhantomData,
+    pin::{Pin, pin},
+    sync::Arc,
+};
+
+use serde_json::{Map, Value};
+
+use super::{Answer, Chat, Event, halt::Told, run::Run, told::not_accepted};
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{AnswerCheck, Entry, WantedAnswer},
+    message::{Block, CallOutcome, Message, Role, ToolContent, Transcript, is_strict},
+    provider::{AnswerWay, Provider, in_words},
+    schema::{Checker, DerivedAnswer, Unusable, WRAPPED, schema_of_answer},
+    unwind::{Panicked, Shielded, caught},
+};
+
+/// How often the model may answer anew, unless the program says it.
+const TRIES: u32 = 2;
+
+/// Says all that is wrong with an answer.
+type Faults = Arc<dyn Fn(&[String]) -> Vec<String> + Send + Sync>;
+
+/// What a function of the program says of an answer.
+pub(super) type Verdict = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// A function of the program that looks at an answer.
+pub(super) type Verifier = Arc<dyn Fn(Vec<String>) -> Verdict + Send + Sync>;
+
+/// What a run wants of its answer. A clone is cheap.
+#[derive(Clone)]
+pub(super) struct Wants {
+    /// The schema that it has to fit.
+    pub(super) schema: Option<Value>,
+    /// Checks it against the schema and reads it as the type.
+    pub(super) faults: Option<Faults>,
+    pub(super) tries: u32,
+    /// Looks at an answer that fits, and how often the model may answer anew after it.
+    pub(super) verifier: Option<(u32, Verifier)>,
+}
+
+impl Default for Wants {
+    fn default() -> Self {
+        Self { schema: None, faults: None, tries: TRIES, verifier: None }
+    }
+}
+
+impl Wants {
+    /// What is written down of it.
+    fn fact(&self) -> WantedAnswer {
+        let mut wanted = WantedAnswer::default();
+        wanted.schema.clone_from(&self.schema);
+        wanted.tries = self.tries;
+        wanted.verifications = self.verifier.as_ref().map(|(most, _)| *most);
+        wanted
+    }
+
+    /// The message with the schema in words, if the provider does not tell the model itself.
+    pub(super) fn told_in(&self, message: &Message, provider: &dyn Provider) -> Message {
+        match &self.schema {
+            Some(schema) if !provider.tells_answer_schema() => message.with_text(in_words(schema)),
+            _ => message.clone(),
+        }
+    }
+}
+
+/// Reads answers as values of a type.
+pub(super) struct Reader<T> {
+    schema: DerivedAnswer,
+    checker: Result<Checker, Unusable>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: Answer> Reader<T> {
+    pub(super) fn new() -> Self {
+        let schema = schema_of_answer::<T>();
+        let checker = Checker::new(&schema.checked);
+        Self { schema, checker, of: PhantomData }
+    }
+
+    /// Whether the value is a member of the object that is asked for.
+    pub(super) fn is_wrapped(&self) -> bool {
+        self.schema.wrapped
+    }
+
+    /// The schema that the model is told.
+    pub(super) fn told(&self) -> &Value {
+        &self.schema.told
+    }
+
+    /// Reads an answer, or says all that is wrong with it.
+    pub(super) fn read(&self, words: &[String]) -> Result<T, Vec<String>> {
+        let checker = self.checker.as_ref().map_err(no_schema)?;
+        let value = checked(checker, self.inside(value_of(words)?))?;
+        let value = match value {
+            Value::Object(mut map) if self.schema.wrapped => {
+                map.shift_remove(WRAPPED).unwrap_or_default()
+            }
+            value => value,
+        };
+        let mut again = value.clone();
+        serde_json::from_value(value).or_else(|error| {
+            // JSON Schema takes 3.0 for an integer and models write it; serde does not take it.
+            let inside = self.schema.wrapped.then_some(WRAPPED);
+            let changed = match inside {
+                Some(name) => checker.integers_of(name, &mut again),
+                None => checker.integers(&mut again),
+            };
+            let read = if changed { serde_json::from_value(again) } else { Err(error) };
+            read.map_err(|error| vec![error.to_string()])
+        })
+    }
+}
+
+impl<T> Reader<T> {
+    /// The value inside of the object that is asked for where the type is no object. A model that leaves the
+    /// object out means the same.
+    fn inside(&self, value: Value) -> Value {
+        let is_inside =
+            value.as_object().is_some_and(|map| map.len() == 1 && map.contains_key(WRAPPED));
+        match self.schema.wrapped && !is_inside {
+            true => Value::Object(Map::from_iter([(WRAPPED.to_owned(), value)])),
+            false => value,
+        }
+    }
+}
+
+fn no_schema(unusable: &Unusable) -> Vec<String> {
+    vec![format!("the schema of the answer is no schema: {unusable}")]
+}
+
+/// The value of an answer that fits its schema.
+fn checked(checker: &Checker, value: Value) -> Result<Value, Vec<String>> {
+    checker.read(value).map_err(|(_, faults)| faults.iter().map(ToString::to_string).collect())
+}
+
+/// The value that an answer is.
+fn value_of(words: &[String]) -> Result<Value, Vec<String>> {
+    let mut wrong = "the answer is empty".to_owned();
+    // The last part may be the answer where the first ones lead up to it.
+    for words in words.iter().rev() {
+        let json = without_fence(words);
+        if json.is_empty() {
+            continue;
+        }
+        match serde_json::from_str(json) {
+            Ok(value) if is_strict(json) => return Ok(value),
+            Ok(_) => {
+                wrong = "the answer is JSON that not every reader takes: a member twice, a number out of \
+                         range, or nested too deeply"
+                    .to_owned();
+            }
+            Err(error) => wrong = format!("the answer is not one JSON value: {error}"),
+        }
+    }
+    Err(vec![wrong])
+}
+
+/// The last words of the model: all of them, and the last part by itself if there are several. None if its
+/// last answer was empty.
+pub(super) fn last_words(transcript: &Transcript) -> Vec<String> {
+    let last = transcript.messages().last();
+    let Some(last) = last.filter(|last| last.role() == Role::Assistant) else { return Vec::new() };
+    let texts = last.blocks().iter().filter_map(|block| match block {
+        Block::Text(text) if !text.text().trim().is_empty() => Some(text.text()),
+        _ => None,
+    });
+    let texts: Vec<&str> = texts.collect();
+    match *texts {
+        [] => Vec::new(),
+        [one] => vec![one.to_owned()],
+        [.., last] => vec![texts.concat(), last.to_owned()],
+    }
+}
+
+/// The answer without the fence of a code block, if it is nothing but one.
+fn without_fence(text: &str) -> &str {
+    let text = text.trim();
+    let inside = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
+    let Some((language, inside)) = inside.and_then(|inside| inside.split_once('\n')) else {
+        return text;
+    };
+    if ["", "json"].contains(&language.trim()) { inside.trim() } else { text }
+}
+
+/// The schema without the words that only describe: they may change while a run waits to go on.
+fn without_words(schema: &Value) -> Value {
+    match schema {
+        Value::Object(map) => {
+            let mut kept = Map::new();
+            for (name, value) in map {
+                let value = match (name.as_str(), value) {
+                    ("description" | "examples" | "title" | "$comment" | "deprecated", _) => {
+                        continue;
+                    }
+                    // Names of members, not words of the schema.
+                    (
+                        "properties" | "patternProperties" | "$defs" | "dependentSchemas",
+                        Value::Object(all),
+                    ) => all.iter().map(|(name, it)| (name.clone(), without_words(it))).collect(),
+                    ("enum" | "const" | "default" | "required", value) => value.clone(),
+                    (_, value) => without_words(value),
+                };
+                kept.insert(name.clone(), value);
+            }
+            Value::Object(kept)
+        }
+        Value::Array(items) => items.iter().map(without_words).collect(),
+        other => other.clone(),
+    }
+}
+
+impl Chat {
+    fn wants(&self) -> Option<&Wants> {
+        self.own.as_ref()?.wants.as_ref()
+    }
+
+    /// What is written down of what the run that begins wants.
+    pub(super) fn wanted_fact(&self) -> Option<Entry> {
+        self.wants().map(|wants| Entry::AnswerWanted { answer: Box::new(wants.fact()) })
+    }
+
+    /// Fails if the run that goes on wants another answer now than when it began.
+    pub(super) fn check_wants(&self) -> Result<(), Error> {
+        let other = |what: &str| Err(Error::new(ErrorKind::Configuration, what));
+        let wanted = self.machine.wanted();
+        let verified = wanted.is_some_and(|wanted| wanted.verifications.is_some());
+        let verifies = self.wants().is_some_and(|wants| wants.verifier.is_some());
+        if verified && !verifies {
+            return other(
+                "the run that goes on was begun with a function that looks at its answer: resume it with \
+                 `verify`, too",
+            );
+        }
+        if verifies && !verified {
+            return other(
+                "the run that goes on was begun without a function that looks at its answer: resume it without \
+                 `verify`",
+            );
+        }
+        let Some(schema) = self.wants().and_then(|wants| wants.schema.as_ref()) else {
+            return Ok(());
+        };
+        match wanted.and_then(|wanted| wanted.schema.as_ref()) {
+            None => other(
+                "the run that goes on was begun without a type for its answer: resume it without one, and \
+                 ask for the value with a new message",
+            ),
+            Some(wanted) if without_words(schema) == without_words(wanted) => Ok(()),
+            Some(_) => other(
+                "the run that goes on was begun with another schema for its answer: resume it with the \
+                 same type, or begin a new run",
+            ),
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Looks at the answer that the model has given: it is accepted, or the model is told what is wrong with
+    /// it, or the run is over since no try is left.
+    pub(super) async fn check_answer(&mut self) -> Result<(), Error> {
+        // Of an answer that is not kept, calls may have started early.
+        self.settle()?;
+        let machine = &self.chat.machine;
+        let words = last_words(machine.transcript());
+        let faults = match (self.chat.wants(), machine.wanted()) {
+            // What reads the type may be code of the program.
+            (Some(Wants { faults: Some(faults), .. }), _) => caught(|| faults(&words))
+                .map_err(|panicked| fault("the type of the answer", &panicked))?,
+            (_, Some(WantedAnswer { schema: Some(schema), .. })) => {
+                let checker = Checker::new(schema);
+                let read = checker.as_ref().map_err(no_schema);
+                let read = read.and_then(|checker| checked(checker, value_of(&words)?));
+                read.err().unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        if !faults.is_empty() {
+            return self.reject(AnswerCheck::Schema, faults);
+        }
+        let verifier = self.chat.wants().and_then(|wants| wants.verifier.clone());
+        let Some((_, verifier)) = verifier else {
+            return self.chat.record(&Entry::AnswerAccepted {});
+        };
+        // The function may do something that cannot be undone.
+        if !self.write().await? {
+            return Ok(());
+        }
+        let fault = |panicked| fault("the function that looks at the answer", &panicked);
+        let mut verdict = pin!(Shielded::new(caught(|| verifier(words)).map_err(fault)?));
+        let verdict = loop {
+            let told = tokio::select! {
+                biased;
+                told = self.halt.told() => told,
+                verdict = &mut verdict => break verdict.map_err(fault)?,
+            };
+            match told {
+                Told::Stop(cause) => return self.interrupted(cause),
+                Told::Warn(warning) => self.warned(&warning),
+            }
+        };
+        match verdict {
+            Ok(()) => self.chat.record(&Entry::AnswerAccepted {}),
+            Err(why) => {
+                let why = [ToolContent::Text(why)];
+                let tools = self.chat.agent.tools();
+                let why = tools.readable_now("verify", CallOutcome::Failed, why.into());
+                self.reject(AnswerCheck::Verifier, vec![why.as_text().into_owned()])
+            }
+        }
+    }
+
+    fn reject(&mut self, by: AnswerCheck, faults: Vec<String>) -> Result<(), Error> {
+        let machine = &self.chat.machine;
+        let message = (machine.tries_left(by) > 0).then(|| {
+            let mut words = not_accepted(&faults);
+            // A server may have passed over the schema: then the model has not been told it.
+            let is_told = matches!(self.answer_way, None | Some(AnswerWay::Words));
+            let schema = machine.wanted().and_then(|wanted| wanted.schema.as_ref());
+            if let (true, false, Some(schema)) = (machine.faults().is_empty(), is_told, schema) {
+                words = format!("{words}\n\n{}", in_words(schema));
+            }
+            Message::user(words)
+        });
+        self.emit(Event::AnswerRejected { by, faults: &faults, message: message.as_ref() });
+        self.chat.record(&Entry::AnswerRejected { by, faults, message })
+    }
+}
+
+fn fault(what: &str, panicked: &Panicked) -> Error {
+    Error::new(ErrorKind::Panicked, format!("{what} {panicked}"))
+}

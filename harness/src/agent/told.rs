@@ -1,0 +1,102 @@
+//! What the program tells the model by itself: of a reply that broke off, of an answer that was not accepted,
+//! and of calls that did not run or did not end.
+
+use super::{Outcome, calling::Then};
+use crate::{
+    journal::{Awaited, Limit},
+    message::{CallOutcome, ToolResult},
+    tool::SideEffects,
+};
+
+/// What the model is told when its reply broke off.
+pub(super) const GO_ON: &str = "Your reply above was cut off before it was complete. Go on from where it \
+                     breaks off, without repeating what is there.";
+
+/// What the model is told of a call that was stopped while it ran.
+pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {
+    if effects.is_read_only() {
+        let text = "This call was stopped while it ran. It only reads, so nothing has changed.";
+        (CallOutcome::StoppedReading, text.to_owned())
+    } else {
+        let text = "This call was stopped while it ran: it may have partly run. Check what it did \
+                    before you repeat it.";
+        (CallOutcome::InDoubt, text.to_owned())
+    }
+}
+
+/// What the model is told of a call that ran in a process which is gone.
+pub(super) fn lost(effects: SideEffects) -> (CallOutcome, String) {
+    let ended = "The program that ran this call ended before the call had";
+    if effects.is_read_only() {
+        let text = format!("{ended}. It only reads, so nothing has changed.");
+        (CallOutcome::StoppedReading, text)
+    } else {
+        let text =
+            format!("{ended}: it may have partly run. Check what it did before you repeat it.");
+        (CallOutcome::InDoubt, text)
+    }
+}
+
+/// What the model is told of a call that was handed to the program or asked something, and to which
+/// nobody has answered.
+pub(super) fn handed_out(awaited: &Awaited) -> (CallOutcome, String) {
+    let how = match awaited {
+        Awaited::Answer { .. } => "This call has asked something, and was not answered",
+        _ => "This call was handed to the program, which has given no result",
+    };
+    let text = format!("{how}: it may have partly run. Check what it did before you repeat it.");
+    (CallOutcome::InDoubt, text)
+}
+
+/// What the model is told of a call that has ended after it had been stopped.
+pub(super) fn late_end(tool: &str, result: &ToolResult) -> String {
+    let id = result.call_id();
+    let how = match result.outcome() {
+        CallOutcome::Succeeded => "It ran to its end. Its result:",
+        CallOutcome::InDoubt => "It may have partly run: check what it did. What is known:",
+        _ => "It failed:",
+    };
+    format!("[{}. {how}\n{}]", ended_call(tool, id), result.as_text())
+}
+
+pub(super) fn ended_call(tool: &str, call: &str) -> String {
+    format!("From the program: the call `{call}` of `{tool}`, which was still running, has ended")
+}
+
+pub(super) fn why(then: Then) -> String {
+    if let Then::End(Outcome::Limit(Limit::UnknownCost)) = then {
+        return "nobody knows what the run costs, and that is refused".to_owned();
+    }
+    if let Then::End(Outcome::Limit(limit)) = then {
+        return format!("the run has reached its limit of {limit}");
+    }
+    if let Then::End(Outcome::Unsupported(item)) = then {
+        return format!("the reply asked for `{item}`, too, which the program cannot execute");
+    }
+    let why = match then {
+        Then::End(Outcome::Truncated) => "the reply that asked for it was cut off",
+        Then::End(Outcome::Refused) => "the reply that asked for it was refused",
+        Then::End(Outcome::Failed) => "the run failed first",
+        Then::End(Outcome::Denied) => "another call was denied first",
+        Then::Ask | Then::End(_) => "the run was stopped first",
+    };
+    why.to_owned()
+}
+
+/// What the model is told of an answer that was not accepted.
+pub(super) fn not_accepted(faults: &[String]) -> String {
+    /// So many faults of one answer are told.
+    const TOLD: usize = 20;
+    let mut words = "Your answer was not accepted:".to_owned();
+    for fault in faults.iter().take(TOLD) {
+        words.push_str("\n- ");
+        words.push_str(fault);
+    }
+    if let Some(more @ 1..) = faults.len().checked_sub(TOLD) {
+        words.push_str(&format!("\n- and {more} more"));
+    }
+    words.push_str(
+        "\nGive the whole answer again, in the form that was asked for, and nothing else.",
+    );
+    words
+}

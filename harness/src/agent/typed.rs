@@ -1,0 +1,391 @@
+//! Answers of a type: what a run wants, and the value that the program gets.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::Arc,
+};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    AnswerView, Chat, Machine, Outcome, Reply, Sending, Steps, Stopped,
+    accept::{Reader, Verdict, Verifier, Wants, last_words},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    message::Transcript,
+    schema::WRAPPED,
+};
+
+/// A type whose values a model can answer with: it can be read from JSON and says by which schema.
+///
+/// Every type that derives `serde::Deserialize` and `schemars::JsonSchema` and holds no references is one: structs,
+/// enums, which are a choice between answers, and also lists, numbers and the like. The doc comments of the type and of its
+/// members are told to the model, and limits such as `#[schemars(range(min = 1))]` are told and checked.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the answer of a run",
+    label = "no answer can be read as this type",
+    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it, and let it hold no references"
+)]
+pub trait Answer: DeserializeOwned + JsonSchema + Send + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Answer for T {}
+
+/// A run whose answer is a value of type `T`: await it. See [`Sending::answer`].
+#[must_use = "nothing is sent before it is awaited"]
+pub struct Answering<'a, T> {
+    sending: Sending<'a>,
+    wants: Wants,
+    /// Reads the answer. A type that is no answer is an error where it is named, and not here once more.
+    reads: fn(Reply) -> Result<Answered<T>, Stopped>,
+}
+
+impl<T> fmt::Debug for Answering<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Answering").field(&self.sending).finish()
+    }
+}
+
+/// An answer of a type, and the reply that it was read from.
+#[derive(Clone, Debug)]
+pub struct Answered<T> {
+    value: T,
+    reply: Reply,
+}
+
+impl<T> Answered<T> {
+    /// The answer.
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// The answer by itself.
+    pub fn into_value(self) -> T {
+        self.value
+    }
+
+    /// The reply: its text, what it has cost, and the conversation.
+    pub fn reply(&self) -> &Reply {
+        &self.reply
+    }
+}
+
+impl<'a> Sending<'a> {
+    /// Wants the answer as a value of type `T`. The model is told the JSON Schema of `T`, with doc comments as
+    /// descriptions. What it answers is checked as the arguments of a tool are; if it does not fit, the model is
+    /// told each fault with its place and answers anew, at most [twice](Answering::tries), within the limits of the run.
+    /// Each answer that is not accepted is a fact ([`Entry::AnswerRejected`](crate::journal::Entry::AnswerRejected)) and an
+    /// [`Event::AnswerRejected`](super::Event::AnswerRejected).
+    ///
+    /// The schema is a fact, too. A run that [goes on](super::Chat::resume) wants an answer of the same type, also if it is
+    /// resumed without this method; with another type it fails at once. Only descriptions may have changed.
+    ///
+    /// # Errors
+    /// [`Stopped`], which keeps the text: as [`Outcome::Unfit`] if no try was accepted, and else as any run, such as
+    /// [`Outcome::Refused`], or [`Outcome::Truncated`] for half an answer.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// /// A book.
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Book {
+    ///     /// Its title, without the author.
+    ///     title: String,
+    ///     /// The year in which it was published.
+    ///     year: u16,
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([
+    ///     reply().text(r#"{"title": "Moby-Dick", "year": "1851"}"#),
+    ///     reply().text(r#"{"title": "Moby-Dick", "year": 1851}"#),
+    /// ]);
+    /// let agent = Agent::builder(model).build()?;
+    /// let book: Book = agent.run("Who is Ishmael?").answer::<Book>().await?.into_value();
+    /// assert_eq!((book.title.as_str(), book.year), ("Moby-Dick", 1851));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn answer<T: Answer>(self) -> Answering<'a, T> {
+        Answering { sending: self, wants: Wants::of::<T>(), reads: read }
+    }
+
+    /// Lets a function of the program look at the answer when the model thinks that it is done: one that
+    /// runs the tests, for example. What it says against it goes back to the model, which goes on, with its tools if it
+    /// needs them, and answers anew, at most `most` times; after that the run ends as [`Outcome::Unfit`]. The function
+    /// gets the text of the answer. It runs within the time of the run, and is dropped when the run is stopped.
+    ///
+    /// Each verdict is a fact. A run that [goes on](super::Chat::resume) has to bring the function anew, and fails at
+    /// once without it. An answer of which no verdict was written is looked at again, so the function should be one
+    /// that may run twice.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    ///
+    /// async fn tests() -> Result<(), String> {
+    ///     Err("2 of 30 tests fail: `sum` and `mean`".to_owned())
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let model = ScriptedProvider::new([reply().text("Done."), reply().text("Done now.")]);
+    /// # let agent = Agent::builder(model).build()?;
+    /// let stopped = agent.run("Mend the build.").verify(1, |_| tests()).await.unwrap_err();
+    /// assert_eq!(stopped.outcome(), harness::Outcome::Unfit);
+    /// assert_eq!(stopped.faults(), ["2 of 30 tests fail: `sum` and `mean`"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn verify<F, V, O, E>(self, most: u32, verify: F) -> Self
+    where
+        F: Fn(String) -> V + Send + Sync + 'static,
+        V: Future<Output = Result<O, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let verifier = Some((most, verifier_of_text(verify)));
+        self.wants(Wants { verifier, ..Wants::default() })
+    }
+}
+
+impl<T> Answering<'_, T> {
+    /// How often the model may answer anew if its answer does not fit, 2 unless it is set. The limits of the run
+    /// hold all the same.
+    pub fn tries(mut self, tries: u32) -> Self {
+        self.wants.tries = tries;
+        self
+    }
+}
+
+impl<'a, T> Answering<'a, T> {
+    /// The run itself, whose reply has the answer as text: for what takes a run, such as
+    /// [`Sending::events`] and [`ChatSending::with`](super::ChatSending::with). [`Reply::answered`] reads the value.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent,
+    ///     agent::Chats,
+    ///     journal::MemoryJournal,
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let model = ScriptedProvider::new([reply().text("seven"), reply().text(r#"{"answer": 7}"#)]);
+    /// let agent = Agent::builder(model).build()?;
+    /// let chats = Chats::new(&agent, &MemoryJournal::new());
+    /// let asked = chats.send("chat-17", "How many?").with(|run| run.answer::<u32>().into_sending());
+    /// let reply = asked.await?.finish().await?;
+    /// assert_eq!(reply.answered::<u32>()?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_sending(self) -> Sending<'a> {
+        self.sending.wants(self.wants)
+    }
+}
+
+impl Reply {
+    /// The answer as a value of this type.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Transcript`] if it is no value of the type: see [`Sending::answer`], by which the model
+    /// is told of it.
+    pub fn answered<T: Answer>(&self) -> Result<T, Error> {
+        value_in(self.transcript())
+    }
+}
+
+impl<'a, T: Answer> Answering<'a, T> {
+    /// Shows what is complete so far of each try while it arrives, as a JSON value, each time when there is more of it.
+    /// Within one try, what was shown does not change: see [`AnswerView`]. A new try begins from nothing.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Plan {
+    ///     steps: Vec<String>,
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let text = r#"{"steps": ["Look", "Leap"]}"#;
+    /// # let agent = Agent::builder(ScriptedProvider::new([reply().text(text)])).build()?;
+    /// let mut shown = 0;
+    /// let plan = agent.run("Plan it.").answer::<Plan>().on_view(|plan| {
+    ///     shown = plan["steps"].as_array().map_or(0, Vec::len);
+    /// });
+    /// assert_eq!(plan.await?.value().steps.len(), 2);
+    /// assert_eq!(shown, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_view<'b>(self, mut show: impl FnMut(&Value) + Send + 'b) -> Answering<'b, T>
+    where
+        'a: 'b,
+    {
+        let Self { sending, wants, reads } = self;
+        let (mut view, wrapped) = (AnswerView::new(), Reader::<T>::new().is_wrapped());
+        let sending = sending.watched_by(move |event| {
+            if !view.read(event) {
+                return;
+            }
+            let value = view.value();
+            let value = if wrapped { value.and_then(|value| value.get(WRAPPED)) } else { value };
+            if let Some(value) = value {
+                show(value);
+            }
+        });
+        Answering { sending, wants, reads }
+    }
+
+    /// Lets a function of the program look at each answer that fits. What it says against it goes back to the
+    /// model, which answers anew, at most `most` times; after that the run ends as [`Outcome::Unfit`]. See
+    /// [`Sending::verify`].
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// /// A query of the shop's database.
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Query {
+    ///     sql: String,
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let model = ScriptedProvider::new([
+    /// #     reply().text(r#"{"sql": "SELEC 1"}"#),
+    /// #     reply().text(r#"{"sql": "SELECT 1"}"#),
+    /// # ]);
+    /// # let agent = Agent::builder(model).build()?;
+    /// let query = agent.run("How many orders?").answer::<Query>().verify(3, |query| async move {
+    ///     match query.sql.starts_with("SELECT ") {
+    ///         true => Ok(()),
+    ///         false => Err("syntax error at the first word"),
+    ///     }
+    /// });
+    /// assert_eq!(query.await?.value().sql, "SELECT 1");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn verify<F, V, O, E>(mut self, most: u32, verify: F) -> Self
+    where
+        F: Fn(T) -> V + Send + Sync + 'static,
+        V: Future<Output = Result<O, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let (reader, verify) = (Reader::<T>::new(), Arc::new(verify));
+        let verifier = move |words: Vec<String>| -> Verdict {
+            let (value, verify) = (reader.read(&words), Arc::clone(&verify));
+            Box::pin(async move {
+                let value = value.map_err(|faults| faults.join("; "))?;
+                said(verify(value).await)
+            })
+        };
+        self.wants.verifier = Some((most, Arc::new(verifier)));
+        self
+    }
+}
+
+/// A function that looks at the text of an answer.
+pub(super) fn verifier_of_text<F, V, O, E>(verify: F) -> Verifier
+where
+    F: Fn(String) -> V + Send + Sync + 'static,
+    V: Future<Output = Result<O, E>> + Send + 'static,
+    E: fmt::Display,
+{
+    let verify = Arc::new(verify);
+    Arc::new(move |words: Vec<String>| -> Verdict {
+        let (text, verify) = (words.into_iter().next().unwrap_or_default(), Arc::clone(&verify));
+        Box::pin(async move { said(verify(text).await) })
+    })
+}
+
+/// What a function says against an answer.
+fn said<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
+    verdict.map(drop).map_err(|why| match why.to_string() {
+        why if why.trim().is_empty() => "the program does not accept it".to_owned(),
+        why => why,
+    })
+}
+
+impl<'a, T: 'a> IntoFuture for Answering<'a, T> {
+    type Output = Result<Answered<T>, Stopped>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let reads = self.reads;
+        let run = self.into_sending().into_future();
+        Box::pin(async move { reads(run.await?) })
+    }
+}
+
+fn read<T: Answer>(reply: Reply) -> Result<Answered<T>, Stopped> {
+    match Reader::<T>::new().read(&last_words(reply.transcript())) {
+        Ok(value) => Ok(Answered { value, reply }),
+        // The run was begun by another program, with another type of the same schema.
+        Err(faults) => Err(Stopped::unfit(reply, faults)),
+    }
+}
+
+impl Chat {
+    /// The last answer of the conversation as a value, if it was accepted and can be read as this type: for
+    /// a program that ended before it could take the [answer](Sending::answer) of a run.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Transcript`] if the last run has not ended with an answer, or the answer is
+    /// no value of the type.
+    pub fn answered<T: Answer>(&self) -> Result<T, Error> {
+        answered(&self.machine)
+    }
+}
+
+impl Steps {
+    /// The last answer as a value, as [`Chat::answered`] gives it.
+    ///
+    /// # Errors
+    /// As [`Chat::answered`].
+    pub fn answered<T: Answer>(&self) -> Result<T, Error> {
+        answered(self.machine())
+    }
+}
+
+fn answered<T: Answer>(machine: &Machine) -> Result<T, Error> {
+    let wrong = |what: String| Error::new(ErrorKind::Transcript, what);
+    if machine.next() != super::Action::Finish(Outcome::Answered) {
+        return Err(wrong(
+            "the last run has not ended with an answer: `resume` goes on".to_owned(),
+        ));
+    }
+    value_in(machine.transcript())
+}
+
+fn value_in<T: Answer>(transcript: &Transcript) -> Result<T, Error> {
+    let wrong = |what: String| Error::new(ErrorKind::Transcript, what);
+    let read = Reader::<T>::new().read(&last_words(transcript));
+    read.map_err(|faults| wrong(format!("the last answer is no such value: {}", faults.join("; "))))
+}
+
+impl Wants {
+    /// A value of this type.
+    pub(super) fn of<T: Answer>() -> Self {
+        let reader = Reader::<T>::new();
+        let schema = reader.told().clone();
+        let faults = move |words: &[String]| reader.read(words).err().unwrap_or_default();
+        Self { schema: Some(schema), faults: Some(Arc::new(faults)), ..Self::default() }
+    }
+}

@@ -1,0 +1,250 @@
+//! What is complete so far of an answer that is JSON, while it arrives.
+
+use serde_json::{Map, Value};
+
+use super::Event;
+
+/// So deep may an answer be nested.
+const DEEPEST: usize = 100;
+
+/// What is complete so far of an answer that is JSON: its text is pushed in pieces of any size, and
+/// [`value`](Self::value) has all members, items and texts that have come to their end. What was shown does not change
+/// any more until the answer [begins anew](Self::clear); objects and lists grow. The cost is in line with the text.
+///
+/// A text that is no JSON shows what came before the fault. Whether the answer is what was wanted is known at the
+/// end of the run alone.
+///
+/// ```
+/// use harness::agent::AnswerView;
+/// use serde_json::json;
+///
+/// let mut view = AnswerView::new();
+/// view.push(r#"{"title": "Moby-Dick", "years": [18"#);
+/// assert_eq!(view.value(), Some(&json!({"title": "Moby-Dick", "years": []})));
+/// view.push("51, 18");
+/// assert_eq!(view.value(), Some(&json!({"title": "Moby-Dick", "years": [1851]})));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct AnswerView {
+    root: Option<Value>,
+    /// The objects and lists that are open, each with the name or number by which it stands in the one before.
+    path: Vec<Open>,
+    state: State,
+    /// What has come of a text, a number or a word.
+    token: String,
+}
+
+/// An object or a list that is open.
+#[derive(Clone, Debug)]
+struct Open {
+    /// Where the next value goes, in an object.
+    key: Option<String>,
+    is_list: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum State {
+    /// Nothing has come but white space.
+    #[default]
+    Begin,
+    /// The line that opens a code block.
+    Fence,
+    /// A value comes.
+    Value,
+    /// A value comes, or the end of the list.
+    Item,
+    /// The name of a member comes, or the end of the object if that may be.
+    Key(bool),
+    Colon,
+    /// A comma comes, or the end.
+    Next,
+    /// Inside of a text, which is a name or not; whether the next character is escaped.
+    Text(bool, bool),
+    /// Inside of a number or a word.
+    Word,
+    /// All has come, or what has come is no JSON.
+    Over,
+}
+
+impl AnswerView {
+    /// Nothing has come.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What is complete so far; `None` before anything is.
+    pub fn value(&self) -> Option<&Value> {
+        self.root.as_ref()
+    }
+
+    /// The answer begins anew.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes more of the text. Says whether there is more to see.
+    pub fn push(&mut self, text: &str) -> bool {
+        let mut more = false;
+        for letter in text.chars() {
+            if self.state == State::Over {
+                break;
+            }
+            more |= self.takes(letter);
+        }
+        more
+    }
+
+    /// Takes an event of a run: words are pushed, and an answer that begins anew is cleared. Says whether there is
+    /// more to see.
+    pub fn read(&mut self, event: Event<'_>) -> bool {
+        match event {
+            Event::Text(text) => self.push(text),
+            Event::RunStarted { .. } | Event::TurnStarted { .. } | Event::Discarded { .. } => {
+                self.clear();
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn takes(&mut self, letter: char) -> bool {
+        match (self.state, letter) {
+            (State::Text(is_key, escaped), letter) => {
+                self.token.push(letter);
+                match (escaped, letter) {
+                    (true, _) => self.state = State::Text(is_key, false),
+                    (false, '\\') => self.state = State::Text(is_key, true),
+                    (false, '"') => return self.text_ended(is_key),
+                    (false, _) => {}
+                }
+                false
+            }
+            (State::Word, ',' | ']' | '}' | ' ' | '\t' | '\n' | '\r') => {
+                let word = serde_json::from_str(&self.token);
+                self.token.clear();
+                let Ok(word) = word else { return self.is_over() };
+                let shown = self.puts(word);
+                self.takes(letter) | shown
+            }
+            (State::Word, letter) => {
+                self.token.push(letter);
+                false
+            }
+            (State::Begin, '`') => {
+                self.state = State::Fence;
+                false
+            }
+            (State::Fence, letter) => {
+                if letter == '\n' {
+                    self.state = State::Value;
+                }
+                false
+            }
+            (_, ' ' | '\t' | '\n' | '\r') => false,
+            (State::Begin | State::Value | State::Item, '{' | '[') => self.opens(letter == '['),
+            (State::Item, ']') | (State::Key(true) | State::Next, '}' | ']') => self.closes(letter),
+            (State::Begin | State::Value | State::Item | State::Key(_), '"') => {
+                self.token.push(letter);
+                self.state = State::Text(matches!(self.state, State::Key(_)), false);
+                false
+            }
+            (State::Colon, ':') => {
+                self.state = State::Value;
+                false
+            }
+            (State::Next, ',') => {
+                let is_list = self.path.last().is_some_and(|open| open.is_list);
+                self.state = if is_list { State::Value } else { State::Key(false) };
+                false
+            }
+            // A number or a word by itself has no end that could be seen.
+            (State::Value | State::Item, '-' | '0'..='9' | 't' | 'f' | 'n')
+                if !self.path.is_empty() =>
+            {
+                self.token.push(letter);
+                self.state = State::Word;
+                false
+            }
+            _ => self.is_over(),
+        }
+    }
+
+    /// Nothing more is read.
+    fn is_over(&mut self) -> bool {
+        self.state = State::Over;
+        false
+    }
+
+    fn text_ended(&mut self, is_key: bool) -> bool {
+        let text = serde_json::from_str::<String>(&self.token);
+        self.token.clear();
+        let Ok(text) = text else { return self.is_over() };
+        if !is_key {
+            return self.puts(Value::String(text));
+        }
+        // A second member of the same name would change the first one.
+        let known =
+            self.place().and_then(|it| it.as_object()).is_none_or(|it| it.contains_key(&text));
+        match self.path.last_mut() {
+            Some(open) if !known => {
+                open.key = Some(text);
+                self.state = State::Colon;
+                false
+            }
+            _ => self.is_over(),
+        }
+    }
+
+    fn opens(&mut self, is_list: bool) -> bool {
+        if self.path.len() >= DEEPEST {
+            return self.is_over();
+        }
+        let new = if is_list { Value::Array(Vec::new()) } else { Value::Object(Map::new()) };
+        if !self.puts(new) {
+            return false;
+        }
+        self.path.push(Open { key: None, is_list });
+        self.state = if is_list { State::Item } else { State::Key(true) };
+        true
+    }
+
+    fn closes(&mut self, letter: char) -> bool {
+        match self.path.pop() {
+            Some(open) if open.is_list == (letter == ']') => {
+                self.state = if self.path.is_empty() { State::Over } else { State::Next };
+                false
+            }
+            _ => self.is_over(),
+        }
+    }
+
+    /// Puts a value where the text is.
+    fn puts(&mut self, value: Value) -> bool {
+        self.state = if self.path.is_empty() { State::Over } else { State::Next };
+        let Some(open) = self.path.last_mut() else {
+            self.root = Some(value);
+            return true;
+        };
+        let key = open.key.clone();
+        match (self.place(), key) {
+            (Some(Value::Array(items)), None) => items.push(value),
+            (Some(Value::Object(members)), Some(key)) => drop(members.insert(key, value)),
+            _ => return self.is_over(),
+        }
+        true
+    }
+
+    /// The innermost object or list that is open.
+    fn place(&mut self) -> Option<&mut Value> {
+        let mut at = self.root.as_mut()?;
+        let steps = self.path.len().saturating_sub(1);
+        for open in self.path.iter().take(steps) {
+            at = match (at, &open.key) {
+                (Value::Object(members), Some(key)) => members.get_mut(key)?,
+                (Value::Array(items), _) => items.last_mut()?,
+                _ => return None,
+            };
+        }
+        Some(at)
+    }
+}

@@ -1,0 +1,222 @@
+//! How an answer that has to fit a schema is asked for. Each vendor has a mode for it that takes some schemas,
+//! and some cannot be combined with tools; a tool that only takes the answer does nearly everywhere; words
+//! after the message of the user always do. What is chosen follows from the table of models, the schema and
+//! the request alone.
+
+use serde_json::Value;
+
+use crate::{
+    message::Message,
+    models::SchemaAnswers,
+    provider::{AnswerSchema, AnswerWay, Request, Settings, ToolChoice},
+    schema::{StrictForm, ToolSchema},
+};
+
+/// What the vendors want the form to be called.
+pub(super) const NAME: &str = "answer";
+
+/// What is known of the one who is asked.
+pub(super) struct Server {
+    /// When the vendor's own mode can be used.
+    pub(super) mode: SchemaAnswers,
+    pub(super) form: StrictForm,
+    /// Whether the mode takes also schemas to which it cannot hold the model.
+    pub(super) takes_any: bool,
+    /// Whether the model is told in words beside the mode: a local server may pass over what it does not
+    /// know, and one that constrains the answer does not show the schema to the model.
+    pub(super) in_words: bool,
+    /// The way, if it is not left to what is known.
+    pub(super) way: Option<AnswerWay>,
+}
+
+/// How one request asks for its answer.
+pub(super) struct Plan<'a> {
+    answer: &'a AnswerSchema,
+    /// The schema for the vendor's mode, and whether the model is held to it.
+    pub(super) format: Option<(Value, bool)>,
+    /// The tools, with the one that takes the answer.
+    tools: Option<Vec<ToolSchema>>,
+    words: bool,
+}
+
+impl<'a> Plan<'a> {
+    /// The way to ask, if the answer has to fit a schema.
+    pub(super) fn of(request: &Request<'a>, settings: &Settings, server: &Server) -> Option<Self> {
+        let answer = request.answer()?;
+        let is_open = match server.mode {
+            SchemaAnswers::Always => true,
+            SchemaAnswers::WithoutTools => request.tools().is_empty(),
+            SchemaAnswers::Never => false,
+        };
+        let may_call =
+            !matches!(settings.tool_choice, Some(ToolChoice::Forbidden | ToolChoice::Tool(_)));
+        let held = if settings.strict_tools == Some(true) { request.tools() } else { &[] };
+        let format = || match answer.strict(server.form, held) {
+            Ok(strict) => Some((strict, server.form.is_held())),
+            Err(_) if server.takes_any => Some((answer.schema().clone(), false)),
+            Err(_) => None,
+        };
+        let format = match server.way {
+            None if is_open => format(),
+            Some(AnswerWay::Schema) => format(),
+            _ => None,
+        };
+        let way = match (&format, server.way) {
+            (Some(_), _) => AnswerWay::Schema,
+            (None, Some(AnswerWay::Words)) => AnswerWay::Words,
+            (None, _) if may_call => AnswerWay::Tool,
+            (None, _) => AnswerWay::Words,
+        };
+        answer.told_by(way);
+        let is_tool = way == AnswerWay::Tool;
+        let tools =
+            is_tool.then(|| request.tools().iter().chain([answer.tool()]).cloned().collect());
+        let words = way == AnswerWay::Words || way == AnswerWay::Schema && server.in_words;
+        Some(Self { answer, format, tools, words })
+    }
+
+    /// The request, with the tool that takes the answer if there is one.
+    pub(super) fn request<'r>(&'r self, request: &Request<'r>) -> Request<'r> {
+        match &self.tools {
+            Some(tools) => request.clone().with_tools(tools),
+            None => request.clone(),
+        }
+    }
+
+    /// The message of this number, with the schema if it is the one that asks for the answer.
+    fn message(&self, at: usize, message: &Message) -> Option<Message> {
+        let asks = self.words && at == self.answer.message();
+        asks.then(|| message.with_text(self.answer.in_words()))
+    }
+
+    /// What the bytes of messages depend on.
+    fn form(&self) -> Option<usize> {
+        self.words.then(|| self.answer.message())
+    }
+}
+
+/// The message of this number as it is sent.
+pub(super) fn said(plan: Option<&Plan<'_>>, at: usize, message: &Message) -> Message {
+    plan.and_then(|plan| plan.message(at, message)).unwrap_or_else(|| message.clone())
+}
+
+/// What the bytes of messages depend on.
+pub(super) fn form(plan: Option<&Plan<'_>>) -> String {
+    plan.and_then(Plan::form).map(|at| format!(" answer {at}")).unwrap_or_default()
+}
+
+/// Whether a refusal is one of the way in which the answer was asked for.
+///
+/// Anthropic: `output_config.format: ..`, `The compiled grammar is too large`. OpenAI: `Invalid schema for
+/// response_format 'x'`, `'response_format' of type 'json_schema' is not supported with this model`. Groq: `json mode
+/// cannot be combined with tool/function calling`, `This model does not support response format json_schema`.
+/// DeepSeek: `This response_format type is unavailable now`. Gemini: `Function calling with a response mime
+/// type: 'application/json' is unsupported`, `too many states for serving`. llama.cpp: `Cannot use custom grammar
+/// constraints with tools`. Ollama: `does not support tools`.
+pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
+    if !matches!(err.status(), Some(400 | 404 | 415 | 422 | 500 | 501)) {
+        return false;
+    }
+    let words = err.message().to_ascii_lowercase();
+    let says = |all: &[&str]| all.iter().any(|part| words.contains(part));
+    match way {
+        AnswerWay::Schema => says(&[
+            "response_format",
+            "response format",
+            "output_config",
+            "output_format",
+            "output format",
+            "text.format",
+            "json_schema",
+            "json schema",
+            "json mode",
+            "json_object",
+            "structured output",
+            "structured_output",
+            "invalid schema",
+            "schema is too complex",
+            "grammar",
+            "response mime type",
+            "response_mime_type",
+            "too many states",
+        ]),
+        AnswerWay::Tool => {
+            let of_tools = says(&["tool", "function call", "functions"]);
+            let no = [
+                "not support",
+                "unsupported",
+                "not available",
+                "unavailable",
+                "not allowed",
+                "--jinja",
+            ];
+            of_tools && says(&no)
+        }
+        AnswerWay::Words => false,
+    }
+}
+
+/// Whether the refusal holds for any schema.
+pub(crate) fn refuses_all(err: &crate::error::Error) -> bool {
+    let words = err.message().to_ascii_lowercase();
+    let of_all = [
+        "not support",
+        "unsupported",
+        "unavailable",
+        "not available",
+        "cannot be combined",
+        "constraints with tools",
+        "not permitted",
+        "extra inputs",
+        "unknown parameter",
+        "unrecognized",
+    ];
+    // `For 'integer' type, property 'minimum' is not supported`
+    let of_this = ["property", "keyword", "in schema", "schema for"];
+    of_all.iter().any(|part| words.contains(part))
+        && !of_this.iter().any(|part| words.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AnswerWay, refuses};
+    use crate::error::{Error, ErrorKind};
+
+    #[test]
+    fn refusals_of_a_way_are_known_by_their_words() {
+        use AnswerWay::{Schema, Tool, Words};
+        let table = [
+            (
+                400,
+                "The compiled grammar is too large, which would cause performance issues",
+                Some(Schema),
+            ),
+            (400, "output_config.format.schema: property 'minimum' is not supported", Some(Schema)),
+            (400, "Invalid schema for response_format 'answer'", Some(Schema)),
+            (400, "json mode cannot be combined with tool/function calling", Some(Schema)),
+            (400, "This response_format type is unavailable now", Some(Schema)),
+            (
+                400,
+                "Function calling with a response mime type: 'application/json' is unsupported",
+                Some(Schema),
+            ),
+            (400, "Cannot use custom grammar constraints with tools.", Some(Schema)),
+            (400, "registry.ollama.ai/library/gemma does not support tools", Some(Tool)),
+            (500, "tools param requires --jinja flag", None),
+            (400, "prompt is too long: 210000 tokens > 200000 maximum", None),
+            (401, "response_format needs a key", None),
+            (429, "too many states for serving", None),
+        ];
+        for (status, words, refused) in table {
+            let err = Error::new(ErrorKind::Api, words).with_status(status);
+            let is = |way| refuses(way, &err);
+            if refused.is_none() && status != 500 {
+                assert!(!is(Schema) && !is(Tool), "{words}");
+            }
+            if let Some(way) = refused {
+                assert!(is(way), "{words}");
+            }
+            assert!(!is(Words), "{words}");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Answers of a type: the model gets the schema and hears what is wrong, and the program gets a value or an
+//! error that keeps the text.
+
+use std::{
+    future::{Ready, pending, ready},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use harness::{
+    Agent, CancellationToken, Error, ErrorKind, Message, Outcome, Role, StopReason,
+    agent::{Action, Event},
+    journal::{AnswerCheck, Entry, Envelope, Journal, Limit, MemoryJournal},
+    policy::Limits,
+    testing::{ScriptedProvider, reply},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A book of the library.
+#[derive(Debug, Deserialize, JsonSchema, PartialEq)]
+struct Book {
+    /// Its title, without the author.
+    title: String,
+    /// The year in which it was published.
+    #[schemars(range(min = 1400))]
+    year: u16,
+}
+
+/// What was found.
+#[derive(Debug, Deserialize, JsonSchema, PartialEq)]
+#[serde(tag = "found", rename_all = "snake_case")]
+enum Found {
+    Book(Book),
+    Nothing { why: String },
+}
+
+const FITS: &str = r#"{"title": "Moby-Dick", "year": 1851}"#;
+const YEAR_IS_TEXT: &str = r#"{"title": "Moby-Dick", "year": "1851"}"#;
+
+fn moby_dick() -> Book {
+    Book { title: "Moby-Dick".into(), year: 1851 }
+}
+
+#[tokio::test]
+async fn the_schema_goes_with_the_message_and_all_faults_are_told() {
+    let unfit = r#"{"title": 7, "year": 3, "author": "Melville"}"#;
+    let model = ScriptedProvider::new([reply().text(unfit), reply().text(FITS)]);
+    let agent = Agent::builder(model.clone()).system("Be brief.").build().unwrap();
+    let answered = agent.run("Which book?").answer::<Book>().await.unwrap();
+    assert_eq!(answered.value(), &moby_dick());
+    assert_eq!(answered.reply().turns(), 2);
+
+    let requests = model.requests();
+    assert_eq!(requests[0].system(), Some("Be brief."), "the schema spoils no cache");
+    let asked = requests[0].last_text();
+    for part in ["Which book?", "Its title, without the author.", "1400", "A book of the library."]
+    {
+        assert!(asked.contains(part), "{part} is missing in {asked}");
+    }
+    let told = requests[1].last_text();
+    for place in ["/title", "/year", "author"] {
+        assert!(told.contains(place), "{place} is missing in {told}");
+    }
+}
+
+#[tokio::test]
+async fn no_try_that_fits_is_an_error_that_keeps_the_text() {
+    let model = ScriptedProvider::new([
+        reply().text("It is Moby-Dick."),
+        reply().text(""),
+        reply().text(YEAR_IS_TEXT),
+    ]);
+    let agent = Agent::builder(model.clone()).build().unwrap();
+    let none = agent.run("Which book?").answer::<Book>().await.unwrap_err();
+    assert_eq!(none.text(), YEAR_IS_TEXT);
+    assert_eq!((none.outcome(), none.turns()), (Outcome::Unfit, 3));
+    assert_eq!(none.faults().len(), 1);
+    assert!(none.faults()[0].contains("/year") && none.to_string().contains("/year"), "{none}");
+}
+
+#[tokio::test]
+async fn what_is_cut_off_or_over_budget_is_stopped() {
+    let cut = reply().text(r#"{"title": "Mo"#).stop(StopReason::Truncated);
+    let agent = Agent::builder(ScriptedProvider::new([cut])).build().unwrap();
+    let none = agent.run("Which book?").answer::<Book>().await.unwrap_err();
+    assert_eq!(none.text(), r#"{"title": "Mo"#);
+    assert_eq!(none.outcome(), Outcome::Truncated);
+
+    let model = ScriptedProvider::new([reply().text("Moby-Dick.").tokens(900, 20)]);
+    let agent = Agent::builder(model).build().unwrap();
+    let sending = agent.run("Which book?").limits(Limits::new().input_tokens(500));
+    let stopped = sending.answer::<Book>().await.unwrap_err();
+    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
+}
+
+#[tokio::test]
+async fn enums_lists_and_fences_are_read() {
+    let fenced = "```json\n{\"found\": \"nothing\", \"why\": \"no such book\"}\n```";
+    let model = ScriptedProvider::new([
+        reply().text(fenced),
+        reply().text(r#"{"answer": {"found": "book", "title": "Moby-Dick", "year": 1851}}"#),
+        reply().text(r#"{"answer": [1, 2.0, 3]}"#),
+    ]);
+    let agent = Agent::builder(model).build().unwrap();
+    let mut chat = agent.chat();
+    let none = chat.send("Which?").answer::<Found>().await.unwrap().into_value();
+    assert_eq!(none, Found::Nothing { why: "no such book".into() });
+    let book = chat.send("Which?").answer::<Found>().await.unwrap().into_value();
+    assert_eq!(book, Found::Book(moby_dick()));
+    let list = chat.send("Which?").answer::<Vec<u8>>().await.unwrap().into_value();
+    assert_eq!(list, [1, 2, 3]);
+}
+
+/// One try has failed, and the provider fails before the next one.
+async fn stored_between_two_tries(journal: &MemoryJournal, next: &str) -> Agent {
+    let down = Error::new(ErrorKind::Api, "the key is no longer valid");
+    let model = ScriptedProvider::new([
+        reply().text(YEAR_IS_TEXT),
+        reply().error(down),
+        reply().text(next),
+        reply().text(next),
+    ]);
+    let agent = Agent::builder(model).build().unwrap();
+    let mut chat = agent.open(journal, "books").await.unwrap();
+    let none = chat.send("Which book?").answer::<Book>().tries(1).await.unwrap_err();
+    assert_eq!(none.outcome(), Outcome::Failed, "{none}");
+    agent
+}
+
+fn rejected(facts: &[Envelope]) -> usize {
+    let is = |fact: &&Envelope| matches!(fact.entry(), Ok(Entry::AnswerRejected { .. }));
+    facts.iter().filter(is).count()
+}
+
+#[tokio::test]
+async fn a_stored_conversation_goes_on_between_two_tries() {
+    let journal = MemoryJournal::new();
+    let agent = stored_between_two_tries(&journal, FITS).await;
+    let facts = journal.read("books", 0).await.unwrap();
+    assert_eq!(rejected(&facts), 1);
+    let mut chat = agent.open(&journal, "books").await.unwrap();
+    let answered = chat.resume().answer::<Book>().await.unwrap();
+    assert_eq!(answered.value(), &moby_dick());
+    assert_eq!(chat.answered::<Book>().unwrap(), moby_dick());
+    let said = chat.transcript().messages().iter().filter(|said| said.role() == Role::User);
+    assert_eq!(said.count(), 2, "the question and the faults, each once");
+}
+
+#[tokio::test]
+async fn tries_of_a_stored_conversation_are_not_counted_anew() {
+    let journal = MemoryJournal::new();
+    let agent = stored_between_two_tries(&journal, YEAR_IS_TEXT).await;
+    let mut chat = agent.open(&journal, "books").await.unwrap();
+    // The schema is a fact: nobody brings the type.
+    let stopped = chat.resume().await.unwrap_err();
+    assert_eq!(stopped.outcome(), Outcome::Unfit);
+    assert!(stopped.faults()[0].contains("/year"), "{stopped}");
+    assert_eq!(chat.answered::<Book>().unwrap_err().kind(), ErrorKind::Transcript);
+    assert_eq!(rejected(&journal.read("books", 0).await.unwrap()), 2);
+}
+
+/// The same values as `Book`, in other words.
+#[derive(Debug, Deserialize, JsonSchema, PartialEq)]
+struct Volume {
+    /// What is printed on its back.
+    title: String,
+    #[schemars(range(min = 1400))]
+    year: u16,
+}
+
+#[tokio::test]
+async fn another_schema_is_refused_and_nothing_has_changed() {
+    let journal = MemoryJournal::new();
+    let agent = stored_between_two_tries(&journal, FITS).await;
+    let mut chat = agent.open(&journal, "books").await.unwrap();
+    let before = journal.read("books", 0).await.unwrap().len();
+    let stopped = chat.resume().answer::<Found>().await.unwrap_err();
+    assert!(stopped.to_string().contains("another schema"), "{stopped}");
+    assert_eq!(stopped.error().unwrap().kind(), ErrorKind::Configuration);
+    assert_eq!(journal.read("books", 0).await.unwrap().len(), before);
+    let volume = chat.resume().answer::<Volume>().await.unwrap().into_value();
+    assert_eq!(volume.year, 1851, "descriptions may change");
+
+    let mut chat =
+        Agent::builder(ScriptedProvider::new([reply().text("Hm").cut()])).build().unwrap().chat();
+    chat.send("Which book?").await.unwrap_err();
+    let stopped = chat.resume().answer::<Book>().await.unwrap_err();
+    assert!(stopped.to_string().contains("without a type"), "{stopped}");
+}
+
+#[tokio::test]
+async fn a_failed_check_is_an_event_of_the_run() {
+    let model = ScriptedProvider::new([reply().text(YEAR_IS_TEXT), reply().text("[")]);
+    let agent = Agent::builder(model).build().unwrap();
+    let mut seen = Vec::new();
+    let sending = agent.run("Which book?").on_event(|event| {
+        if let Event::AnswerRejected { by, faults, message } = event {
+            seen.push((by, faults.to_vec(), message.map(Message::text)));
+        }
+    });
+    let stopped = sending.answer::<Book>().tries(1).await.unwrap_err();
+    assert_eq!(seen.len(), 2);
+    assert!(seen[0].2.as_ref().unwrap().contains("/year"), "{seen:?}");
+    assert_eq!((seen[1].0, seen[1].2.as_ref()), (AnswerCheck::Schema, None));
+    assert_eq!(seen[1].1, stopped.faults());
+}
+
+/// Each action of another driver is kept, and done anew from what was kept.
+#[tokio::test]
+async fn steps_check_answers_by_the_same_code() {
+    let model = ScriptedProvider::new([reply().text(YEAR_IS_TEXT), reply().text(FITS)]);
+    let agent = Agent::builder(model).build().unwrap();
+    let mut kept: Vec<Envelope> = Vec::new();
+    let mut acts = 0;
+    let outcome = loop {
+        // The type is brought by every second process: the facts are enough.
+        let mut steps = agent.steps("books", kept.clone()).unwrap();
+        if acts % 2 == 0 {
+            steps = steps.answer::<Book>();
+        }
+        acts += 1;
+        let facts = match steps.next() {
+            Action::AwaitUser => steps.say("Which book?".into()).await.unwrap(),
+            Action::Finish(outcome) => break outcome,
+            _ => steps.act().await.unwrap(),
+        };
+        kept.extend(facts.clone());
+        steps.apply(facts).unwrap();
+    };
+    assert_eq!(outcome, Outcome::Answered);
+    assert_eq!((rejected(&kept), acts), (1, 6), "say, ask, check, ask, check and the end");
+    let steps = agent.steps("books", kept).unwrap();
+    assert_eq!(steps.answered::<Book>().unwrap(), moby_dick());
+    assert!(steps.answered::<Found>().is_err());
+}
+
+/// Counts how often it looks, and accepts the book of this year.
+fn accepts(
+    year: u16,
+) -> (impl Fn(Book) -> Ready<Result<(), String>> + Send + Sync, Arc<AtomicU32>) {
+    let looked = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&looked);
+    let looks = move |book: Book| {
+        count.fetch_add(1, Ordering::Relaxed);
+        ready(match book.year == year {
+            true => Ok(()),
+            false => Err(format!("no book of {}: my key is hunter22", book.year)),
+        })
+    };
+    (looks, looked)
+}
+
+#[tokio::test]
+async fn a_function_of_the_program_sends_the_model_back_to_its_work() {
+    let of = |year: u32| reply().text(format!(r#"{{"title": "Moby-Dick", "year": {year}}}"#));
+    let model = ScriptedProvider::new([of(1850), reply().text("Hm."), of(1851)]);
+    let agent = Agent::builder(model.clone()).secret("hunter22").build().unwrap();
+    let (looks, looked) = accepts(1851);
+    let answered = agent.run("Which book?").answer::<Book>().tries(1).verify(1, looks);
+    assert_eq!(answered.await.unwrap().value(), &moby_dick());
+    // An answer that does not fit is not shown to the function, and each has its own tries.
+    assert_eq!(looked.load(Ordering::Relaxed), 2);
+    let told = model.requests()[1].last_text();
+    assert!(told.contains("no book of 1850") && !told.contains("hunter22"), "{told}");
+
+    let model = ScriptedProvider::answering(|_| reply().text(FITS));
+    let agent = Agent::builder(model).build().unwrap();
+    let (looks, looked) = accepts(1852);
+    let stopped = agent.run("Which?").answer::<Book>().verify(2, looks).await.unwrap_err();
+    assert_eq!((stopped.outcome(), looked.load(Ordering::Relaxed)), (Outcome::Unfit, 3));
+    assert_eq!((stopped.text(), stopped.turns()), (FITS, 3));
+    assert!(stopped.faults()[0].contains("no book of 1851"), "{stopped}");
+}
+
+#[tokio::test]
+async fn words_are_verified_too_and_the_function_meets_its_end() {
+    let model = ScriptedProvider::answering(|_| reply().text("Done."));
+    let agent = Agent::builder(model).build().unwrap();
+    let said =
+        agent.run("Mend it.").verify(1, |text| ready((text == "Done.").then_some(()).ok_or("?")));
+    assert_eq!(said.await.unwrap().text(), "Done.");
+
+    let mut chat = agent.chat();
+    let stopped = chat.send("Mend it.").verify(1, |_| async { panic!("oh") as Result<(), String> });
+    let stopped = stopped.await.unwrap_err();
+    assert_eq!(stopped.error().unwrap().kind(), ErrorKind::Panicked, "{stopped}");
+    // What nobody has looked at is looked at when the run goes on.
+    let looks = |_| ready(Ok::<(), String>(()));
+    assert_eq!(chat.resume().verify(1, looks).await.unwrap().text(), "Done.");
+
+    let token = CancellationToken::new();
+    let stop = token.clone();
+    let hangs = move |_| {
+        stop.cancel();
+        pending::<Result<(), String>>()
+    };
+    let stopped = chat.send("Mend it.").cancel_with(token).verify(1, hangs).await.unwrap_err();
+    assert_eq!((stopped.outcome(), stopped.text()), (Outcome::Cancelled, "Done."));
+    let without = chat.resume().await.unwrap_err();
+    assert!(without.to_string().contains("`verify`"), "{without}");
+    assert_eq!(chat.resume().verify(1, looks).await.unwrap().turns(), 1);
+    let last = chat.send("Go on.").await.unwrap();
+    assert_eq!((last.text(), last.turns()), ("Done.", 1), "the next run wants nothing");
+}
+
+/// Whatever the process had written when it ended, the run goes on to the same end, and the facts are the same.
+#[tokio::test]
+async fn a_process_may_end_after_each_fact() {
+    let of = |year: u32| reply().text(format!(r#"{{"title": "Moby-Dick", "year": {year}}}"#));
+    // The same answers in the same place, however often it is asked.
+    let model = || {
+        ScriptedProvider::answering(move |request| {
+            let asked = request.messages().iter().filter(|said| said.role() == Role::User).count();
+            [reply().text("Hm."), of(1850), of(1851)].into_iter().nth(asked - 1).expect("3 turns")
+        })
+    };
+    let whole = MemoryJournal::new();
+    let agent = Agent::builder(model()).build().unwrap();
+    let mut chat = agent.open(&whole, "books").await.unwrap();
+    chat.send("Which book?").answer::<Book>().verify(1, accepts(1851).0).await.unwrap();
+    drop(chat);
+    let whole = whole.read("books", 0).await.unwrap();
+    let kinds = |facts: &[Envelope]| -> Vec<String> {
+        let kind = |fact: &Envelope| -> Option<String> {
+            let fact: serde_json::Value = serde_json::from_str(&fact.fact).unwrap();
+            let kind = fact["fact"].as_str().unwrap().to_owned();
+            (kind != "reopened").then_some(kind)
+        };
+        facts.iter().filter_map(kind).collect()
+    };
+    assert_eq!(whole.len(), 8, "{:?}", kinds(&whole));
+    for kept in 2..whole.len() {
+        let journal = MemoryJournal::new();
+        journal.append("books", 0, &whole[..kept]).await.unwrap();
+        let agent = Agent::builder(model()).build().unwrap();
+        let mut chat = agent.open(&journal, "books").await.unwrap();
+        let answered = chat.resume().answer::<Book>().verify(1, accepts(1851).0).await;
+        assert_eq!(answered.unwrap_or_else(|err| panic!("{kept}: {err}")).value(), &moby_dick());
+        drop(chat);
+        let facts = journal.read("books", 0).await.unwrap();
+        assert_eq!(kinds(&facts), kinds(&whole), "{kept}");
+    }
+}
