@@ -1,6 +1,7 @@
 //! Tools of servers that speak the Model Context Protocol: what a call comes to, whatever the server does.
 
 mod http;
+mod served;
 mod stdio;
 
 use std::{

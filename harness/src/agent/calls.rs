@@ -669,7 +669,7 @@ impl Run<'_> {
                 }
                 self.of_all_tries(result)
             }
-            Dispatched::Waits { question, token } => {
+            Dispatched::Waits { question, token, .. } => {
                 self.chat.tracer.ran(&call, elapsed);
                 self.shown.retain(|(shown, _)| shown.id() != call.id());
                 return self.waits(&call, Awaited::Answer { question, token }, None);

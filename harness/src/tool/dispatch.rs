@@ -41,7 +41,7 @@ impl ToolRegistry {
     pub async fn dispatch(&self, call: &ToolCall, context: &ToolContext) -> ToolResult {
         match self.dispatch_call(call, context).await {
             Dispatched::Result(result) => result,
-            Dispatched::Waits { question, token } => {
+            Dispatched::Waits { question, token, .. } => {
                 let text = ToolError::asks(question, token).told(self.secrets());
                 self.failed(call, text).await
             }
@@ -58,8 +58,8 @@ impl ToolRegistry {
                 Dispatched::Result(self.failed(call, text.to_owned()).await)
             }
             Err(asks) => {
-                let Asks { question, token } = *asks;
-                Dispatched::Waits { question: self.readable_text(&question), token }
+                let Asks { question, token, form } = *asks;
+                Dispatched::Waits { question: self.readable_text(&question), token, form }
             }
         }
     }
@@ -303,6 +303,8 @@ pub(crate) enum Dispatched {
         question: String,
         /// What the tool wants back.
         token: Value,
+        /// What the answer is to look like.
+        form: Option<Value>,
     },
 }
 
