@@ -2,6 +2,7 @@
 
 mod http;
 mod served;
+mod served_http;
 mod stdio;
 
 use std::{
