@@ -52,9 +52,10 @@ impl ToolRegistry {
     pub(crate) async fn dispatch_call(&self, call: &ToolCall, context: &ToolContext) -> Dispatched {
         match self.run(call, context).await {
             Ok(result) => Dispatched::Result(result),
-            Err(asks) if is_too_deep(&asks.token) => {
-                let text =
-                    "its tool asks something, and wants a value back that is nested too deep";
+            Err(asks)
+                if is_too_deep(&asks.token) || asks.form.as_ref().is_some_and(is_too_deep) =>
+            {
+                let text = "its tool asks something, and its value or its form is nested too deep";
                 Dispatched::Result(self.failed(call, text.to_owned()).await)
             }
             Err(asks) => {

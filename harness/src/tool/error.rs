@@ -102,9 +102,9 @@ impl ToolError {
     }
 
     /// Says what the answer to what the tool asks is to look like: a JSON Schema of an object whose properties
-    /// are texts, numbers, truth values and choices. It is told wherever a protocol has a place for it, such as
-    /// an elicitation of the Model Context Protocol, and there an answer that does not fit is not taken. The answer is
-    /// then that object. An error that asks nothing stays as it is.
+    /// are texts, numbers, truth values and choices. Whoever asks the person is told of it: an
+    /// [`OpenCall`](crate::agent::OpenCall) has it, and so has a client of a service of the Model Context Protocol,
+    /// which takes no answer that does not fit. An error that asks nothing stays as it is.
     ///
     /// ```
     /// use harness::ToolError;
