@@ -640,7 +640,8 @@ async fn a_tool_asks_and_is_called_again_with_the_answer() {
             let world = world.clone();
             Box::pin(async move {
                 match context.answered() {
-                    None => Err(harness::ToolError::asks("Inside?", json!({"table": 7}))),
+                    None => Err(harness::ToolError::asks("Inside?", json!({"table": 7}))
+                        .with_form(json!({"type": "object"}))),
                     Some(answered) => {
                         world.does(format!("booked {} {}", answered.token, answered.answer));
                         Ok("booked".into())
@@ -662,6 +663,9 @@ async fn a_tool_asks_and_is_called_again_with_the_answer() {
     drop(chat);
     let mut chat = agent(&world).open(&journal, CHAT).await.expect("it opens");
     let open = chat.waiting().remove(0);
+    let wait = open.wait.clone().expect("it waits");
+    let harness::journal::Awaited::Answer { form, .. } = wait.awaited else { panic!("it asks") };
+    assert_eq!(form, Some(json!({"type": "object"})));
     chat.decide(asked_nothing()).await.expect_err("it asks no approval");
     chat.settle(open.answered("outside").by("ada")).await.expect("it waits");
     chat.settle(open.answered("inside")).await.expect_err("it was answered");

@@ -48,6 +48,7 @@
 //! | `postgres` | `journal::PostgresJournal`: conversations in PostgreSQL |
 //! | `collect` | `collected_tools`: all tools of a program without a list of them |
 //! | `mcp` | the module `mcp`: tools of servers that speak the Model Context Protocol |
+//! | `mcp-server` | `mcp::McpService`: the program's tools, served by the same protocol |
 //! | `otel` | spans and metrics by OpenTelemetry's conventions |
 //! | `async-openai` | a typed request of that crate as the template of each request |
 //!
@@ -65,7 +66,7 @@
 //!
 //! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`models`] what is known of them ·
 //! [`policy`] what is repeated and refused · [`journal`] what survives · [`trace`] what can be seen · [`agent`] the loop ·
-//! [`error`] what goes wrong · [`secret`] what must not be shown · `toolbox` ready tools · `mcp` tools of servers · `testing` fakes
+//! [`error`] what goes wrong · [`secret`] what must not be shown · `toolbox` ready tools · `mcp` tools of servers, and for others · `testing` fakes
 //!
 //! # What it is not
 //!
@@ -90,7 +91,7 @@ pub mod agent;
 pub mod client;
 pub mod error;
 pub mod journal;
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp", feature = "mcp-server"))]
 pub mod mcp;
 pub mod message;
 pub mod models;

@@ -1,6 +1,8 @@
 //! Tools of servers that speak the Model Context Protocol: what a call comes to, whatever the server does.
 
 mod http;
+mod served;
+mod served_http;
 mod stdio;
 
 use std::{

@@ -669,10 +669,10 @@ impl Run<'_> {
                 }
                 self.of_all_tries(result)
             }
-            Dispatched::Waits { question, token } => {
+            Dispatched::Waits { question, token, form } => {
                 self.chat.tracer.ran(&call, elapsed);
                 self.shown.retain(|(shown, _)| shown.id() != call.id());
-                return self.waits(&call, Awaited::Answer { question, token }, None);
+                return self.waits(&call, Awaited::Answer { question, token, form }, None);
             }
         };
         if let Some(message) = self.reports.last_of(call.id()) {

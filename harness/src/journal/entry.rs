@@ -415,6 +415,10 @@ pub enum Awaited {
         question: String,
         /// What the tool wants back with the answer.
         token: Value,
+        /// The JSON Schema of the answer, if the tool has said it: see
+        /// [`ToolError::with_form`](crate::ToolError::with_form). An answer is not checked against it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        form: Option<Value>,
     },
     /// An agent that the call runs has calls that wait, which are answered in its own conversation; or it could
     /// not go on.

@@ -1,22 +1,44 @@
-//! Tools of servers that speak the [Model Context Protocol](https://modelcontextprotocol.io): a server is a
-//! child process or an address, and each of its tools becomes a [`Tool`](crate::Tool).
-//!
-#![doc = include_str!("../../guide/mcp.md")]
+//! Tools over the [Model Context Protocol](https://modelcontextprotocol.io). The feature `mcp`: a server is a child
+//! process or an address, and each of its tools becomes a [`Tool`](crate::Tool). The feature `mcp-server`: the
+//! program's own tools are served to others.
+#![cfg_attr(all(feature = "mcp", feature = "mcp-server"), doc = "")]
+#![cfg_attr(
+    all(feature = "mcp", feature = "mcp-server"),
+    doc = include_str!("../../guide/mcp.md")
+)]
 
+#[cfg(feature = "mcp")]
 mod builder;
+#[cfg(feature = "mcp")]
 mod call;
+#[cfg(feature = "mcp")]
 mod config;
+#[cfg(feature = "mcp")]
 mod content;
+#[cfg(feature = "mcp")]
 mod effects;
+#[cfg(feature = "mcp")]
 mod handler;
+#[cfg(feature = "mcp")]
 mod http;
+#[cfg(feature = "mcp")]
 mod link;
+#[cfg(feature = "mcp")]
 mod list;
+#[cfg(feature = "mcp")]
 mod name;
+#[cfg(feature = "mcp")]
 mod process;
+#[cfg(feature = "mcp")]
 mod server;
+#[cfg(feature = "mcp-server")]
+mod service;
+#[cfg(feature = "mcp")]
 mod session;
 
+#[cfg(feature = "mcp-server")]
+pub use self::service::{Alone, McpHttp, McpService};
+#[cfg(feature = "mcp")]
 pub use self::{
     builder::McpServerBuilder,
     handler::{McpAnswer, McpForm},

@@ -41,7 +41,7 @@ impl ToolRegistry {
     pub async fn dispatch(&self, call: &ToolCall, context: &ToolContext) -> ToolResult {
         match self.dispatch_call(call, context).await {
             Dispatched::Result(result) => result,
-            Dispatched::Waits { question, token } => {
+            Dispatched::Waits { question, token, .. } => {
                 let text = ToolError::asks(question, token).told(self.secrets());
                 self.failed(call, text).await
             }
@@ -52,14 +52,15 @@ impl ToolRegistry {
     pub(crate) async fn dispatch_call(&self, call: &ToolCall, context: &ToolContext) -> Dispatched {
         match self.run(call, context).await {
             Ok(result) => Dispatched::Result(result),
-            Err(asks) if is_too_deep(&asks.token) => {
-                let text =
-                    "its tool asks something, and wants a value back that is nested too deep";
+            Err(asks)
+                if is_too_deep(&asks.token) || asks.form.as_ref().is_some_and(is_too_deep) =>
+            {
+                let text = "its tool asks something, and its value or its form is nested too deep";
                 Dispatched::Result(self.failed(call, text.to_owned()).await)
             }
             Err(asks) => {
-                let Asks { question, token } = *asks;
-                Dispatched::Waits { question: self.readable_text(&question), token }
+                let Asks { question, token, form } = *asks;
+                Dispatched::Waits { question: self.readable_text(&question), token, form }
             }
         }
     }
@@ -303,6 +304,8 @@ pub(crate) enum Dispatched {
         question: String,
         /// What the tool wants back.
         token: Value,
+        /// What the answer is to look like.
+        form: Option<Value>,
     },
 }
 

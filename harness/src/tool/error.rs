@@ -42,6 +42,8 @@ pub struct Asks {
     pub question: String,
     /// What the tool wants back with the answer.
     pub token: Value,
+    /// The JSON Schema of the answer, if the tool has said it.
+    pub form: Option<Value>,
 }
 
 impl ToolError {
@@ -96,7 +98,32 @@ impl ToolError {
     /// # let _ = book::TOOL;
     /// ```
     pub fn asks(question: impl Into<String>, token: Value) -> Self {
-        Self::Asks(Box::new(Asks { question: question.into(), token }))
+        Self::Asks(Box::new(Asks { question: question.into(), token, form: None }))
+    }
+
+    /// Says what the answer to what the tool asks is to look like: a JSON Schema of an object whose properties
+    /// are texts, numbers, truth values and choices. Whoever asks the person is told of it: an
+    /// [`OpenCall`](crate::agent::OpenCall) has it, and so has a client of a service of the Model Context Protocol,
+    /// which takes no answer that does not fit. An error that asks nothing stays as it is.
+    ///
+    /// ```
+    /// use harness::ToolError;
+    /// use serde_json::json;
+    ///
+    /// let seats = json!({
+    ///     "type": "object",
+    ///     "properties": {"inside": {"type": "boolean"}, "seats": {"type": "integer", "minimum": 1}},
+    ///     "required": ["inside", "seats"],
+    /// });
+    /// let asks = ToolError::asks("For how many, and where?", json!(null)).with_form(seats);
+    /// # assert!(matches!(asks, ToolError::Asks(asks) if asks.form.is_some()));
+    /// ```
+    #[must_use]
+    pub fn with_form(mut self, schema: Value) -> Self {
+        if let Self::Asks(asks) = &mut self {
+            asks.form = Some(schema);
+        }
+        self
     }
 
     /// The same failure, which may pass by itself or is in doubt if an error below this one says so.

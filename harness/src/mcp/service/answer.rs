@@ -1,0 +1,129 @@
+//! The result of a call, as the protocol has it.
+
+use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, Resource, ResourceContents};
+use serde_json::Value;
+
+use super::described;
+use crate::{
+    message::{Media, ToolContent, ToolResult},
+    tool::Tool,
+};
+
+/// What is told of a call that has not run, or not to its end.
+pub(super) fn failed(why: String) -> CallToolResponse {
+    CallToolResult::error(vec![ContentBlock::text(why)]).into()
+}
+
+/// The answer of a call that has ended, of so many bytes at most.
+pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolResponse {
+    let content = result.content();
+    let structure = structure(tool, result);
+    let size = content.iter().map(size).fold(0, usize::saturating_add);
+    let size = size.saturating_add(structure.map_or(0, |value| value.to_string().len()));
+    if size > most {
+        let ran = if result.is_error() { "failed" } else { "ran to its end" };
+        return failed(format!(
+            "the tool {ran}, and what it hands over has {size} bytes, more than the {most} that this server sends"
+        ));
+    }
+    let mut blocks: Vec<ContentBlock> =
+        content.iter().enumerate().map(|(at, part)| block(result.call_id(), at, part)).collect();
+    if result.is_error() {
+        return CallToolResult::error(blocks).into();
+    }
+    // Clients refuse a success without the structure that is declared.
+    if structure.is_none() && described::structure(tool).is_some() {
+        let why = "The tool ran to its end. What it hands over does not have the structure that it declares: ";
+        let why = format!("{why}it is larger than this server's limit, or other content.");
+        blocks.insert(0, ContentBlock::text(why));
+        return CallToolResult::error(blocks).into();
+    }
+    let mut answer = CallToolResult::success(blocks);
+    answer.structured_content = structure.cloned();
+    answer.into()
+}
+
+/// The value that the output schema describes, if there is one: what the tool hands over for a program, or else
+/// the one value that it hands over.
+fn structure<'r>(tool: &Tool, result: &'r ToolResult) -> Option<&'r Value> {
+    described::structure(tool)?;
+    match (result.value(), result.content()) {
+        _ if result.is_error() => None,
+        (Some(value), _) => Some(value),
+        (None, [ToolContent::Json(value)]) => Some(value),
+        _ => None,
+    }
+}
+
+/// The bytes that a part takes, about.
+fn size(part: &ToolContent) -> usize {
+    let of =
+        |media: &Media| media.base64().or(media.text()).map_or(0, str::len).saturating_add(100);
+    match part {
+        ToolContent::Text(text) => text.len(),
+        ToolContent::Json(value) => value.to_string().len(),
+        ToolContent::Image(media) | ToolContent::Audio(media) | ToolContent::Document(media) => {
+            of(media)
+        }
+        ToolContent::Link(link) => link.uri().len().saturating_add(link.name().len()),
+    }
+}
+
+fn block(call: &str, at: usize, part: &ToolContent) -> ContentBlock {
+    match part {
+        ToolContent::Text(text) => ContentBlock::text(text),
+        ToolContent::Json(value) => ContentBlock::text(value.to_string()),
+        ToolContent::Image(media) => {
+            file(media, part, |data, mime| ContentBlock::image(data, mime))
+        }
+        ToolContent::Audio(media) => {
+            file(media, part, |data, mime| ContentBlock::audio(data, mime))
+        }
+        ToolContent::Document(media) => {
+            // A resource has a URI; a document may have none.
+            let uri = media.uri().map_or_else(|| format!("harness:{call}/{at}"), str::to_owned);
+            let contents = match (media.text(), media.base64()) {
+                (Some(text), _) => ResourceContents::text(text, uri),
+                (None, Some(data)) => ResourceContents::blob(data, uri),
+                (None, None) => return elsewhere(media, part),
+            };
+            match media.mime().filter(|mime| !mime.is_empty()) {
+                Some(mime) => ContentBlock::resource(contents.with_mime_type(mime)),
+                None => ContentBlock::resource(contents),
+            }
+        }
+        ToolContent::Link(link) => {
+            let mut resource = Resource::new(link.uri(), link.name());
+            if let Some(description) = link.description() {
+                resource = resource.with_description(description);
+            }
+            if let Some(mime) = link.mime() {
+                resource = resource.with_mime_type(mime);
+            }
+            ContentBlock::resource_link(resource)
+        }
+    }
+}
+
+/// A file whose bytes are here, or where it is.
+fn file(
+    media: &Media,
+    part: &ToolContent,
+    block: impl FnOnce(&str, &str) -> ContentBlock,
+) -> ContentBlock {
+    match (media.base64(), media.mime()) {
+        (Some(data), Some(mime)) => block(data, mime),
+        _ => elsewhere(media, part),
+    }
+}
+
+/// A file that is not here: its address, or words that say what it is.
+fn elsewhere(media: &Media, part: &ToolContent) -> ContentBlock {
+    match media.url() {
+        Some(url) => ContentBlock::resource_link(Resource::new(url, media.name().unwrap_or(url))),
+        None => {
+            let told = part.media().map(|(kind, media)| media.told(kind)).unwrap_or_default();
+            ContentBlock::text(format!("[{told}, is not here]"))
+        }
+    }
+}

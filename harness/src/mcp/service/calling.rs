@@ -1,0 +1,182 @@
+//! One call that a client asks for: its tool runs at most once for each request.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{CallToolRequestParams, CallToolResponse, ProtocolVersion},
+    service::RequestContext,
+};
+use serde_json::Value;
+
+use super::{
+    answer::{answer, failed},
+    asking::{Asked, Heard},
+    reports::Reports,
+    serving::Shared,
+};
+use crate::{
+    message::{CallOutcome, ToolCall},
+    tool::{Answered, Dispatched, GRACE, Tool, ToolContext},
+};
+
+/// How often a tool may ask in one call.
+const ROUNDS: usize = 8;
+
+/// A request that has been read.
+struct Request {
+    name: String,
+    arguments: Value,
+    context: RequestContext<RoleServer>,
+}
+
+impl<H> Shared<H> {
+    /// Carries a call out.
+    pub(super) async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Ok(_place) = self.calls.try_acquire() else {
+            return Ok(failed(format!(
+                "the call did not run: {} calls run already, as many as this server runs at the same time; \
+                 try again later",
+                self.at_once
+            )));
+        };
+        let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
+        let Some(tool) = self.registry.get(&name) else {
+            return Ok(failed(format!("there is no tool `{name}`")));
+        };
+        let arguments = Value::Object(arguments.unwrap_or_default());
+        let request = Request { name: name.into_owned(), arguments, context };
+        let (mut id, mut answered) = (None, None);
+        if let Some(state) = &request_state {
+            let asked = self.seal.open(state, &request.name, &request.arguments)?;
+            match asked.hear(input_responses.unwrap_or_default().remove(asked.key())) {
+                Heard::Answer(given) => answered = Some(given),
+                Heard::No(why) => return Ok(failed(why)),
+                Heard::Again(asked) => return self.require(&asked, &request),
+            }
+            id = Some(asked.call);
+        }
+        // Ids of requests are the same in each session, and services know a call by its key.
+        let id = id.unwrap_or_else(|| format!("mcp_{:032x}", fastrand::u128(..)));
+        for _ in 0..ROUNDS {
+            let run = self.run(tool, &id, &request, answered.take());
+            let Some(dispatched) = until_cancelled(&request.context, run).await else {
+                return Err(ErrorData::internal_error("the call was cancelled", None));
+            };
+            let (question, form, token) = match dispatched {
+                Dispatched::Result(result) => return Ok(answer(tool, &result, self.result)),
+                Dispatched::Waits { question, form, token } => (question, form, token),
+            };
+            let asked = Asked { call: id.clone(), question, form, token };
+            if !takes_forms(&request.context) {
+                return Ok(failed(format!(
+                    "it asks before it goes on, and the client says that nobody can answer: {}",
+                    asked.question
+                )));
+            }
+            if is_new(&request.context) {
+                return self.require(&asked, &request);
+            }
+            let answer = asked.ask(&request.context.peer, self.asking);
+            match until_cancelled(&request.context, answer).await {
+                None => return Err(ErrorData::internal_error("the call was cancelled", None)),
+                Some(Heard::Answer(given)) => answered = Some(given),
+                Some(Heard::No(why)) => return Ok(failed(why)),
+                Some(Heard::Again(asked)) => {
+                    return Ok(failed(format!("the answer does not fit: {}", asked.question)));
+                }
+            }
+        }
+        Ok(failed(format!("it has asked {ROUNDS} times and goes on, so it was stopped")))
+    }
+
+    /// Tells the client what to call again with.
+    fn require(&self, asked: &Asked, request: &Request) -> Result<CallToolResponse, ErrorData> {
+        let state = self.seal.close(asked, &request.name, &request.arguments)?;
+        match asked.required(state) {
+            Ok(required) => Ok(required.into()),
+            Err(why) => Ok(failed(why)),
+        }
+    }
+
+    /// Runs the tool and passes on how far it has come.
+    async fn run(
+        &self,
+        tool: &Tool,
+        id: &str,
+        request: &Request,
+        answered: Option<Answered>,
+    ) -> Dispatched {
+        let call = ToolCall::new(id, request.name.as_str(), request.arguments.to_string());
+        if let Some(refused) = refused(tool, &call).await {
+            return Dispatched::Result(crate::message::ToolResult::new(
+                id,
+                CallOutcome::Denied,
+                [refused.into()],
+            ));
+        }
+        let mut context = ToolContext::new(id)
+            .with_call(call.clone())
+            .with_values(&self.values)
+            .with_secrets(self.registry.secrets().clone())
+            .with_cancellation(request.context.ct.clone())
+            .with_answered(answered.map(Arc::new));
+        let Some(token) = request.context.meta.get_progress_token() else {
+            return self.registry.dispatch_call(&call, &context).await;
+        };
+        let (mut reports, take) = Reports::new(request.context.peer.clone(), token);
+        context = context.with_watch(take);
+        let dispatched = tokio::select! {
+            biased;
+            dispatched = self.registry.dispatch_call(&call, &context) => dispatched,
+            never = reports.pass_on() => match never {},
+        };
+        reports.finish().await;
+        dispatched
+    }
+}
+
+/// Why the tool itself refuses the call, if it does.
+async fn refused(tool: &Tool, call: &ToolCall) -> Option<String> {
+    let arguments = call.decoded().ok()?;
+    // A review is of a call that can run.
+    if !tool.has_review() || tool.check(&arguments.clone().into_map()).is_err() {
+        return None;
+    }
+    let refuses = tool.review_off_loop(&arguments).await?.refuses?;
+    Some(format!("the call did not run: {refuses}"))
+}
+
+/// Waits for it, and for a moment longer when the client has cancelled the call, so that what runs can end by
+/// itself.
+async fn until_cancelled<F: Future>(
+    context: &RequestContext<RoleServer>,
+    run: F,
+) -> Option<F::Output> {
+    let late = async {
+        context.ct.cancelled().await;
+        tokio::time::sleep(GRACE.saturating_add(Duration::from_millis(10))).await;
+    };
+    tokio::select! {
+        biased;
+        ended = run => Some(ended),
+        () = late => None,
+    }
+}
+
+/// Whether the client can have a form filled in.
+fn takes_forms(context: &RequestContext<RoleServer>) -> bool {
+    let able = context.client_capabilities().and_then(|able| able.elicitation);
+    // An empty capability means forms, as it did before there was another mode.
+    able.is_some_and(|able| able.form.is_some() || able.url.is_none())
+}
+
+/// Whether the client calls again with the answers, in place of answering in a session.
+fn is_new(context: &RequestContext<RoleServer>) -> bool {
+    let new = ProtocolVersion::V_2026_07_28;
+    context.protocol_version().is_some_and(|version| version.as_str() >= new.as_str())
+}

@@ -1,0 +1,251 @@
+//! What a program says of the tools that it serves.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use rmcp::{ServerHandler, model::Implementation};
+use tokio::sync::Semaphore;
+
+use super::{
+    asking::Seal,
+    described::described,
+    serving::{Alone, Serving, Shared},
+};
+use crate::{
+    error::Error,
+    secret::Secrets,
+    tool::{Tool, ToolLimits, ToolList, ToolRegistry, Values},
+};
+
+/// Calls that run at the same time, unless the program says otherwise.
+const AT_ONCE: usize = 32;
+
+/// Bytes of one request, unless the program says otherwise.
+const REQUEST: usize = 4 << 20;
+
+/// Bytes of one result, unless the program says otherwise.
+const RESULT: usize = 16 << 20;
+
+/// How long a person may take to answer while a call waits, unless the program says otherwise.
+const ASKING: Duration = Duration::from_secs(5 * 60);
+
+/// Tools of the program, served to others over the Model Context Protocol: over standard input and output, over
+/// streamable HTTP, or over any pair of pipes.
+///
+/// ```no_run
+/// use harness::{mcp::McpService, tool, tools};
+///
+/// /// Adds two numbers.
+/// #[tool(side_effects = "none")]
+/// fn add(/** One */ a: i64, /** Another */ b: i64) -> i64 {
+///     a + b
+/// }
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// McpService::new(tools![add]).named("sums", "1.0").serve_stdio().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// What is set holds for all clients of the service together. A clone shares nothing with it.
+#[derive(Clone)]
+pub struct McpService<H = Alone> {
+    tools: Vec<Tool>,
+    info: Option<Implementation>,
+    instructions: Option<String>,
+    values: Values,
+    secrets: Secrets,
+    limits: ToolLimits,
+    at_once: usize,
+    pub(super) request: usize,
+    result: usize,
+    asking: Duration,
+    key: Option<[u8; 32]>,
+    pub(super) hosts: Vec<String>,
+    pub(super) origins: Vec<String>,
+    beside: H,
+}
+
+impl McpService {
+    /// A service of these tools. What is wrong with them is told when it starts.
+    pub fn new(tools: impl ToolList) -> Self {
+        Self {
+            tools: tools.into_tools().collect(),
+            info: None,
+            instructions: None,
+            values: Values::default(),
+            secrets: Secrets::default(),
+            // A request runs its tool at most once.
+            limits: ToolLimits::default().tries(1),
+            at_once: AT_ONCE,
+            request: REQUEST,
+            result: RESULT,
+            asking: ASKING,
+            key: None,
+            hosts: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into(),
+            origins: Vec::new(),
+            beside: Alone,
+        }
+    }
+
+    /// Serves the tools beside a handler of the program that speaks the rest of the protocol, such as prompts
+    /// and resources. What it declares is declared with the tools. Its own tools come after these; of two with
+    /// one name it is this service's that is called. How a session begins is not asked of it.
+    pub fn beside<H: ServerHandler>(self, handler: H) -> McpService<H> {
+        McpService {
+            tools: self.tools,
+            info: self.info,
+            instructions: self.instructions,
+            values: self.values,
+            secrets: self.secrets,
+            limits: self.limits,
+            at_once: self.at_once,
+            request: self.request,
+            result: self.result,
+            asking: self.asking,
+            key: self.key,
+            hosts: self.hosts,
+            origins: self.origins,
+            beside: handler,
+        }
+    }
+}
+
+impl<H: ServerHandler> McpService<H> {
+    /// Sets the name and the version that clients are told; `harness` and its version unless set.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
+        self.info = Some(Implementation::new(name, version));
+        self
+    }
+
+    /// Sets what clients are told of how the tools are used together. Many hand it to their model.
+    #[must_use]
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.instructions = Some(text.into());
+        self
+    }
+
+    /// Adds a value that tools take as [`State<T>`](crate::State); there is one of each type.
+    #[must_use]
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.values.insert(Arc::new(value));
+        self
+    }
+
+    /// Adds a word that no client reads, such as a key of the program's: it is taken out of results, of errors
+    /// and of progress.
+    #[must_use]
+    pub fn secret(mut self, value: impl AsRef<str>) -> Self {
+        self.secrets = self.secrets.with(value);
+        self
+    }
+
+    /// Sets the limits of each call; those of [`ToolLimits`] unless set, with one try. With more tries a tool
+    /// that declares that it may be repeated is called again for one request if it fails for a passing reason.
+    #[must_use]
+    pub fn limits(mut self, limits: ToolLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets how many calls run at the same time, for all clients together; 32 unless set. One more is not run,
+    /// and its client reads that it may try again.
+    #[must_use]
+    pub fn at_once(mut self, calls: usize) -> Self {
+        self.at_once = calls;
+        self
+    }
+
+    /// Sets the bytes of one request; 4 MiB unless set. A larger one is answered with the status 413 over HTTP,
+    /// and is not read over pipes.
+    #[must_use]
+    pub fn request_bytes(mut self, bytes: usize) -> Self {
+        self.request = bytes;
+        self
+    }
+
+    /// Sets the bytes of one result, files in base64 among them; 16 MiB unless set. In place of a larger one
+    /// the client reads that the tool ran and that its result is too large.
+    #[must_use]
+    pub fn result_bytes(mut self, bytes: usize) -> Self {
+        self.result = bytes;
+        self
+    }
+
+    /// Sets how long a call waits for what a person answers in a session; five minutes unless set. Where the
+    /// protocol lets the client call again with the answer (2026-07-28), nothing waits.
+    #[must_use]
+    pub fn asking_time(mut self, time: Duration) -> Self {
+        self.asking = time;
+        self
+    }
+
+    /// Sets the key of what clients keep between a question and the call with its answer. They can neither read
+    /// nor change it. Each start has a key of its own unless set: give the same random bytes to several
+    /// processes that serve the same clients, or to one that is to know its questions after a restart.
+    #[must_use]
+    pub fn asking_key(mut self, key: [u8; 32]) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Adds a host, such as `mcp.example.com` or `mcp.example.com:8443`, by which the service is reached over
+    /// HTTP. Only `localhost`, `127.0.0.1` and `::1` are taken unless set: a page in a browser could otherwise
+    /// reach a service of its user's machine by a name that it resolves itself.
+    #[must_use]
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into());
+        self
+    }
+
+    /// Adds an origin, such as `https://app.example.com:443` or `http://localhost:*`, whose pages may use the
+    /// service over HTTP. None may unless set. Who is no browser sends no origin, and is let in.
+    #[must_use]
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
+        self.origins.push(origin.into());
+        self
+    }
+
+    /// What serves it.
+    pub(super) fn serving(self) -> Result<Serving<H>, Error> {
+        let refused = |why: String| Error::new(crate::error::ErrorKind::Configuration, why);
+        let registry = ToolRegistry::new(self.tools)?;
+        registry.check()?;
+        registry.check_state(&self.values, |_| false)?;
+        if let Some(external) = registry.tools().iter().find(|tool| tool.is_external()) {
+            return Err(refused(format!(
+                "the tool `{}` cannot be served: its calls wait for a result that the program gives to a \
+                 conversation, and here is none; make it with `#[tool]` or `Tool::new`",
+                external.name()
+            )));
+        }
+        if self.at_once == 0 || self.at_once > Semaphore::MAX_PERMITS {
+            return Err(refused("no call could ever run: `at_once` is to be 1 or more".to_owned()));
+        }
+        let mut info = self.beside.get_info();
+        info.capabilities.tools.get_or_insert_default();
+        if let Some(own) = self.info {
+            info.server_info = own;
+        }
+        info.instructions = self.instructions.or(info.instructions);
+        let tools = registry.tools().iter().map(described).collect();
+        Ok(Serving(Arc::new(Shared {
+            registry: registry.with_limits(self.limits).with_secrets(self.secrets),
+            tools,
+            values: self.values,
+            calls: Semaphore::new(self.at_once),
+            at_once: self.at_once,
+            result: self.result,
+            asking: self.asking,
+            seal: Seal::new(self.key)?,
+            info,
+            beside: self.beside,
+        })))
+    }
+}
+
+impl<H> fmt::Debug for McpService<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpService").field("tools", &self.tools).finish_non_exhaustive()
+    }
+}

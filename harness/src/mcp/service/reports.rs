@@ -1,0 +1,72 @@
+//! How far a call has come, told to its client.
+
+use std::{convert::Infallible, time::Duration};
+
+use rmcp::{
+    RoleServer,
+    model::{ProgressNotificationParam, ProgressToken},
+    service::Peer,
+};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+/// Time between two reports, at least: what comes in between is replaced by what comes after it.
+const PACE: Duration = Duration::from_millis(20);
+
+/// How long the answer of a call waits for its last report to be taken.
+const LAST: Duration = Duration::from_secs(1);
+
+/// The reports of one call on their way to its client. Nothing is kept but the last of them, and no tool waits for
+/// a client that does not read.
+pub(super) struct Reports {
+    latest: watch::Receiver<(u32, String)>,
+    peer: Peer<RoleServer>,
+    token: ProgressToken,
+    /// How many reports there were when the last was sent.
+    sent: u32,
+}
+
+impl Reports {
+    /// The reports, and what takes them.
+    pub(super) fn new(
+        peer: Peer<RoleServer>,
+        token: ProgressToken,
+    ) -> (Self, impl Fn(&str) + Send + Sync + 'static) {
+        let (report, latest) = watch::channel((0_u32, String::new()));
+        let take = move |message: &str| {
+            report.send_modify(|(count, last)| {
+                *count = count.saturating_add(1);
+                message.clone_into(last);
+            });
+        };
+        (Self { latest, peer, token, sent: 0 }, take)
+    }
+
+    /// Passes them on for as long as it is polled.
+    pub(super) async fn pass_on(&mut self) -> Infallible {
+        while self.latest.changed().await.is_ok() {
+            self.send().await;
+            sleep(PACE).await;
+        }
+        std::future::pending().await
+    }
+
+    /// Passes the last one on. A client that does not take it does not hear of it.
+    pub(super) async fn finish(mut self) {
+        let _ = timeout(LAST, self.send()).await;
+    }
+
+    async fn send(&mut self) {
+        let (count, message) = self.latest.borrow_and_update().clone();
+        if count == self.sent {
+            return;
+        }
+        // Counted before it is sent: the client takes none twice.
+        self.sent = count;
+        let report = ProgressNotificationParam::new(self.token.clone(), f64::from(count));
+        // It fails only if the client has gone.
+        let _ = self.peer.notify_progress(report.with_message(message)).await;
+    }
+}

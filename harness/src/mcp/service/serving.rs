@@ -1,0 +1,190 @@
+//! The service as a handler of the protocol's requests.
+#![expect(deprecated, reason = "clients of older versions of the protocol still ask for these")]
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
+        CompleteRequestParams, CompleteResult, CustomNotification, CustomRequest, CustomResult,
+        GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
+        GetTaskParams, GetTaskResult, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListSkillsResult, ListToolsResult, PaginatedRequestParams,
+        ProgressNotificationParam, ProtocolVersion, ReadResourceDirectoryRequestParams,
+        ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
+        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+        UnsubscribeRequestParams, UpdateTaskParams,
+    },
+    service::{NotificationContext, RequestContext, SubscriptionContext},
+};
+use tokio::sync::Semaphore;
+
+use super::asking::Seal;
+use crate::tool::{ToolRegistry, Values};
+
+/// Nothing but tools: what stands beside them unless a program says otherwise by
+/// [`beside`](super::McpService::beside).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Alone;
+
+impl ServerHandler for Alone {
+    fn get_info(&self) -> ServerConfig {
+        let this = rmcp::model::Implementation::new("harness", env!("CARGO_PKG_VERSION"));
+        ServerConfig::default().with_server_info(this)
+    }
+}
+
+/// A service that has started. All sessions share it.
+pub(super) struct Serving<H>(pub(super) Arc<Shared<H>>);
+
+impl<H> Clone for Serving<H> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// What all sessions share.
+pub(super) struct Shared<H> {
+    pub(super) registry: ToolRegistry,
+    /// The registry's tools in its order, as clients are told of them.
+    pub(super) tools: Vec<Tool>,
+    pub(super) values: Values,
+    /// Places of calls.
+    pub(super) calls: Semaphore,
+    pub(super) at_once: usize,
+    /// Bytes of a result, at most.
+    pub(super) result: usize,
+    /// How long a person may take to answer in a session.
+    pub(super) asking: Duration,
+    pub(super) seal: Seal,
+    pub(super) info: ServerConfig,
+    pub(super) beside: H,
+}
+
+impl<H: ServerHandler> Shared<H> {
+    /// Whether the handler beside the tools has tools of its own.
+    fn has_others(&self) -> bool {
+        self.beside.get_info().capabilities.tools.is_some()
+    }
+}
+
+/// Requests that go to the handler beside the tools.
+macro_rules! others {
+    ($($method:ident($request:ty) -> $answer:ty;)*) => {$(
+        async fn $method(
+            &self,
+            request: $request,
+            context: RequestContext<RoleServer>,
+        ) -> Result<$answer, ErrorData> {
+            self.0.beside.$method(request, context).await
+        }
+    )*};
+}
+
+/// Notifications that go to it.
+macro_rules! other_notifications {
+    ($($method:ident($notification:ty);)*) => {$(
+        async fn $method(
+            &self,
+            notification: $notification,
+            context: NotificationContext<RoleServer>,
+        ) {
+            self.0.beside.$method(notification, context).await;
+        }
+    )*};
+}
+
+impl<H: ServerHandler> ServerHandler for Serving<H> {
+    fn get_info(&self) -> ServerConfig {
+        self.0.info.clone()
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let is_first = request.as_ref().is_none_or(|request| request.cursor.is_none());
+        if !self.0.has_others() {
+            return match is_first {
+                true => Ok(ListToolsResult::with_all_items(self.0.tools.clone())),
+                false => Err(ErrorData::invalid_params("there is no such page", None)),
+            };
+        }
+        let mut listed = self.0.beside.list_tools(request, context).await?;
+        listed.tools.retain(|tool| self.0.registry.get(&tool.name).is_none());
+        if is_first {
+            listed.tools.splice(..0, self.0.tools.iter().cloned());
+        }
+        Ok(listed)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        let own = self.0.tools.iter().find(|tool| tool.name == name);
+        own.cloned().or_else(|| self.0.beside.get_tool(name))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if self.0.registry.get(&request.name).is_some() {
+            return self.0.call(request, context).await;
+        }
+        if self.0.has_others() {
+            return self.0.beside.call_tool(request, context).await;
+        }
+        Err(ErrorData::invalid_params(format!("Unknown tool: {}", request.name), None))
+    }
+
+    others! {
+        complete(CompleteRequestParams) -> CompleteResult;
+        set_level(SetLevelRequestParams) -> ();
+        get_prompt(GetPromptRequestParams) -> GetPromptResponse;
+        list_prompts(Option<PaginatedRequestParams>) -> ListPromptsResult;
+        list_resources(Option<PaginatedRequestParams>) -> ListResourcesResult;
+        list_resource_templates(Option<PaginatedRequestParams>) -> ListResourceTemplatesResult;
+        read_resource(ReadResourceRequestParams) -> ReadResourceResponse;
+        subscribe(SubscribeRequestParams) -> ();
+        unsubscribe(UnsubscribeRequestParams) -> ();
+        on_custom_request(CustomRequest) -> CustomResult;
+        get_task(GetTaskParams) -> GetTaskResult;
+        update_task(UpdateTaskParams) -> ();
+        cancel_task(CancelTaskParams) -> ();
+        list_skills(Option<PaginatedRequestParams>) -> ListSkillsResult;
+        get_skill(GetSkillRequestParams) -> GetSkillResult;
+        read_resource_directory(ReadResourceDirectoryRequestParams) -> ReadResourceDirectoryResult;
+    }
+
+    other_notifications! {
+        on_cancelled(CancelledNotificationParam);
+        on_progress(ProgressNotificationParam);
+        on_custom_notification(CustomNotification);
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.0.beside.on_initialized(context).await;
+    }
+
+    async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
+        self.0.beside.on_roots_list_changed(context).await;
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.0.beside.supported_protocol_versions()
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        self.0.beside.accepted_subscription_filter(requested)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.0.beside.listen(context).await
+    }
+}

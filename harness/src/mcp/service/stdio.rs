@@ -1,0 +1,89 @@
+//! A service over standard input and output, or over other pipes.
+
+use rmcp::{
+    RoleServer, ServerHandler, ServiceExt as _, service::QuitReason,
+    transport::async_rw::AsyncRwTransport,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::McpService;
+use crate::error::{Error, ErrorKind};
+
+impl<H: ServerHandler> McpService<H> {
+    /// Serves one client over standard input and output, until the input ends.
+    ///
+    /// The protocol has the standard output for itself: what tools print there, and what programs print that
+    /// they start, goes to the standard error while it serves.
+    ///
+    /// # Errors
+    /// Fails if a tool is not right (two with one name, a value that nobody gives), and if the first message is
+    /// none of the protocol.
+    pub async fn serve_stdio(self) -> Result<(), Error> {
+        #[cfg(unix)]
+        {
+            let held = Held::take().map_err(|err| {
+                Error::new(ErrorKind::Connect, format!("the standard output cannot be used: {err}"))
+            })?;
+            let ended = self.serve(tokio::io::stdin(), held.output()?).await;
+            drop(held);
+            ended
+        }
+        #[cfg(not(unix))]
+        self.serve(tokio::io::stdin(), tokio::io::stdout()).await
+    }
+
+    /// Serves one client over these pipes, such as the two halves of a socket, until what is read ends. Dropping
+    /// the future ends the session, and its calls are stopped.
+    ///
+    /// # Errors
+    /// Fails as [`serve_stdio`](Self::serve_stdio) does.
+    pub async fn serve(
+        self,
+        read: impl AsyncRead + Send + Unpin + 'static,
+        write: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<(), Error> {
+        let most = self.request;
+        let serving = self.serving()?;
+        let pipes =
+            AsyncRwTransport::<RoleServer, _, _>::new(read, write).with_max_line_length(most);
+        let running = serving.serve(pipes).await.map_err(|err| {
+            Error::new(ErrorKind::Protocol, format!("no session has begun: {err}"))
+        })?;
+        match running.waiting().await {
+            Ok(QuitReason::JoinError(err)) | Err(err) => {
+                Err(Error::new(ErrorKind::Panicked, format!("the session has ended: {err}")))
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+/// The standard output, of which the protocol has the only way in.
+#[cfg(unix)]
+struct Held {
+    output: std::fs::File,
+}
+
+#[cfg(unix)]
+impl Held {
+    fn take() -> std::io::Result<Self> {
+        let output = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3)?;
+        rustix::stdio::dup2_stdout(std::io::stderr())?;
+        Ok(Self { output: output.into() })
+    }
+
+    fn output(&self) -> Result<tokio::fs::File, Error> {
+        let again = self.output.try_clone().map_err(|err| {
+            Error::new(ErrorKind::Connect, format!("the standard output cannot be used: {err}"))
+        })?;
+        Ok(tokio::fs::File::from_std(again))
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Held {
+    fn drop(&mut self) {
+        // What the program prints afterwards goes where it went before.
+        let _ = rustix::stdio::dup2_stdout(&self.output);
+    }
+}

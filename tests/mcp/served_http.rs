@@ -1,0 +1,215 @@
+//! The program's own tools, served over HTTP.
+
+use std::sync::Arc;
+
+use harness::{
+    State, Tool, ToolContext, ToolError, ToolOutput,
+    mcp::{McpServer, McpService},
+    tool, tools,
+};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::{
+    net::TcpListener,
+    sync::{Barrier, Notify},
+    task::JoinHandle,
+};
+
+use super::text;
+
+/// A service at an address of this machine. It ends when it is dropped.
+struct Served {
+    url: String,
+    task: JoinHandle<Result<(), harness::Error>>,
+}
+
+impl Served {
+    async fn start(service: McpService) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        Self { url, task: tokio::spawn(service.serve_http(listener)) }
+    }
+
+    /// A request of a client that is nobody's library.
+    fn post(&self, body: &Value) -> reqwest::RequestBuilder {
+        self.post_as("application/json", body)
+    }
+
+    fn post_as(&self, kind: &str, body: &Value) -> reqwest::RequestBuilder {
+        // It may be installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        client
+            .post(&self.url)
+            .header("content-type", kind)
+            .header("accept", "application/json, text/event-stream")
+            .body(body.to_string())
+    }
+
+    async fn connect(&self, name: &str) -> McpServer {
+        McpServer::url(&self.url).named(name).trust_hints().connect().await.expect("a service")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn call(tool: &Tool) -> Result<ToolOutput, ToolError> {
+    tool.call(&ToolContext::new("call_1"), json!({})).await
+}
+
+fn begin() -> Value {
+    let info = json!({"name": "test", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+}
+
+/// A call of the version without sessions.
+fn sessionless(served: &Served, tool: &str) -> reqwest::RequestBuilder {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"name": tool, "arguments": {}, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let request = served.post(&body).header("mcp-protocol-version", "2026-07-28");
+    request.header("mcp-method", "tools/call").header("mcp-name", tool)
+}
+
+/// Says hello.
+#[tool(side_effects = "none")]
+fn hello() -> &'static str {
+    "hello"
+}
+
+/// Waits until as many calls run as are needed.
+#[tool(side_effects = "read")]
+async fn meet(others: State<Barrier>, context: ToolContext) -> String {
+    context.progress().report("waiting");
+    others.wait().await;
+    "met".to_owned()
+}
+
+#[tokio::test]
+async fn two_clients_are_served_at_the_same_time() {
+    let served = Served::start(McpService::new(tools![meet]).state(Barrier::new(2))).await;
+    let (one, two) = (served.connect("one").await, served.connect("two").await);
+    assert!(one.tools()[0].side_effects().is_read_only());
+    let (one, two) = (one.tools().remove(0), two.tools().remove(0));
+    let met = tokio::join!(call(&one), call(&two));
+    assert_eq!(text(met.0), "met");
+    assert_eq!(text(met.1), "met");
+}
+
+#[tokio::test]
+async fn a_call_needs_no_session_in_the_newer_version() {
+    let served = Served::start(McpService::new(tools![hello])).await;
+    let answer = sessionless(&served, "hello").send().await.expect("an answer");
+    assert_eq!(answer.status(), StatusCode::OK);
+    let answer = answer.text().await.expect("a body");
+    assert!(answer.contains(r#""text":"hello""#), "{answer}");
+}
+
+#[tokio::test]
+async fn only_hosts_and_origins_that_are_allowed_are_served() {
+    let service = || McpService::new(tools![hello]);
+    let served = Served::start(service()).await;
+    let status = async |served: &Served, header: &str, value: &str| {
+        let sent = served.post(&begin()).header(header, value).send().await;
+        sent.expect("an answer").status()
+    };
+    let evil = "http://evil.example";
+    for (header, value, expected) in [
+        ("x-nothing", "x", StatusCode::OK),
+        ("host", "localhost", StatusCode::OK),
+        ("host", "evil.example", StatusCode::FORBIDDEN),
+        ("host", "mcp.example.com", StatusCode::FORBIDDEN),
+        ("origin", evil, StatusCode::FORBIDDEN),
+        ("origin", "null", StatusCode::FORBIDDEN),
+        ("origin", &served.url, StatusCode::FORBIDDEN),
+    ] {
+        assert_eq!(status(&served, header, value).await, expected, "{header}: {value}");
+    }
+    let allowed = service().allow_host("mcp.example.com").allow_origin("https://app.example:443");
+    let served = Served::start(allowed).await;
+    assert_eq!(status(&served, "host", "mcp.example.com").await, StatusCode::OK);
+    assert_eq!(status(&served, "host", "evil.example").await, StatusCode::FORBIDDEN);
+    assert_eq!(status(&served, "origin", "https://app.example").await, StatusCode::OK);
+    assert_eq!(status(&served, "origin", "http://app.example").await, StatusCode::FORBIDDEN);
+    assert_eq!(status(&served, "origin", evil).await, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn what_is_no_request_of_the_protocol_is_refused() {
+    let served = Served::start(McpService::new(tools![hello]).request_bytes(1000)).await;
+    let mut large = begin();
+    large["params"]["x"] = "x".repeat(2000).into();
+    let status = served.post(&large).send().await.expect("an answer").status();
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    let status = served.post_as("text/plain", &begin()).send().await.expect("an answer").status();
+    assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let other = served.url.replace("/mcp", "/other");
+    let elsewhere = Served { url: other, task: tokio::spawn(async { Ok(()) }) };
+    let status = elsewhere.post(&begin()).send().await.expect("an answer").status();
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert_eq!(served.post(&begin()).send().await.expect("an answer").status(), StatusCode::OK);
+}
+
+/// Told when a call begins and when it is dropped.
+#[derive(Clone, Default)]
+struct Seen {
+    begun: Arc<Notify>,
+    ended: Arc<Notify>,
+}
+
+struct OnDrop(Arc<Notify>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+/// Never ends by itself.
+#[tool(side_effects = "write")]
+async fn hang(seen: State<Seen>) -> String {
+    let _end = OnDrop(Arc::clone(&seen.ended));
+    seen.begun.notify_one();
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn a_call_without_a_session_ends_with_its_connection() {
+    let seen = Seen::default();
+    let served = Served::start(McpService::new(tools![hang]).state(seen.clone())).await;
+    let request = tokio::spawn(sessionless(&served, "hang").send());
+    seen.begun.notified().await;
+    request.abort();
+    seen.ended.notified().await;
+}
+
+#[tokio::test]
+async fn a_call_ends_with_its_service_and_with_its_session() {
+    let seen = Seen::default();
+    let served = Served::start(McpService::new(tools![hang]).state(seen.clone())).await;
+    let client = served.connect("it").await;
+    let tool = client.tools().remove(0);
+    let running = tokio::spawn(async move { call(&tool).await });
+    seen.begun.notified().await;
+    drop(served);
+    seen.ended.notified().await;
+    running.abort();
+
+    let served = Served::start(McpService::new(tools![hang]).state(seen.clone())).await;
+    let client = served.connect("it").await;
+    let tool = client.tools().remove(0);
+    let running = tokio::spawn(async move { call(&tool).await });
+    seen.begun.notified().await;
+    client.close().await;
+    seen.ended.notified().await;
+    assert!(running.await.expect("no panic").is_err());
+}
