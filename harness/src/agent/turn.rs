@@ -112,7 +112,7 @@ impl Run<'_> {
             .with_forms(tools.forms())
             .with_settings(own.and_then(|own| own.settings.as_ref()))
             .with_ledger(Some(ledger))
-            .with_sent(Some(chat.idle.sent()))
+            .with_sent(Some(&chat.sent))
             .with_stop(&program);
         *asked = true;
         let mut answering = Answering::of(agent.provider(), request);

@@ -3,9 +3,11 @@
 
 mod accumulate;
 mod context;
+mod escape;
 mod event;
 mod ledger;
 mod limits;
+mod plan;
 mod progress;
 mod repeats;
 mod request;
@@ -17,6 +19,7 @@ mod wanted;
 
 use std::sync::Arc;
 
+pub(crate) use self::plan::{Cursor, Draft, Part};
 pub(crate) use self::sent::Written;
 pub(crate) use self::settings::merge;
 pub use self::{

@@ -15,13 +15,13 @@ use crate::{
         ToolCall, ToolResult, VendorData,
     },
     models::{Model, Models},
-    provider::{Request, Settings, ToolChoice},
+    provider::{Draft, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     secret::beginning,
     wire::{
         Encoded,
         encoded::{conversation, thinking_from},
-        json::{Body, comma, key, member, members, object, put, raw, room_for, sendable},
+        json::{Body, comma, key, member, members, object, put, raw, room_for, sendable, text},
         media::{Part, Places, Recipient, Takes, line},
         names,
         tolerant::{Members, text_of},
@@ -158,14 +158,14 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
 
 const EPHEMERAL: &str = r#"{"type":"ephemeral"}"#;
 
-fn breakpoint(out: &mut Vec<u8>, cache: bool) {
+fn breakpoint(out: &mut Draft, cache: bool) {
     if cache {
         key(out, "cache_control");
         raw(out, EPHEMERAL);
     }
 }
 
-fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, cache: bool) {
+fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, cache: bool) {
     let last = request.tools().len().saturating_sub(1);
     let told = if strict { Told::Held(StrictForm::Anthropic) } else { Told::AsIs };
     let parameters = request.parameters(told);
@@ -204,7 +204,7 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
 /// Writes one message, unless nothing of it can be sent. Returns whether its bytes stay the same
 /// whatever is said next.
 fn encode_message(
-    out: &mut Vec<u8>,
+    out: &mut Draft,
     message: &Message,
     after: &Messages,
     thinking: bool,
@@ -215,7 +215,7 @@ fn encode_message(
         return true;
     }
     let mut stays = true;
-    let start = out.len();
+    let start = out.mark();
     comma(out);
     raw(out, r#"{"role":"#);
     raw(
@@ -249,7 +249,7 @@ fn encode_message(
         encode_call(out, call);
     }
     if out.len() == first {
-        out.truncate(start);
+        drop(out.split_off(start));
         return stays;
     }
     raw(out, "]}");
@@ -305,7 +305,7 @@ fn result_of(data: &VendorData, message: &Message, after: &Messages) -> Awaited 
     if goes_on { Awaited::Later } else { Awaited::Never }
 }
 
-fn encode_block(out: &mut Vec<u8>, block: &Block, to: Recipient<'_>) {
+fn encode_block(out: &mut Draft, block: &Block, to: Recipient<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text),
         Block::Image(media) => encode_media(out, MediaKind::Image, media, to),
@@ -329,7 +329,7 @@ fn is_block(json: &str) -> bool {
 }
 
 /// White space alone is refused.
-fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
+fn encode_text(out: &mut Draft, text: &TextBlock) {
     if text.text().trim().is_empty() {
         return;
     }
@@ -342,7 +342,7 @@ fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
 }
 
 /// Only what is signed goes back, byte for byte; other models' thinking means nothing here.
-fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
+fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
     comma(out);
     if is_block(&json) {
@@ -355,7 +355,7 @@ fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
     out.push(b'}');
 }
 
-fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
+fn encode_call(out: &mut Draft, call: &ToolCall) {
     comma(out);
     raw(out, r#"{"type":"tool_use""#);
     member(out, "id", &names::id(call.id(), ID_LIMIT));
@@ -367,7 +367,7 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
     out.push(b'}');
 }
 
-fn encode_result(out: &mut Vec<u8>, result: &ToolResult, to: Recipient<'_>) {
+fn encode_result(out: &mut Draft, result: &ToolResult, to: Recipient<'_>) {
     comma(out);
     raw(out, r#"{"type":"tool_result""#);
     member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
@@ -396,7 +396,7 @@ fn encode_result(out: &mut Vec<u8>, result: &ToolResult, to: Recipient<'_>) {
     out.push(b'}');
 }
 
-fn encode_words(out: &mut Vec<u8>, text: &str) {
+fn encode_words(out: &mut Draft, text: &str) {
     if !text.trim().is_empty() {
         comma(out);
         raw(out, r#"{"type":"text""#);
@@ -406,7 +406,7 @@ fn encode_words(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Writes a file, or the line that stands in its place.
-fn encode_media(out: &mut Vec<u8>, kind: MediaKind, media: &Media, to: Recipient<'_>) {
+fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (kind, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
         Ok(Part::Image(image)) => ("image", image),
@@ -420,7 +420,7 @@ fn encode_media(out: &mut Vec<u8>, kind: MediaKind, media: &Media, to: Recipient
     };
     comma(out);
     raw(out, r#"{"type":"#);
-    put(out, kind);
+    text(out, kind);
     raw(out, r#","source":{"type":"#);
     match media.source() {
         Source::Data { mime, data } => {
