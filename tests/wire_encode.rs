@@ -1,14 +1,9 @@
 //! A long conversation is not written anew for each question.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-
-use futures_util::{StreamExt as _, stream};
 use harness::{
-    Agent, Message, Provider, StopReason, StreamEvent, Transcript,
-    provider::{EventStream, Request, Sent},
+    CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
+    message::{Block, Media},
+    provider::{Request, Sent},
     wire::{anthropic, chat, responses},
 };
 
@@ -25,20 +20,112 @@ fn options() -> anthropic::Options {
     anthropic::Options::new("m")
 }
 
+type Encode = fn(&Request<'_>) -> Vec<u8>;
+
+const WIRES: [Encode; 3] = [
+    |request| anthropic::encode(request, &options()).unwrap(),
+    |request| responses::encode(request, &responses::Options::new("m")).unwrap(),
+    |request| chat::encode(request, &chat::Options::new("m")).unwrap(),
+];
+
 #[test]
-fn what_was_sent_is_the_same_bytes_in_memory_and_not_written_again() {
-    let sent = Sent::new();
-    let mut transcript = conversation(500);
-    let pieces = |transcript: &Transcript| {
-        let request = Request::new(transcript).unwrap().with_sent(Some(&sent));
-        anthropic::encode_pieces(&request, &options()).unwrap().into_pieces()
+fn what_was_sent_is_kept_without_its_texts() {
+    for encode in WIRES {
+        let sent = Sent::new();
+        let mut transcript = conversation(500);
+        let body = |transcript: &Transcript| {
+            encode(&Request::new(transcript).unwrap().with_sent(Some(&sent)))
+        };
+        for _ in 0..2 {
+            let size = body(&transcript).len();
+            assert!(size > 500_000);
+            assert!(sent.size() < size / 6, "{} bytes are kept for {size}", sent.size());
+            transcript.push(Message::user("One more.")).unwrap();
+        }
+    }
+}
+
+/// Texts in which each letter that is escaped stands at each distance from the others, of each length up to
+/// more than two pieces of a body.
+fn texts() -> Vec<String> {
+    let letters: Vec<char> = (0..0x80_u8).map(char::from).chain("äß€😀\u{2028}".chars()).collect();
+    let mut texts: Vec<String> = (0..150)
+        .flat_map(|run| {
+            let gap = "x".repeat(run);
+            let all: String = letters
+                .iter()
+                .flat_map(|it| {
+                    [gap.as_str(), "y"].into_iter().map(String::from).chain([it.to_string()])
+                })
+                .collect();
+            ["", "x", &"z".repeat(129)].map(|end| format!("{all}{end}"))
+        })
+        .collect();
+    texts.extend((120..140).map(|length| "\"".repeat(length)));
+    texts.extend(
+        (65_400..65_600).step_by(7).map(|length| format!("{}\n", "line\n".repeat(length / 5))),
+    );
+    texts.push("\u{1}".repeat(200_000));
+    texts.push("plain ".repeat(60_000));
+    texts.push("{\"key\": \"a value\",\n".repeat(20_000));
+    texts
+}
+
+#[test]
+fn a_text_is_escaped_as_json_escapes_it() {
+    for encode in WIRES {
+        for text in texts() {
+            let mut transcript = Transcript::default();
+            transcript.push(Message::user(text.as_str())).unwrap();
+            let sent = Sent::new();
+            let body = encode(&Request::new(&transcript).unwrap().with_sent(Some(&sent)));
+            let words = serde_json::to_string(&text).unwrap();
+            let begin = text.chars().take(50).collect::<String>();
+            let body = String::from_utf8(body).unwrap();
+            assert!(body.contains(&words), "a text of {} bytes: {begin:?}", text.len());
+            assert!(sent.size() < 700 + text.len() / 6, "{} of {}", sent.size(), text.len());
+        }
+    }
+}
+
+#[test]
+fn pictures_calls_and_results_are_kept_without_their_data() {
+    let file: Vec<u8> = b"\x89PNG\r\n"
+        .iter()
+        .copied()
+        .chain((0..100_001).map(|at| u8::try_from(at * 7 % 251).unwrap()))
+        .collect();
+    let words = "It says \"yes\".\n".repeat(2000);
+    let arguments = serde_json::json!({ "text": words }).to_string();
+    let mut transcript = Transcript::default();
+    let said = [Block::text("Look:"), Block::Image(Media::from_bytes("image/png", &file))];
+    transcript.push(Message::new(Role::User, said)).unwrap();
+    let call = |id: &str| Block::ToolCall(ToolCall::new(id, "look", arguments.as_str()));
+    transcript
+        .push(Message::assistant([call("a"), Block::text(words.as_str()), call("b")]))
+        .unwrap();
+    let picture = ToolContent::Image(Media::from_bytes("image/png", &file));
+    let result = |id: &str, content: Vec<ToolContent>| {
+        Block::ToolResult(ToolResult::new(id, CallOutcome::Succeeded, content))
     };
-    let first = pieces(&transcript);
-    transcript.push(Message::user("One more.")).unwrap();
-    let second = pieces(&transcript);
-    assert_eq!(second[1].as_ptr(), first[1].as_ptr(), "it is shared");
-    let new: usize = second[2..].iter().map(|piece| piece.len()).sum();
-    assert!(new < 1000, "{new} bytes are new");
+    let results = [
+        result("a", vec![words.as_str().into(), picture, words.as_str().into()]),
+        result("b", vec![words.as_str().into()]),
+    ];
+    transcript.push(Message::new(Role::Tool, results)).unwrap();
+    for encode in WIRES {
+        let sent = Sent::new();
+        let anew = encode(&Request::new(&transcript).unwrap());
+        let body: serde_json::Value = serde_json::from_slice(&anew).unwrap();
+        let file = Media::from_bytes("image/png", &file);
+        let count = |text: &str| body.to_string().matches(text).count();
+        assert_eq!(count(file.base64().unwrap()), 2);
+        let json = serde_json::to_string(&words).unwrap();
+        assert!(count(json.trim_matches('"')) >= 4);
+        let request = Request::new(&transcript).unwrap().with_sent(Some(&sent));
+        assert!(encode(&request) == anew && encode(&request) == anew);
+        assert!(sent.size() < anew.len() / 6, "{} of {}", sent.size(), anew.len());
+    }
 }
 
 #[test]
@@ -74,71 +161,17 @@ fn what_does_not_fit_is_written_anew() {
     assert_eq!(sent.size(), 0);
 }
 
-/// Writes each request, and notes how much of it was kept from the one before.
-struct Writes(Arc<Mutex<Vec<usize>>>);
-
-impl Provider for Writes {
-    fn name(&self) -> &str {
-        "writes"
-    }
-
-    fn model(&self) -> &str {
-        "m"
-    }
-
-    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        self.0.lock().unwrap().push(request.sent().map_or(0, Sent::size));
-        anthropic::encode_pieces(&request, &options()).unwrap();
-        let text = StreamEvent::TextDelta { block: 0, text: "Yes.".into() };
-        let end = StreamEvent::Completed { stop: StopReason::Complete, usage: Box::default() };
-        stream::iter([Ok(text), Ok(end)]).boxed()
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_chat_that_is_idle_gives_its_bytes_back_and_one_that_goes_on_does_not() {
-    let kept = Arc::new(Mutex::new(Vec::new()));
-    let agent = Agent::builder(Writes(Arc::clone(&kept))).build().unwrap();
-    let mut chat = agent.chat_from(conversation(100));
-    for wait in [0, 4, 4, 6, 0] {
-        chat.send("And?").await.unwrap();
-        tokio::time::sleep(Duration::from_secs(wait)).await;
-    }
-    chat.send("And?").await.unwrap();
-    let kept: Vec<bool> = kept.lock().unwrap().iter().map(|bytes| *bytes > 100_000).collect();
-    assert_eq!(kept, [false, true, true, true, false, true]);
-}
-
 #[test]
-fn what_waits_for_a_chat_to_be_idle_ends_with_it_and_moves_with_it() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (one, other) = (runtime(), runtime());
-    let settled = |runtime: &tokio::runtime::Runtime| {
-        runtime.block_on(tokio::task::yield_now());
-        runtime.metrics().num_alive_tasks()
-    };
-    let kept = Arc::new(Mutex::new(Vec::new()));
-    let mut chat =
-        Agent::builder(Writes(Arc::clone(&kept))).build().unwrap().chat_from(conversation(100));
-    one.block_on(async { chat.send("One?").await.unwrap() });
-    assert_eq!(settled(&one), 1);
-    other.block_on(async { chat.send("Two?").await.unwrap() });
-    assert_eq!((settled(&one), settled(&other)), (0, 1));
-    // A runtime that has ended takes nothing from the chat but the wait.
-    drop(other);
-    one.block_on(async { chat.send("Three?").await.unwrap() });
-    assert_eq!(settled(&one), 1);
-    drop(chat);
-    assert_eq!(settled(&one), 0);
-    assert_eq!(kept.lock().unwrap().len(), 3);
-}
-
-#[test]
-fn a_conversation_that_no_vendor_takes_is_not_kept_in_bytes() {
-    let sent = Sent::new();
-    let mut transcript = Transcript::default();
-    for (bytes, kept) in [(30, true), (4, false)] {
-        transcript.push(Message::user("x".repeat(bytes * 1024 * 1024))).unwrap();
+fn a_plan_that_is_as_large_as_what_vendors_refuse_is_not_kept() {
+    for (bytes, kept) in [(1, true), (33, false)] {
+        let value = serde_json::json!("x".repeat(bytes * 1024 * 1024));
+        let result = ToolResult::new("a", CallOutcome::Succeeded, [ToolContent::Json(value)]);
+        let mut transcript = Transcript::default();
+        transcript.push(Message::user("Go.")).unwrap();
+        let call = Block::ToolCall(ToolCall::new("a", "look", "{}"));
+        transcript.push(Message::assistant([call])).unwrap();
+        transcript.push(Message::new(Role::Tool, [Block::ToolResult(result)])).unwrap();
+        let sent = Sent::new();
         let request = Request::new(&transcript).unwrap().with_sent(Some(&sent));
         let body = anthropic::encode_pieces(&request, &options()).unwrap();
         assert!(body.size() > bytes * 1024 * 1024);

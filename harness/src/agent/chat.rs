@@ -4,14 +4,14 @@ use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 
 use super::{
     Agent, Grant, Machine, Sending, answers::unreadable, circumstances::Circumstances,
-    clock::RunClock, durable::Durable, idle::Idle, observed::Waits, permit::Asking,
+    clock::RunClock, durable::Durable, observed::Waits, permit::Asking,
 };
 use crate::{
     error::Error,
     journal::{Entry, Envelope},
     message::{Message, Transcript},
     policy::{AgentSums, Budget, Exposed, Guard, Guardrails, Limits},
-    provider::{ContextMeter, ContextTokens, Usage},
+    provider::{ContextMeter, ContextTokens, Sent, Usage},
     tool::{StillRunning, Values, still_running_in},
     trace::Tracer,
 };
@@ -51,7 +51,7 @@ pub struct Chat {
     pub(super) tracer: Tracer,
     pub(super) usage: Usage,
     /// What the provider has written of the conversation already.
-    pub(super) idle: Idle,
+    pub(super) sent: Sent,
     /// What the messages amount to, each counted once.
     pub(super) meter: ContextMeter,
     /// What a person has allowed for the rest of the conversation.
@@ -98,7 +98,7 @@ impl Chat {
             only_looked_at: false,
             tracer,
             usage: Usage::default(),
-            idle: Idle::default(),
+            sent: Sent::new(),
             meter,
             grants: Vec::new(),
             heard_ends: HashSet::new(),
@@ -309,7 +309,6 @@ impl Chat {
     /// A run begins, with this budget, or goes on with the one that it has. Gives what held the limits
     /// of the run before, if this one does not go on with it.
     pub(super) fn begins(&mut self, budget: Budget, anew: bool) -> Option<(Guard, RunClock)> {
-        self.idle.ends();
         if !anew {
             self.guard.goes_on();
             return None;

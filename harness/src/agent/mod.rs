@@ -29,7 +29,6 @@ mod event;
 mod event_buf;
 mod events;
 mod halt;
-mod idle;
 mod machine;
 mod numbered;
 mod observed;

@@ -657,6 +657,5 @@ impl Drop for Run<'_> {
         if let Some((guard, clock)) = self.before.take().filter(|_| !self.begun) {
             (self.chat.guard, self.chat.clock) = (guard, clock);
         }
-        self.chat.idle.begins();
     }
 }

@@ -117,7 +117,7 @@ impl Run<'_> {
             .with_settings(own.and_then(|own| own.settings.as_ref()))
             .with_answer(wanted.as_ref())
             .with_ledger(Some(ledger))
-            .with_sent(Some(chat.idle.sent()))
+            .with_sent(Some(&chat.sent))
             .with_stop(&program);
         *asked = true;
         let mut answering = Answering::of(agent.provider(), request);

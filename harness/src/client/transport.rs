@@ -4,10 +4,9 @@ use std::{
     convert::Infallible,
     fmt,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Duration,
-    vec,
 };
 
 use bytes::Bytes;
@@ -38,7 +37,7 @@ use crate::{
     policy::{Retry, RetryPolicy},
     provider::{EventStream, Request, Settings},
     secret::{CUT, Secrets, beginning},
-    wire::{Decoder, Dialect, Encoded, Takes, fault},
+    wire::{self, Decoder, Dialect, Encoded, Takes, fault},
 };
 
 /// An error's body is read up to this many bytes.
@@ -65,7 +64,8 @@ impl Question {
     fn of(self, client: &reqwest::Client, stop: Option<&CancellationToken>) -> Line {
         let Self { url, mut headers, body } = self;
         headers.insert(CONTENT_LENGTH, body.size().into());
-        let body = reqwest::Body::wrap(Pieces(body.into_pieces().into_iter()));
+        let body = Pieces { body: body.into_pieces(), home: Home::default() };
+        let body = reqwest::Body::wrap(body);
         Line::new(client.post(&url).headers(headers).body(body).send(), stop)
     }
 }
@@ -372,12 +372,34 @@ impl Transport {
     }
 }
 
-/// So many bytes of a question are handed on at a time. What was handed on stays where it is until it is sent,
-/// also if the run is stopped meanwhile, and the connection is closed after it: so it must not be all of it.
-const PIECE: usize = 16 * 1024;
+/// What is sent, written piece by piece as it is asked for.
+struct Pieces {
+    body: wire::Pieces,
+    home: Home,
+}
 
-/// What is sent, as it was put together, in pieces that are not large.
-struct Pieces(vec::IntoIter<Bytes>);
+/// The room of pieces that are sent is used again: it is still in the processor's cache.
+type Home = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// A piece on its way. It gives its room back.
+struct Piece {
+    bytes: Vec<u8>,
+    length: usize,
+    home: Home,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let mut home = self.home.lock().unwrap_or_else(PoisonError::into_inner);
+        home.push(std::mem::take(&mut self.bytes));
+    }
+}
 
 impl http_body::Body for Pieces {
     type Data = Bytes;
@@ -387,11 +409,12 @@ impl http_body::Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = match self.0.as_mut_slice() {
-            [large, ..] if large.len() > PIECE => Some(large.split_to(PIECE)),
-            _ => self.0.next(),
-        };
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        let Self { body, home } = &mut *self;
+        let used = home.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut bytes = used.unwrap_or_else(|| vec![0; body.room()]);
+        let length = body.write(&mut bytes);
+        let piece = Piece { bytes, length, home: Arc::clone(home) };
+        Poll::Ready((length > 0).then(|| Ok(Frame::data(Bytes::from_owner(piece)))))
     }
 }
 

@@ -4,9 +4,11 @@
 mod accumulate;
 mod answer;
 mod context;
+mod escape;
 mod event;
 mod ledger;
 mod limits;
+mod plan;
 mod progress;
 mod repeats;
 mod request;
@@ -18,6 +20,7 @@ mod wanted;
 
 use std::sync::Arc;
 
+pub(crate) use self::plan::{Cursor, Draft, Part};
 pub(crate) use self::sent::Written;
 pub(crate) use self::settings::merge;
 pub use self::{

@@ -1,37 +1,88 @@
-//! The body of a request, in pieces: most of a long conversation was written before.
+//! The body of a request: most of a long conversation was planned before, and is written while it is sent.
 
-use bytes::Bytes;
+use std::sync::{Arc, LazyLock};
 
 use super::{json::Body, media::Recipient};
 use crate::{
     error::{Error, ErrorKind},
     message::{Block, Message, Messages, Role},
-    provider::{Request, Settings, Written},
+    provider::{Cursor, Draft, Part, Request, Settings, Written},
 };
 
-/// Pieces below this size grow; above it a new one begins.
-const PIECE: usize = 64 * 1024;
+/// Parts that take less grow; above it a new one begins.
+const PART: usize = 64 * 1024;
 
-/// The body of a request.
+/// A piece of a body has at most so many bytes. What was handed on stays where it is until it is sent, also if
+/// the run is stopped meanwhile, and the connection is closed after it: so it must not be all of it. And a
+/// piece that was just written is read from the processor's nearest cache.
+const PIECE: usize = 32 * 1024;
+
+/// So much room a piece needs beside its bytes: a step in a text takes more room than it fills.
+const MARGIN: usize = 128;
+
+/// The body of a request. Its long texts are those of the messages and are written while it is sent.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    pieces: Vec<Bytes>,
+    parts: Vec<Arc<Part>>,
 }
 
 impl Encoded {
     /// How many bytes it is.
     pub fn size(&self) -> usize {
-        self.pieces.iter().map(Bytes::len).sum()
-    }
-
-    /// Its bytes in order, in pieces that share what they can with earlier requests.
-    pub fn into_pieces(self) -> Vec<Bytes> {
-        self.pieces
+        self.parts.iter().map(|part| part.size()).sum()
     }
 
     /// Its bytes in one piece.
     pub fn into_bytes(self) -> Vec<u8> {
-        self.pieces.concat()
+        let mut bytes = Vec::with_capacity(self.size().saturating_add(MARGIN));
+        for part in &self.parts {
+            if let Some(ready) = part.all_ready() {
+                bytes.extend_from_slice(ready);
+                continue;
+            }
+            let at = bytes.len();
+            bytes.resize(at.saturating_add(part.size()).saturating_add(MARGIN), 0);
+            let (count, _) = Cursor::default().write(part, bytes.get_mut(at..).unwrap_or_default());
+            bytes.truncate(at + count);
+        }
+        bytes
+    }
+
+    /// Its bytes, written piece by piece.
+    pub(crate) fn into_pieces(self) -> Pieces {
+        let room = self.size().min(PIECE).saturating_add(MARGIN);
+        Pieces { parts: self.parts.into_iter(), current: None, room }
+    }
+}
+
+/// Writes a body piece by piece.
+pub(crate) struct Pieces {
+    parts: std::vec::IntoIter<Arc<Part>>,
+    current: Option<(Arc<Part>, Cursor)>,
+    room: usize,
+}
+
+impl Pieces {
+    /// How many bytes the room for a piece should have.
+    pub(crate) fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Writes the next bytes and returns how many they are: none when all is written.
+    pub(crate) fn write(&mut self, out: &mut [u8]) -> usize {
+        let mut done = 0;
+        loop {
+            if self.current.is_none() {
+                self.current = self.parts.next().map(|part| (part, Cursor::default()));
+            }
+            let Some((part, cursor)) = &mut self.current else { return done };
+            let (wrote, all) = cursor.write(part, out.get_mut(done..).unwrap_or_default());
+            done += wrote;
+            if !all {
+                return done;
+            }
+            self.current = None;
+        }
     }
 }
 
@@ -80,54 +131,50 @@ pub(super) fn conversation(
     form: &str,
     request: &Request<'_>,
     recipient: Recipient<'_>,
-    write: impl Fn(&mut Vec<u8>, &Messages, &Message) -> bool,
+    write: impl Fn(&mut Draft, &Messages, &Message) -> bool,
 ) -> Result<Encoded, Error> {
     let messages = request.messages();
     let form = &*format!("{form} {}", recipient.takes.form());
     let known = request.sent().and_then(|sent| sent.take(form, messages));
-    let (count, mut pieces) = known.map_or((0, Vec::new()), |known| (known.count, known.pieces));
+    let (count, mut parts) = known.map_or((0, Vec::new()), |known| (known.count, known.parts));
     // What was written before was looked at then.
     let mut later = messages.iter().skip(count);
     if let Some(last) = later.rfind(|message| message.role() == Role::User) {
         recipient.check(last)?;
     }
-    let mut new = match pieces.last() {
-        Some(last) if last.len() < PIECE => {
-            let last = last.to_vec();
-            pieces.pop();
-            last
-        }
-        _ => Vec::new(),
+    let new = match parts.last() {
+        Some(last) if last.weight() < PART => parts.pop().map(Arc::unwrap_or_clone),
+        _ => None,
     };
-    // What is written separates itself from what stands before it.
-    let first = leading.is_empty() && pieces.is_empty() && new.is_empty();
-    let lead = if first || !new.is_empty() { 0 } else { 1 };
-    let size: usize = messages.iter().skip(count).map(Message::size).sum();
-    // One letter in sixteen is escaped, as a rule.
-    new.reserve(size.saturating_add(size / 16));
-    if lead == 1 {
-        new.push(b',');
-    }
-    // How many messages stay as they are, and where the bytes of the others begin.
+    let mut new = Draft::of(new.unwrap_or_default());
+    // How many messages stay as they are, and how many parts.
     let mut changes = None;
     for (at, message) in messages.iter().enumerate().skip(count) {
-        let start = new.len();
-        if !write(&mut new, &messages.range(..at), message) {
-            changes.get_or_insert((at, start));
+        if new.part().weight() >= PART {
+            finish(&mut parts, std::mem::take(&mut new).into_part());
+        }
+        let mark = new.mark();
+        let first = leading.is_empty() && parts.is_empty();
+        if new.part().is_empty() && !first {
+            // What is written separates itself from what stands before it.
+            new.push(b',');
+        }
+        let from = new.len();
+        new.begin(message);
+        let stays = write(&mut new, &messages.range(..at), message);
+        if new.len() == from {
+            drop(new.split_off(mark));
+        }
+        if !stays && changes.is_none() {
+            let rest = new.split_off(mark);
+            finish(&mut parts, std::mem::take(&mut new).into_part());
+            changes = Some((at, parts.len()));
+            new = Draft::of(rest);
         }
     }
-    let (stay, start) = changes.unwrap_or((messages.len(), new.len()));
-    let tail = new.split_off(if start > lead { start } else { 0 });
-    if new.len() > lead {
-        // It may be kept for as long as the conversation; the room to grow into is not needed.
-        new.shrink_to_fit();
-        pieces.push(Bytes::from(new));
-    }
-    let kept = pieces.len();
-    if tail.len() > lead {
-        pieces.push(Bytes::from(tail));
-    }
-    if pieces.is_empty() {
+    finish(&mut parts, new.into_part());
+    let (stay, kept) = changes.unwrap_or((messages.len(), parts.len()));
+    if parts.is_empty() {
         return Err(Error::new(
             ErrorKind::Transcript,
             "there is nothing to send: no message has a word in it",
@@ -136,12 +183,22 @@ pub(super) fn conversation(
     let last = stay.checked_sub(1).and_then(|last| messages.get(last));
     if let (Some(sent), Some(last)) = (request.sent(), last) {
         let (form, last) = (form.to_owned(), last.id().to_owned());
-        let pieces = pieces.iter().take(kept).cloned().collect();
-        sent.keep(Written { form, count: stay, last, pieces });
+        let parts = parts.iter().take(kept).cloned().collect();
+        sent.keep(Written { form, count: stay, last, parts });
     }
     let mut head = body.finish(name);
-    head.extend_from_slice(leading);
-    pieces.insert(0, Bytes::from(head));
-    pieces.push(Bytes::from_static(b"]}"));
-    Ok(Encoded { pieces })
+    head.ready().extend_from_slice(leading);
+    parts.insert(0, Arc::new(head.into_part()));
+    parts.push(Arc::clone(&END));
+    Ok(Encoded { parts })
+}
+
+/// What ends every body.
+static END: LazyLock<Arc<Part>> = LazyLock::new(|| Arc::new(Part::of(b"]}".to_vec())));
+
+fn finish(parts: &mut Vec<Arc<Part>>, mut new: Part) {
+    if !new.is_empty() {
+        new.shrink();
+        parts.push(Arc::new(new));
+    }
 }

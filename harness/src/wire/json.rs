@@ -9,14 +9,14 @@ use super::{halves, tolerant::Members};
 use crate::{
     error::{Error, ErrorKind},
     message::is_strict,
-    provider::merge,
+    provider::{Draft, Part, merge},
     schema::{Parameters, ToolSchema},
 };
 
 /// The body of a request: members that are written one by one. A member that the user's own
 /// words replace is not written; an object is merged with theirs at the end.
 pub(super) struct Body<'a> {
-    out: Vec<u8>,
+    out: Draft,
     extra: &'a Map<String, Value>,
     /// Objects of the request itself that the user's own words say more of.
     merged: Map<String, Value>,
@@ -34,20 +34,20 @@ impl<'a> Body<'a> {
                 format!("`extra` cannot replace `{name}`: it is made of the conversation"),
             ));
         }
-        Ok(Self { out: vec![b'{'], extra, merged: Map::new() })
+        Ok(Self { out: Draft::of(Part::of(vec![b'{'])), extra, merged: Map::new() })
     }
 
     /// Writes a member, unless the user's own words replace it or are merged with it.
-    pub(super) fn member(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn member(&mut self, name: &str, write: impl FnOnce(&mut Draft)) {
         match self.extra.get(name) {
             None => {
                 key(&mut self.out, name);
                 write(&mut self.out);
             }
             Some(more) if more.is_object() => {
-                let mut own = Vec::new();
+                let mut own = Draft::default();
                 write(&mut own);
-                if let Ok(mut own) = serde_json::from_slice::<Value>(&own) {
+                if let Ok(mut own) = serde_json::from_slice::<Value>(own.ready()) {
                     merge(&mut own, more);
                     self.merged.insert(name.to_owned(), own);
                 }
@@ -70,7 +70,7 @@ impl<'a> Body<'a> {
 
     /// Writes the tools: `own` first, then those among the user's own members, such as tools that
     /// the vendor runs itself.
-    pub(super) fn tools(&mut self, own: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn tools(&mut self, own: impl FnOnce(&mut Draft)) {
         let more = self.extra.get("tools").and_then(Value::as_array);
         let before = self.out.len();
         key(&mut self.out, "tools");
@@ -83,14 +83,14 @@ impl<'a> Body<'a> {
         }
         if self.out.len() == start {
             // An empty list is refused.
-            self.out.truncate(before);
+            self.out.ready().truncate(before);
         } else {
             self.out.push(b']');
         }
     }
 
     /// The whole body up to the first element of the list `last`, which is its last member.
-    pub(super) fn finish(mut self, last: &str) -> Vec<u8> {
+    pub(super) fn finish(mut self, last: &str) -> Draft {
         for (name, value) in self.extra {
             // With `null` a member that is written by default is left out.
             if !value.is_null() && name != "tools" {
@@ -116,53 +116,71 @@ impl<'a> Body<'a> {
 
 /// Makes room for these tools at once: a list that grows is copied, or not, as the allocator happens to have
 /// room behind it.
-pub(super) fn room_for(out: &mut Vec<u8>, tools: &[ToolSchema], parameters: &[Parameters]) {
+pub(super) fn room_for(out: &mut Draft, tools: &[ToolSchema], parameters: &[Parameters]) {
     /// What is written of each tool beside its own words.
     const AROUND: usize = 128;
     let sizes = tools.iter().zip(parameters).map(|(tool, parameters)| {
         tool.name.len() + tool.description.len() + parameters.json.len() + AROUND
     });
-    out.reserve(sizes.sum());
+    out.ready().reserve(sizes.sum());
 }
 
 /// Writes the name of the next member of the object that is being written.
-pub(super) fn key(out: &mut Vec<u8>, name: &str) {
+pub(super) fn key(out: &mut Draft, name: &str) {
     comma(out);
     put(out, name);
     out.push(b':');
 }
 
 /// Separates from what was written before, if anything was.
-pub(super) fn comma(out: &mut Vec<u8>) {
+pub(super) fn comma(out: &mut Draft) {
     if !matches!(out.last(), None | Some(b'{' | b'[' | b':' | b',')) {
         out.push(b',');
     }
 }
 
-/// Writes a value.
-pub(super) fn put(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+/// Writes a value. Texts are written by [`text`].
+pub(super) fn put(out: &mut Draft, value: &(impl Serialize + ?Sized)) {
+    let out = out.ready();
     let at = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
         // Only a map whose keys are no text cannot be written, and there is none.
         out.truncate(at);
-        raw(out, "null");
+        out.extend_from_slice(b"null");
     }
 }
 
+/// Writes a text.
+pub(super) fn text(out: &mut Draft, text: &str) {
+    out.put_text(text);
+}
+
+/// Writes several texts as one.
+pub(super) fn texts<'a>(out: &mut Draft, texts: impl IntoIterator<Item = &'a str>, between: &str) {
+    out.push(b'"');
+    for (at, text) in texts.into_iter().enumerate() {
+        if at > 0 {
+            out.put_letters(between);
+        }
+        out.put_letters(text);
+    }
+    out.push(b'"');
+}
+
 /// Writes what is JSON already.
-pub(super) fn raw(out: &mut Vec<u8>, json: &str) {
-    out.extend_from_slice(json.as_bytes());
+pub(super) fn raw(out: &mut Draft, json: &str) {
+    out.put_json(json);
 }
 
 /// Writes a member that is text into the object that is being written.
-pub(super) fn member(out: &mut Vec<u8>, name: &str, text: &str) {
+pub(super) fn member(out: &mut Draft, name: &str, text: &str) {
     key(out, name);
-    put(out, text);
+    out.put_text(text);
 }
 
 /// Writes a file as an address that holds it.
-pub(super) fn data_url(out: &mut Vec<u8>, mime: &str, data: &str) {
-    put(out, &format_args!("data:{mime};base64,{data}"));
+pub(super) fn data_url(out: &mut Draft, mime: &str, data: &str) {
+    texts(out, ["data:", mime, ";base64,", data], "");
 }
 
 /// Vendor data as it can be sent: what one reader would refuse, or take for something else than
@@ -174,7 +192,7 @@ pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
 
 /// Writes the members of an object, but for those of these names, into the object that is being
 /// written.
-pub(super) fn members(out: &mut Vec<u8>, json: &str, without: &[&str]) {
+pub(super) fn members(out: &mut Draft, json: &str, without: &[&str]) {
     for (name, value) in &Members::of(json).0 {
         if !without.contains(&&**name) {
             key(out, name);

@@ -349,13 +349,9 @@ impl Recipient<'_> {
         }
     }
 
-    /// All that a result says in words, with lines for the files that cannot be sent.
-    pub(super) fn text<'m>(&self, result: &'m ToolResult) -> Cow<'m, str> {
-        if result.content().iter().all(|part| part.media().is_none()) {
-            return result.as_text();
-        }
-        let words: Vec<_> = result.content().iter().filter_map(|part| self.words(part)).collect();
-        Cow::Owned(words.join("\n"))
+    /// All that a result says in words, line by line, with lines for the files that cannot be sent.
+    pub(super) fn text<'m>(&self, result: &'m ToolResult) -> Vec<Cow<'m, str>> {
+        result.content().iter().filter_map(|part| self.words(part)).collect()
     }
 }
 

@@ -22,7 +22,7 @@ pub mod anthropic;
 pub mod chat;
 pub mod responses;
 
-pub(crate) use self::decoder::Dialect;
+pub(crate) use self::{decoder::Dialect, encoded::Pieces};
 /// The error of an answer with a status that is no success, whatever the shape of its body.
 ///
 /// ```

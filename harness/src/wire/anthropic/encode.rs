@@ -17,14 +17,14 @@ use crate::{
         ToolCall, ToolResult, VendorData,
     },
     models::{Model, Models, SchemaAnswers},
-    provider::{AnswerWay, Request, Settings, ToolChoice},
+    provider::{AnswerWay, Draft, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     secret::beginning,
     wire::{
         Encoded,
         answer::{self, Plan, Server},
         encoded::{conversation, thinking_from},
-        json::{Body, comma, key, member, members, object, put, raw, room_for, sendable},
+        json::{Body, comma, key, member, members, object, put, raw, room_for, sendable, text},
         media::{Part, Places, Recipient, Takes, line},
         names,
         tolerant::{Members, text_of},
@@ -194,14 +194,14 @@ fn server(options: &Options) -> Server {
 
 const EPHEMERAL: &str = r#"{"type":"ephemeral"}"#;
 
-fn breakpoint(out: &mut Vec<u8>, cache: bool) {
+fn breakpoint(out: &mut Draft, cache: bool) {
     if cache {
         key(out, "cache_control");
         raw(out, EPHEMERAL);
     }
 }
 
-fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, cache: bool) {
+fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, cache: bool) {
     let last = request.tools().len().saturating_sub(1);
     let told = if strict { Told::Held(StrictForm::Anthropic) } else { Told::AsIs };
     let parameters = request.parameters(told);
@@ -240,7 +240,7 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
 /// Writes one message, unless nothing of it can be sent. Returns whether its bytes stay the same
 /// whatever is said next.
 fn encode_message(
-    out: &mut Vec<u8>,
+    out: &mut Draft,
     message: &Message,
     after: &Messages,
     thinking: bool,
@@ -251,7 +251,7 @@ fn encode_message(
         return true;
     }
     let mut stays = true;
-    let start = out.len();
+    let start = out.mark();
     comma(out);
     raw(out, r#"{"role":"#);
     raw(
@@ -285,7 +285,7 @@ fn encode_message(
         encode_call(out, call);
     }
     if out.len() == first {
-        out.truncate(start);
+        drop(out.split_off(start));
         return stays;
     }
     raw(out, "]}");
@@ -341,7 +341,7 @@ fn result_of(data: &VendorData, message: &Message, after: &Messages) -> Awaited 
     if goes_on { Awaited::Later } else { Awaited::Never }
 }
 
-fn encode_block(out: &mut Vec<u8>, block: &Block, to: Recipient<'_>) {
+fn encode_block(out: &mut Draft, block: &Block, to: Recipient<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text),
         Block::Image(media) => encode_media(out, MediaKind::Image, media, to),
@@ -365,7 +365,7 @@ fn is_block(json: &str) -> bool {
 }
 
 /// White space alone is refused.
-fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
+fn encode_text(out: &mut Draft, text: &TextBlock) {
     if text.text().trim().is_empty() {
         return;
     }
@@ -378,7 +378,7 @@ fn encode_text(out: &mut Vec<u8>, text: &TextBlock) {
 }
 
 /// Only what is signed goes back, byte for byte; other models' thinking means nothing here.
-fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
+fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
     comma(out);
     if is_block(&json) {
@@ -391,7 +391,7 @@ fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
     out.push(b'}');
 }
 
-fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
+fn encode_call(out: &mut Draft, call: &ToolCall) {
     comma(out);
     raw(out, r#"{"type":"tool_use""#);
     member(out, "id", &names::id(call.id(), ID_LIMIT));
@@ -403,7 +403,7 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall) {
     out.push(b'}');
 }
 
-fn encode_result(out: &mut Vec<u8>, result: &ToolResult, to: Recipient<'_>) {
+fn encode_result(out: &mut Draft, result: &ToolResult, to: Recipient<'_>) {
     comma(out);
     raw(out, r#"{"type":"tool_result""#);
     member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
@@ -432,7 +432,7 @@ fn encode_result(out: &mut Vec<u8>, result: &ToolResult, to: Recipient<'_>) {
     out.push(b'}');
 }
 
-fn encode_words(out: &mut Vec<u8>, text: &str) {
+fn encode_words(out: &mut Draft, text: &str) {
     if !text.trim().is_empty() {
         comma(out);
         raw(out, r#"{"type":"text""#);
@@ -442,7 +442,7 @@ fn encode_words(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Writes a file, or the line that stands in its place.
-fn encode_media(out: &mut Vec<u8>, kind: MediaKind, media: &Media, to: Recipient<'_>) {
+fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (kind, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
         Ok(Part::Image(image)) => ("image", image),
@@ -456,7 +456,7 @@ fn encode_media(out: &mut Vec<u8>, kind: MediaKind, media: &Media, to: Recipient
     };
     comma(out);
     raw(out, r#"{"type":"#);
-    put(out, kind);
+    text(out, kind);
     raw(out, r#","source":{"type":"#);
     match media.source() {
         Source::Data { mime, data } => {

@@ -10,13 +10,15 @@ use crate::{
         Block, Message, Messages, ReasoningBlock, Role, Source, ToolCall, ToolResult, VendorData,
     },
     models::{Models, SchemaAnswers, Thinking},
-    provider::{AnswerWay, Effort, Request, Settings, ToolChoice},
+    provider::{AnswerWay, Draft, Effort, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     wire::{
         Encoded,
         answer::{self, NAME, Plan, Server},
         encoded::{conversation, thinking_from},
-        json::{Body, comma, data_url, key, member, object, put, raw, room_for, sendable},
+        json::{
+            Body, comma, data_url, key, member, object, put, raw, room_for, sendable, text, texts,
+        },
         media::{Part, Places, Recipient, Takes, file_name},
         names,
         tolerant::{Members, text_of},
@@ -181,7 +183,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
     }
-    let mut leading = Vec::new();
+    let mut leading = Draft::default();
     if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
         raw(&mut leading, r#"{"role":"system""#);
         member(&mut leading, "content", system);
@@ -192,10 +194,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let thinking_from = thinking_from(request, settings);
     let form = format!(
         "{WIRE} {thinking_from} {} {thought:?} {call_ids:?} {strict_turns} {origin:?} {signed_calls:?}{}",
-        leading.is_empty(),
+        leading.len() == 0,
         answer::form(plan.as_ref()),
     );
-    conversation(body, "messages", &leading, &form, request, to, |out, before, message| {
+    conversation(body, "messages", leading.ready(), &form, request, to, |out, before, message| {
         // A server that wants all thinking back refuses a turn without it.
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };
@@ -241,7 +243,7 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, form: StrictForm) {
+fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, form: StrictForm) {
     // What a vendor refuses to read is left out also where it is not asked to hold the model to the rest.
     let told = match (form.is_held(), strict) {
         (true, true) => Told::Held(form),
@@ -264,7 +266,7 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool, form: StrictFor
 }
 
 fn encode_message(
-    out: &mut Vec<u8>,
+    out: &mut Draft,
     before: &Messages,
     message: &Message,
     thought: &ThoughtReplay,
@@ -312,20 +314,21 @@ enum Said<'a> {
 }
 
 /// What a person said in words alone.
-fn encode_said(out: &mut Vec<u8>, text: &str) {
+fn encode_said<'a>(out: &mut Draft, words: impl IntoIterator<Item = &'a str>) {
     comma(out);
     raw(out, r#"{"role":"user""#);
-    member(out, "content", text);
+    key(out, "content");
+    texts(out, words, "\n");
     out.push(b'}');
 }
 
-fn encode_user(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
+fn encode_user(out: &mut Draft, message: &Message, to: Recipient<'_>) {
     if message.blocks().iter().all(|block| block.media().is_none()) {
         let texts = message.blocks().iter().filter_map(|block| match block {
             Block::Text(text) => Some(text.text()),
             _ => None,
         });
-        return encode_said(out, &texts.collect::<Vec<_>>().join("\n"));
+        return encode_said(out, texts);
     }
     let parts = message.blocks().iter().filter_map(|block| {
         if let Block::Text(text) = block {
@@ -345,7 +348,7 @@ fn encode_user(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
     });
     // Servers of models that read nothing but words take no list.
     if let Some(texts) = texts.collect::<Option<Vec<_>>>() {
-        return encode_said(out, &texts.join("\n"));
+        return encode_said(out, texts);
     }
     comma(out);
     raw(out, r#"{"role":"user","content":["#);
@@ -360,19 +363,23 @@ fn encode_user(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
 
 /// One message: thinking in its field, words, then calls.
 fn encode_assistant(
-    out: &mut Vec<u8>,
+    out: &mut Draft,
     message: &Message,
     thought: &ThoughtReplay,
     options: &Options,
 ) {
-    let text = message.text();
-    let speaks = !text.trim().is_empty();
+    let words = message.blocks().iter().filter_map(|block| match block {
+        Block::Text(text) => Some(text.text()),
+        _ => None,
+    });
+    let speaks = words.clone().any(|text| !text.trim().is_empty());
     let calls = message.calls().next().is_some();
     comma(out);
     raw(out, r#"{"role":"assistant""#);
     // Beside calls an empty text is refused by some, and `null` by hardly any: so it is left out.
     if speaks {
-        member(out, "content", &text);
+        key(out, "content");
+        texts(out, words, "");
     }
     encode_thought(out, message, thought, calls);
     if calls {
@@ -415,16 +422,17 @@ fn is_refusal(message: &Message) -> bool {
     })
 }
 
-fn encode_thought(out: &mut Vec<u8>, message: &Message, replay: &ThoughtReplay, calls: bool) {
+fn encode_thought(out: &mut Draft, message: &Message, replay: &ThoughtReplay, calls: bool) {
     // Without data of this wire it is another vendor's thinking.
     let blocks = message.blocks().iter().filter_map(|block| match block {
         Block::Reasoning(reasoning) => data_of(reasoning).map(|data| (reasoning, data)),
         _ => None,
     });
-    let text = |out: &mut Vec<u8>, name: &str| {
-        let text: String = blocks.clone().map(|(reasoning, _)| reasoning.text()).collect();
-        if calls || !text.is_empty() {
-            member(out, name, &text);
+    let text = |out: &mut Draft, name: &str| {
+        let thoughts = blocks.clone().map(|(reasoning, _)| reasoning.text());
+        if calls || thoughts.clone().any(|text| !text.is_empty()) {
+            key(out, name);
+            texts(out, thoughts, "");
         }
     };
     match replay {
@@ -462,7 +470,7 @@ fn field_of(data: &str) -> Option<&'static str> {
 }
 
 /// Writes a call, but for its last brace.
-fn encode_call(out: &mut Vec<u8>, call: &ToolCall, ids: CallIds) {
+fn encode_call(out: &mut Draft, call: &ToolCall, ids: CallIds) {
     comma(out);
     raw(out, r#"{"type":"function""#);
     member(out, "id", &call_id(call.id(), ids));
@@ -473,24 +481,25 @@ fn encode_call(out: &mut Vec<u8>, call: &ToolCall, ids: CallIds) {
     out.push(b'}');
 }
 
-fn encode_result(out: &mut Vec<u8>, result: &ToolResult, ids: CallIds, to: Recipient<'_>) {
+fn encode_result(out: &mut Draft, result: &ToolResult, ids: CallIds, to: Recipient<'_>) {
     comma(out);
     raw(out, r#"{"role":"tool""#);
     member(out, "tool_call_id", &call_id(result.call_id(), ids));
-    let text = to.text(result);
-    let text = match text.trim().is_empty() {
-        false => &*text,
+    let words = to.text(result);
+    let is_empty = words.iter().all(|text| text.trim().is_empty());
+    key(out, "content");
+    match is_empty {
+        false => texts(out, words.iter().map(|text| &**text), "\n"),
         true if to.shown(result.content()).next().is_some() => {
-            "(its files follow in the next message)"
+            text(out, "(its files follow in the next message)");
         }
-        true => "(no output)",
-    };
-    member(out, "content", text);
+        true => text(out, "(no output)"),
+    }
     out.push(b'}');
 }
 
 /// Files cannot stand in a result on this wire: they are shown after all results.
-fn encode_shown(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
+fn encode_shown(out: &mut Draft, message: &Message, to: Recipient<'_>) {
     if !to.shows(message) {
         return;
     }
@@ -503,7 +512,7 @@ fn encode_shown(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
     raw(out, "]}");
 }
 
-fn encode_words(out: &mut Vec<u8>, text: &str) {
+fn encode_words(out: &mut Draft, text: &str) {
     if !text.trim().is_empty() {
         comma(out);
         raw(out, r#"{"type":"text""#);
@@ -512,14 +521,14 @@ fn encode_words(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-fn encode_file(out: &mut Vec<u8>, part: &Part<'_>) {
+fn encode_file(out: &mut Draft, part: &Part<'_>) {
     match part {
         Part::Image(media) => {
             comma(out);
             raw(out, r#"{"type":"image_url","image_url":{"url":"#);
             match media.source() {
                 Source::Data { mime, data } => data_url(out, mime, data),
-                Source::Url(url) => put(out, url),
+                Source::Url(url) => text(out, url),
                 // This wire has no place for them.
                 Source::File { .. } | Source::Text { .. } => raw(out, "null"),
             }

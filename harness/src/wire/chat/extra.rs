@@ -5,6 +5,7 @@
 use super::WIRE;
 use crate::{
     message::ToolCall,
+    provider::Draft,
     wire::{
         json::{key, put, raw, sendable},
         names,
@@ -50,14 +51,14 @@ pub(super) fn of_call(call: &ToolCall, origin: Origin) -> Option<String> {
 }
 
 /// Writes what goes back with a call.
-pub(super) fn write(out: &mut Vec<u8>, extra: &str) {
+pub(super) fn write(out: &mut Draft, extra: &str) {
     key(out, "extra_content");
     raw(out, extra);
 }
 
 /// Writes the proof of a call that another model has made: the value that the vendor documents for it,
 /// with which it is not checked. See <https://ai.google.dev/gemini-api/docs/thought-signatures>.
-pub(super) fn write_skipped(out: &mut Vec<u8>, vendor: &str) {
+pub(super) fn write_skipped(out: &mut Draft, vendor: &str) {
     let proof = serde_json::json!({ "thought_signature": "skip_thought_signature_validator" });
     key(out, "extra_content");
     out.push(b'{');

@@ -12,6 +12,7 @@ use super::encode::{PLACES, is_written, speaks};
 use crate::{
     error::Error,
     message::{Message, Messages, Role},
+    provider::Draft,
     wire::{
         json::{comma, raw},
         media::{Recipient, Takes},
@@ -24,7 +25,7 @@ const OF_MODEL: &str = r#"{"role":"assistant","content":"OK."}"#;
 const OF_PERSON: &str = r#"{"role":"user","content":"Go on."}"#;
 
 /// Writes what must stand before a message of this role, which follows these.
-pub(super) fn bridge(out: &mut Vec<u8>, before: &Messages, role: Role, to: Recipient<'_>) {
+pub(super) fn bridge(out: &mut Draft, before: &Messages, role: Role, to: Recipient<'_>) {
     let between = match (last(before, to), role) {
         (Some(Role::User | Role::Tool), Role::User) => OF_MODEL,
         (Some(Role::Assistant) | None, Role::Assistant) => OF_PERSON,
@@ -35,7 +36,7 @@ pub(super) fn bridge(out: &mut Vec<u8>, before: &Messages, role: Role, to: Recip
 }
 
 /// Writes what must stand before the files that the tools returned: they are shown by the person.
-pub(super) fn bridge_results(out: &mut Vec<u8>) {
+pub(super) fn bridge_results(out: &mut Draft) {
     comma(out);
     raw(out, OF_MODEL);
 }
@@ -43,7 +44,7 @@ pub(super) fn bridge_results(out: &mut Vec<u8>) {
 /// Whether something is put between the messages of a conversation.
 pub(crate) fn needs_bridge(messages: &Messages, takes: &Takes) -> bool {
     let to = Recipient { takes, places: &PLACES };
-    let mut out = Vec::new();
+    let mut out = Draft::default();
     for (at, message) in messages.iter().enumerate() {
         let before = &messages.range(..at);
         match message.role() {
@@ -53,7 +54,7 @@ pub(crate) fn needs_bridge(messages: &Messages, takes: &Takes) -> bool {
             Role::Tool if to.shows(message) => return true,
             _ => {}
         }
-        if !out.is_empty() {
+        if out.len() > 0 {
             return true;
         }
     }

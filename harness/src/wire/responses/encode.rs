@@ -16,14 +16,17 @@ use crate::{
         ToolCall, ToolResult, VendorData,
     },
     models::{Models, SchemaAnswers, Thinking},
-    provider::{AnswerWay, Effort, Request, Settings, ToolChoice},
+    provider::{AnswerWay, Draft, Effort, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     wire::{
         Encoded,
         answer::{self, NAME, Plan, Server},
         encoded::{conversation, thinking_from},
         halves,
-        json::{Body, comma, data_url, key, member, members, object, put, raw, room_for, sendable},
+        json::{
+            Body, comma, data_url, key, member, members, object, put, raw, room_for, sendable,
+            text, texts,
+        },
         media::{Part, Places, Recipient, Takes, file_name},
         names,
         tolerant::{Members, text_of},
@@ -189,7 +192,7 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
+fn tools(out: &mut Draft, request: &Request<'_>, strict: bool) {
     let told = if strict { Told::Held(StrictForm::OpenAI) } else { Told::AsIs };
     let parameters = request.parameters(told);
     room_for(out, request.tools(), &parameters);
@@ -210,7 +213,7 @@ fn tools(out: &mut Vec<u8>, request: &Request<'_>, strict: bool) {
 /// Writes the items that a message is. Thinking and what follows it stay beside each other, in
 /// their order.
 fn encode_message(
-    out: &mut Vec<u8>,
+    out: &mut Draft,
     before: &Messages,
     message: &Message,
     thinking: bool,
@@ -244,7 +247,7 @@ fn encode_message(
 /// Writes the vendor's own items. What the program was asked to execute goes back with the answer that it
 /// was not, if the vendor has words for that; otherwise it is left out, and the thinking before it, which
 /// the vendor does not take without it.
-fn encode_items(out: &mut Vec<u8>, message: &Message, thinking: bool) {
+fn encode_items(out: &mut Draft, message: &Message, thinking: bool) {
     let answered: Vec<String> = items(message)
         .filter(|members| wanted(members).is_none())
         .map(|members| text_of(members.get("call_id")))
@@ -291,7 +294,7 @@ fn is_picture(data: &VendorData) -> bool {
 }
 
 /// Writes the item that a picture was.
-fn encode_picture(out: &mut Vec<u8>, data: &VendorData, picture: Option<&Media>) {
+fn encode_picture(out: &mut Draft, data: &VendorData, picture: Option<&Media>) {
     let data_of = picture.and_then(Media::base64);
     let (Some(kept), Some(data)) = (ours(Some(data)), data_of) else { return };
     comma(out);
@@ -356,7 +359,7 @@ fn is_refusal(kept: &str) -> bool {
 
 /// Writes a block. Without the thinking that led to it, it goes without its id: the vendor knows by the id
 /// that something is missing.
-fn encode_block(out: &mut Vec<u8>, block: &Block, thinking: bool) {
+fn encode_block(out: &mut Draft, block: &Block, thinking: bool) {
     match block {
         Block::Text(text) => encode_text(out, text, thinking),
         Block::ToolCall(call) => encode_call(out, call, thinking),
@@ -377,8 +380,8 @@ fn encode_block(out: &mut Vec<u8>, block: &Block, thinking: bool) {
     }
 }
 
-fn encode_user(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
-    let start = out.len();
+fn encode_user(out: &mut Draft, message: &Message, to: Recipient<'_>) {
+    let start = out.mark();
     comma(out);
     raw(out, r#"{"type":"message","role":"user","content":["#);
     let first = out.len();
@@ -392,14 +395,14 @@ fn encode_user(out: &mut Vec<u8>, message: &Message, to: Recipient<'_>) {
         }
     }
     if out.len() == first {
-        out.truncate(start);
+        drop(out.split_off(start));
         return;
     }
     raw(out, "]}");
 }
 
 /// The model's words. With the id and the phase that came with them if the vendor gave any.
-fn encode_text(out: &mut Vec<u8>, text: &TextBlock, with_id: bool) {
+fn encode_text(out: &mut Draft, text: &TextBlock, with_id: bool) {
     if text.text().trim().is_empty() {
         return;
     }
@@ -434,7 +437,7 @@ fn encode_text(out: &mut Vec<u8>, text: &TextBlock, with_id: bool) {
 
 /// Thinking goes back encrypted or not at all: nothing is kept at the vendor to which an id
 /// could lead.
-fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
+fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
     let members = Members::of(&json);
     if text_of(members.get("encrypted_content")).is_empty() {
@@ -459,7 +462,7 @@ fn encode_reasoning(out: &mut Vec<u8>, reasoning: &ReasoningBlock) {
     out.push(b'}');
 }
 
-fn encode_call(out: &mut Vec<u8>, call: &ToolCall, with_id: bool) {
+fn encode_call(out: &mut Draft, call: &ToolCall, with_id: bool) {
     let kept = ours(call.vendor()).unwrap_or_default();
     let members = Members::of(&kept);
     let custom = is_custom(call);
@@ -493,16 +496,16 @@ fn is_custom(call: &ToolCall) -> bool {
     text_of(Members::of(&kept).get("type")) == "custom_tool_call"
 }
 
-fn encode_result(out: &mut Vec<u8>, result: &ToolResult, custom: bool, to: Recipient<'_>) {
+fn encode_result(out: &mut Draft, result: &ToolResult, custom: bool, to: Recipient<'_>) {
     comma(out);
     let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
     out.push(b'{');
     key(out, "type");
-    put(out, kind);
+    text(out, kind);
     member(out, "call_id", &names::id(result.call_id(), ID_LIMIT));
     key(out, "output");
     if to.shown(result.content()).next().is_none() {
-        put(out, &*to.text(result));
+        texts(out, to.text(result).iter().map(|text| &**text), "\n");
         out.push(b'}');
         return;
     }
@@ -516,7 +519,7 @@ fn encode_result(out: &mut Vec<u8>, result: &ToolResult, custom: bool, to: Recip
     raw(out, "]}");
 }
 
-fn encode_words(out: &mut Vec<u8>, text: &str) {
+fn encode_words(out: &mut Draft, text: &str) {
     if !text.trim().is_empty() {
         comma(out);
         raw(out, r#"{"type":"input_text""#);
@@ -526,7 +529,7 @@ fn encode_words(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Writes a file, or the line that stands in its place.
-fn encode_media(out: &mut Vec<u8>, kind: MediaKind, media: &Media, to: Recipient<'_>) {
+fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (address, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
         Ok(Part::Text(media)) => {

@@ -1,0 +1,340 @@
+//! Messages as they are sent, without their long texts: these are read where they lie while they are sent.
+
+use super::escape::{Way, as_is, by_bytes, by_steps, plan, put};
+use crate::message::{Block, Message, Source, ToolContent};
+
+/// Texts of at least so many bytes are not kept in a plan. For one, it keeps about 40, and its steps.
+const LONG: usize = 128;
+
+/// Some messages as they are sent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    /// All but the long texts.
+    ready: Vec<u8>,
+    /// The long texts, in order.
+    texts: Vec<Held>,
+    /// How their letters are escaped.
+    steps: Vec<u8>,
+    /// How many bytes the texts are when they are sent.
+    sent: usize,
+}
+
+/// A long text of a message.
+#[derive(Clone, Debug)]
+struct Held {
+    message: Message,
+    place: Place,
+    /// Where it begins in the text at this place, and how long it is.
+    from: u32,
+    size: u32,
+    /// Before which of the ready bytes it stands.
+    before: u32,
+    /// Where its steps begin.
+    steps: u32,
+    way: Way,
+}
+
+/// Where a text stands in its message: in which block, and in which part of it.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    block: u32,
+    part: u32,
+}
+
+/// The place of the data that a vendor wants back with a block. Other parts are those of a result.
+const VENDOR: u32 = u32::MAX;
+
+/// The text at a place.
+fn at(message: &Message, Place { block, part }: Place) -> Option<&str> {
+    let block = message.blocks().get(usize::try_from(block).ok()?)?;
+    let data = match block {
+        Block::Text(text) if part == VENDOR => text.vendor(),
+        Block::ToolCall(call) if part == VENDOR => call.vendor(),
+        Block::Reasoning(thought) if part == VENDOR => thought.vendor(),
+        Block::Text(text) => return Some(text.text()),
+        Block::ToolCall(call) => return Some(call.arguments()),
+        Block::Reasoning(thought) => return Some(thought.text()),
+        Block::Vendor(data) => Some(data),
+        Block::Image(media) | Block::Audio(media) | Block::Document(media) => {
+            return of_file(media.source());
+        }
+        Block::ToolResult(result) => match result.content().get(usize::try_from(part).ok()?)? {
+            ToolContent::Text(text) => return Some(text),
+            content => return of_file(content.media()?.1.source()),
+        },
+    };
+    data.map(|data| data.json())
+}
+
+fn of_file(source: &Source) -> Option<&str> {
+    match source {
+        Source::Data { data: text, .. } | Source::Text { text, .. } | Source::Url(text) => {
+            Some(text)
+        }
+        Source::File { .. } => None,
+    }
+}
+
+/// All places of a message.
+fn places(message: &Message) -> impl Iterator<Item = Place> + '_ {
+    (0_u32..).zip(message.blocks()).flat_map(|(number, block)| {
+        let parts = match block {
+            Block::ToolResult(result) => u32::try_from(result.content().len()).unwrap_or(0),
+            _ => 1,
+        };
+        let has_data = matches!(block, Block::Text(_) | Block::ToolCall(_) | Block::Reasoning(_));
+        let vendor = has_data.then_some(VENDOR);
+        (0..parts).chain(vendor).map(move |part| Place { block: number, part })
+    })
+}
+
+impl Part {
+    pub(crate) fn of(ready: Vec<u8>) -> Self {
+        Self { ready, ..Self::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ready.is_empty()
+    }
+
+    /// Its bytes, if it has no long text.
+    pub(crate) fn all_ready(&self) -> Option<&[u8]> {
+        self.texts.is_empty().then_some(&self.ready)
+    }
+
+    /// How many bytes it is when it is sent.
+    pub(crate) fn size(&self) -> usize {
+        self.ready.len() + self.sent
+    }
+
+    /// How many bytes it needs.
+    pub(crate) fn weight(&self) -> usize {
+        self.ready.len() + self.steps.len() + self.texts.len() * size_of::<Held>()
+    }
+
+    /// Gives back the room to grow into: it may be kept for as long as the conversation.
+    pub(crate) fn shrink(&mut self) {
+        self.ready.shrink_to_fit();
+        self.texts.shrink_to_fit();
+        self.steps.shrink_to_fit();
+    }
+}
+
+/// How much a part has of each.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    ready: usize,
+    texts: usize,
+    steps: usize,
+    sent: usize,
+}
+
+/// What is being written: ready bytes, and the long texts of the message that is said to be written.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    part: Part,
+    message: Option<Message>,
+    /// Where in memory the long texts of the message begin and end, in order.
+    found: Vec<(usize, usize, Place)>,
+}
+
+impl Draft {
+    /// Goes on with a part.
+    pub(crate) fn of(part: Part) -> Self {
+        Self { part, ..Self::default() }
+    }
+
+    pub(crate) fn into_part(self) -> Part {
+        self.part
+    }
+
+    pub(crate) fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// What is written from now on are words of this message. Its long texts are held, and not written.
+    pub(crate) fn begin(&mut self, message: &Message) {
+        self.found.clear();
+        if message.size() < LONG {
+            self.message = None;
+            return;
+        }
+        let found = places(message).filter_map(|place| {
+            let text = at(message, place).filter(|text| text.len() >= LONG)?;
+            let from = text.as_ptr().addr();
+            Some((from, from + text.len(), place))
+        });
+        self.found.extend(found);
+        self.found.sort_unstable_by_key(|(from, ..)| *from);
+        self.message = Some(message.clone());
+    }
+
+    /// The ready bytes. Only add to them.
+    pub(crate) fn ready(&mut self) -> &mut Vec<u8> {
+        &mut self.part.ready
+    }
+
+    /// How many bytes are ready.
+    pub(crate) fn len(&self) -> usize {
+        self.part.ready.len()
+    }
+
+    pub(crate) fn last(&self) -> Option<u8> {
+        self.part.ready.last().copied()
+    }
+
+    pub(crate) fn push(&mut self, byte: u8) {
+        self.part.ready.push(byte);
+    }
+
+    /// Holds this text, if it is a long one of the message.
+    ///
+    /// A text is known by where it lies: nothing else can lie there as long as the message lives.
+    fn hold(&mut self, text: &str, is_escaped: bool) -> bool {
+        if text.len() < LONG {
+            return false;
+        }
+        let (from, Some(message)) = (text.as_ptr().addr(), &self.message) else { return false };
+        let end = from + text.len();
+        let behind = self.found.partition_point(|(begin, ..)| *begin <= from);
+        let found = behind.checked_sub(1).and_then(|last| self.found.get(last));
+        let Some((begin, _, place)) = found.filter(|(_, until, _)| end <= *until) else {
+            return false;
+        };
+        let Part { ready, texts, steps, sent } = &mut self.part;
+        let number = |number: usize| u32::try_from(number).ok();
+        let (Some(from), Some(size), Some(before), Some(first)) =
+            (number(from - begin), number(text.len()), number(ready.len()), number(steps.len()))
+        else {
+            return false;
+        };
+        let (way, written) = match is_escaped {
+            true => plan(text.as_bytes(), steps),
+            false => (Way::AsIs, text.len()),
+        };
+        *sent += written;
+        let (message, place) = (message.clone(), *place);
+        texts.push(Held { message, place, from, size, before, steps: first, way });
+        true
+    }
+
+    /// Writes what stands between the quotes of a text of JSON.
+    pub(crate) fn put_letters(&mut self, text: &str) {
+        if self.hold(text, true) {
+            return;
+        }
+        put(&mut self.part.ready, text.as_bytes());
+    }
+
+    /// Writes a text of JSON with its quotes.
+    pub(crate) fn put_text(&mut self, text: &str) {
+        if self.message.is_none() || text.len() < LONG {
+            // It cannot fail: a text can always be written, and memory takes all.
+            let _ = serde_json::to_writer(&mut self.part.ready, text);
+            return;
+        }
+        self.push(b'"');
+        self.put_letters(text);
+        self.push(b'"');
+    }
+
+    /// Writes what is JSON already.
+    pub(crate) fn put_json(&mut self, json: &str) {
+        // Its first and last byte stay ready: whoever goes on looks at them.
+        if self.message.is_some()
+            && json.len() >= LONG + 2
+            && let (Some(first), Some(last)) = (json.chars().next(), json.chars().next_back())
+            && first.is_ascii()
+            && last.is_ascii()
+            && let Some(inner) = json.get(1..json.len() - 1)
+        {
+            let at = self.len();
+            self.part.ready.extend(u8::try_from(first));
+            if self.hold(inner, false) {
+                self.part.ready.extend(u8::try_from(last));
+                return;
+            }
+            self.part.ready.truncate(at);
+        }
+        self.part.ready.extend_from_slice(json.as_bytes());
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        let Part { ready, texts, steps, sent } = &self.part;
+        Mark { ready: ready.len(), texts: texts.len(), steps: steps.len(), sent: *sent }
+    }
+
+    /// What was added since the mark.
+    pub(crate) fn split_off(&mut self, mark: Mark) -> Part {
+        let part = &mut self.part;
+        let mut rest = Part {
+            ready: part.ready.split_off(mark.ready),
+            texts: part.texts.split_off(mark.texts),
+            steps: part.steps.split_off(mark.steps),
+            sent: part.sent - mark.sent,
+        };
+        part.sent = mark.sent;
+        for text in &mut rest.texts {
+            // Both were written behind the mark.
+            text.before -= u32::try_from(mark.ready).unwrap_or_default();
+            text.steps -= u32::try_from(mark.steps).unwrap_or_default();
+        }
+        rest
+    }
+}
+
+/// How far a part is written.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    ready: usize,
+    text: usize,
+    /// How much of the text is read, and how many steps are taken.
+    read: usize,
+    steps: usize,
+}
+
+impl Cursor {
+    /// Writes as much as there is room for; returns how much that was and whether it was all.
+    pub(crate) fn write(&mut self, part: &Part, out: &mut [u8]) -> (usize, bool) {
+        let mut done = 0;
+        loop {
+            let text = part.texts.get(self.text);
+            let until = text.map_or(part.ready.len(), |text| text.before as usize);
+            let rest = part.ready.get(self.ready..until).unwrap_or_default();
+            let (count, _) = as_is(rest, out.get_mut(done..).unwrap_or_default());
+            self.ready += count;
+            done += count;
+            if count < rest.len() {
+                return (done, false);
+            }
+            let Some(text) = text else { return (done, true) };
+            let (wrote, all) = self.write_text(part, text, out.get_mut(done..).unwrap_or_default());
+            done += wrote;
+            if !all {
+                return (done, false);
+            }
+            (self.text, self.read, self.steps) = (self.text + 1, 0, 0);
+        }
+    }
+
+    fn write_text(&mut self, part: &Part, held: &Held, out: &mut [u8]) -> (usize, bool) {
+        let until = held.from as usize + held.size as usize;
+        let text = at(&held.message, held.place).map(str::as_bytes);
+        let rest = text.and_then(|text| text.get(held.from as usize + self.read..until));
+        let rest = rest.unwrap_or_default();
+        let (read, wrote) = match held.way {
+            Way::AsIs => as_is(rest, out),
+            Way::Bytes => by_bytes(rest, out),
+            Way::Steps => {
+                let next = part.texts.get(self.text + 1);
+                let until = next.map_or(part.steps.len(), |next| next.steps as usize);
+                let steps = part.steps.get(held.steps as usize + self.steps..until);
+                let (read, wrote, taken) = by_steps(rest, steps.unwrap_or_default(), out);
+                self.steps += taken;
+                (read, wrote)
+            }
+        };
+        self.read += read;
+        (wrote, read == rest.len())
+    }
+}
