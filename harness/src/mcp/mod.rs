@@ -3,6 +3,7 @@
 //!
 #![doc = include_str!("../../guide/mcp.md")]
 
+mod asking;
 mod builder;
 mod call;
 mod config;
@@ -18,7 +19,7 @@ mod server;
 mod session;
 
 pub use self::{
+    asking::{McpAnswer, McpForm},
     builder::McpServerBuilder,
-    handler::{McpAnswer, McpForm},
     server::McpServer,
 };
