@@ -108,6 +108,8 @@ pub mod tool;
 pub mod toolbox;
 pub mod trace;
 mod unwind;
+#[cfg(all(unix, any(feature = "mcp", feature = "toolbox")))]
+mod watchdog;
 pub mod wire;
 
 #[doc = include_str!("../guide/tool.md")]

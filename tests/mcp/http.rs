@@ -99,13 +99,26 @@ fn answer(mut stream: TcpStream, way: &str, [calls, sessions, cancelled]: &[Arc<
     const JSON: &str = "content-type: application/json\r\n";
     let id = &body["id"];
     let result = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+    if method == "GET" && way == "resumes" && head.contains("last-event-id: 7") {
+        let done = json!({"content": [{"type": "text", "text": "done"}]});
+        // The same answer twice, and one for nobody. The client numbers its requests: this is the third.
+        let one = json!({"jsonrpc": "2.0", "id": 2, "result": done});
+        let events = format!("id: 8\ndata: {one}\n\nid: 9\ndata: {one}\n\n");
+        return send("200 OK", "content-type: text/event-stream\r\n", &events);
+    }
     if method != "POST" {
         return send("405 Method Not Allowed", "", "");
     }
     if !head.contains("Bearer sk-of-the-test") {
         return send("401 Unauthorized", "www-authenticate: Bearer\r\n", "");
     }
-    match body["method"].as_str().unwrap_or_default() {
+    let asked = body["method"].as_str().unwrap_or_default();
+    if let [status, at, to] = way.split(' ').collect::<Vec<_>>()[..]
+        && at == asked
+    {
+        return send(&format!("{status} Elsewhere"), &format!("location: {to}\r\n"), "");
+    }
+    match asked {
         "initialize" => {
             let number = sessions.fetch_add(1, Ordering::SeqCst);
             let able = json!({"tools": {}});
@@ -114,6 +127,11 @@ fn answer(mut stream: TcpStream, way: &str, [calls, sessions, cancelled]: &[Arc<
             let begun =
                 json!({"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": this});
             send("200 OK", &headers, &result(begun));
+        }
+        "tools/list"
+            if way == "forgets-at-second-list" && calls.fetch_add(1, Ordering::SeqCst) == 1 =>
+        {
+            send("404 Not Found", "", "");
         }
         "tools/list" => {
             let tools = json!({"tools": [{"name": "run", "inputSchema": {"type": "object"}}]});
@@ -139,6 +157,15 @@ fn answer(mut stream: TcpStream, way: &str, [calls, sessions, cancelled]: &[Arc<
                 "streams" => {
                     let events = format!("event: message\ndata: {done}\n\n");
                     send("200 OK", "content-type: text/event-stream\r\n", &events);
+                }
+                "large-json" => send("200 OK", JSON, &"[".repeat(100 << 20)),
+                "large-event" => {
+                    let event = format!("data: {}\n\n", "x".repeat(100 << 20));
+                    send("200 OK", "content-type: text/event-stream\r\n", &event);
+                }
+                "resumes" => {
+                    let events = "id: 7\nretry: 10\ndata:\n\n";
+                    send("200 OK", "content-type: text/event-stream\r\n", events);
                 }
                 "waits" => thread::sleep(Duration::from_secs(3600)),
                 _ => send("200 OK", JSON, &done),
@@ -239,4 +266,75 @@ async fn a_server_that_is_not_there_is_not_called() {
         .await
         .expect_err("a variable");
     assert!(err.is_configuration(), "{err}");
+}
+
+#[tokio::test]
+async fn neither_call_nor_token_goes_to_another_host() {
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = other.local_addr().expect("an address").port();
+    other.set_nonblocking(true).expect("a listener");
+    for (status, at) in
+        [(301, "initialize"), (302, "tools/list"), (307, "tools/call"), (308, "tools/call")]
+    {
+        let way = format!("{status} {at} http://127.0.0.1:{port}/mcp");
+        let server = Server::start(way.clone().leak());
+        let connected = McpServer::url(&server.url)
+            .named("it")
+            .header("authorization", "Bearer sk-of-the-test")
+            .connect()
+            .await;
+        match connected {
+            Ok(it) => assert!(call(&it.tools()[0]).await.expect_err(&way).is_in_doubt(), "{way}"),
+            Err(err) => assert!(!err.to_string().contains("sk-of"), "{way}: {err}"),
+        }
+        assert!(other.accept().is_err(), "{way}: somebody came");
+    }
+}
+
+#[tokio::test]
+async fn no_error_shows_what_is_secret_in_an_address() {
+    let err =
+        McpServer::url("http://somebody:word-of-somebody@127.0.0.1:1/mcp?key=sk-in-the-address")
+            .connect()
+            .await
+            .expect_err("nobody is there");
+    let shown = format!("{err} {err:?}");
+    assert!(!shown.contains("sk-in-the-address") && !shown.contains("word-of-somebody"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_list_is_read_in_a_new_session_if_the_old_one_is_forgotten() {
+    let server = Server::start("forgets-at-second-list");
+    let it = server.connect().await;
+    let first = it.reload().await;
+    assert!(first.is_err(), "the session is gone");
+    assert_eq!(it.reload().await.expect("a new session").tools().len(), 1);
+    assert_eq!(server.sessions.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_not_read_to_its_end() {
+    for way in ["large-json", "large-event"] {
+        let server = Server::start(way);
+        let it = server.connect().await;
+        let context = ToolContext::new("call_1");
+        let stop = context.cancellation().clone();
+        let tool = it.tools().remove(0);
+        let called = tool.call(&context, json!({}));
+        let late = async {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            stop.cancel();
+        };
+        let (result, ()) = tokio::join!(called, late);
+        assert!(result.expect_err(way).is_in_doubt(), "{way}");
+        assert_eq!(server.calls(), 1, "{way}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_taken_up_again_sends_no_call_again() {
+    let server = Server::start("resumes");
+    let it = server.connect().await;
+    assert_eq!(text(call(&it.tools()[0]).await), "done");
+    assert_eq!(server.calls(), 1);
 }

@@ -4,8 +4,8 @@ use std::{fmt, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use super::{
     McpAnswer, McpForm, McpServer,
+    asking::OnForm,
     effects::Trust,
-    handler::OnForm,
     link::{Link, Place},
     name,
     process::Command,
@@ -120,7 +120,9 @@ impl McpServerBuilder {
     }
 
     /// Gives the server a way to ask a person while a call runs (elicitation). Without it the server is told
-    /// that nobody can be asked. The time that the person takes counts in the time limit of the call.
+    /// that nobody can be asked. The time that the person takes counts in the time limit of the call. The person
+    /// gets one question of this server at a time and at most eight for each call; what a server asks beyond
+    /// that, or while no call of its tools runs, is declined. A question whose calls have ended is dropped.
     ///
     /// ```
     /// use harness::mcp::{McpAnswer, McpServer};

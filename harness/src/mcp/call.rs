@@ -12,7 +12,7 @@ use rmcp::{
 };
 use serde_json::{Map, Value};
 
-use super::{content, link::Link, list::told, session::Session};
+use super::{asking::QUESTIONS, content, link::Link, list::told, session::Session};
 use crate::{
     message::ToolContent,
     tool::{ToolContext, ToolError, ToolOutput},
@@ -54,6 +54,7 @@ impl Remote {
     ) -> Result<ToolOutput, ToolError> {
         let link = &self.link;
         let unsent = |err| ToolError::new(format!("the call was not sent: {err}"));
+        let _running = link.person.while_a_call_runs();
         let session = link.session().await.map_err(unsent)?;
         self.check(&session)?;
         let mut params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
@@ -63,7 +64,7 @@ impl Remote {
             link.answered();
             match answer {
                 ServerResult::InputRequiredResult(wanted) => {
-                    let (responses, state) = self.asked(&session, wanted).await?;
+                    let (responses, state) = self.asked(wanted).await?;
                     params.input_responses = responses;
                     params.request_state = state;
                 }
@@ -150,7 +151,9 @@ impl Remote {
                     return ToolError::new(why);
                 }
                 Some(StreamableHttpError::SessionExpired) => session.lose(),
-                _ => {}
+                Some(_) => {}
+                // A pipe that is broken stays so.
+                None => session.lose(),
             },
             _ => {}
         }
@@ -175,19 +178,26 @@ impl Remote {
     /// The person's answers to what the server wants to know before it carries the call out.
     async fn asked(
         &self,
-        session: &Session,
         wanted: InputRequiredResult,
     ) -> Result<(Option<InputResponses>, Option<String>), ToolError> {
         let server = &self.link.name;
         let mut given = InputResponses::default();
-        for (key, request) in wanted.input_requests.unwrap_or_default() {
+        let requests = wanted.input_requests.unwrap_or_default();
+        if requests.len() > QUESTIONS {
+            let why = format!(
+                "the MCP server `{server}` asks {} questions at once, and {QUESTIONS} are allowed; it has not run the call",
+                requests.len()
+            );
+            return Err(ToolError::new(why));
+        }
+        for (key, request) in requests {
             let InputRequest::Elicitation(request) = request else {
                 let why = format!(
                     "the MCP server `{server}` asks for what this program does not give; it has not run the call"
                 );
                 return Err(ToolError::new(why));
             };
-            let answer = session.handler().answer(request.params).await;
+            let answer = self.link.person.answer(request.params).await;
             given.insert(key, serde_json::to_value(answer).unwrap_or_default());
         }
         Ok(((!given.is_empty()).then_some(given), wanted.request_state))

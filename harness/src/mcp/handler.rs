@@ -3,57 +3,29 @@
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
-    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use super::asking::Person;
+use crate::tool::Progress;
 use rmcp::{
     ClientHandler, ErrorData, RoleClient,
     model::{
-        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-        ElicitationCapability, FormElicitationCapability, Implementation,
-        ProgressNotificationParam, ProgressToken, ProtocolVersion,
+        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability,
+        FormElicitationCapability, Implementation, ProgressNotificationParam, ProgressToken,
+        ProtocolVersion,
     },
     service::{NotificationContext, RequestContext},
 };
-use serde_json::{Map, Value};
-
-use crate::tool::Progress;
 
 /// Reports that are kept for calls that do not know their own token yet.
 const EARLY: usize = 64;
 
-/// A form that a server wants a person to fill in: see [`on_form`](super::McpServerBuilder::on_form).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct McpForm {
-    /// The name that the program has given to the server.
-    pub server: String,
-    /// What the server asks, in its own words.
-    pub message: String,
-    /// JSON Schema of what is to be filled in: an object whose properties are texts, numbers, truth values and
-    /// choices.
-    pub schema: Value,
-}
-
-/// What a person says to a [`McpForm`].
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum McpAnswer {
-    /// The form, filled in.
-    Accept(Map<String, Value>),
-    /// The person does not want to give it.
-    Decline,
-    /// The person has put the question aside.
-    Cancel,
-}
-
-/// Asks a person.
-pub(super) type OnForm =
-    dyn Fn(McpForm) -> Pin<Box<dyn Future<Output = McpAnswer> + Send>> + Send + Sync;
+/// Bytes of the message of such a report; a longer one is left out.
+const EARLY_BYTES: usize = 4096;
 
 /// Which calls hear of progress.
 #[derive(Clone, Default)]
@@ -80,12 +52,15 @@ impl Reports {
         Watching { reports: self.clone(), token: token.clone() }
     }
 
-    fn came(&self, report: ProgressNotificationParam) {
+    fn came(&self, mut report: ProgressNotificationParam) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((last, progress)) = all.calls.get_mut(&report.progress_token) else {
             if all.early.len() == EARLY {
                 all.early.pop_front();
             }
+            // Cut, half a secret would not be known as one.
+            let small = |message: &String| message.len() <= EARLY_BYTES;
+            report.message = report.message.filter(small);
             all.early.push_back(report);
             return;
         };
@@ -128,8 +103,11 @@ impl Drop for Watching {
 pub(super) struct Handler {
     pub(super) server: String,
     pub(super) reports: Reports,
+    /// Whether the server has said that its tools have changed: to the program, which reads them anew when it
+    /// wants to, and to this session, which does so before the next call.
     pub(super) changed: Arc<AtomicBool>,
-    pub(super) on_form: Option<Arc<OnForm>>,
+    pub(super) stale: Arc<AtomicBool>,
+    pub(super) person: Person,
 }
 
 impl fmt::Debug for Handler {
@@ -138,33 +116,10 @@ impl fmt::Debug for Handler {
     }
 }
 
-impl Handler {
-    /// What the person says; a person who cannot be asked declines.
-    pub(super) async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
-        let declined = ElicitResult::new(ElicitationAction::Decline);
-        let (
-            Some(hook),
-            ElicitRequestParams::FormElicitationParams { message, requested_schema, .. },
-        ) = (&self.on_form, request)
-        else {
-            return declined;
-        };
-        let Ok(schema) = serde_json::to_value(&requested_schema) else { return declined };
-        let form = McpForm { server: self.server.clone(), message, schema };
-        match hook(form).await {
-            McpAnswer::Accept(filled) => {
-                ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(filled))
-            }
-            McpAnswer::Decline => declined,
-            McpAnswer::Cancel => ElicitResult::new(ElicitationAction::Cancel),
-        }
-    }
-}
-
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut able = ClientCapabilities::default();
-        if self.on_form.is_some() {
+        if self.person.is_there() {
             let forms = ElicitationCapability::new().with_form(FormElicitationCapability::new());
             able.elicitation = Some(forms);
         }
@@ -182,6 +137,16 @@ impl ClientHandler for Handler {
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.changed.store(true, Ordering::Relaxed);
+        self.stale.store(true, Ordering::Relaxed);
+    }
+
+    // What is not declared is not there: without this, the answer is an empty list.
+    #[expect(deprecated, reason = "servers ask for it still")]
+    async fn list_roots(
+        &self,
+        _: RequestContext<RoleClient>,
+    ) -> Result<rmcp::model::ListRootsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<rmcp::model::ListRootsRequestMethod>())
     }
 
     async fn create_elicitation(
@@ -189,6 +154,6 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        Ok(self.answer(request).await)
+        Ok(self.person.answer(request).await)
     }
 }

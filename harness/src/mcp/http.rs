@@ -50,6 +50,23 @@ impl Address {
         url.into()
     }
 
+    /// What no error may show: values of headers, and what may be secret in the address.
+    pub(super) fn secrets(&self) -> Vec<String> {
+        let mut secrets: Vec<String> =
+            self.headers.iter().map(|(_, value)| value.clone()).collect();
+        if let Ok(url) = Url::parse(&self.url) {
+            secrets.extend(url.password().map(str::to_owned));
+            // As they are written, since that is how errors show them, and as they are meant.
+            let written = url.query().into_iter().flat_map(|query| query.split('&'));
+            secrets.extend(
+                written
+                    .map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value).to_owned()),
+            );
+            secrets.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
+        }
+        secrets
+    }
+
     fn headers(&self) -> Result<HashMap<HeaderName, HeaderValue>, Error> {
         let wrong = |name: &str, what: &str| {
             Error::new(

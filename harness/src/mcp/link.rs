@@ -19,7 +19,8 @@ use tokio::{
 };
 
 use super::{
-    handler::{Handler, OnForm, Reports},
+    asking::{OnForm, Person},
+    handler::{Handler, Reports},
     http::Address,
     list::{self, Listing},
     process::Command,
@@ -55,7 +56,7 @@ pub(super) enum Place {
 pub(super) struct Link {
     pub(super) name: String,
     place: Place,
-    on_form: Option<Arc<OnForm>>,
+    pub(super) person: Person,
     /// What no error may say.
     secrets: Secrets,
     changed: Arc<AtomicBool>,
@@ -85,21 +86,25 @@ impl fmt::Debug for Link {
 impl Link {
     pub(super) fn new(name: String, place: Place, on_form: Option<Arc<OnForm>>) -> Self {
         let mut secrets = Secrets::default();
-        let known: Vec<&String> = match &place {
-            Place::Command(command) => command.variables.values().collect(),
-            Place::Address(address) => address.headers.iter().map(|(_, value)| value).collect(),
+        let known: Vec<String> = match &place {
+            Place::Command(command) => command.variables.values().cloned().collect(),
+            Place::Address(address) => address.secrets(),
         };
-        for value in known {
+        for value in &known {
             // `Bearer`, then the key.
             secrets = secrets.with(value);
             if let Some((_, key)) = value.trim().split_once(' ') {
                 secrets = secrets.with(key);
             }
+            // What a process says is read line by line.
+            for line in value.lines() {
+                secrets = secrets.with(line);
+            }
         }
         Self {
+            person: Person::new(&name, on_form),
             name,
             place,
-            on_form,
             secrets,
             changed: Arc::default(),
             starts: AtomicU32::new(0),
@@ -107,14 +112,14 @@ impl Link {
         }
     }
 
-    /// What others say, for an error: without secrets, and not all of it.
+    /// What others say, for an error: without secrets and what a terminal obeys, and not all of it.
     pub(super) fn shown(&self, text: &str) -> String {
-        beginning(&self.secrets.hide(text), SHOWN).into_owned()
+        harmless(&beginning(&self.secrets.hide(text), SHOWN))
     }
 
     /// What the process of a session said last.
     pub(super) fn said(&self, session: &Session) -> String {
-        self.secrets.hide(&session.said()).into_owned()
+        harmless(&self.secrets.hide(&session.said()))
     }
 
     pub(super) fn has_changed(&self) -> bool {
@@ -144,7 +149,9 @@ impl Link {
             return Err(self.error(ErrorKind::Closed, "was closed by the program"));
         }
         if let Some(session) = state.session.as_ref().filter(|session| session.is_alive()) {
-            return Ok(Arc::clone(session));
+            let session = Arc::clone(session);
+            self.refresh(&session).await?;
+            return Ok(session);
         }
         let starts = self.starts.load(Ordering::Relaxed);
         if starts >= STARTS {
@@ -167,16 +174,33 @@ impl Link {
         Ok(session)
     }
 
+    /// Reads what the server says of its tools now, if it has said that this has changed.
+    async fn refresh(&self, session: &Session) -> Result<(), Error> {
+        let stale = &session.handler().stale;
+        if stale.swap(false, Ordering::Relaxed)
+            && let Err(err) = self.list_of(session).await
+        {
+            stale.store(true, Ordering::Relaxed);
+            return Err(err);
+        }
+        Ok(())
+    }
+
     /// Lists the tools anew.
     pub(super) async fn list(&self) -> Result<Listing, Error> {
         // What changes from here on is told again.
         self.changed.store(false, Ordering::Relaxed);
         let session = self.session().await?;
+        session.handler().stale.store(false, Ordering::Relaxed);
         self.list_of(&session).await
     }
 
     async fn list_of(&self, session: &Session) -> Result<Listing, Error> {
         let listing = list::read(session).await.map_err(|(kind, why)| {
+            if kind == ErrorKind::Connect {
+                // The way to it is broken, so the next one to need a session begins a new one.
+                session.lose();
+            }
             self.error(kind, format!("{}{}", self.shown(&why), self.said(session)))
         })?;
         session.define(listing.definitions());
@@ -201,7 +225,8 @@ impl Link {
             server: self.name.clone(),
             reports: Reports::default(),
             changed: Arc::clone(&self.changed),
-            on_form: self.on_form.clone(),
+            stale: Arc::default(),
+            person: self.person.clone(),
         };
         let mode = ClientLifecycleMode::Initialize;
         let (served, child) = match &self.place {
@@ -221,7 +246,7 @@ impl Link {
         };
         let said = || {
             let said = child.as_ref().map(|child| child.said().shown()).unwrap_or_default();
-            self.secrets.hide(&said).into_owned()
+            harmless(&self.secrets.hide(&said))
         };
         let service = match served {
             Ok(Ok(service)) => service,
@@ -255,6 +280,11 @@ fn why(err: &ClientInitializeError) -> String {
         }
         _ => "it has answered with something else".to_owned(),
     }
+}
+
+/// A text without the characters that a terminal obeys, but for ends of lines.
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n', " ")
 }
 
 /// An error and what has caused it.

@@ -43,7 +43,7 @@ pub(super) struct Listed {
     pub(super) description: String,
     pub(super) schema: Value,
     pub(super) annotations: Option<Value>,
-    /// A hash of what the model reads of it.
+    /// A hash of what the model reads of it and of its hints, whatever the order of members.
     pub(super) definition: String,
 }
 
@@ -59,7 +59,10 @@ impl Listing {
         for tool in tools.into_iter().flatten() {
             match one(tool) {
                 Ok(tool) if seen.insert(tool.name.clone()) => self.tools.push(tool),
-                Ok(tool) => self.left_out.push(format!("`{}`: the name comes twice", tool.name)),
+                Ok(tool) => {
+                    let name = tool.name.escape_debug();
+                    self.left_out.push(format!("`{name}`: the name comes twice"));
+                }
                 Err(why) => self.left_out.push(why),
             }
         }
@@ -93,8 +96,12 @@ fn one(tool: &Value) -> Result<Listed, String> {
             "its `inputSchema` has more than {SCHEMA} bytes or {DEEPEST} levels"
         ));
     }
+    let sorted = sorted(&schema).to_string();
+    let hints = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+    let hint = |name| tool.get("annotations").and_then(|hints| hints.get(name)?.as_bool());
+    let hints = hints.map(|name| format!("{:?}", hint(name))).concat();
     Ok(Listed {
-        definition: name::hash(&[name, description, &written]),
+        definition: name::hash(&[name, description, &sorted, &hints]),
         name: name.to_owned(),
         description: description.to_owned(),
         schema,
@@ -109,6 +116,19 @@ fn depth(value: &Value) -> usize {
         Value::Array(items) => 1 + deepest(&mut items.iter()),
         Value::Object(members) => 1 + deepest(&mut Map::values(members)),
         _ => 0,
+    }
+}
+
+/// A value whose members are in the order of their names: some servers write them in any order.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Object(members) => {
+            let members: BTreeMap<&String, Value> =
+                members.iter().map(|(name, value)| (name, sorted(value))).collect();
+            members.into_iter().map(|(name, value)| (name.clone(), value)).collect()
+        }
+        _ => value.clone(),
     }
 }
 
@@ -129,7 +149,11 @@ async fn pages(session: &Session) -> Result<Listing, (ErrorKind, String)> {
         let request = ListToolsRequest::with_param(params);
         let page = session.ask(ClientRequest::ListToolsRequest(request)).await;
         let page = page.map_err(|err| {
-            (ErrorKind::Connect, format!("did not list its tools: {}", told(&err)))
+            let kind = match err {
+                ServiceError::McpError(_) => ErrorKind::Protocol,
+                _ => ErrorKind::Connect,
+            };
+            (kind, format!("did not list its tools: {}", told(&err)))
         })?;
         if !page.get("tools").is_some_and(Value::is_array) {
             return Err(wrong("answers `tools/list` without a list of tools".to_owned()));

@@ -8,6 +8,8 @@
 )]
 
 #[cfg(feature = "mcp")]
+mod asking;
+#[cfg(feature = "mcp")]
 mod builder;
 #[cfg(feature = "mcp")]
 mod call;
@@ -40,7 +42,7 @@ mod session;
 pub use self::service::{Alone, McpHttp, McpService};
 #[cfg(feature = "mcp")]
 pub use self::{
+    asking::{McpAnswer, McpForm},
     builder::McpServerBuilder,
-    handler::{McpAnswer, McpForm},
     server::McpServer,
 };

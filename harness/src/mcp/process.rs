@@ -15,6 +15,10 @@ use tokio::{
     task::AbortHandle,
 };
 
+use crate::secret::CUT;
+#[cfg(unix)]
+use crate::watchdog::Watchdog;
+
 /// What a child sees of the program's environment: no keys.
 const INHERITED: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
@@ -60,14 +64,28 @@ impl Command {
         }
         #[cfg(unix)]
         command.process_group(0);
+        #[cfg(unix)]
+        let mut watchdog = Watchdog::start(None).ok();
         let mut child = command.spawn()?;
+        #[cfg(unix)]
+        if let (Some(dog), Some(leader)) = (&mut watchdog, leader(&child)) {
+            // Without it the server ends with its input, as servers do.
+            let _ = dog.watch(leader);
+        }
         let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
         let (Some(output), Some(input), Some(errors)) = pipes else {
             return Err(std::io::Error::other("the child has no pipes"));
         };
         let said = Said::default();
         let reader = tokio::spawn(said.clone().read(errors)).abort_handle();
-        Ok((Child { child, said, reader }, output, input))
+        let child = Child {
+            #[cfg(unix)]
+            _watchdog: watchdog,
+            child,
+            said,
+            reader,
+        };
+        Ok((child, output, input))
     }
 }
 
@@ -94,7 +112,12 @@ impl Said {
     }
 
     fn keep(&self, line: &[u8]) {
-        let line = String::from_utf8_lossy(line).trim().to_owned();
+        let mut kept = String::from_utf8_lossy(line).trim().to_owned();
+        if line.len() == KEPT_LINE {
+            // A beginning of a secret before it is hidden, too.
+            kept.push_str(CUT);
+        }
+        let line = kept;
         if line.is_empty() {
             return;
         }
@@ -119,6 +142,9 @@ impl Said {
 
 /// A child that runs, and all that it has started and that has not left its group. They end with this value.
 pub(super) struct Child {
+    /// Kills the group if the program dies. It ends before the number of the group can be another's.
+    #[cfg(unix)]
+    _watchdog: Option<Watchdog>,
     child: tokio::process::Child,
     said: Said,
     reader: AbortHandle,
@@ -152,16 +178,33 @@ impl Child {
 
     #[cfg(unix)]
     fn group(&self) -> Option<rustix::process::Pid> {
-        let id = i32::try_from(self.child.id()?).ok()?;
-        rustix::process::Pid::from_raw(id)
+        leader(&self.child)
     }
 
     #[cfg(unix)]
     fn has_ended(&self) -> bool {
-        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        self.group().is_none_or(is_over)
+    }
 
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        self.group().is_none_or(|leader| !matches!(waitid(WaitId::Pid(leader), look), Ok(None)))
+    /// Waits until the leader has ended, though others of its group may live.
+    #[cfg(unix)]
+    pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        let leader = self.group();
+        async move {
+            let (Some(leader), Ok(mut deaths)) = (leader, signal(SignalKind::child())) else {
+                return std::future::pending().await;
+            };
+            while !is_over(leader) {
+                deaths.recv().await;
+            }
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        std::future::pending()
     }
 
     #[cfg(unix)]
@@ -182,6 +225,20 @@ impl Child {
 
     #[cfg(not(unix))]
     fn signal(&self, _: bool) {}
+}
+
+#[cfg(unix)]
+fn leader(child: &tokio::process::Child) -> Option<rustix::process::Pid> {
+    rustix::process::Pid::from_raw(i32::try_from(child.id()?).ok()?)
+}
+
+/// Whether a child has ended. It is not reaped by this look.
+#[cfg(unix)]
+fn is_over(leader: rustix::process::Pid) -> bool {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    !matches!(waitid(WaitId::Pid(leader), look), Ok(None))
 }
 
 impl Drop for Child {

@@ -1,6 +1,6 @@
 //! A server that is connected, and its tools.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
     McpServerBuilder,
@@ -66,11 +66,16 @@ impl McpServer {
         {
             return Err(no_tool(&link, unknown, listed.iter().map(|tool| tool.name.as_str())));
         }
-        let mut tools = Vec::new();
+        let (mut tools, mut names) = (Vec::new(), HashSet::new());
         for tool in listed {
             let remote = tool.name.clone();
             let made = make(&link, &sight, tool);
             match ToolRegistry::new([made.clone()]) {
+                Ok(_) if !names.insert(made.name().to_owned()) => left_out.push(format!(
+                    "`{}`: another tool has the name `{}`, which it would have here",
+                    remote.escape_debug(),
+                    made.name()
+                )),
                 Ok(_) => tools.push((remote, made)),
                 Err(err) => left_out.push(format!("`{}`: {err}", remote.escape_debug())),
             }

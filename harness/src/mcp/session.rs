@@ -7,6 +7,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use rmcp::{
@@ -25,6 +26,9 @@ use super::{
     process::{Child, Said},
 };
 
+/// How long what a process has written may be read after its end.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+
 /// A session. Its process and its tasks end with it.
 pub(super) struct Session {
     service: RunningService<RoleClient, Handler>,
@@ -33,6 +37,8 @@ pub(super) struct Session {
     /// Calls that nobody waits for any more.
     unwanted: UnboundedSender<RequestId>,
     teller: AbortHandle,
+    /// Ends the session with its process, though another one holds the pipes.
+    watcher: Option<AbortHandle>,
     /// Whether the server does not know the session any more.
     lost: AtomicBool,
     /// What the server said of each of its tools, as a hash.
@@ -43,6 +49,16 @@ impl Session {
     pub(super) fn new(service: RunningService<RoleClient, Handler>, child: Option<Child>) -> Self {
         let (unwanted, calls) = unbounded_channel();
         let teller = tokio::spawn(tell(service.peer().clone(), calls)).abort_handle();
+        let watcher = child.as_ref().map(|child| {
+            let (ended, end) = (child.ended(), service.cancellation_token());
+            let watch = async move {
+                ended.await;
+                // What it has written is read first.
+                tokio::time::sleep(LAST_WORDS).await;
+                end.cancel();
+            };
+            tokio::spawn(watch).abort_handle()
+        });
         let said = child.as_ref().map(|child| child.said().clone()).unwrap_or_default();
         Self {
             service,
@@ -50,6 +66,7 @@ impl Session {
             said,
             unwanted,
             teller,
+            watcher,
             lost: AtomicBool::new(false),
             definitions: Mutex::default(),
         }
@@ -114,6 +131,9 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.teller.abort();
+        if let Some(watcher) = &self.watcher {
+            watcher.abort();
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! A server that speaks the Model Context Protocol over its standard input and output, as badly as its first
 //! argument says. Each thing that it does is a line in the file that its second argument names.
 
+mod hostile;
+
 use std::{
     env, fs,
     io::{self, BufRead as _, Write as _},
@@ -43,6 +45,9 @@ impl Server {
     }
 
     fn list(&self, cursor: Option<&str>) -> Value {
+        if let Some(list) = self.hostile_list() {
+            return list;
+        }
         match self.way.as_str() {
             "same-page" => json!({"tools": [tool("run")], "nextCursor": "again"}),
             "endless-pages" => {
@@ -82,6 +87,9 @@ impl Server {
             let params = json!({"progressToken": token, "progress": at, "total": 2000, "message": "on its way"});
             say(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
         };
+        if self.hostile_call(request, lines) {
+            return;
+        }
         match self.way.as_str() {
             "dies" | "other-tool" | "tool-gone" if self.life == 1 => process::exit(3),
             "dies-always" => {
@@ -180,7 +188,11 @@ impl Server {
             let id = &request["id"];
             let answer =
                 |result: Value| say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
-            match request["method"].as_str().unwrap_or_default() {
+            let method = request["method"].as_str().unwrap_or_default();
+            if self.hostile_message(method, &request, &mut lines) {
+                continue;
+            }
+            match method {
                 "initialize" => {
                     self.note(&format!("able {}", request["params"]["capabilities"]));
                     let able = json!({"tools": {"listChanged": true}});
@@ -211,6 +223,10 @@ fn main() {
     let lives = fs::read_to_string(&log).unwrap_or_default().matches("pid ").count();
     let server = Server { way, log, life: lives + 1 };
     server.note(&format!("pid {}", process::id()));
+    let known = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "GIVEN", "KEY"];
+    for (name, _) in env::vars().filter(|(name, _)| !known.contains(&name.as_str())) {
+        server.note(&format!("leaked {name}"));
+    }
     match server.way.as_str() {
         "no-start" => {
             eprintln!("first line");

@@ -11,7 +11,6 @@ mod supervised;
 pub(super) mod supervisor;
 #[cfg(target_os = "linux")]
 mod traces;
-mod watchdog;
 
 use std::{
     ffi::OsString,

@@ -8,9 +8,10 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{Pipes, Spec, exited, reaped, watchdog::Watchdog};
+use super::{Pipes, Spec, exited, reaped};
 #[cfg(target_os = "linux")]
 use super::{processes, traces::Traces};
+use crate::watchdog::Watchdog;
 
 /// A shell that leads a group of its own.
 ///
@@ -34,9 +35,9 @@ impl Plain {
         #[cfg(target_os = "linux")]
         let mut traces = Traces::new();
         #[cfg(target_os = "linux")]
-        let watchdog = Watchdog::start(traces.mark())?;
+        let watchdog = Watchdog::start(Some(traces.mark()))?;
         #[cfg(not(target_os = "linux"))]
-        let watchdog = Watchdog::start("")?;
+        let watchdog = Watchdog::start(None)?;
         #[cfg(target_os = "linux")]
         bash.envs([traces.variable()]);
         let pipes = Pipes::on(&mut bash)?;

@@ -1,4 +1,4 @@
-//! A small shell beside a command that kills it when the program dies, whatever the program dies
+//! A small shell beside a child that kills it when the program dies, whatever the program dies
 //! of: then nobody holds the other end of its standard input any more.
 
 use std::{
@@ -9,13 +9,14 @@ use std::{
 
 use rustix::process::Pid;
 
-/// `$1` is the mark. The first line of the input is the group. The mark is looked for until nobody
-/// has it; without `/proc`, `grep` finds no file and nobody is.
+/// `$1` is the mark, if there is one. The first line of the input is the group. The mark is looked for until
+/// nobody has it; without `/proc`, `grep` finds no file and nobody is.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 read -r group
 while read -r line; do :; done
 [ -n "$group" ] && kill -KILL "-$group"
+[ -n "$1" ] || exit 0
 rounds=0
 while [ $rounds -lt 20 ]; do
     rounds=$((rounds + 1))
@@ -30,13 +31,13 @@ done
 
 /// Killed when it is dropped: then there is nothing more to watch.
 #[derive(Debug)]
-pub(super) struct Watchdog(Child);
+pub(crate) struct Watchdog(Child);
 
 impl Watchdog {
-    /// It watches from now on over all that has the mark, and over a group once it is told.
-    pub(super) fn start(mark: &str) -> io::Result<Self> {
+    /// It watches from now on over all that has the mark in its environment, and over a group once it is told.
+    pub(crate) fn start(mark: Option<&str>) -> io::Result<Self> {
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", SCRIPT, "sh", mark]);
+        shell.args(["-c", SCRIPT, "sh"]).args(mark);
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // It must not be found by the mark, nor by what stops the program's group.
         let path = std::env::var_os("PATH");
@@ -46,7 +47,7 @@ impl Watchdog {
         })
     }
 
-    pub(super) fn watch(&mut self, group: Pid) -> io::Result<()> {
+    pub(crate) fn watch(&mut self, group: Pid) -> io::Result<()> {
         let Some(line) = &mut self.0.stdin else { return Ok(()) };
         // A broken pipe says that somebody has killed it.
         writeln!(line, "{group}")

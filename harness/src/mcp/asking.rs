@@ -1,0 +1,144 @@
+//! How a server asks a person: one question at a time, while a call runs, and not without end.
+
+use std::{fmt, pin::Pin, sync::Arc};
+
+use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
+use serde_json::{Map, Value};
+use tokio::sync::{Mutex, watch};
+
+use crate::unwind::Shielded;
+
+/// How often a person is asked for one call, at most.
+pub(super) const QUESTIONS: usize = 8;
+
+/// A form that a server wants a person to fill in: see [`on_form`](super::McpServerBuilder::on_form).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct McpForm {
+    /// The name that the program has given to the server.
+    pub server: String,
+    /// What the server asks, in its own words.
+    pub message: String,
+    /// JSON Schema of what is to be filled in: an object whose properties are texts, numbers, truth values and
+    /// choices.
+    pub schema: Value,
+}
+
+/// What a person says to a [`McpForm`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum McpAnswer {
+    /// The form, filled in.
+    Accept(Map<String, Value>),
+    /// The person does not want to give it.
+    Decline,
+    /// The person has put the question aside.
+    Cancel,
+}
+
+/// Asks a person.
+pub(super) type OnForm =
+    dyn Fn(McpForm) -> Pin<Box<dyn Future<Output = McpAnswer> + Send>> + Send + Sync;
+
+/// The person whom a server may ask, if the program gives it a way.
+#[derive(Clone)]
+pub(super) struct Person {
+    server: String,
+    on_form: Option<Arc<OnForm>>,
+    asked: Arc<Asked>,
+}
+
+struct Asked {
+    /// Held while the person is asked.
+    turn: Mutex<()>,
+    calls: watch::Sender<Calls>,
+}
+
+/// The calls of one server, counted since none was running.
+#[derive(Default)]
+struct Calls {
+    running: usize,
+    begun: usize,
+    questions: usize,
+}
+
+impl fmt::Debug for Person {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Person").field("is_there", &self.is_there()).finish_non_exhaustive()
+    }
+}
+
+impl Person {
+    pub(super) fn new(server: &str, on_form: Option<Arc<OnForm>>) -> Self {
+        let asked = Asked { turn: Mutex::default(), calls: watch::Sender::default() };
+        Self { server: server.to_owned(), on_form, asked: Arc::new(asked) }
+    }
+
+    /// Whether anybody can be asked.
+    pub(super) fn is_there(&self) -> bool {
+        self.on_form.is_some()
+    }
+
+    /// The server may ask until the returned value is dropped.
+    pub(super) fn while_a_call_runs(&self) -> Running {
+        self.asked.calls.send_modify(|calls| {
+            calls.running += 1;
+            calls.begun += 1;
+        });
+        Running(Arc::clone(&self.asked))
+    }
+
+    /// What the person says. A person who cannot be asked, or has been asked often enough, declines; a question
+    /// whose calls have ended is put aside, and so is one in which the program's code panics.
+    pub(super) async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
+        let declined = ElicitResult::new(ElicitationAction::Decline);
+        let (
+            Some(hook),
+            ElicitRequestParams::FormElicitationParams { message, requested_schema, .. },
+        ) = (&self.on_form, request)
+        else {
+            return declined;
+        };
+        let Ok(schema) = serde_json::to_value(&requested_schema) else { return declined };
+        let mut calls = self.asked.calls.subscribe();
+        let may = self.asked.calls.send_if_modified(|calls| {
+            let may = calls.running > 0 && calls.questions < QUESTIONS * calls.begun;
+            calls.questions += usize::from(may);
+            may
+        });
+        if !may {
+            return declined;
+        }
+        let form = McpForm { server: self.server.clone(), message, schema };
+        let asking = async {
+            let _turn = self.asked.turn.lock().await;
+            Shielded::new(async move { hook(form).await }).await
+        };
+        let answer = tokio::select! {
+            answer = asking => answer,
+            // It fails only without a sender, and this value is one.
+            _ = calls.wait_for(|calls| calls.running == 0) => Ok(McpAnswer::Cancel),
+        };
+        match answer {
+            Ok(McpAnswer::Accept(filled)) => {
+                ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(filled))
+            }
+            Ok(McpAnswer::Decline) => declined,
+            Ok(McpAnswer::Cancel) | Err(_) => ElicitResult::new(ElicitationAction::Cancel),
+        }
+    }
+}
+
+/// A call runs as long as this is there.
+pub(super) struct Running(Arc<Asked>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.calls.send_modify(|calls| {
+            calls.running -= 1;
+            if calls.running == 0 {
+                *calls = Calls::default();
+            }
+        });
+    }
+}
