@@ -178,3 +178,85 @@ fn a_plan_that_is_as_large_as_what_vendors_refuse_is_not_kept() {
         assert_eq!(sent.size() > 0, kept);
     }
 }
+
+/// Words with letters of all kinds, of a length near where something else begins.
+fn words(random: &mut fastrand::Rng) -> String {
+    const LENGTHS: [usize; 9] = [1, 62, 64, 126, 128, 255, 16_384, 32_768, 65_536];
+    let letters = ["\"", "\\", "\n", "\t", "\u{1}", "\u{7f}", "é", "😀", "plain words ", "x"];
+    let (kinds, mut text) = (random.usize(1..=letters.len()), String::from("a"));
+    let length = match random.u8(..8) {
+        0 => LENGTHS[random.usize(6..9)] + random.usize(..200),
+        _ => LENGTHS[random.usize(..6)] + random.usize(..5),
+    };
+    while text.len() < length {
+        text += letters[letters.len() - random.usize(1..=kinds)];
+    }
+    text
+}
+
+/// All texts in a value, and those in texts that are JSON themselves.
+fn texts_in(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::String(text) => {
+            if let Ok(inner @ serde_json::Value::Object(_)) = serde_json::from_str(text) {
+                texts_in(&inner, found);
+            }
+            found.push(text.clone());
+        }
+        serde_json::Value::Array(list) => list.iter().for_each(|it| texts_in(it, found)),
+        serde_json::Value::Object(members) => members.values().for_each(|it| texts_in(it, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn whatever_is_said_stands_in_the_body_whether_or_not_it_was_planned_before() {
+    for seed in 0..30 {
+        let random = &mut fastrand::Rng::with_seed(seed);
+        let (mut transcript, mut said) = (Transcript::default(), Vec::new());
+        let sent = WIRES.map(|_| Sent::new());
+        for turn in 0..random.usize(1..6) {
+            let mut say = |random: &mut fastrand::Rng| {
+                said.push(words(random));
+                said.last().cloned().unwrap_or_default()
+            };
+            let several: Vec<_> =
+                (0..random.usize(1..4)).map(|_| Block::text(say(random))).collect();
+            transcript.push(Message::new(Role::User, several)).unwrap();
+            let arguments = serde_json::json!({ "text": say(random) }).to_string();
+            let spaces = " ".repeat(random.usize(..3));
+            let id = format!("call_{turn}");
+            let call = ToolCall::new(id.as_str(), "look", format!("{spaces}{arguments}"));
+            let answer = [Block::text(say(random)), Block::ToolCall(call)];
+            transcript.push(Message::assistant(answer)).unwrap();
+            let mut parts: Vec<ToolContent> =
+                (0..random.usize(1..3)).map(|_| say(random).into()).collect();
+            if random.bool() {
+                let file = format!("\u{89}PNG\r\n\u{1a}\n{}", words(random));
+                let file = Media::from_bytes("image/png", file.as_bytes());
+                parts.insert(random.usize(..=parts.len()), ToolContent::Image(file));
+            }
+            if random.bool() {
+                parts.push(ToolContent::Json(serde_json::json!({ "value": say(random) })));
+            }
+            let result = ToolResult::new(id.as_str(), CallOutcome::Succeeded, parts);
+            transcript.push(Message::new(Role::Tool, [Block::ToolResult(result)])).unwrap();
+            for (encode, sent) in WIRES.iter().zip(&sent) {
+                let anew = encode(&Request::new(&transcript).unwrap());
+                let later = encode(&Request::new(&transcript).unwrap().with_sent(Some(sent)));
+                assert!(anew == later, "seed {seed}, turn {turn}");
+                let mut found = Vec::new();
+                texts_in(&serde_json::from_slice(&anew).unwrap(), &mut found);
+                // Where a protocol has one text for a message, several texts stand in it one after the other.
+                for text in &said {
+                    let json = serde_json::json!({ "value": text }).to_string();
+                    let stands = |it: &String| it.contains(text.as_str()) || it.contains(&json);
+                    assert!(found.iter().any(stands), "seed {seed}: {} bytes", text.len());
+                }
+            }
+            let request = Request::new(&transcript).unwrap();
+            let pieces = chat::encode_pieces(&request, &chat::Options::new("m")).unwrap();
+            assert_eq!(pieces.size(), pieces.into_bytes().len());
+        }
+    }
+}
