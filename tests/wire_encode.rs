@@ -260,3 +260,40 @@ fn whatever_is_said_stands_in_the_body_whether_or_not_it_was_planned_before() {
         }
     }
 }
+
+/// The same message, under the same id, with other words.
+fn reworded(message: &Message, words: &str) -> Message {
+    let mut json = serde_json::to_value(message).unwrap();
+    json["blocks"] = serde_json::to_value([Block::text(words)]).unwrap();
+    serde_json::from_value(json).unwrap()
+}
+
+#[test]
+fn another_conversation_that_ends_with_the_same_message_is_written_anew() {
+    let all: Vec<Message> = (0..80)
+        .map(|n| match n % 2 {
+            0 => Message::user(format!("{n} {}", "word ".repeat(n))),
+            _ => Message::assistant([Block::text(format!("{n} {}", "answer ".repeat(n)))]),
+        })
+        .collect();
+    let of = |messages: &[Message]| {
+        let mut transcript = Transcript::default();
+        for message in messages {
+            transcript.push(message.clone()).unwrap();
+        }
+        transcript
+    };
+    for encode in WIRES {
+        for at in [0, 1, 30, 31, 32, 78] {
+            let sent = Sent::new();
+            let body = |transcript: &Transcript| {
+                encode(&Request::new(transcript).unwrap().with_sent(Some(&sent)))
+            };
+            body(&of(&all[..79]));
+            let mut other = all.clone();
+            other[at] = reworded(&all[at], &"Something else. ".repeat(20));
+            let other = of(&other[..79]);
+            assert!(body(&other) == encode(&Request::new(&other).unwrap()), "message {at}");
+        }
+    }
+}

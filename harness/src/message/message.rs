@@ -57,6 +57,11 @@ fn is_not(flag: &bool) -> bool {
 }
 
 impl Message {
+    /// Whether it is this message, or says the same under the same id.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self == other
+    }
+
     /// A message with a new id, said now.
     pub fn new(role: Role, blocks: impl IntoIterator<Item = Block>) -> Self {
         let id = format!("msg_{:032x}", fastrand::u128(..));

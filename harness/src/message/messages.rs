@@ -120,9 +120,56 @@ impl Messages {
         self.end += 1;
     }
 
+    /// Whether these are the first messages of `self`. What both share is not looked at.
+    pub(crate) fn begins_with(&self, past: &Self) -> bool {
+        if past.len() > self.len() {
+            return false;
+        }
+        if self.from > 0 || past.from > 0 {
+            return past.iter().zip(self).all(|(past, message)| message.is(past));
+        }
+        let (mut mine, mut height) = (&self.root, self.height);
+        while height > past.height
+            && let Node::Inner(nodes) = &**mine
+            && let Some(first) = nodes.first()
+        {
+            (mine, height) = (first, height - 1);
+        }
+        begin_alike(mine, &past.root, height, past.len())
+    }
+
     /// Whether both are views of the same messages of the same tree.
     fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root, &other.root) && (self.from, self.end) == (other.from, other.end)
+    }
+}
+
+/// Whether the first `count` messages of two nodes of this height are the same.
+fn begin_alike(one: &Arc<Node>, other: &Arc<Node>, height: usize, count: usize) -> bool {
+    if Arc::ptr_eq(one, other) {
+        return true;
+    }
+    match (&**one, &**other) {
+        (Node::Leaf(one), Node::Leaf(other)) => {
+            let (one, other) = (one.get(..count), other.get(..count));
+            one.zip(other).is_some_and(|(one, other)| {
+                one.iter().zip(other).all(|(one, other)| one.is(other))
+            })
+        }
+        (Node::Inner(one), Node::Inner(other)) => {
+            let each = 1 << (BITS * height);
+            let needed = count.div_ceil(each);
+            let (one, other) = (one.get(..needed), other.get(..needed));
+            one.zip(other).is_some_and(|(one, other)| {
+                let mut left = count;
+                one.iter().zip(other).all(|(one, other)| {
+                    let here = left.min(each);
+                    left -= here;
+                    begin_alike(one, other, height.saturating_sub(1), here)
+                })
+            })
+        }
+        _ => false,
     }
 }
 
@@ -292,6 +339,39 @@ mod tests {
         from_there.push(Message::user("next"));
         assert_eq!(texts(&from_there), ["40", "41", "next"]);
         assert_eq!(all[42].text(), "42");
+    }
+
+    #[test]
+    fn a_conversation_begins_with_its_past_and_with_no_other() {
+        let last = WIDTH * WIDTH * 2 + 3;
+        let all: Messages = (0..last).map(number).collect();
+        let sizes = [0, 1, WIDTH - 1, WIDTH, WIDTH + 1, WIDTH * WIDTH, WIDTH * WIDTH + 1, last];
+        for size in sizes {
+            let past = all.range(..size);
+            assert!(all.begins_with(&past), "{size}");
+            // Made anew of the same messages, it shares no node.
+            let anew: Messages = past.iter().cloned().collect();
+            assert!(all.begins_with(&anew) && past.begins_with(&anew), "{size}");
+            let read: Messages = past
+                .iter()
+                .map(|message| serde_json::to_string(message).expect("a message can be written"))
+                .map(|json| serde_json::from_str(&json).expect("what was written can be read"))
+                .collect();
+            assert!(all.begins_with(&read), "{size}");
+            let mut longer = anew.clone();
+            longer.push(number(last));
+            assert!(!all.begins_with(&longer), "{size}");
+            for at in sizes.into_iter().filter(|at| *at < size) {
+                let other: Messages = past
+                    .iter()
+                    .enumerate()
+                    .map(|(place, message)| if place == at { number(place) } else { message.clone() })
+                    .collect();
+                assert!(!all.begins_with(&other), "{size}, {at}: another message with the same words");
+            }
+        }
+        let later = all.range(40..);
+        assert!(later.begins_with(&all.range(40..90)) && !later.begins_with(&all.range(41..90)));
     }
 
     #[test]

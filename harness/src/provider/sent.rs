@@ -30,10 +30,8 @@ pub struct Sent(Mutex<Option<Written>>);
 pub(crate) struct Written {
     /// Which wire wrote them, and how: the bytes are of use only where this is the same.
     pub(crate) form: String,
-    /// How many messages they are.
-    pub(crate) count: usize,
-    /// The id of the last of them.
-    pub(crate) last: String,
+    /// Which messages they are.
+    pub(crate) messages: Messages,
     /// How they are sent, in order.
     pub(crate) parts: Vec<Arc<Part>>,
 }
@@ -59,8 +57,7 @@ impl Sent {
     /// becomes.
     pub(crate) fn take(&self, form: &str, messages: &Messages) -> Option<Written> {
         let written = self.replace(None)?;
-        let last = written.count.checked_sub(1).and_then(|last| messages.get(last))?;
-        (written.form == form && written.last == last.id()).then_some(written)
+        (written.form == form && messages.begins_with(&written.messages)).then_some(written)
     }
 
     pub(crate) fn keep(&self, written: Written) {

@@ -136,7 +136,7 @@ pub(super) fn conversation(
     let messages = request.messages();
     let form = &*format!("{form} {}", recipient.takes.form());
     let known = request.sent().and_then(|sent| sent.take(form, messages));
-    let (count, mut parts) = known.map_or((0, Vec::new()), |known| (known.count, known.parts));
+    let (count, mut parts) = known.map_or((0, Vec::new()), |known| (known.messages.len(), known.parts));
     // What was written before was looked at then.
     let mut later = messages.iter().skip(count);
     if let Some(last) = later.rfind(|message| message.role() == Role::User) {
@@ -180,11 +180,10 @@ pub(super) fn conversation(
             "there is nothing to send: no message has a word in it",
         ));
     }
-    let last = stay.checked_sub(1).and_then(|last| messages.get(last));
-    if let (Some(sent), Some(last)) = (request.sent(), last) {
-        let (form, last) = (form.to_owned(), last.id().to_owned());
+    if let Some(sent) = request.sent().filter(|_| stay > 0) {
+        let (form, messages) = (form.to_owned(), messages.range(..stay));
         let parts = parts.iter().take(kept).cloned().collect();
-        sent.keep(Written { form, count: stay, last, parts });
+        sent.keep(Written { form, messages, parts });
     }
     let mut head = body.finish(name);
     head.ready().extend_from_slice(leading);
