@@ -42,7 +42,7 @@ fn values() -> impl Strategy<Value = Value> {
 }
 
 /// Pushes each letter by itself. Each view grows from the one before it.
-fn pushed(text: &str) -> Option<Value> {
+pub(crate) fn pushed(text: &str) -> Option<Value> {
     let (mut view, mut whole, mut before) = (AnswerView::new(), AnswerView::new(), None);
     for letter in text.chars() {
         let more = view.push(letter.encode_utf8(&mut [0; 4]));

@@ -3,6 +3,7 @@
 mod accumulate;
 mod agent;
 mod answer_media;
+mod answer_types;
 mod answer_views;
 mod answer_ways;
 mod any_answer;

@@ -25,7 +25,7 @@ for line in sys.stdin:
 "#;
 
 /// What python says of each pair, or nothing where it has no jsonschema.
-fn judged(pairs: &[(Value, Value)]) -> Option<Vec<Value>> {
+pub(crate) fn judged(pairs: &[(Value, Value)]) -> Option<Vec<Value>> {
     let python = std::env::var("HARNESS_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let has_it =
         Command::new(&python).args(["-c", "import jsonschema"]).stderr(Stdio::null()).status();

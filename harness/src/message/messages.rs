@@ -152,9 +152,8 @@ fn begin_alike(one: &Arc<Node>, other: &Arc<Node>, height: usize, count: usize) 
     match (&**one, &**other) {
         (Node::Leaf(one), Node::Leaf(other)) => {
             let (one, other) = (one.get(..count), other.get(..count));
-            one.zip(other).is_some_and(|(one, other)| {
-                one.iter().zip(other).all(|(one, other)| one.is(other))
-            })
+            one.zip(other)
+                .is_some_and(|(one, other)| one.iter().zip(other).all(|(one, other)| one.is(other)))
         }
         (Node::Inner(one), Node::Inner(other)) => {
             let each = 1 << (BITS * height);
@@ -365,9 +364,16 @@ mod tests {
                 let other: Messages = past
                     .iter()
                     .enumerate()
-                    .map(|(place, message)| if place == at { number(place) } else { message.clone() })
+                    .map(
+                        |(place, message)| {
+                            if place == at { number(place) } else { message.clone() }
+                        },
+                    )
                     .collect();
-                assert!(!all.begins_with(&other), "{size}, {at}: another message with the same words");
+                assert!(
+                    !all.begins_with(&other),
+                    "{size}, {at}: another message with the same words"
+                );
             }
         }
         let later = all.range(40..);

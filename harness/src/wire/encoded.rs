@@ -136,7 +136,8 @@ pub(super) fn conversation(
     let messages = request.messages();
     let form = &*format!("{form} {}", recipient.takes.form());
     let known = request.sent().and_then(|sent| sent.take(form, messages));
-    let (count, mut parts) = known.map_or((0, Vec::new()), |known| (known.messages.len(), known.parts));
+    let (count, mut parts) =
+        known.map_or((0, Vec::new()), |known| (known.messages.len(), known.parts));
     // What was written before was looked at then.
     let mut later = messages.iter().skip(count);
     if let Some(last) = later.rfind(|message| message.role() == Role::User) {
