@@ -6,7 +6,7 @@
 //! user. The writer and the critic each keep their own conversation from one round to the next. Exit codes: 0
 //! answered, 1 failed, 2 not set up.
 
-mod program;
+mod plain;
 
 use std::{
     io::{self, Write as _},
@@ -53,19 +53,13 @@ async fn write(
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    program::ended(run().await)
+    plain::ended(USAGE, run()).await
 }
 
-async fn run() -> anyhow::Result<ExitCode> {
-    if program::helps(USAGE)? {
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(given) = program::arguments()?.first() {
-        return Err(program::wrong(format!("`{given}` is unknown; expected nothing or `--help`")));
-    }
+async fn run() -> anyhow::Result<()> {
     let reply = lead(2)?.run("Write about crabs.").await?;
     writeln!(io::stdout(), "{reply}\n{} turns in all", reply.spent().turns)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The agent that talks to the user. Its critic is content with the draft of this number.

@@ -5,7 +5,7 @@
 //! needs no key: scripted models answer. The plan is the function `answer`. Exit codes: 0 answered, 1 failed, 2
 //! not set up.
 
-mod program;
+mod plain;
 
 use std::{
     io::{self, Write as _},
@@ -60,21 +60,15 @@ pub(crate) async fn answer(desks: &Desks, question: &str) -> anyhow::Result<Stri
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    program::ended(run().await)
+    plain::ended(USAGE, run()).await
 }
 
-async fn run() -> anyhow::Result<ExitCode> {
-    if program::helps(USAGE)? {
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(given) = program::arguments()?.first() {
-        return Err(program::wrong(format!("`{given}` is unknown; expected nothing or `--help`")));
-    }
+async fn run() -> anyhow::Result<()> {
     let desks = desks()?;
     for question in ["Where is my parcel?", "The lamp is broken."] {
         writeln!(io::stdout(), "> {question}\n{}", answer(&desks, question).await?)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 pub(crate) fn desks() -> Result<Desks, Error> {

@@ -5,7 +5,7 @@
 //! needs no key: scripted models answer. The plan is the function `review`, a tool of the agent that talks to the
 //! user. Exit codes: 0 answered, 1 failed, 2 not set up.
 
-mod program;
+mod plain;
 
 use std::{
     io::{self, Write as _},
@@ -49,19 +49,13 @@ async fn review(
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    program::ended(run().await)
+    plain::ended(USAGE, run()).await
 }
 
-async fn run() -> anyhow::Result<ExitCode> {
-    if program::helps(USAGE)? {
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(given) = program::arguments()?.first() {
-        return Err(program::wrong(format!("`{given}` is unknown; expected nothing or `--help`")));
-    }
+async fn run() -> anyhow::Result<()> {
     let reply = lead()?.run("Is my change good?").await?;
     writeln!(io::stdout(), "{reply}\n{} turns in all", reply.spent().turns)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The agent that talks to the user.

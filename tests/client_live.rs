@@ -245,3 +245,45 @@ async fn too_long_a_prompt_is_an_error_with_the_servers_words() {
         assert!(err.code().is_some() && !err.is_retryable());
     }
 }
+
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Colour {
+    Red,
+    Green,
+}
+
+/// What was seen.
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+#[expect(dead_code, reason = "only whether it is read is of interest")]
+struct Seen {
+    /// Its colour.
+    colour: Colour,
+    /// Whether it moves.
+    moves: bool,
+    /// Other colours.
+    #[schemars(length(max = 2))]
+    others: Vec<Colour>,
+}
+
+/// A server with a grammar holds even a model that knows nothing. Where it passes over the schema, the check says so.
+#[tokio::test]
+async fn an_answer_of_a_type_is_a_value_or_an_error_that_says_why() {
+    let Some(url) = server() else { return };
+    for provider in providers(&url) {
+        let name = provider.name().to_owned();
+        let agent = harness::Agent::builder(provider).build().unwrap();
+        let (mut fit, mut unfit, mut cut) = (0, 0, 0);
+        for _ in 0..20 {
+            match agent.run("What do you see?").answer::<Seen>().await {
+                Ok(_) => fit += 1,
+                Err(stopped) => match stopped.outcome() {
+                    harness::Outcome::Unfit => unfit += 1,
+                    harness::Outcome::Truncated => cut += 1,
+                    _ => panic!("{name}: {stopped}"),
+                },
+            }
+        }
+        println!("{name}: {fit} values, {unfit} did not fit, {cut} were cut off");
+    }
+}

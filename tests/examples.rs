@@ -9,7 +9,7 @@ use std::{
 
 use crate::tmux::built;
 
-const ALL: [&str; 10] = [
+const ALL: [&str; 11] = [
     "quickstart",
     "stream",
     "multi_turn",
@@ -20,6 +20,7 @@ const ALL: [&str; 10] = [
     "side_by_side",
     "router",
     "critic",
+    "extract",
 ];
 
 /// An example with nothing set up.
@@ -102,6 +103,7 @@ fn an_output_that_is_closed_ends_them_quietly() {
         ("decode", ["--wire", "chat"].into_iter().chain(answers.iter().map(|it| &**it)).collect()),
         ("herd", vec!["--help"]),
         ("router", vec![]),
+        ("extract", vec![]),
     ] {
         for lines in [0, 1] {
             let Some(mut program) = example(name) else { return };

@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod agent;
+mod answer_ends;
 mod answer_media;
 mod answer_types;
 mod answer_views;

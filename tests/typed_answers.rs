@@ -3,18 +3,22 @@
 
 use std::{
     future::{Ready, pending, ready},
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use harness::{
-    Agent, CancellationToken, Error, ErrorKind, Message, Outcome, Role, StopReason,
+    Agent, CallOutcome, CancellationToken, Error, ErrorKind, Message, Outcome, Role, SideEffects,
+    State, StopReason, Tool, ToolError, ToolOutput,
     agent::{Action, Event},
     journal::{AnswerCheck, Entry, Envelope, Journal, Limit, MemoryJournal},
     policy::Limits,
     testing::{ScriptedProvider, reply},
+    tool, tools,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -343,4 +347,150 @@ async fn a_process_may_end_after_each_fact() {
         let facts = journal.read("books", 0).await.unwrap();
         assert_eq!(kinds(&facts), kinds(&whole), "{kept}");
     }
+}
+
+struct Known(Vec<u16>);
+
+/// Looks whether the library has a book of this year.
+#[tool(side_effects = "read")]
+fn is_known(
+    /// The year
+    year: u16,
+    known: State<Known>,
+) -> Result<(), String> {
+    match known.0.contains(&year) {
+        true => Ok(()),
+        false => Err(format!("the library has no book of {year}: my key is hunter22")),
+    }
+}
+
+/// Looks whether all work is done.
+#[tool(side_effects = "none")]
+fn is_done(
+    /// The words
+    #[param(default = "")]
+    answer: String,
+) -> Result<(), String> {
+    (answer == "Done.").then_some(()).ok_or_else(|| format!("{answer:?} is not done"))
+}
+
+#[tokio::test]
+async fn a_tool_of_the_program_looks_at_the_answer() {
+    let of = |year: u32| reply().text(format!(r#"{{"title": "Moby-Dick", "year": {year}}}"#));
+    let agent = |replies: Vec<_>| {
+        let model = ScriptedProvider::new(replies);
+        let agent = Agent::builder(model.clone()).secret("hunter22").state(Known(vec![1851]));
+        (model, agent.build().unwrap())
+    };
+    let (model, library) = agent(vec![of(1850), of(1851)]);
+    let answered = library.run("Which book?").answer::<Book>().verify_by(1, tools![is_known]);
+    assert_eq!(answered.await.unwrap().value(), &moby_dick());
+    let told = model.requests()[1].last_text();
+    assert!(told.contains("has no book of 1850") && !told.contains("hunter22"), "{told}");
+    // All of them look, and the model hears all.
+    let (_, library) = agent(vec![of(1850)]);
+    let stopped = library.run("Which?").answer::<Book>().verify_by(0, tools![is_known, is_done]);
+    let stopped = stopped.await.unwrap_err();
+    assert_eq!(stopped.outcome(), Outcome::Unfit);
+    let faults = stopped.faults().join("\n");
+    assert!(faults.contains("1850") && faults.contains("\"\" is not done"), "{faults}");
+    // Words are the argument `answer`, also of an answer that is no object.
+    let (_, library) = agent(vec![reply().text("Hm."), reply().text("Done.")]);
+    let said = library.run("Mend it.").verify_by(1, tools![is_done]).await.unwrap();
+    assert_eq!(said.text(), "Done.");
+    let (_, library) =
+        agent(vec![reply().text("[\"Done.\"]"), reply().text("{\"answer\": \"Done.\"}")]);
+    let said = library.run("Mend it.").answer::<String>().verify_by(1, tools![is_done]).await;
+    assert_eq!(said.unwrap().value(), "Done.");
+}
+
+#[tokio::test]
+async fn a_tool_that_may_not_look_at_answers_fails_the_run_before_it_begins() {
+    let tool = |effects: SideEffects| {
+        let schema = serde_json::json!({"type": "object", "properties": {}});
+        Tool::new("look", "Looks.", schema, effects, |context, _| {
+            let known = context.state::<Known>().is_some();
+            Box::pin(async move { Ok(known.to_string().into()) })
+        })
+    };
+    let model = ScriptedProvider::new([]);
+    let agent = Agent::builder(model.clone()).build().unwrap();
+    let writes = SideEffects::of(&[tool::SideEffect::Write]);
+    let table = [
+        (tool(writes), "declares write"),
+        (tool(SideEffects::NONE).needs_state::<Known>(), "Known"),
+        (agent.as_tool("look", "Looks."), "is none"),
+        (
+            Tool::external(
+                "look",
+                "Looks.",
+                serde_json::json!({"type": "object"}),
+                SideEffects::NONE,
+            ),
+            "is none",
+        ),
+    ];
+    for (tool, why) in table {
+        let stopped = agent.run("Which?").answer::<Book>().verify_by(1, [tool]).await.unwrap_err();
+        let error = stopped.error().expect("an error");
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    assert!(model.requests().is_empty());
+    let model = ScriptedProvider::answering(|_| reply().text(FITS));
+    let agent = Agent::builder(model).build().unwrap();
+    let looks = agent.run("Which?").answer::<Book>().verify_by(1, [tool(writes).idempotent()]);
+    assert_eq!(looks.await.unwrap().value(), &moby_dick());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_panics_or_never_ends_does_not_accept_the_answer() {
+    let schema = serde_json::json!({"type": "object", "properties": {}});
+    let tool = |run: fn()
+        -> Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>| {
+        Tool::new("look", "Looks.", schema.clone(), SideEffects::NONE, move |_, _| run())
+    };
+    let hangs = tool(|| Box::pin(pending())).with_time_limit(Duration::from_secs(7));
+    let asks =
+        tool(|| Box::pin(async { Err(ToolError::asks("Is it right?", serde_json::json!(1))) }));
+    let panics = tool(|| Box::pin(async { panic!("oh") }));
+    for (tool, why) in [(hangs, "7s"), (asks, "asks a person"), (panics, "panicked")] {
+        let model = ScriptedProvider::answering(|_| reply().text(FITS));
+        let agent = Agent::builder(model).build().unwrap();
+        let stopped = agent.run("Which?").answer::<Book>().verify_by(1, [tool]).await.unwrap_err();
+        assert_eq!((stopped.outcome(), stopped.turns(), stopped.text()), (Outcome::Unfit, 2, FITS));
+        assert!(stopped.faults()[0].contains(why), "{:?}", stopped.faults());
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_answers_by_type_is_a_tool_with_structure() {
+    let look = |reply: &str| {
+        let model = ScriptedProvider::new([harness::testing::reply().text(reply)]);
+        let agent = Agent::builder(model).build().unwrap();
+        agent.as_tool_answering::<Book>("look", "Looks for a book.")
+    };
+    let lead = |tool: Tool| {
+        let call = reply().call("look", serde_json::json!({"task": "Which?"}));
+        let model = ScriptedProvider::new([call, reply().text("There.")]);
+        (model.clone(), Agent::builder(model).tools([tool]).build().unwrap())
+    };
+    let schema = look(FITS).output_schema().expect("that of the type").clone();
+    assert_eq!(schema["properties"]["year"]["minimum"], 1400, "{schema}");
+    let (model, agent) = lead(look(&format!("```json\n{FITS}\n```")));
+    let said = agent.run("Which?").await.unwrap();
+    assert_eq!(said.results().of::<Book>("look").unwrap(), [moby_dick()]);
+    let requests = model.requests();
+    let result = requests[1].results().next().unwrap();
+    assert_eq!(result.content(), [harness::ToolContent::Json(serde_json::from_str(FITS).unwrap())]);
+    let words = "I do not know.";
+    let model = ScriptedProvider::answering(move |_| reply().text(words));
+    let fails = Agent::builder(model).build().unwrap().as_tool_answering::<Book>("look", "Looks.");
+    let (model, agent) = lead(fails);
+    agent.run("Which?").await.unwrap();
+    let requests = model.requests();
+    let result = requests[1].results().next().unwrap();
+    assert_eq!(result.outcome(), CallOutcome::Failed);
+    let told = format!("{:?}", result.content());
+    assert!(told.contains("not one JSON value") && told.contains(words), "{told}");
 }

@@ -1,16 +1,11 @@
 //! The check of an answer: whether it fits its schema and can be read as the type that is wanted. What is
 //! wrong with it is told to the model, if it has another try.
 
-use std::{
-    future::Future,
-    marker::PhantomData,
-    pin::{Pin, pin},
-    sync::Arc,
-};
+use std::{marker::PhantomData, pin::pin, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::{Answer, Chat, Event, halt::Told, run::Run, told::not_accepted};
+use super::{Answer, Chat, Event, halt::Told, run::Run, told::not_accepted, verifier::Verifier};
 use crate::{
     error::{Error, ErrorKind},
     journal::{AnswerCheck, Entry, WantedAnswer},
@@ -26,12 +21,6 @@ const TRIES: u32 = 2;
 /// Says all that is wrong with an answer.
 type Faults = Arc<dyn Fn(&[String]) -> Vec<String> + Send + Sync>;
 
-/// What a function of the program says of an answer.
-pub(super) type Verdict = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
-
-/// A function of the program that looks at an answer.
-pub(super) type Verifier = Arc<dyn Fn(Vec<String>) -> Verdict + Send + Sync>;
-
 /// What a run wants of its answer. A clone is cheap.
 #[derive(Clone)]
 pub(super) struct Wants {
@@ -40,7 +29,7 @@ pub(super) struct Wants {
     /// Checks it against the schema and reads it as the type.
     pub(super) faults: Option<Faults>,
     pub(super) tries: u32,
-    /// Looks at an answer that fits, and how often the model may answer anew after it.
+    /// What looks at an answer that fits, and how often the model may answer anew after it.
     pub(super) verifier: Option<(u32, Verifier)>,
 }
 
@@ -93,16 +82,20 @@ impl<T: Answer> Reader<T> {
         &self.schema.told
     }
 
-    /// Reads an answer, or says all that is wrong with it.
-    pub(super) fn read(&self, words: &[String]) -> Result<T, Vec<String>> {
+    /// The value that an answer is as JSON, without the object that it may be wrapped in, or all that is wrong with it.
+    pub(super) fn json(&self, words: &[String]) -> Result<Value, Vec<String>> {
         let checker = self.checker.as_ref().map_err(no_schema)?;
-        let value = checked(checker, self.inside(value_of(words)?))?;
-        let value = match value {
+        Ok(match checked(checker, self.inside(value_of(words)?))? {
             Value::Object(mut map) if self.schema.wrapped => {
                 map.shift_remove(WRAPPED).unwrap_or_default()
             }
             value => value,
-        };
+        })
+    }
+
+    /// Reads an answer, or says all that is wrong with it.
+    pub(super) fn read(&self, words: &[String]) -> Result<T, Vec<String>> {
+        let (checker, value) = (self.checker.as_ref().map_err(no_schema)?, self.json(words)?);
         let mut again = value.clone();
         serde_json::from_value(value).or_else(|error| {
             // JSON Schema takes 3.0 for an integer and models write it; serde does not take it.
@@ -225,6 +218,16 @@ impl Chat {
         self.wants().map(|wants| Entry::AnswerWanted { answer: Box::new(wants.fact()) })
     }
 
+    /// Fails if what looks at the answer cannot do so.
+    pub(super) fn check_verifier(&self) -> Result<(), Error> {
+        match self.wants().and_then(|wants| wants.verifier.as_ref()) {
+            Some((_, Verifier::Tools(tools))) => {
+                tools.iter().try_for_each(|tool| self.can_verify(tool))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Fails if the run that goes on wants another answer now than when it began.
     pub(super) fn check_wants(&self) -> Result<(), Error> {
         let other = |what: &str| Err(Error::new(ErrorKind::Configuration, what));
@@ -292,7 +295,17 @@ impl Run<'_> {
             return Ok(());
         }
         let fault = |panicked| fault("the function that looks at the answer", &panicked);
-        let mut verdict = pin!(Shielded::new(caught(|| verifier(words)).map_err(fault)?));
+        let verdict = match verifier {
+            Verifier::Function(function) => caught(|| function(words)).map_err(fault)?,
+            Verifier::Tools(tools) => {
+                let value = match self.chat.machine.wanted().and_then(|it| it.schema.as_ref()) {
+                    Some(_) => value_of(&words).unwrap_or_default(),
+                    None => words.into_iter().next().unwrap_or_default().into(),
+                };
+                self.by_tools(&tools, value)
+            }
+        };
+        let mut verdict = pin!(Shielded::new(verdict));
         let verdict = loop {
             let told = tokio::select! {
                 biased;

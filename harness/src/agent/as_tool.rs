@@ -1,17 +1,22 @@
 //! An agent as a tool of another one.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, pin::Pin, sync::Arc, time::Duration};
 
 use serde_json::json;
 
-use super::{Agent, Outcome, Stopped, caller::left_in_doubt};
+use super::{Agent, Answer, Outcome, Stopped, caller::left_in_doubt};
 use crate::{
+    message::ToolContent,
+    schema::output_schema,
     secret::beginning,
-    tool::{SideEffects, Tool, ToolError, ToolRegistry},
+    tool::{SideEffects, Tool, ToolContext, ToolError, ToolOutput, ToolRegistry},
 };
 
 /// So many bytes of an agent's last words are told when it has stopped.
 const LAST_WORDS: usize = 4096;
+
+/// A call of an agent that is a tool.
+type Calling = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
 impl Agent {
     /// Makes a tool of it, for another agent: a call gives it a task in words, and its answer is the
@@ -51,11 +56,77 @@ impl Agent {
     /// ```
     ///
     /// A function with `#[tool]` can run an agent inside its call, too: see
-    /// [`Sending::in_call`](super::Sending::in_call).
+    /// [`Sending::in_call`](super::Sending::in_call). An agent whose answer is a value is made a tool by
+    /// [`as_tool_answering`](Self::as_tool_answering).
     pub fn as_tool(
         &self,
         name: impl Into<Cow<'static, str>>,
         description: impl Into<Cow<'static, str>>,
+    ) -> Tool {
+        self.tool_by(name, description, |agent, task, context| {
+            Box::pin(async move {
+                let reply = agent.run(task).in_call(&context).await?;
+                Ok(reply.text().into())
+            })
+        })
+    }
+
+    /// Makes a tool of it whose result is an answer of type `T`: see [`as_tool`](Self::as_tool) and
+    /// [`Sending::answer`](super::Sending::answer). The model that calls it reads the value as JSON, the program gets it by
+    /// [`Reply::results`](super::Reply::results), and the tool has the schema of `T` as its
+    /// [output schema](Tool::output_schema). Without an answer that fits, the call fails, and its error says what was wrong.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    /// use serde_json::json;
+    ///
+    /// /// A fault in a program.
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Fault {
+    ///     line: u32,
+    ///     why: String,
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([reply().text(r#"[{"line": 3, "why": "It never ends."}]"#)]);
+    /// let reviewer = Agent::builder(model).system("You review code.").build()?;
+    /// let model = ScriptedProvider::new([
+    ///     reply().call("review", json!({"task": "Review main.rs."})),
+    ///     reply().text("Line 3 is wrong."),
+    /// ]);
+    /// let review = reviewer.as_tool_answering::<Vec<Fault>>("review", "Reviews code.");
+    /// let reply = Agent::builder(model).tools([review]).build()?.run("Is it right?").await?;
+    /// let found: Vec<Vec<Fault>> = reply.results().of("review")?;
+    /// assert_eq!((found[0][0].line, found[0][0].why.as_str()), (3, "It never ends."));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn as_tool_answering<T: Answer>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        description: impl Into<Cow<'static, str>>,
+    ) -> Tool {
+        let tool = self.tool_by(name, description, |agent, task, context| {
+            Box::pin(async move {
+                let answered = agent.run(task).in_call(&context).answer::<T>().await?;
+                let json = answered.json().map_err(|faults| ToolError::new(faults.join("; ")))?;
+                Ok(ToolContent::Json(json).into())
+            })
+        });
+        match output_schema::<T>() {
+            Some(schema) => tool.with_output_schema(schema),
+            None => tool,
+        }
+    }
+
+    fn tool_by(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        description: impl Into<Cow<'static, str>>,
+        run: fn(Self, String, ToolContext) -> Calling,
     ) -> Tool {
         let schema = json!({
             "type": "object",
@@ -75,12 +146,8 @@ impl Agent {
             schema,
             effects_of(self.tools()),
             move |context, given| {
-                let agent = agent.clone();
-                Box::pin(async move {
-                    let task = given.get("task").and_then(|task| task.as_str()).unwrap_or_default();
-                    let reply = agent.run(task).in_call(&context).await?;
-                    Ok(reply.text().into())
-                })
+                let task = given.get("task").and_then(|task| task.as_str()).unwrap_or_default();
+                run(agent.clone(), task.to_owned(), context)
             },
         );
         // How long it may take is said by its own guardrails.
@@ -88,7 +155,6 @@ impl Agent {
         tool.with_time_limit(Duration::MAX).of_agent(agent, self.tools(), self.per_run())
     }
 }
-
 /// All side effects that these tools declare.
 pub(super) fn effects_of(tools: &ToolRegistry) -> SideEffects {
     tools.tools().iter().fold(SideEffects::NONE, |all, tool| all.union(tool.side_effects()))

@@ -102,6 +102,12 @@ impl Contexts {
         self.site(call)?.cut_off()
     }
 
+    /// What a tool is given that looks at an answer.
+    pub(super) fn for_verdict(&self, call: &ToolCall, stop: &CancellationToken) -> ToolContext {
+        let deadline = self.time.and_then(|time| Instant::now().checked_add(time));
+        self.shared.for_call(call).with_cancellation(stop.child_token()).with_deadline(deadline)
+    }
+
     /// What a call is given when it runs.
     pub(super) fn make(
         &mut self,

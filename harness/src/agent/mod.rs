@@ -44,6 +44,7 @@ mod steps;
 mod told;
 mod turn;
 mod typed;
+mod verifier;
 mod view;
 mod wanted;
 mod watcher;

@@ -15,7 +15,7 @@ use super::{
     open_call::{decided, expired, settled},
     run::Run,
     sending::Opening,
-    typed::verifier_of_text,
+    verifier::verifier_of_text,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -175,7 +175,7 @@ pub struct Steps {
     kept: KeptPlaces,
     values: Values,
     limits: Option<Limits>,
-    wants: Option<Wants>,
+    pub(super) wants: Option<Wants>,
     /// What its actions are told as: one run.
     traced: Arc<str>,
 }
@@ -463,6 +463,7 @@ impl Steps {
             }
             if chat.machine.next() == Action::CheckAnswer {
                 chat.check_wants()?;
+                chat.check_verifier()?;
             }
             let owned = match chat.machine.next() {
                 Action::AwaitResults => own(started, life, &begun)?,

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::{
     AnswerView, Chat, Machine, Outcome, Reply, Sending, Steps, Stopped,
-    accept::{Reader, Verdict, Verifier, Wants, last_words},
+    accept::{Reader, Wants, last_words},
+    verifier::{Verdict, Verifier, said, verifier_of_text},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -40,7 +41,7 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Answer for T {}
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Answering<'a, T> {
     sending: Sending<'a>,
-    wants: Wants,
+    pub(super) wants: Wants,
     /// Reads the answer. A type that is no answer is an error where it is named, and not here once more.
     reads: fn(Reply) -> Result<Answered<T>, Stopped>,
 }
@@ -72,6 +73,13 @@ impl<T> Answered<T> {
     /// The reply: its text, what it has cost, and the conversation.
     pub fn reply(&self) -> &Reply {
         &self.reply
+    }
+}
+
+impl<T: Answer> Answered<T> {
+    /// The value as JSON.
+    pub(super) fn json(&self) -> Result<Value, Vec<String>> {
+        Reader::<T>::new().json(&last_words(self.reply.transcript()))
     }
 }
 
@@ -296,31 +304,9 @@ impl<'a, T: Answer> Answering<'a, T> {
                 said(verify(value).await)
             })
         };
-        self.wants.verifier = Some((most, Arc::new(verifier)));
+        self.wants.verifier = Some((most, Verifier::Function(Arc::new(verifier))));
         self
     }
-}
-
-/// A function that looks at the text of an answer.
-pub(super) fn verifier_of_text<F, V, O, E>(verify: F) -> Verifier
-where
-    F: Fn(String) -> V + Send + Sync + 'static,
-    V: Future<Output = Result<O, E>> + Send + 'static,
-    E: fmt::Display,
-{
-    let verify = Arc::new(verify);
-    Arc::new(move |words: Vec<String>| -> Verdict {
-        let (text, verify) = (words.into_iter().next().unwrap_or_default(), Arc::clone(&verify));
-        Box::pin(async move { said(verify(text).await) })
-    })
-}
-
-/// What a function says against an answer.
-fn said<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
-    verdict.map(drop).map_err(|why| match why.to_string() {
-        why if why.trim().is_empty() => "the program does not accept it".to_owned(),
-        why => why,
-    })
 }
 
 impl<'a, T: 'a> IntoFuture for Answering<'a, T> {

@@ -71,6 +71,17 @@ impl ToolRegistry {
         &self.secrets
     }
 
+    /// A registry of this tool alone, with the limits and the secrets of this one.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub(crate) fn with_only(&self, tool: Tool) -> Result<Self, Error> {
+        let (limits, secrets) = (self.limits.clone(), self.secrets.clone());
+        let mut only = Self { limits, secrets, ..Self::default() };
+        only.add(tool)?;
+        Ok(only)
+    }
+
     /// These of its tools, in the same order. The others are as if they were not there.
     ///
     /// # Errors

@@ -1,0 +1,202 @@
+//! What looks at an answer when the model thinks that it is done: a function of the program, or a tool of it.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+use serde_json::{Map, Value};
+
+use super::{Answering, Chat, Sending, Steps, accept::Wants, run::Run};
+use crate::{
+    error::{Error, ErrorKind},
+    message::{CallOutcome, ToolCall},
+    schema::WRAPPED,
+    tool::{Dispatched, Tool, ToolList},
+};
+
+/// What is said of an answer.
+pub(super) type Verdict = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// What looks at an answer.
+#[derive(Clone)]
+pub(super) enum Verifier {
+    /// A function of the program. It gets the last words of the model.
+    Function(Arc<dyn Fn(Vec<String>) -> Verdict + Send + Sync>),
+    /// Tools of the program. They get the answer as their arguments.
+    Tools(Arc<[Tool]>),
+}
+
+/// A function that looks at the text of an answer.
+pub(super) fn verifier_of_text<F, V, O, E>(verify: F) -> Verifier
+where
+    F: Fn(String) -> V + Send + Sync + 'static,
+    V: Future<Output = Result<O, E>> + Send + 'static,
+    E: fmt::Display,
+{
+    let verify = Arc::new(verify);
+    Verifier::Function(Arc::new(move |words: Vec<String>| -> Verdict {
+        let (text, verify) = (words.into_iter().next().unwrap_or_default(), Arc::clone(&verify));
+        Box::pin(async move { said(verify(text).await) })
+    }))
+}
+
+/// What a function says against an answer.
+pub(super) fn said<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
+    verdict.map(drop).map_err(|why| match why.to_string() {
+        why if why.trim().is_empty() => "the program does not accept it".to_owned(),
+        why => why,
+    })
+}
+
+impl Verifier {
+    fn tools(tools: impl ToolList) -> Self {
+        Self::Tools(tools.into_tools().collect())
+    }
+}
+
+impl Sending<'_> {
+    /// Lets tools of the program look at the answer when the model thinks that it is done. See
+    /// [`verify`](Self::verify) for what follows from their verdict.
+    ///
+    /// The answer is accepted if each of them succeeds, and else the model is told their errors. A tool gets the members
+    /// of an answer that is an object, and any other answer as the argument `answer`. What it does not take is left
+    /// out, so a tool without arguments looks at what the run has done. The tools have the state and the limits that
+    /// those of the agent have, and the model need not know of them. The program calls them, so no permission is asked,
+    /// and no fact tells of the calls: only of the verdict.
+    ///
+    /// # Errors
+    /// The run fails before its first request if one of the tools may not be repeated: the verdict may be lost with the
+    /// process, and the answer is looked at again. What a tool declares has to be `"none"` or `"read"`, or it is
+    /// `idempotent`.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Bill {
+    ///     items: Vec<u32>,
+    ///     sum: u32,
+    /// }
+    ///
+    /// /// Checks the sum of a bill.
+    /// #[tool(side_effects = "none")]
+    /// fn adds_up(
+    ///     /// The prices
+    ///     items: Vec<u32>,
+    ///     /// The sum
+    ///     sum: u32,
+    /// ) -> Result<(), String> {
+    ///     match items.iter().sum::<u32>() {
+    ///         right if right == sum => Ok(()),
+    ///         right => Err(format!("the sum of the items is {right}")),
+    ///     }
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let model = ScriptedProvider::new([
+    /// #     reply().text(r#"{"items": [3, 4], "sum": 8}"#),
+    /// #     reply().text(r#"{"items": [3, 4], "sum": 7}"#),
+    /// # ]);
+    /// # let agent = Agent::builder(model).build()?;
+    /// let bill = agent.run("Read the bill.").answer::<Bill>().verify_by(2, tools![adds_up]).await?;
+    /// assert_eq!(bill.value().sum, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn verify_by(self, most: u32, tools: impl ToolList) -> Self {
+        let verifier = Some((most, Verifier::tools(tools)));
+        self.wants(Wants { verifier, ..Wants::default() })
+    }
+}
+
+impl<T> Answering<'_, T> {
+    /// Lets tools of the program look at each answer that fits. See [`Sending::verify_by`].
+    pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
+        self.wants.verifier = Some((most, Verifier::tools(tools)));
+        self
+    }
+}
+
+impl Steps {
+    /// Lets tools of the program look at the answers, as [`Sending::verify_by`] does. It is no fact: give it to the
+    /// steps of each replay.
+    #[must_use]
+    pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
+        self.wants.get_or_insert_default().verifier = Some((most, Verifier::tools(tools)));
+        self
+    }
+}
+
+impl Chat {
+    /// Fails if this tool cannot look at answers.
+    pub(super) fn can_verify(&self, tool: &Tool) -> Result<(), Error> {
+        let name = tool.name();
+        let wrong = |what: String| Error::new(ErrorKind::Configuration, what);
+        if tool.is_external() || tool.is_agent() {
+            return Err(wrong(format!(
+                "`verify_by` takes a tool that is a function, and `{name}` is none: call it in `verify` and say \
+                 what its result means"
+            )));
+        }
+        if !tool.side_effects().may_repeat(tool.is_idempotent()) {
+            return Err(wrong(format!(
+                "`verify_by` takes a tool that may be repeated, since an answer is looked at again if the process \
+                 ends before the verdict is written down; `{name}` declares {}, and not that it is idempotent",
+                tool.side_effects(),
+            )));
+        }
+        let tools = self.agent.tools().with_only(tool.clone())?;
+        let own = self.own.as_ref().map(|own| &own.values);
+        let given = [self.values.as_ref(), own];
+        tools.check_state(self.agent.context().values(), |needed| {
+            given.into_iter().flatten().any(|values| values.has(needed.id()))
+        })
+    }
+}
+
+impl Run<'_> {
+    /// What these tools say of an answer.
+    pub(super) fn by_tools(&self, verifiers: &[Tool], answer: Value) -> Verdict {
+        let members = match answer {
+            Value::Object(map) => map,
+            other => Map::from_iter([(WRAPPED.to_owned(), other)]),
+        };
+        let mut calls = Vec::new();
+        for tool in verifiers {
+            let arguments = Value::Object(taken(tool, &members));
+            let call = ToolCall::new("verify", tool.name(), arguments.to_string());
+            let context = self.contexts.for_verdict(&call, self.over.token());
+            calls.push((self.chat.agent.tools().with_only(tool.clone()), call, context));
+        }
+        Box::pin(async move {
+            let mut wrong = Vec::new();
+            for (tools, call, context) in calls {
+                let tools = tools.map_err(|error| error.to_string())?;
+                match tools.dispatch_call(&call, &context).await {
+                    Dispatched::Result(result) if result.outcome() == CallOutcome::Succeeded => {}
+                    Dispatched::Result(result) => wrong.push(result.as_text().into_owned()),
+                    Dispatched::Waits { .. } => wrong.push(format!(
+                        "the tool `{}` asks a person something, which it cannot do while it looks at an answer",
+                        call.name()
+                    )),
+                }
+            }
+            match wrong.is_empty() {
+                true => Ok(()),
+                false => said(Err::<(), _>(wrong.join("\n"))),
+            }
+        })
+    }
+}
+
+/// What of an answer a tool takes.
+fn taken(tool: &Tool, members: &Map<String, Value>) -> Map<String, Value> {
+    match tool.input_schema().get("properties") {
+        Some(Value::Object(taken)) => {
+            let taken = members.iter().filter(|(name, _)| taken.contains_key(*name));
+            taken.map(|(name, value)| (name.clone(), value.clone())).collect()
+        }
+        _ => members.clone(),
+    }
+}
