@@ -443,11 +443,12 @@ async fn a_tool_that_may_not_look_at_answers_fails_the_run_before_it_begins() {
     assert_eq!(looks.await.unwrap().value(), &moby_dick());
 }
 
+type Calling = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
+
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_panics_or_never_ends_does_not_accept_the_answer() {
     let schema = serde_json::json!({"type": "object", "properties": {}});
-    let tool = |run: fn()
-        -> Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>| {
+    let tool = |run: fn() -> Calling| {
         Tool::new("look", "Looks.", schema.clone(), SideEffects::NONE, move |_, _| run())
     };
     let hangs = tool(|| Box::pin(pending())).with_time_limit(Duration::from_secs(7));
