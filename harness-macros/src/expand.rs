@@ -18,14 +18,17 @@ pub(crate) fn crate_path(written: Option<&Path>, attribute: &str) -> Result<Toke
     if let Some(path) = written {
         return Ok(quote!(#path));
     }
-    match crate_name("harness") {
+    // What the package of the library is called, which may be another name than that of the library.
+    let package = env!("CARGO_PKG_NAME").trim_end_matches("-macros");
+    match crate_name(package) {
         Ok(FoundCrate::Itself) => Ok(quote!(::harness)),
+        Ok(FoundCrate::Name(name)) if name == package.replace('-', "_") => Ok(quote!(::harness)),
         Ok(FoundCrate::Name(name)) => {
             let ident = Ident::new(&name, Span::call_site());
             Ok(quote!(::#ident))
         }
         Err(_) => Err(format!(
-            "the package does not depend on `harness` by itself\nhelp: add it, or name the way to \
+            "the package does not depend on `{package}` by itself\nhelp: add it, or name the way to \
              it: `#[{attribute}(crate = path::to::harness)]`"
         )),
     }
