@@ -1,5 +1,6 @@
 //! Tools of servers that speak the Model Context Protocol: what a call comes to, whatever the server does.
 
+mod approved;
 mod hostile;
 mod http;
 mod served;

@@ -64,6 +64,8 @@ pub(super) struct Granted {
     pub(super) reviewed: Option<Arc<Reviewed>>,
     /// Whether a person was asked about this very call.
     pub(super) by_person: bool,
+    /// Which definition of its tool that person was shown, if somebody outside of the program describes it.
+    pub(super) definition: Option<String>,
     /// By which earlier *always* it was allowed, if it was: the call that a person was asked about, and
     /// for what it holds.
     pub(super) by_grant: Option<(String, Scope)>,

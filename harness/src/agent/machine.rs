@@ -390,6 +390,10 @@ impl Machine {
                             repeat: *repeat,
                             reviewed: reviewed.clone(),
                             by_person: matches!(by, Decider::Person { .. }),
+                            definition: match by {
+                                Decider::Person { definition, .. } => definition.clone(),
+                                _ => None,
+                            },
                             by_grant: match by {
                                 Decider::Always { call, scope } => {
                                     Some((call.clone(), scope.clone()))

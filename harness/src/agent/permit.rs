@@ -212,7 +212,8 @@ impl<'a> Asking<'a> {
         );
         let wider = review.map(|review| review.scopes.clone()).unwrap_or_default();
         question.scopes = std::iter::once(exactly).chain(wider).collect();
-        if let Some(definition) = tool.definition() {
+        question.definition = tool.definition().map(str::to_owned);
+        if let Some(definition) = &question.definition {
             // What was allowed of the tool as it was described then does not hold for another description.
             for scope in &mut question.scopes {
                 *scope = Scope::new(format!("{}:{definition}", scope.key()), scope.shown());
@@ -223,7 +224,8 @@ impl<'a> Asking<'a> {
     }
 
     /// Whether a call that was allowed before this run may still run by what holds in it. What a person
-    /// has said about it stands, unless it is denied now.
+    /// has said about it stands, unless it is denied now, or somebody outside of the program describes its
+    /// tool in another way than the person was shown.
     pub(super) fn still_allows(self, call: &ToolCall, granted: &Granted) -> bool {
         let Some(tool) = self.tools().get(call.name()) else { return true };
         let Ok(arguments) = call.decoded() else { return true };
@@ -231,7 +233,9 @@ impl<'a> Asking<'a> {
         match self.judge(call, tool, &arguments, review) {
             Half::Decided(Decision::Allow { .. }) => true,
             Half::Decided(Decision::Deny { .. }) => false,
-            Half::Asks(_) => granted.by_person,
+            Half::Asks(_) => {
+                granted.by_person && granted.definition.as_deref() == tool.definition()
+            }
         }
     }
 
@@ -303,7 +307,8 @@ pub(super) fn decision(
     }
     let side_effects = question.effects;
     let reviewed = review.cloned().map(Reviewed::seen).map(Arc::new);
-    let person = |always| Decider::Person { who, at: now(), always };
+    let definition = question.definition.clone();
+    let person = |always| Decider::Person { who, at: now(), always, definition };
     Some(match answer {
         Answer::Later { .. } => return None,
         Answer::No { reason } => Decision::Deny { reason, by: person(None) },

@@ -274,6 +274,10 @@ pub enum Decider {
         /// For what the answer holds from then on, if it was *always*.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         always: Option<Box<Always>>,
+        /// What the question said of the tool's [definition](crate::policy::Question::definition): the answer
+        /// allows a call of the tool that is described so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        definition: Option<String>,
     },
     /// A person who said *always* before.
     Always {
@@ -473,6 +477,10 @@ impl Entry {
             | Self::AnswerAccepted {}
             | Self::AnswerRejected { .. }
             | Self::CallFinished { spent: Some(_), .. }
+            | Self::CallDecided {
+                decision: Decision::Allow { by: Decider::Person { definition: Some(_), .. }, .. },
+                ..
+            }
             | Self::CallWaits { wait: Wait { awaited: Awaited::Agent { .. }, .. }, .. }
             | Self::CallWaits { wait: Wait { spent: Some(_), .. }, .. } => false,
             Self::Given { transcript } => {

@@ -42,6 +42,11 @@ pub struct Question {
     /// the name and not in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// A hash of the name, the description, the schema and the hints of the tool, if a server describes it. An
+    /// answer holds for the tool as it is described so: a call that was allowed and has not started is asked
+    /// about anew if its tool is described otherwise by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
     /// What the tool declares.
     pub effects: SideEffects,
     /// The decoded arguments, in the order in which the model wrote them: these will run.
@@ -93,6 +98,7 @@ impl Question {
             call: call.id().to_owned(),
             tool: call.name().to_owned(),
             title: None,
+            definition: None,
             effects,
             arguments,
             defaults: Arguments::default(),

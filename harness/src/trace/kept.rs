@@ -229,7 +229,7 @@ impl Tracer {
     /// Who decided about a call, as it may be written down.
     pub(super) fn decider(&mut self, by: &Decider, call: &str) -> Decider {
         match by {
-            Decider::Person { who, at, always } => Decider::Person {
+            Decider::Person { who, at, always, definition } => Decider::Person {
                 who: who.as_ref().map(|who| self.secrets.hide(who, None)),
                 at: *at,
                 always: always.as_ref().map(|always| {
@@ -243,6 +243,7 @@ impl Tracer {
                     let person = person.as_ref().map(|who| self.secrets.hide(who, None));
                     Box::new(Always::new(scope, tool, reasons).for_person(person))
                 }),
+                definition: definition.as_ref().map(|definition| self.secrets.name(definition)),
             },
             Decider::Always { call: asked, scope } => {
                 Decider::Always { call: self.secrets.name(asked), scope: self.scope(scope, call) }
