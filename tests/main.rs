@@ -17,6 +17,7 @@ mod attacked_panics;
 mod attacked_steering;
 mod attacked_threads;
 mod batches;
+mod bodies;
 mod budget_trees;
 mod budgets;
 mod cancelled;
