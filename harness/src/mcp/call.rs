@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::{asking::QUESTIONS, content, link::Link, list::told, session::Session};
 use crate::{
     message::ToolContent,
+    schema::Checker,
     tool::{ToolContext, ToolError, ToolOutput},
 };
 
@@ -29,6 +30,8 @@ pub(super) struct Remote {
     pub(super) name: String,
     /// A hash of what the server said of it.
     pub(super) definition: String,
+    /// What checks its structured content.
+    pub(super) output: Option<Arc<Checker>>,
 }
 
 /// Tells the server that nobody waits for the call any more, when it is dropped before the answer.
@@ -169,7 +172,7 @@ impl Remote {
             members.is_empty() || known.iter().any(|name| members.contains_key(*name))
         });
         match is_result {
-            true => content::output(&value),
+            true => content::output(&value, self.output.as_deref()),
             // It says something, and only the model can know what.
             false => Ok(ToolContent::Json(value).into()),
         }
