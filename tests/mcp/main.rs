@@ -4,6 +4,7 @@ mod approved;
 mod content;
 mod hostile;
 mod http;
+mod later;
 mod served;
 mod served_http;
 mod stdio;
