@@ -18,7 +18,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("schema", &["error"]),
     ("tool", &["error", "message", "schema", "secret", "unwind"]),
     ("toolbox", &["error", "message", "tool", "watchdog"]),
-    ("mcp", &["error", "message", "secret", "tls", "tool", "unwind", "watchdog"]),
+    ("mcp", &["error", "message", "schema", "secret", "tls", "tool", "unwind", "watchdog"]),
     ("provider", &["error", "message", "schema", "secret"]),
     ("models", &["provider"]),
     ("wire", &["error", "message", "models", "provider", "schema", "secret"]),

@@ -1,8 +1,10 @@
 //! Tools of servers that speak the Model Context Protocol: what a call comes to, whatever the server does.
 
 mod approved;
+mod content;
 mod hostile;
 mod http;
+mod later;
 mod served;
 mod served_http;
 mod stdio;
@@ -14,7 +16,7 @@ use std::{
 };
 
 use harness::{Tool, ToolContext, ToolError, ToolOutput, mcp::McpServerBuilder};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A scripted server and what it has noted.
@@ -79,7 +81,11 @@ fn lives(pid: u32) -> bool {
 }
 
 async fn call(tool: &Tool) -> Result<ToolOutput, ToolError> {
-    tool.call(&ToolContext::new("call_1"), json!({"a": 1})).await
+    call_with(tool, json!({"a": 1})).await
+}
+
+async fn call_with(tool: &Tool, arguments: Value) -> Result<ToolOutput, ToolError> {
+    tool.call(&ToolContext::new("call_1"), arguments).await
 }
 
 fn text(output: Result<ToolOutput, ToolError>) -> String {

@@ -18,13 +18,13 @@ use tokio::{
 use super::text;
 
 /// A service at an address of this machine. It ends when it is dropped.
-struct Served {
+pub(super) struct Served {
     url: String,
     task: JoinHandle<Result<(), harness::Error>>,
 }
 
 impl Served {
-    async fn start(service: McpService) -> Self {
+    pub(super) async fn start(service: McpService) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
         Self { url, task: tokio::spawn(service.serve_http(listener)) }
@@ -46,7 +46,7 @@ impl Served {
             .body(body.to_string())
     }
 
-    async fn connect(&self, name: &str) -> McpServer {
+    pub(super) async fn connect(&self, name: &str) -> McpServer {
         McpServer::url(&self.url).named(name).trust_hints().connect().await.expect("a service")
     }
 }

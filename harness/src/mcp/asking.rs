@@ -34,6 +34,19 @@ pub enum McpAnswer {
     Decline,
     /// The person has put the question aside.
     Cancel,
+    /// The answer is given later, perhaps to another process. If the server has ended the call with its question
+    /// (`input_required`), the call waits and the run ends as [`Outcome::Waiting`](crate::Outcome::Waiting);
+    /// give the object that the form describes by [`OpenCall::answered`](crate::agent::OpenCall::answered), or
+    /// `null` to decline. A server that waits for the answer while the call runs is told that the question was put
+    /// aside.
+    Later,
+}
+
+/// What became of a question.
+pub(super) enum Heard {
+    Now(ElicitResult),
+    /// The answer to this form is given later.
+    Later(McpForm),
 }
 
 /// Asks a person.
@@ -88,18 +101,28 @@ impl Person {
         Running(Arc::clone(&self.asked))
     }
 
+    /// What the person says while a call runs: what would come later is put aside.
+    pub(super) async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
+        match self.ask(request).await {
+            Heard::Now(answer) => answer,
+            Heard::Later(_) => ElicitResult::new(ElicitationAction::Cancel),
+        }
+    }
+
     /// What the person says. A person who cannot be asked, or has been asked often enough, declines; a question
     /// whose calls have ended is put aside, and so is one in which the program's code panics.
-    pub(super) async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
+    pub(super) async fn ask(&self, request: ElicitRequestParams) -> Heard {
         let declined = ElicitResult::new(ElicitationAction::Decline);
         let (
             Some(hook),
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. },
         ) = (&self.on_form, request)
         else {
-            return declined;
+            return Heard::Now(declined);
         };
-        let Ok(schema) = serde_json::to_value(&requested_schema) else { return declined };
+        let Ok(schema) = serde_json::to_value(&requested_schema) else {
+            return Heard::Now(declined);
+        };
         let mut calls = self.asked.calls.subscribe();
         let may = self.asked.calls.send_if_modified(|calls| {
             let may = calls.running > 0 && calls.questions < QUESTIONS * calls.begun;
@@ -107,26 +130,31 @@ impl Person {
             may
         });
         if !may {
-            return declined;
+            return Heard::Now(declined);
         }
         let form = McpForm { server: self.server.clone(), message, schema };
+        let shown = form.clone();
         let asking = async {
             let _turn = self.asked.turn.lock().await;
-            Shielded::new(async move { hook(form).await }).await
+            Shielded::new(async move { hook(shown).await }).await
         };
         let answer = tokio::select! {
             answer = asking => answer,
             // It fails only without a sender, and this value is one.
             _ = calls.wait_for(|calls| calls.running == 0) => Ok(McpAnswer::Cancel),
         };
-        match answer {
-            Ok(McpAnswer::Accept(filled)) => {
-                ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(filled))
-            }
+        Heard::Now(match answer {
+            Ok(McpAnswer::Accept(filled)) => accepted(filled),
             Ok(McpAnswer::Decline) => declined,
+            Ok(McpAnswer::Later) => return Heard::Later(form),
             Ok(McpAnswer::Cancel) | Err(_) => ElicitResult::new(ElicitationAction::Cancel),
-        }
+        })
     }
+}
+
+/// What a server is told of a form that was filled in.
+pub(super) fn accepted(filled: Map<String, Value>) -> ElicitResult {
+    ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(filled))
 }
 
 /// A call runs as long as this is there.

@@ -3,18 +3,16 @@
 use std::sync::Arc;
 
 use rmcp::{
-    model::{
-        CallToolRequest, CallToolRequestParams, ClientRequest, InputRequest, InputRequiredResult,
-        InputResponses, RequestId, ServerResult,
-    },
+    model::{CallToolRequest, CallToolRequestParams, ClientRequest, RequestId, ServerResult},
     service::{PeerRequestOptions, ServiceError},
     transport::streamable_http_client::StreamableHttpError,
 };
 use serde_json::{Map, Value};
 
-use super::{asking::QUESTIONS, content, link::Link, list::told, session::Session};
+use super::{content, link::Link, list::told, session::Session, wanted::Wanted};
 use crate::{
     message::ToolContent,
+    schema::Checker,
     tool::{ToolContext, ToolError, ToolOutput},
 };
 
@@ -29,6 +27,8 @@ pub(super) struct Remote {
     pub(super) name: String,
     /// A hash of what the server said of it.
     pub(super) definition: String,
+    /// What checks its structured content.
+    pub(super) output: Option<Arc<Checker>>,
 }
 
 /// Tells the server that nobody waits for the call any more, when it is dropped before the answer.
@@ -58,24 +58,33 @@ impl Remote {
         let session = link.session().await.map_err(unsent)?;
         self.check(&session)?;
         let mut params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
+        let mut rounds = 0;
+        if let Some(answered) = context.answered()
+            && let Some(wanted) =
+                Wanted::answered(&self.definition, &answered.token, &answered.answer)?
+        {
+            rounds = wanted.rounds;
+            (params.input_responses, params.request_state) = wanted.ask(&link.person).await?;
+        }
         // Only after the server has said that it has not carried the call out is it sent once more.
-        for _ in 0..=ROUNDS {
+        loop {
             let answer = self.send(&session, context, params.clone()).await?;
             link.answered();
-            match answer {
-                ServerResult::InputRequiredResult(wanted) => {
-                    let (responses, state) = self.asked(wanted).await?;
-                    params.input_responses = responses;
-                    params.request_state = state;
-                }
+            let wanted = match answer {
+                ServerResult::InputRequiredResult(wanted) => wanted,
                 answer => return self.read(answer),
-            }
+            };
+            rounds += 1;
+            let wanted = match rounds > ROUNDS {
+                true => Err(format!("has asked {ROUNDS} times and goes on")),
+                false => Wanted::of(&self.definition, wanted, rounds),
+            };
+            let wanted = wanted.map_err(|why| {
+                let server = &link.name;
+                ToolError::new(format!("the MCP server `{server}` {why}; it has not run the call"))
+            })?;
+            (params.input_responses, params.request_state) = wanted.ask(&link.person).await?;
         }
-        let why = format!(
-            "the MCP server `{}` has asked {ROUNDS} times and goes on; it has not run the call",
-            link.name
-        );
-        Err(ToolError::new(why))
     }
 
     /// A server that was started again may have other tools.
@@ -169,37 +178,9 @@ impl Remote {
             members.is_empty() || known.iter().any(|name| members.contains_key(*name))
         });
         match is_result {
-            true => content::output(&value),
+            true => content::output(&value, self.output.as_deref()),
             // It says something, and only the model can know what.
             false => Ok(ToolContent::Json(value).into()),
         }
-    }
-
-    /// The person's answers to what the server wants to know before it carries the call out.
-    async fn asked(
-        &self,
-        wanted: InputRequiredResult,
-    ) -> Result<(Option<InputResponses>, Option<String>), ToolError> {
-        let server = &self.link.name;
-        let mut given = InputResponses::default();
-        let requests = wanted.input_requests.unwrap_or_default();
-        if requests.len() > QUESTIONS {
-            let why = format!(
-                "the MCP server `{server}` asks {} questions at once, and {QUESTIONS} are allowed; it has not run the call",
-                requests.len()
-            );
-            return Err(ToolError::new(why));
-        }
-        for (key, request) in requests {
-            let InputRequest::Elicitation(request) = request else {
-                let why = format!(
-                    "the MCP server `{server}` asks for what this program does not give; it has not run the call"
-                );
-                return Err(ToolError::new(why));
-            };
-            let answer = self.link.person.answer(request.params).await;
-            given.insert(key, serde_json::to_value(answer).unwrap_or_default());
-        }
-        Ok(((!given.is_empty()).then_some(given), wanted.request_state))
     }
 }

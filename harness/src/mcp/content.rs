@@ -1,11 +1,11 @@
 //! What a server hands over, as a tool's output. It is read from JSON, so that one part that nobody knows does
 //! not spoil the others.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use crate::{
-    message::{Media, ToolContent},
+    message::{Link, Media, ToolContent},
+    schema::Checker,
     secret::beginning,
     tool::{ToolError, ToolOutput},
 };
@@ -16,11 +16,14 @@ const PICTURE: usize = 5 << 20;
 /// Parts of one result that are read.
 const PARTS: usize = 256;
 
-/// The result of a call.
+/// Bytes of an address: a longer one is not cut, since it would be another one.
+const ADDRESS: usize = 8 << 10;
+
+/// The result of a call of a tool that declares this of its structured content.
 ///
 /// # Errors
 /// Fails with the server's words if it says that the call has failed.
-pub(super) fn output(result: &Value) -> Result<ToolOutput, ToolError> {
+pub(super) fn output(result: &Value, declared: Option<&Checker>) -> Result<ToolOutput, ToolError> {
     let mut parts = match result.get("content") {
         Some(Value::Array(blocks)) => {
             let mut parts: Vec<ToolContent> = blocks.iter().take(PARTS).map(part).collect();
@@ -35,20 +38,45 @@ pub(super) fn output(result: &Value) -> Result<ToolOutput, ToolError> {
         _ => Vec::new(),
     };
     let silent = parts.iter().all(|part| part.to_text().is_some_and(|text| text.trim().is_empty()));
+    let structure = result.get("structuredContent").filter(|value| !value.is_null());
+    if result.get("isError") == Some(&Value::Bool(true)) {
+        if let Some(value) = structure.filter(|_| silent) {
+            parts = vec![ToolContent::Json(value.clone())];
+        }
+        let said: Vec<String> = parts.iter().filter_map(ToolContent::to_text).collect();
+        let said = said.join("\n");
+        return Err(ToolError::new(match said.trim().is_empty() {
+            true => "the tool has failed, and the server does not say why".to_owned(),
+            false => said,
+        }));
+    }
+    let Some(value) = structure else { return Ok(parts.into()) };
     // Servers hand over the same value as text and as a structure: one of the two is read.
-    if let Some(value) = result.get("structuredContent").filter(|value| silent && !value.is_null())
-    {
+    let repeats = silent || matches!(&*parts, [only] if says(only, value));
+    if repeats {
         parts = vec![ToolContent::Json(value.clone())];
     }
-    if result.get("isError") != Some(&Value::Bool(true)) {
-        return Ok(parts.into());
+    let fault = declared.and_then(|declared| declared.read(value.clone()).err());
+    match fault {
+        Some((_, faults)) => {
+            let wrong: Vec<String> = faults.iter().take(3).map(|fault| fault.line()).collect();
+            let wrong = wrong.join("; ");
+            parts.push(
+                format!("[The structured content does not fit the tool's output schema: {wrong}]")
+                    .into(),
+            );
+            Ok(parts.into())
+        }
+        None if repeats => Ok(parts.into()),
+        None => ToolOutput::from(parts).with_value(value),
     }
-    let said: Vec<String> = parts.iter().filter_map(ToolContent::to_text).collect();
-    let said = said.join("\n");
-    Err(ToolError::new(match said.trim().is_empty() {
-        true => "the tool has failed, and the server does not say why".to_owned(),
-        false => said,
-    }))
+}
+
+/// Whether a part is a text that is this value.
+fn says(part: &ToolContent, value: &Value) -> bool {
+    let ToolContent::Text(text) = part else { return false };
+    let Ok(said) = serde_json::from_str::<Value>(text) else { return false };
+    said == *value
 }
 
 /// One part.
@@ -58,10 +86,14 @@ pub(super) fn part(block: &Value) -> ToolContent {
     match kind {
         "text" => text("text").unwrap_or_default().into(),
         "image" => picture(text("mimeType").unwrap_or_default(), text("data").unwrap_or_default()),
-        "audio" => format!("[audio, {}, is not shown]", short(text("mimeType"))).into(),
-        "resource_link" => {
-            format!("[the resource {}: {}]", short(text("uri")), short(text("name"))).into()
-        }
+        "audio" => match text("mimeType").filter(|mime| mime.starts_with("audio/")) {
+            Some(mime) => file("sound", mime, text("data").unwrap_or_default(), None),
+            None => {
+                format!("[sound, {}, which is no media type of sound]", short(text("mimeType")))
+                    .into()
+            }
+        },
+        "resource_link" => link(block).unwrap_or_else(|| unknown(kind)),
         "resource" => block.get("resource").map_or_else(|| unknown(kind), resource),
         _ => match text("text") {
             Some(text) => text.into(),
@@ -70,33 +102,78 @@ pub(super) fn part(block: &Value) -> ToolContent {
     }
 }
 
+/// Where something is that is not handed over. What people read as its title stands before its description.
+fn link(block: &Value) -> Option<ToolContent> {
+    let text = |name: &str| block.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let uri = text("uri").filter(|uri| uri.len() <= ADDRESS)?;
+    let title = text("title");
+    let name = text("name").or(title).unwrap_or(uri);
+    let title = title.filter(|title| *title != name);
+    let words: Vec<&str> = [title, text("description")].into_iter().flatten().collect();
+    let mut link = Link::new(uri, name);
+    if !words.is_empty() {
+        link = link.with_description(words.join(": "));
+    }
+    if let Some(mime) = text("mimeType") {
+        link = link.with_mime(mime);
+    }
+    Some(ToolContent::Link(link))
+}
+
 /// The contents of a resource: text, or bytes in base64.
 pub(super) fn resource(resource: &Value) -> ToolContent {
     let text = |name: &str| resource.get(name).and_then(Value::as_str);
-    let uri = short(text("uri"));
+    let uri = text("uri").filter(|uri| !uri.is_empty() && uri.len() <= ADDRESS);
     match (text("text"), text("blob"), text("mimeType").unwrap_or_default()) {
-        (Some(text), ..) => format!("[the resource {uri}]\n{text}").into(),
-        (None, Some(blob), mime) if mime.starts_with("image/") => picture(mime, blob),
-        (None, Some(_), mime) => {
-            format!("[the resource {uri}, {}, is not shown]", short(Some(mime))).into()
+        (Some(text), _, mime) => {
+            let document = Media::from_text(mime, text);
+            ToolContent::Document(match uri {
+                Some(uri) => document.with_uri(uri),
+                None => document,
+            })
         }
-        (None, None, _) => format!("[the resource {uri} has no contents]").into(),
+        (None, Some(blob), mime) if mime.starts_with("image/") => picture_at(mime, blob, uri),
+        (None, Some(blob), "") => file("a resource", "application/octet-stream", blob, uri),
+        (None, Some(blob), mime) => file("a resource", mime, blob, uri),
+        (None, None, _) => format!("[the resource {} has no contents]", short(uri)).into(),
     }
 }
 
 fn picture(mime: &str, data: &str) -> ToolContent {
+    picture_at(mime, data, None)
+}
+
+fn picture_at(mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
     let mime_shown = short(Some(mime));
     if !matches!(mime, "image/png" | "image/jpeg" | "image/gif" | "image/webp") {
         return format!("[a picture, {mime_shown}: models take PNG, JPEG, GIF and WebP]").into();
     }
-    // What is too large is not decoded.
     if data.len() / 4 * 3 > PICTURE {
         return format!("[a picture, {mime_shown}, of more than {PICTURE} bytes is not shown]")
             .into();
     }
-    match STANDARD.decode(data) {
-        Ok(data) => ToolContent::Image(Media::from_bytes(mime, data)),
-        Err(_) => format!("[a picture, {mime_shown}, that cannot be read: it is no base64]").into(),
+    file("a picture", mime, data, uri)
+}
+
+/// A file from its base64: of what part it is, is said by its media type. Some servers break the lines of it.
+fn file(what: &str, mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
+    let data: String = match data.contains(|c: char| c.is_ascii_whitespace()) {
+        true => data.chars().filter(|c| !c.is_ascii_whitespace()).collect(),
+        false => data.to_owned(),
+    };
+    match Media::from_base64(mime, data) {
+        Ok(media) if media.size() == Some(0) => {
+            format!("[{what}, {}, is empty]", short(Some(mime))).into()
+        }
+        Ok(media) => ToolContent::from(match uri {
+            Some(uri) => media.with_uri(uri),
+            None => media,
+        }),
+        Err(_) => {
+            let uri = uri.map(|uri| format!(" {}", short(Some(uri)))).unwrap_or_default();
+            let mime = short(Some(mime));
+            format!("[{what}{uri}, {mime}, that cannot be read: it is no base64]").into()
+        }
     }
 }
 
@@ -116,7 +193,7 @@ mod tests {
     use super::*;
 
     fn texts(result: &Value) -> Vec<String> {
-        let output = output(result).expect("no error");
+        let output = output(result, None).expect("no error");
         output.content().iter().filter_map(ToolContent::to_text).collect()
     }
 
@@ -125,6 +202,11 @@ mod tests {
         let both =
             json!({"content": [{"type": "text", "text": "3"}], "structuredContent": {"n": 3}});
         assert_eq!(texts(&both), ["3"]);
+        let read = output(&both, None).expect("an output");
+        assert_eq!(read.value(), Some(&json!({"n": 3})), "it is for the program");
+        let same = json!({"content": [{"type": "text", "text": "{\n  \"n\": 3\n}"}], "structuredContent": {"n": 3}});
+        let read = output(&same, None).expect("an output");
+        assert_eq!(read, ToolContent::Json(json!({"n": 3})).into(), "it is kept once");
         let empty =
             json!({"content": [{"type": "text", "text": " "}], "structuredContent": {"n": 3}});
         assert_eq!(texts(&empty), [r#"{"n":3}"#]);
@@ -144,13 +226,74 @@ mod tests {
         assert!(texts[3].contains("no base64"), "{}", texts[3]);
         assert!(texts[6].contains("inside"), "{}", texts[6]);
         let many = json!({"content": vec![json!({"type": "text", "text": "x"}); 300]});
-        assert_eq!(output(&many).expect("an output").content().len(), PARTS + 1);
+        assert_eq!(output(&many, None).expect("an output").content().len(), PARTS + 1);
+    }
+
+    #[test]
+    fn a_structure_that_does_not_fit_is_no_value_and_fails_no_call() {
+        let schema =
+            json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let checker = Checker::new(&schema).expect("a schema");
+        let of = |value: Value| {
+            let result =
+                json!({"content": [{"type": "text", "text": "said"}], "structuredContent": value});
+            output(&result, Some(&checker)).expect("an output")
+        };
+        let fits = of(json!({"n": 3, "more": true}));
+        assert_eq!(fits.value(), Some(&json!({"n": 3, "more": true})));
+        assert_eq!(fits.content().len(), 1);
+        let wrong = of(json!({"n": "three"}));
+        assert_eq!((wrong.value(), wrong.content().len()), (None, 2));
+        let why = wrong.content()[1].to_text().expect("words");
+        assert!(why.contains("output schema") && why.contains('n'), "{why}");
+    }
+
+    #[test]
+    fn parts_of_every_kind_are_what_they_are() {
+        let png = Media::from_bytes("image/png", [1, 2, 3]);
+        let wav = Media::from_bytes("audio/wav", [1, 2, 3]);
+        let pdf = Media::from_bytes("application/pdf", [1, 2, 3]).with_uri("f:a");
+        let bytes = Media::from_bytes("application/octet-stream", [1, 2, 3]).with_uri("f:a");
+        let note = Media::from_text("text/markdown", "# A").with_uri("f:a");
+        let link = Link::new("f:a", "a");
+        let blob = |mime: &str| json!({"type": "resource", "resource": {"uri": "f:a", "blob": "AQID", "mimeType": mime}});
+        for (block, expected) in [
+            (
+                json!({"type": "image", "mimeType": "image/png", "data": "AQ\nID"}),
+                png.clone().into(),
+            ),
+            (json!({"type": "audio", "mimeType": "audio/wav", "data": "AQID"}), wav.clone().into()),
+            (blob("audio/wav"), ToolContent::Audio(wav.with_uri("f:a"))),
+            (blob("image/png"), ToolContent::Image(png.with_uri("f:a"))),
+            (blob("application/pdf"), ToolContent::Document(pdf)),
+            (blob(""), ToolContent::Document(bytes)),
+            (
+                json!({"type": "resource", "resource": {"uri": "f:a", "text": "# A", "mimeType": "text/markdown"}}),
+                ToolContent::Document(note),
+            ),
+            (json!({"type": "resource_link", "uri": "f:a", "name": "a"}), link.clone().into()),
+            (
+                json!({"type": "resource_link", "uri": "f:a", "name": "a", "title": "An A", "mimeType": "text/plain",
+                    "description": "It is one."}),
+                link.with_description("An A: It is one.").with_mime("text/plain").into(),
+            ),
+        ] {
+            assert_eq!(part(&block), expected, "{block}");
+        }
+        let long = json!({"type": "resource_link", "uri": "f:".repeat(ADDRESS), "name": "a"});
+        for unread in [
+            long,
+            json!({"type": "audio", "mimeType": "text/html", "data": "AQID"}),
+            json!({"type": "resource_link"}),
+        ] {
+            assert!(matches!(part(&unread), ToolContent::Text(_)), "{unread}");
+        }
     }
 
     #[test]
     fn a_picture_is_checked() {
         let good = json!({"content": [{"type": "image", "mimeType": "image/png", "data": "AAAA"}]});
-        let seen = output(&good).expect("an output");
+        let seen = output(&good, None).expect("an output");
         assert_eq!(seen.content(), [ToolContent::Image(Media::from_bytes("image/png", [0; 3]))]);
         let large = "A".repeat((PICTURE + 3) / 3 * 4 + 4);
         let large = json!({"content": [{"type": "image", "mimeType": "image/png", "data": large}]});
@@ -161,7 +304,7 @@ mod tests {
     fn a_failure_has_the_servers_words() {
         let failed =
             json!({"isError": true, "content": [{"type": "text", "text": "no such file"}]});
-        assert_eq!(output(&failed).expect_err("a failure").to_string(), "no such file");
-        assert!(output(&json!({"isError": true})).is_err());
+        assert_eq!(output(&failed, None).expect_err("a failure").to_string(), "no such file");
+        assert!(output(&json!({"isError": true}), None).is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -13,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::{link::sources, name, session::Session};
-use crate::error::ErrorKind;
+use crate::{error::ErrorKind, schema::Checker};
 
 /// Pages and tools of one server, and for how long it may list them.
 const PAGES: usize = 64;
@@ -40,11 +41,34 @@ pub(super) struct Listing {
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
     pub(super) name: String,
+    /// What people read in place of the name.
+    pub(super) title: Option<String>,
     pub(super) description: String,
     pub(super) schema: Value,
+    /// What it hands over, if it says so in a way that can be checked.
+    pub(super) output: Option<Output>,
     pub(super) annotations: Option<Value>,
-    /// A hash of what the model reads of it and of its hints, whatever the order of members.
+    /// A hash of what the model and people read of it and of its hints, whatever the order of members.
     pub(super) definition: String,
+}
+
+/// What a tool hands over: its schema, and what checks it.
+#[derive(Clone, Debug)]
+pub(super) struct Output {
+    pub(super) schema: Value,
+    pub(super) checker: Arc<Checker>,
+}
+
+impl Output {
+    /// What a tool says. One that cannot be used is not read, since no call depends on it.
+    fn of(schema: Option<&Value>) -> Option<Self> {
+        let schema = schema.filter(|schema| schema.is_object())?;
+        if depth(schema) > DEEPEST || schema.to_string().len() > SCHEMA {
+            return None;
+        }
+        let checker = Arc::new(Checker::new(schema).ok()?);
+        Some(Self { schema: schema.clone(), checker })
+    }
 }
 
 impl Listing {
@@ -100,10 +124,16 @@ fn one(tool: &Value) -> Result<Listed, String> {
     let hints = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
     let hint = |name| tool.get("annotations").and_then(|hints| hints.get(name)?.as_bool());
     let hints = hints.map(|name| format!("{:?}", hint(name))).concat();
+    let hinted = || tool.get("annotations").and_then(|hints| hints.get("title"));
+    let title = tool.get("title").or_else(hinted).and_then(Value::as_str);
+    let mut described = vec![name, description, &*sorted, &*hints];
+    described.extend(title);
     Ok(Listed {
-        definition: name::hash(&[name, description, &sorted, &hints]),
+        definition: name::hash(&described),
         name: name.to_owned(),
+        title: title.map(str::to_owned),
         description: description.to_owned(),
+        output: Output::of(tool.get("outputSchema")),
         schema,
         annotations: tool.get("annotations").cloned(),
     })
@@ -215,5 +245,25 @@ mod tests {
         assert_ne!(first, of(json!({"name": "a", "description": "y", "inputSchema": {}})));
         let other = json!({"name": "a", "description": "x", "inputSchema": {"properties": {}}});
         assert_ne!(first, of(other));
+        // People read it in the question for approval.
+        let titled = json!({"name": "a", "title": "A", "description": "x", "inputSchema": {}});
+        assert_ne!(first, of(titled));
+    }
+
+    #[test]
+    fn an_output_schema_that_cannot_be_used_spoils_no_tool() {
+        let of = |schema: Value| {
+            one(&json!({"name": "a", "inputSchema": {}, "outputSchema": schema}))
+                .expect("a tool")
+                .output
+        };
+        assert!(of(json!({"type": "object"})).is_some());
+        for bad in [
+            json!(7),
+            json!({"$ref": "http://127.0.0.1:1/x"}),
+            json!({"type": "number", "x": "y".repeat(SCHEMA)}),
+        ] {
+            assert!(of(bad).is_none());
+        }
     }
 }

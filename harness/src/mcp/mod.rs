@@ -37,6 +37,8 @@ mod server;
 mod service;
 #[cfg(feature = "mcp")]
 mod session;
+#[cfg(feature = "mcp")]
+mod wanted;
 
 #[cfg(feature = "mcp-server")]
 pub use self::service::{Alone, McpHttp, McpService};

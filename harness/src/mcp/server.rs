@@ -147,7 +147,13 @@ fn no_tool<'a>(link: &Link, name: &str, there: impl Iterator<Item = &'a str>) ->
 fn make(link: &Arc<Link>, sight: &Sight, tool: Listed) -> Tool {
     let (effects, idempotent) = sight.trust.of(&tool.name, tool.annotations.as_ref());
     let name = name::of(&link.name, &tool.name);
-    let remote = Remote { link: Arc::clone(link), name: tool.name, definition: tool.definition };
+    let (schema, checker) = tool.output.map(|output| (output.schema, output.checker)).unzip();
+    let remote = Remote {
+        link: Arc::clone(link),
+        name: tool.name,
+        definition: tool.definition,
+        output: checker,
+    };
     let remote = Arc::new(remote);
     let definition = remote.definition.clone();
     let mut made =
@@ -155,7 +161,11 @@ fn make(link: &Arc<Link>, sight: &Sight, tool: Listed) -> Tool {
             let remote = Arc::clone(&remote);
             Box::pin(async move { remote.call(&context, arguments).await })
         })
-        .defined_as(&definition);
+        .defined_as(&definition)
+        .titled(tool.title);
+    if let Some(schema) = schema {
+        made = made.with_output_schema(schema);
+    }
     if idempotent {
         made = made.idempotent();
     }

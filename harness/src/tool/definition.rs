@@ -11,6 +11,15 @@ impl Tool {
         self
     }
 
+    /// Says what somebody outside of the program calls it, if it is one line that looks as it is.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn titled(self, title: Option<String>) -> Self {
+        match title.filter(|title| super::title::is_plain(title)) {
+            Some(title) => self.with_title(title),
+            None => self,
+        }
+    }
+
     /// A hash of what somebody outside of the program says of it, if somebody does.
     pub(crate) fn definition(&self) -> Option<&str> {
         self.definition.as_deref()

@@ -23,7 +23,7 @@ pub(super) fn fault(name: &str, title: Option<&str>, schema: Option<&Value>) -> 
 }
 
 /// Whether a title is one line of words that look as they are.
-fn is_plain(title: &str) -> bool {
+pub(super) fn is_plain(title: &str) -> bool {
     !title.trim().is_empty()
         && title.chars().count() <= MOST
         && !title.chars().any(|letter| letter.is_control() || is_unseen(letter))

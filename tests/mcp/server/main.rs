@@ -63,7 +63,7 @@ impl Server {
                 {"name": "far", "inputSchema": {"type": "object", "properties": {"x": {"$ref": "http://127.0.0.1:1/x"}}}},
                 {"name": "odd.name", "inputSchema": {"type": "object"}},
             ]}),
-            "other-tool" | "describes-anew" if self.life > 1 => {
+            "other-tool" | "describes-anew" | "echoes-anew" if self.life > 1 => {
                 let mut other = tool("run");
                 other["description"] = "Does something else.".into();
                 json!({"tools": [other]})
@@ -172,6 +172,7 @@ impl Server {
                     answer(text(&request["params"]["inputResponses"].to_string()));
                 }
             }
+            "echoes-anew" => answer(text(&request["params"].to_string())),
             "variables" => {
                 let names: Vec<String> = env::vars().map(|(name, _)| name).collect();
                 answer(text(&names.join(" ")));

@@ -1,0 +1,150 @@
+//! What a server wants to know before it carries a call out, and how it is kept until somebody answers.
+
+use rmcp::model::{
+    ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequiredResult,
+    InputResponses,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::asking::{Heard, McpForm, Person, QUESTIONS, accepted};
+use crate::{schema::Checker, tool::ToolError};
+
+/// What a server wants to know, and what is known of it: the token of a call that waits.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Wanted {
+    /// A hash of what the server said of the tool: the answers are for the tool that is described so.
+    definition: String,
+    /// How often the server has asked, this time included.
+    pub(super) rounds: usize,
+    /// What the server wants back.
+    state: Option<String>,
+    given: InputResponses,
+    /// Which questions have no answer, in order, each with the name of its answer.
+    open: Vec<(String, ElicitRequestParams)>,
+}
+
+impl Wanted {
+    /// What the server wants. If it cannot be had, the reason.
+    pub(super) fn of(
+        definition: &str,
+        wanted: InputRequiredResult,
+        rounds: usize,
+    ) -> Result<Self, String> {
+        let requests = wanted.input_requests.unwrap_or_default();
+        if requests.len() > QUESTIONS {
+            return Err(format!(
+                "asks {} questions at once, and {QUESTIONS} are allowed",
+                requests.len()
+            ));
+        }
+        let open = requests.into_iter().map(|(key, request)| match request {
+            InputRequest::Elicitation(request) => Ok((key, request.params)),
+            _ => Err("asks for what this program does not give".to_owned()),
+        });
+        let open = open.collect::<Result<_, _>>()?;
+        let (definition, given) = (definition.to_owned(), InputResponses::new());
+        Ok(Self { definition, rounds, state: wanted.request_state, given, open })
+    }
+
+    /// What was kept as a token, with the answer to the first question. Nothing if the tool is described otherwise
+    /// now: then the call is sent as if nothing had been asked.
+    ///
+    /// # Errors
+    /// Asks once more if the answer does not fit the form, and fails if the token is of another tool.
+    pub(super) fn answered(
+        definition: &str,
+        token: &Value,
+        answer: &Value,
+    ) -> Result<Option<Self>, ToolError> {
+        let read = Self::deserialize(token).ok().filter(|wanted| !wanted.open.is_empty());
+        let mut wanted = read.ok_or_else(|| {
+            ToolError::new("what the call has asked before was not asked by a tool of a server")
+        })?;
+        if wanted.definition != definition {
+            return Ok(None);
+        }
+        let (key, question) = wanted.open.remove(0);
+        match response(&question, answer) {
+            Ok(response) => {
+                wanted.give(key, response);
+                Ok(Some(wanted))
+            }
+            Err((form, why)) => {
+                wanted.open.insert(0, (key, question));
+                let message = format!("{} (The last answer does not fit: {why})", form.message);
+                Err(wanted.later(McpForm { message, ..form }))
+            }
+        }
+    }
+
+    fn give(&mut self, key: String, response: ElicitResult) {
+        self.given.insert(key, serde_json::to_value(response).unwrap_or_default());
+    }
+
+    /// Asks the person what is not known yet.
+    ///
+    /// # Errors
+    /// Asks by an error if the person answers later.
+    pub(super) async fn ask(
+        mut self,
+        person: &Person,
+    ) -> Result<(Option<InputResponses>, Option<String>), ToolError> {
+        while let Some((key, question)) = self.open.first().cloned() {
+            match person.ask(question).await {
+                Heard::Now(answer) => {
+                    self.open.remove(0);
+                    self.give(key, answer);
+                }
+                Heard::Later(form) => return Err(self.later(form)),
+            }
+        }
+        Ok(((!self.given.is_empty()).then_some(self.given), self.state))
+    }
+
+    fn later(&self, form: McpForm) -> ToolError {
+        let token = serde_json::to_value(self).unwrap_or_default();
+        ToolError::asks(form.message, token).with_form(form.schema)
+    }
+}
+
+/// An answer as the protocol has it, or the form and why it does not fit.
+fn response(
+    question: &ElicitRequestParams,
+    answer: &Value,
+) -> Result<ElicitResult, (McpForm, String)> {
+    let (ElicitRequestParams::FormElicitationParams { message, requested_schema, .. }, false) =
+        (question, answer.is_null())
+    else {
+        return Ok(ElicitResult::new(ElicitationAction::Decline));
+    };
+    let schema = serde_json::to_value(requested_schema).unwrap_or_default();
+    let wrong = |why: String| {
+        let (server, message) = (String::new(), message.clone());
+        (McpForm { server, message, schema: schema.clone() }, why)
+    };
+    let filled: Map<String, Value> = match answer {
+        Value::Object(filled) => filled.clone(),
+        // A form of one field may be answered with what stands in it.
+        single => match schema.get("properties").and_then(Value::as_object).map(Map::keys) {
+            Some(mut names) if names.len() == 1 => {
+                names.next().map(|name| (name.clone(), single.clone())).into_iter().collect()
+            }
+            _ => return Err(wrong("it is no object".to_owned())),
+        },
+    };
+    let filled = Value::Object(filled);
+    let filled = match Checker::new(&schema).map(|checker| checker.read(filled.clone())) {
+        Ok(Err((_, faults))) => {
+            let faults: Vec<String> = faults.iter().map(|fault| fault.line()).collect();
+            return Err(wrong(faults.join("; ")));
+        }
+        Ok(Ok(read)) => read,
+        // The server checks it.
+        Err(_) => filled,
+    };
+    match filled {
+        Value::Object(filled) => Ok(accepted(filled)),
+        _ => Err(wrong("it is no object".to_owned())),
+    }
+}
