@@ -70,7 +70,8 @@ impl Wanted {
                 wanted.give(key, response);
                 Ok(Some(wanted))
             }
-            Err((form, why)) => {
+            Err(why) => {
+                let form = form(&question);
                 wanted.open.insert(0, (key, question));
                 let message = format!("{} (The last answer does not fit: {why})", form.message);
                 Err(wanted.later(McpForm { message, ..form }))
@@ -108,21 +109,24 @@ impl Wanted {
     }
 }
 
-/// An answer as the protocol has it, or the form and why it does not fit.
-fn response(
-    question: &ElicitRequestParams,
-    answer: &Value,
-) -> Result<ElicitResult, (McpForm, String)> {
-    let (ElicitRequestParams::FormElicitationParams { message, requested_schema, .. }, false) =
-        (question, answer.is_null())
-    else {
+/// What a person is to fill in.
+fn form(question: &ElicitRequestParams) -> McpForm {
+    let (message, schema) = match question {
+        ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+            (message.clone(), serde_json::to_value(requested_schema).unwrap_or_default())
+        }
+        _ => (String::new(), Value::Null),
+    };
+    McpForm { server: String::new(), message, schema }
+}
+
+/// An answer as the protocol has it, or why it does not fit.
+fn response(question: &ElicitRequestParams, answer: &Value) -> Result<ElicitResult, String> {
+    let is_form = matches!(question, ElicitRequestParams::FormElicitationParams { .. });
+    if !is_form || answer.is_null() {
         return Ok(ElicitResult::new(ElicitationAction::Decline));
-    };
-    let schema = serde_json::to_value(requested_schema).unwrap_or_default();
-    let wrong = |why: String| {
-        let (server, message) = (String::new(), message.clone());
-        (McpForm { server, message, schema: schema.clone() }, why)
-    };
+    }
+    let schema = form(question).schema;
     let filled: Map<String, Value> = match answer {
         Value::Object(filled) => filled.clone(),
         // A form of one field may be answered with what stands in it.
@@ -130,14 +134,14 @@ fn response(
             Some(mut names) if names.len() == 1 => {
                 names.next().map(|name| (name.clone(), single.clone())).into_iter().collect()
             }
-            _ => return Err(wrong("it is no object".to_owned())),
+            _ => return Err("it is no object".to_owned()),
         },
     };
     let filled = Value::Object(filled);
     let filled = match Checker::new(&schema).map(|checker| checker.read(filled.clone())) {
         Ok(Err((_, faults))) => {
             let faults: Vec<String> = faults.iter().map(|fault| fault.line()).collect();
-            return Err(wrong(faults.join("; ")));
+            return Err(faults.join("; "));
         }
         Ok(Ok(read)) => read,
         // The server checks it.
@@ -145,6 +149,6 @@ fn response(
     };
     match filled {
         Value::Object(filled) => Ok(accepted(filled)),
-        _ => Err(wrong("it is no object".to_owned())),
+        _ => Err("it is no object".to_owned()),
     }
 }
