@@ -38,6 +38,7 @@ mod client_retry;
 mod clocks;
 mod content;
 mod context_full;
+mod content_names;
 mod conversations;
 mod corpus;
 mod decoded;
