@@ -3,6 +3,7 @@
 mod accumulate;
 mod agent;
 mod answer_ends;
+mod answer_hostile;
 mod answer_media;
 mod answer_types;
 mod answer_views;
@@ -37,8 +38,8 @@ mod client_providers;
 mod client_retry;
 mod clocks;
 mod content;
-mod context_full;
 mod content_names;
+mod context_full;
 mod conversations;
 mod corpus;
 mod decoded;
