@@ -3,6 +3,7 @@
 mod accumulate;
 mod agent;
 mod answer_ends;
+mod answer_hostile;
 mod answer_media;
 mod answer_types;
 mod answer_views;
@@ -38,6 +39,7 @@ mod client_providers;
 mod client_retry;
 mod clocks;
 mod content;
+mod content_names;
 mod context_full;
 mod conversations;
 mod corpus;

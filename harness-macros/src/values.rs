@@ -151,6 +151,13 @@ impl FromMeta for Title {
             "the title is empty\nhelp: leave `title` out: people then read the name of the tool"
         } else if title.chars().any(char::is_control) {
             "a title is one line of text, without line breaks and control characters"
+        } else if let Some(unseen) = title.chars().find(|letter| is_unseen(*letter)) {
+            let fault = format!(
+                "a title is read by people before they allow a call: `\\u{{{:x}}}` in it is not seen, or turns \
+                 the order of the letters\nhelp: leave it out",
+                u32::from(unseen)
+            );
+            return Err(Error::custom(fault).with_span(&written));
         } else if title.chars().count() > TITLE {
             "a title has at most 100 characters\nhelp: say the rest in the description"
         } else {
@@ -158,6 +165,35 @@ impl FromMeta for Title {
         };
         Err(Error::custom(fault).with_span(&written))
     }
+}
+
+/// Whether a letter ends a line, turns the direction or is not seen. The same letters are refused in the title of a
+/// tool by hand: `message/shown.rs` of `harness`.
+fn is_unseen(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'
+            | '\u{200e}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{e000}'..='\u{f8ff}'
+            | '\u{fdd0}'..='\u{fdef}'
+            | '\u{fe00}'..='\u{fe0d}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{10ffff}'
+    ) || u32::from(letter) & 0xfffe == 0xfffe
 }
 
 /// Reads a description: a string, or an expression that rustc will find to be one.

@@ -5,7 +5,13 @@ use std::{marker::PhantomData, pin::pin, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::{Answer, Chat, Event, halt::Told, run::Run, told::not_accepted, verifier::Verifier};
+use super::{
+    Answer, Chat, Event,
+    halt::Told,
+    run::Run,
+    told::{FAULTS_TOLD, not_accepted},
+    verifier::Verifier,
+};
 use crate::{
     error::{Error, ErrorKind},
     journal::{AnswerCheck, Entry, WantedAnswer},
@@ -201,11 +207,50 @@ fn without_words(schema: &Value) -> Value {
                 };
                 kept.insert(name.clone(), value);
             }
+            choices(&mut kept);
             Value::Object(kept)
         }
         Value::Array(items) => items.iter().map(without_words).collect(),
         other => other.clone(),
     }
+}
+
+/// The values among which a schema lets choose, as one list in one order: a description of one of them makes an
+/// alternative of its own of it, behind those without.
+fn choices(schema: &mut Map<String, Value>) {
+    for word in ["oneOf", "anyOf"] {
+        let Some(Value::Array(all)) = schema.shift_remove(word) else { continue };
+        let (mut values, mut others) = (Vec::new(), Vec::new());
+        for one in all {
+            match one.as_object().filter(|one| one.len() == 1).and_then(|one| one.get("enum")) {
+                Some(Value::Array(some)) => values.extend(some.iter().cloned()),
+                _ => others.push(one),
+            }
+        }
+        if others.is_empty() && !schema.contains_key("enum") {
+            schema.insert("enum".to_owned(), Value::Array(values));
+            continue;
+        }
+        if !values.is_empty() {
+            others.push(Value::Object(Map::from_iter([("enum".to_owned(), in_order(values))])));
+        }
+        schema.insert(word.to_owned(), Value::Array(others));
+    }
+    if schema.len() == 1 && schema.get("type").is_some_and(|kind| kind == "null") {
+        schema.insert("const".to_owned(), Value::Null);
+    }
+    if let Some(only) = schema.shift_remove("const") {
+        schema.insert("enum".to_owned(), Value::Array(vec![only]));
+    }
+    if let Some(Value::Array(values)) = schema.shift_remove("enum") {
+        schema.insert("enum".to_owned(), in_order(values));
+        schema.shift_remove("type");
+    }
+}
+
+fn in_order(mut values: Vec<Value>) -> Value {
+    values.sort_by_cached_key(Value::to_string);
+    Value::Array(values)
 }
 
 impl Chat {
@@ -328,7 +373,12 @@ impl Run<'_> {
         }
     }
 
-    fn reject(&mut self, by: AnswerCheck, faults: Vec<String>) -> Result<(), Error> {
+    fn reject(&mut self, by: AnswerCheck, mut faults: Vec<String>) -> Result<(), Error> {
+        if by == AnswerCheck::Schema {
+            // The code that reads a type can say anything, and at any length.
+            let (tools, of) = (self.chat.agent.tools(), faults.len().min(FAULTS_TOLD));
+            faults.iter_mut().for_each(|fault| *fault = tools.readable_part(fault, of));
+        }
         let machine = &self.chat.machine;
         let message = (machine.tries_left(by) > 0).then(|| {
             let mut words = not_accepted(&faults);

@@ -83,16 +83,17 @@ pub(super) fn why(then: Then) -> String {
     why.to_owned()
 }
 
+/// So many faults of one answer are told.
+pub(super) const FAULTS_TOLD: usize = 20;
+
 /// What the model is told of an answer that was not accepted.
 pub(super) fn not_accepted(faults: &[String]) -> String {
-    /// So many faults of one answer are told.
-    const TOLD: usize = 20;
     let mut words = "Your answer was not accepted:".to_owned();
-    for fault in faults.iter().take(TOLD) {
+    for fault in faults.iter().take(FAULTS_TOLD) {
         words.push_str("\n- ");
         words.push_str(fault);
     }
-    if let Some(more @ 1..) = faults.len().checked_sub(TOLD) {
+    if let Some(more @ 1..) = faults.len().checked_sub(FAULTS_TOLD) {
         words.push_str(&format!("\n- and {more} more"));
     }
     words.push_str(

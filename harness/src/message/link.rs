@@ -1,10 +1,14 @@
 //! The address of something that a tool has found and does not hand over.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+use super::shown::{address, in_line};
 
 /// The address of something that a tool has found and does not hand over, such as a resource of a server.
 /// The model reads where it is and what is said of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Link {
     uri: String,
     name: String,
@@ -57,8 +61,19 @@ impl Link {
     /// What the model reads of it.
     pub(super) fn to_text(&self) -> String {
         let Self { uri, name, description, mime } = self;
-        let mime = mime.as_deref().map(|mime| format!(", {mime}")).unwrap_or_default();
+        let mime = mime.as_deref().map(|mime| format!(", {}", in_line(mime))).unwrap_or_default();
         let words = description.as_deref().map(|words| format!(" {words}")).unwrap_or_default();
+        let (name, uri) = (in_line(name), in_line(uri));
         format!("[A link to `{name}`{mime}: {uri}]{words}")
+    }
+}
+
+/// Of the address, what may be secret is left out.
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { uri, name, description, mime } = self;
+        let mut shown = f.debug_struct("Link");
+        shown.field("uri", &address(uri)).field("name", name);
+        shown.field("description", description).field("mime", mime).finish()
     }
 }

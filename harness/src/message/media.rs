@@ -5,6 +5,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
+use super::shown::{address, in_line};
 use crate::error::{Error, ErrorKind};
 
 /// A file in a message or in a result: its bytes with a media type, its text, an address that the vendor
@@ -286,22 +287,24 @@ impl Media {
     pub(crate) fn to_text(&self) -> Option<String> {
         let text = self.text()?;
         let from = [self.name(), self.uri()].into_iter().flatten();
-        let from = from.map(|from| format!("`{from}`")).collect::<Vec<_>>().join(", ");
-        let mime = self.mime().filter(|mime| !mime.is_empty()).unwrap_or("text");
+        let from = from.map(|from| format!("`{}`", in_line(from))).collect::<Vec<_>>().join(", ");
+        let mime = in_line(self.mime().filter(|mime| !mime.is_empty()).unwrap_or("text"));
         Some(match from.is_empty() {
             true => format!("[A document, {mime}:]\n{text}"),
             false => format!("[The document {from}, {mime}:]\n{text}"),
         })
     }
 
-    /// Kind, type and size in words, without a byte of it.
+    /// Kind, type and size in words, in one line, without a byte of it and without what may be secret in an address.
     pub(crate) fn told(&self, kind: MediaKind) -> String {
         let mut told = kind.noun().to_owned();
-        let name = self.name().or_else(|| self.uri());
-        told.extend(name.map(|name| format!(" `{}`", short(name))));
+        let short = |text: &str| in_line(short(text)).into_owned();
+        let uri = || self.uri().map(address);
+        let name = self.name().map(str::to_owned).or_else(uri);
+        told.extend(name.map(|name| format!(" `{}`", short(&name))));
         told.extend(self.mime().map(|mime| format!(", {}", short(mime))));
         told.extend(self.size().map(|size| format!(", {size} bytes")));
-        told.extend(self.url().map(|url| format!(", at {}", short(url))));
+        told.extend(self.url().map(|url| format!(", at {}", short(&address(url)))));
         told.extend(self.file_id().map(|(id, of)| format!(", {} of {}", short(id), short(of))));
         told
     }
@@ -319,7 +322,7 @@ fn short(text: &str) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// Kind, type and size, since the bytes tell a person nothing.
+/// Kind, type and size, since the bytes tell a person nothing. Of addresses, what may be secret is left out.
 impl fmt::Debug for Media {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Media({})", self.told(self.kind()))

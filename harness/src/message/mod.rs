@@ -13,6 +13,7 @@ mod message;
 mod messages;
 mod result;
 mod results;
+mod shown;
 mod strict;
 mod transcript;
 mod vendor;
@@ -34,5 +35,6 @@ pub(crate) use self::{
     arguments::{are_none, is_empty_object, same},
     media::{MediaKind, Source, is_base64},
     result::Kept,
+    shown::{in_line, is_unseen},
     strict::{is_strict, is_too_deep},
 };

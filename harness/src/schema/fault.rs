@@ -50,7 +50,10 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, reason } = self;
-        if at.is_empty() { f.write_str(reason) } else { write!(f, "at `{at}`: {reason}") }
+        match at.is_empty() {
+            true => f.write_str(reason),
+            false => write!(f, "at `{}`: {reason}", in_short(at)),
+        }
     }
 }
 

@@ -99,7 +99,12 @@ impl ToolRegistry {
 
     /// The same for words that become a part of a result, such as why a call was denied.
     pub(crate) fn readable_text(&self, text: &str) -> String {
-        let (text, limit) = (self.secrets().hide(text), self.limits().output);
+        self.readable_part(text, 1)
+    }
+
+    /// The same for one of so many texts, which share the room.
+    pub(crate) fn readable_part(&self, text: &str, of: usize) -> String {
+        let (text, limit) = (self.secrets().hide(text), self.limits().output / of.max(1));
         if text.len() > limit { cut(&text, limit, "") } else { text.into_owned() }
     }
 

@@ -661,7 +661,7 @@ impl Tool {
             ));
         }
         if let Some(problem) =
-            title::fault(self.name(), self.title.as_deref(), self.output_schema.as_deref())
+            title::fault(self.name(), self.title(), self.output_schema.as_deref())
         {
             return Some(problem);
         }

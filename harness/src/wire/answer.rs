@@ -112,12 +112,14 @@ pub(super) fn form(plan: Option<&Plan<'_>>) -> String {
 /// cannot be combined with tool/function calling`, `This model does not support response format json_schema`.
 /// DeepSeek: `This response_format type is unavailable now`. Gemini: `Function calling with a response mime
 /// type: 'application/json' is unsupported`, `too many states for serving`. llama.cpp: `Cannot use custom grammar
-/// constraints with tools`. Ollama: `does not support tools`.
+/// constraints with tools`. Ollama: `does not support tools`. Others say it by a code, such as `unsupported_response_format`, or name
+/// their own field, such as `generation_config.response_schema` or `guided_json`.
 pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
     if !matches!(err.status(), Some(400 | 404 | 415 | 422 | 500 | 501)) {
         return false;
     }
-    let words = err.message().to_ascii_lowercase();
+    let words = format!("{} {}", err.code().unwrap_or_default(), err.message());
+    let words = words.to_ascii_lowercase();
     let says = |all: &[&str]| all.iter().any(|part| words.contains(part));
     match way {
         AnswerWay::Schema => says(&[
@@ -138,6 +140,10 @@ pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
             "grammar",
             "response mime type",
             "response_mime_type",
+            "response_schema",
+            "responseschema",
+            "guided decoding",
+            "guided_",
             "too many states",
         ]),
         AnswerWay::Tool => {
@@ -201,6 +207,8 @@ mod tests {
                 Some(Schema),
             ),
             (400, "Cannot use custom grammar constraints with tools.", Some(Schema)),
+            (400, "Unknown name \"x\" at 'generation_config.response_schema'", Some(Schema)),
+            (400, "Guided decoding is not supported by this backend", Some(Schema)),
             (400, "registry.ollama.ai/library/gemma does not support tools", Some(Tool)),
             (500, "tools param requires --jinja flag", None),
             (400, "prompt is too long: 210000 tokens > 200000 maximum", None),

@@ -8,7 +8,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::{
     error::{Error, ErrorKind},
-    message::{Media, MediaKind, Message, Source, ToolContent, ToolResult, is_base64},
+    message::{Media, MediaKind, Message, Source, ToolContent, ToolResult, in_line, is_base64},
     models::{Model, Models, SchemaAnswers},
     secret::beginning,
 };
@@ -361,13 +361,13 @@ const EMPTY: &str = "it is empty";
 pub(super) fn file_name(media: &Media) -> Cow<'_, str> {
     const SENT: usize = 200;
     let given = media.name().filter(|name| !name.trim().is_empty());
-    given.map_or(Cow::Borrowed("document.pdf"), |name| beginning(name, SENT))
+    given.map_or("document.pdf".into(), |name| in_line(&beginning(name, SENT)).into_owned().into())
 }
 
 /// The line that stands in the place of a file.
 pub(super) fn line(kind: MediaKind, media: &Media, why: &str) -> String {
-    let name =
-        media.name().or(media.uri()).map(|name| format!(" named `{}`", beginning(name, TOLD)));
+    let name = media.name().or(media.uri());
+    let name = name.map(|name| format!(" named `{}`", in_line(&beginning(name, TOLD))));
     let a = match kind {
         MediaKind::Image => "A picture",
         MediaKind::Audio => "A sound",

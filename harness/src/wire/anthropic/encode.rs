@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     message::{
         Block, Media, MediaKind, Message, Messages, ReasoningBlock, Role, Source, TextBlock,
-        ToolCall, ToolResult, VendorData,
+        ToolCall, ToolResult, VendorData, in_line,
     },
     models::{Model, Models, SchemaAnswers},
     provider::{AnswerWay, Draft, Request, Settings, ToolChoice},
@@ -481,7 +481,7 @@ fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'
     out.push(b'}');
     let title = media.name().or(media.uri()).filter(|title| !title.trim().is_empty());
     if let Some(title) = title.filter(|_| kind == "document") {
-        member(out, "title", &beginning(title, TITLE));
+        member(out, "title", &in_line(&beginning(title, TITLE)));
     }
     out.push(b'}');
 }

@@ -1,0 +1,132 @@
+//! Answers of a type where the type, the model or the server does what nobody expects.
+
+use std::borrow::Cow;
+
+use harness::{
+    Agent, ChatCompletionsProvider, Error, ErrorKind,
+    agent::Answer as AnswerType,
+    journal::MemoryJournal,
+    testing::{Answer, LoopbackServer, ScriptedProvider, chat, reply},
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de::Error as _, de::IgnoredAny};
+use serde_json::{Value, json};
+
+/// A type whose code says a lot, and a secret, of each value.
+#[derive(Debug)]
+struct Talks;
+
+impl<'de> Deserialize<'de> for Talks {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(from)?;
+        Err(D::Error::custom(format!("hunter22 {}", "x".repeat(2_000_000))))
+    }
+}
+
+impl JsonSchema for Talks {
+    fn schema_name() -> Cow<'static, str> {
+        "Talks".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object"})
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema matters")]
+struct Closed {
+    year: u16,
+}
+
+/// What is told of an answer that does not fit.
+async fn told<T: AnswerType + std::fmt::Debug>(answer: String) -> String {
+    let model = ScriptedProvider::answering(move |_| reply().text(answer.clone()));
+    let agent = Agent::builder(model.clone()).secret("hunter22").build().unwrap();
+    let stopped = agent.run("When?").answer::<T>().tries(1).await.unwrap_err();
+    let kept: usize = stopped.faults().iter().map(String::len).sum();
+    assert!((1..100_000).contains(&kept), "{kept} bytes are kept");
+    assert!(!format!("{stopped:?}{stopped}").contains("hunter22"), "a secret is kept");
+    model.requests()[1].last_text()
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_answer_is_told_in_short_and_without_secrets() {
+    let long = "k".repeat(2_000_000);
+    let many = (0..30).map(|at| (format!("{at}{long}"), json!(at))).collect();
+    for told in [
+        told::<Talks>("{}".to_owned()).await,
+        told::<Closed>(json!({"year": 1, &long: 1}).to_string()).await,
+        told::<Closed>(Value::Object(many).to_string()).await,
+    ] {
+        assert!(told.len() < 100_000, "{} bytes are told", told.len());
+        assert!(!told.contains("hunter22"), "a secret is told");
+    }
+}
+
+/// The same type before and after somebody has described it.
+macro_rules! moods {
+    ($name:ident, $($item:tt)*) => {
+        mod $name {
+            #[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+            pub(super) enum Mood { $($item)* }
+        }
+    };
+}
+moods!(plain, Good, Bad, Other { why: String });
+moods!(first, /** All is well. */ Good, Bad, Other { why: String });
+moods!(second, Good, /** It is not. */ Bad, Other { why: String });
+moods!(all, /** All is well. */ Good, /** It is not. */ Bad, /** Else. */ Other { /** Why. */ why: String });
+moods!(words, Good, Bad);
+moods!(described, /** All is well. */ Good, Bad);
+moods!(more, Good, Bad, Ugly);
+
+/// Whether a run that wants an `A` goes on with a `B`.
+async fn goes_on<A: AnswerType, B: AnswerType>() -> bool {
+    let model = ScriptedProvider::new([
+        reply().error(Error::new(ErrorKind::Api, "the server is down")),
+        reply().text(r#"{"answer": "Good"}"#),
+    ]);
+    let agent = Agent::builder(model).build().unwrap();
+    let mut chat = agent.open(&MemoryJournal::new(), "moods").await.unwrap();
+    assert!(chat.send("How are you?").answer::<A>().await.is_err());
+    chat.resume().answer::<B>().await.is_ok()
+}
+
+#[tokio::test]
+async fn other_descriptions_of_a_choice_are_no_other_type() {
+    assert!(goes_on::<plain::Mood, first::Mood>().await);
+    assert!(goes_on::<first::Mood, second::Mood>().await);
+    assert!(goes_on::<second::Mood, all::Mood>().await);
+    assert!(goes_on::<all::Mood, plain::Mood>().await);
+    assert!(goes_on::<words::Mood, described::Mood>().await);
+    assert!(goes_on::<Option<described::Mood>, Option<words::Mood>>().await);
+    assert!(goes_on::<Option<words::Mood>, Option<described::Mood>>().await);
+    assert!(!goes_on::<words::Mood, more::Mood>().await);
+    assert!(!goes_on::<described::Mood, plain::Mood>().await);
+    assert!(!goes_on::<words::Mood, String>().await);
+    assert!(!goes_on::<words::Mood, Option<words::Mood>>().await);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_in_its_own_words_is_asked_in_the_next_way() {
+    for refusal in [
+        json!({"error": {"code": "unsupported_response_format", "message": "Bad request."}}),
+        json!({"error": "Guided decoding is not supported by this backend"}),
+        json!([{"error": {"code": 400, "status": "INVALID_ARGUMENT",
+            "message": "Unknown name \"x\" at 'generation_config.response_schema'"}}]),
+        json!({"detail": [{"loc": ["body", "response_format", "type"], "msg": "unexpected value"}]}),
+    ] {
+        let refuses = refusal.clone();
+        let server = LoopbackServer::answering(move |request| match request.json() {
+            asked if asked.get("response_format").is_some() => Answer::json(400, &refuses),
+            _ => chat::body().call("c", "final_answer", json!({"year": 1851})).answer(),
+        });
+        let server = server.await.unwrap();
+        let provider = ChatCompletionsProvider::builder().base_url(server.url()).model("m");
+        let agent = Agent::builder(provider.build().unwrap()).build().unwrap();
+        let answered = agent.run("When?").answer::<Closed>().await;
+        assert!(answered.is_ok(), "{refusal}: {answered:?}");
+    }
+}
