@@ -11,7 +11,7 @@ const DEEPEST: usize = 100;
 /// [`value`](Self::value) has all members, items and texts that have come to their end. What was shown does not change
 /// any more until the answer [begins anew](Self::clear); objects and lists grow. The cost is in line with the text.
 ///
-/// A text that is no JSON shows what came before the fault. Whether the answer is what was wanted is known at the
+/// A text that is no JSON shows what came before the fault: nothing, if the model says words before its answer. Whether the answer is what was wanted is known at the
 /// end of the run alone.
 ///
 /// ```
