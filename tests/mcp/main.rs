@@ -5,6 +5,7 @@ mod content;
 mod hostile;
 mod http;
 mod later;
+mod offers;
 mod served;
 mod served_http;
 mod stdio;
