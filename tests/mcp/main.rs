@@ -5,6 +5,8 @@ mod content;
 mod hostile;
 mod http;
 mod later;
+mod npm;
+mod offers;
 mod served;
 mod served_http;
 mod stdio;

@@ -14,7 +14,7 @@ use crate::{
 const PICTURE: usize = 5 << 20;
 
 /// Parts of one result that are read.
-const PARTS: usize = 256;
+pub(super) const PARTS: usize = 256;
 
 /// Bytes of an address: a longer one is not cut, since it would be another one.
 const ADDRESS: usize = 8 << 10;
@@ -28,9 +28,7 @@ pub(super) fn output(result: &Value, declared: Option<&Checker>) -> Result<ToolO
         Some(Value::Array(blocks)) => {
             let mut parts: Vec<ToolContent> = blocks.iter().take(PARTS).map(part).collect();
             if blocks.len() > PARTS {
-                parts.push(
-                    format!("[{} more parts, which were not read]", blocks.len() - PARTS).into(),
-                );
+                parts.push(more(blocks.len() - PARTS));
             }
             parts
         }
@@ -70,6 +68,11 @@ pub(super) fn output(result: &Value, declared: Option<&Checker>) -> Result<ToolO
         None if repeats => Ok(parts.into()),
         None => ToolOutput::from(parts).with_value(value),
     }
+}
+
+/// What is said of parts that are not read.
+pub(super) fn more(parts: usize) -> ToolContent {
+    format!("[{parts} more parts, which were not read]").into()
 }
 
 /// Whether a part is a text that is this value.

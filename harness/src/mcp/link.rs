@@ -196,15 +196,18 @@ impl Link {
     }
 
     async fn list_of(&self, session: &Session) -> Result<Listing, Error> {
-        let listing = list::read(session).await.map_err(|(kind, why)| {
-            if kind == ErrorKind::Connect {
-                // The way to it is broken, so the next one to need a session begins a new one.
-                session.lose();
-            }
-            self.error(kind, format!("{}{}", self.shown(&why), self.said(session)))
-        })?;
+        let listing = list::read(session).await.map_err(|failed| self.unread(session, failed))?;
         session.define(listing.definitions());
         Ok(listing)
+    }
+
+    /// What it comes to that something could not be read.
+    pub(super) fn unread(&self, session: &Session, (kind, why): (ErrorKind, String)) -> Error {
+        if kind == ErrorKind::Connect {
+            // The way to it is broken, so the next one to need a session begins a new one.
+            session.lose();
+        }
+        self.error(kind, format!("{}{}", self.shown(&why), self.said(session)))
     }
 
     /// Ends the session for good.

@@ -35,6 +35,9 @@ pub(super) struct Listing {
     pub(super) tools: Vec<Listed>,
     /// Which are left out, and why.
     pub(super) left_out: Vec<String>,
+    /// Whether the server says that it has resources, and prompts.
+    pub(super) resources: bool,
+    pub(super) prompts: bool,
 }
 
 /// One tool, as a server describes it.
@@ -164,43 +167,67 @@ fn sorted(value: &Value) -> Value {
 
 /// Asks for all pages.
 pub(super) async fn read(session: &Session) -> Result<Listing, (ErrorKind, String)> {
-    let late =
-        |_| (ErrorKind::Timeout, format!("did not list its tools within {} s", TIME.as_secs()));
-    timeout(TIME, pages(session)).await.map_err(late)?
+    let (mut listing, mut seen) = (Listing::default(), HashSet::new());
+    (listing.resources, listing.prompts) = session.offers();
+    let request = |params| ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+    pages(session, ("tools", "tools"), request, |page| {
+        listing.add(page, &mut seen);
+        listing.tools.len() + listing.left_out.len()
+    })
+    .await?;
+    Ok(listing)
 }
 
-async fn pages(session: &Session) -> Result<Listing, (ErrorKind, String)> {
-    let wrong = |why: String| (ErrorKind::Protocol, why);
-    let (mut listing, mut seen) = (Listing::default(), HashSet::new());
+/// Asks for all pages of what a server lists, which is called so in words and in the answer: `add` takes each of them and says how many there are
+/// by then.
+pub(super) async fn pages(
+    session: &Session,
+    (what, key): (&str, &str),
+    request: impl Fn(PaginatedRequestParams) -> ClientRequest,
+    add: impl FnMut(&Value) -> usize,
+) -> Result<(), (ErrorKind, String)> {
+    let why = format!("did not list its {what} within {} s", TIME.as_secs());
+    let late = |_| (ErrorKind::Timeout, why);
+    timeout(TIME, each_page(session, (what, key), request, add)).await.map_err(late)?
+}
+
+async fn each_page(
+    session: &Session,
+    (what, key): (&str, &str),
+    request: impl Fn(PaginatedRequestParams) -> ClientRequest,
+    mut add: impl FnMut(&Value) -> usize,
+) -> Result<(), (ErrorKind, String)> {
+    let wrong = |why: String| Err((ErrorKind::Protocol, why));
     let (mut cursor, mut cursors) = (None::<String>, HashSet::new());
     for _ in 0..PAGES {
         let mut params = PaginatedRequestParams::default();
         params.cursor = cursor.take();
-        let request = ListToolsRequest::with_param(params);
-        let page = session.ask(ClientRequest::ListToolsRequest(request)).await;
-        let page = page.map_err(|err| {
-            let kind = match err {
-                ServiceError::McpError(_) => ErrorKind::Protocol,
-                _ => ErrorKind::Connect,
-            };
-            (kind, format!("did not list its tools: {}", told(&err)))
-        })?;
-        if !page.get("tools").is_some_and(Value::is_array) {
-            return Err(wrong("answers `tools/list` without a list of tools".to_owned()));
+        let page = session.ask(request(params)).await;
+        let page =
+            page.map_err(|err| (kind(&err), format!("did not list its {what}: {}", told(&err))))?;
+        if !page.get(key).is_some_and(Value::is_array) {
+            return wrong(format!("answers the request for its {what} without a list of {what}"));
         }
-        listing.add(&page, &mut seen);
-        if listing.tools.len() + listing.left_out.len() > TOOLS {
-            return Err(wrong(format!("lists more than {TOOLS} tools")));
+        if add(&page) > TOOLS {
+            return wrong(format!("lists more than {TOOLS} {what}"));
         }
         match page.get("nextCursor").and_then(Value::as_str) {
-            None => return Ok(listing),
+            None => return Ok(()),
             Some(next) if !cursors.insert(next.to_owned()) => {
-                return Err(wrong("lists the same page of tools again and again".to_owned()));
+                return wrong(format!("lists the same page of {what} again and again"));
             }
             Some(next) => cursor = Some(next.to_owned()),
         }
     }
-    Err(wrong(format!("lists its tools on more than {PAGES} pages")))
+    wrong(format!("lists its {what} on more than {PAGES} pages"))
+}
+
+/// What kind of failure a request came to: the server has answered, or the way to it is broken.
+pub(super) fn kind(err: &ServiceError) -> ErrorKind {
+    match err {
+        ServiceError::McpError(_) => ErrorKind::Protocol,
+        _ => ErrorKind::Connect,
+    }
 }
 
 /// What went wrong with a request, in words for a person.

@@ -30,6 +30,10 @@ mod list;
 #[cfg(feature = "mcp")]
 mod name;
 #[cfg(feature = "mcp")]
+mod offer_tools;
+#[cfg(feature = "mcp")]
+mod offers;
+#[cfg(feature = "mcp")]
 mod process;
 #[cfg(feature = "mcp")]
 mod server;
@@ -46,5 +50,6 @@ pub use self::service::{Alone, McpHttp, McpService};
 pub use self::{
     asking::{McpAnswer, McpForm},
     builder::McpServerBuilder,
+    offers::{McpArgument, McpPrompt, McpResource},
     server::McpServer,
 };

@@ -25,8 +25,11 @@ use crate::{
 /// to [`reload`](Self::reload).
 #[derive(Clone, Debug)]
 pub struct McpServer {
-    link: Arc<Link>,
+    pub(super) link: Arc<Link>,
     sight: Sight,
+    /// Whether the server says that it has resources, and prompts.
+    pub(super) has_resources: bool,
+    pub(super) has_prompts: bool,
     /// Each with the server's own name.
     tools: Vec<(String, Tool)>,
     left_out: Vec<String>,
@@ -60,7 +63,7 @@ impl McpServer {
     }
 
     pub(super) fn of(link: Arc<Link>, sight: Sight, listing: Listing) -> Result<Self, Error> {
-        let Listing { tools: listed, mut left_out } = listing;
+        let Listing { tools: listed, mut left_out, resources, prompts } = listing;
         if let Some(unknown) =
             sight.trust.tools.keys().find(|name| !listed.iter().any(|tool| tool.name == **name))
         {
@@ -80,7 +83,8 @@ impl McpServer {
                 Err(err) => left_out.push(format!("`{}`: {err}", remote.escape_debug())),
             }
         }
-        Ok(Self { link, sight, tools, left_out })
+        let (has_resources, has_prompts) = (resources, prompts);
+        Ok(Self { link, sight, has_resources, has_prompts, tools, left_out })
     }
 
     /// The name that the program has given to it.

@@ -12,7 +12,7 @@ use std::{
 
 use rmcp::{
     RoleClient,
-    model::{CancelledNotificationParam, ClientRequest, RequestId},
+    model::{CancelledNotificationParam, ClientRequest, RequestId, ServerCapabilities},
     service::{Peer, RunningService, ServiceError},
 };
 use serde_json::Value;
@@ -103,6 +103,14 @@ impl Session {
     pub(super) fn describes(&self, tool: &str, definition: &str) -> Option<bool> {
         let definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
         definitions.get(tool).map(|known| known == definition)
+    }
+
+    /// Whether the server has said that it has resources, and prompts.
+    pub(super) fn offers(&self) -> (bool, bool) {
+        let said = self.peer().peer_info();
+        let able = said.as_ref().map(|said| &said.capabilities);
+        let has = |offers: fn(&ServerCapabilities) -> bool| able.is_some_and(offers);
+        (has(|able| able.resources.is_some()), has(|able| able.prompts.is_some()))
     }
 
     /// Asks for something that changes nothing, and reads the answer as JSON, whatever it is.

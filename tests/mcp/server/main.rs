@@ -2,6 +2,7 @@
 //! argument says. Each thing that it does is a line in the file that its second argument names.
 
 mod hostile;
+mod offers;
 
 use std::{
     env, fs,
@@ -196,7 +197,11 @@ impl Server {
             match method {
                 "initialize" => {
                     self.note(&format!("able {}", request["params"]["capabilities"]));
-                    let able = json!({"tools": {"listChanged": true}});
+                    let mut able = json!({"tools": {"listChanged": true}});
+                    if self.way.starts_with("offers") {
+                        able["resources"] = json!({});
+                        able["prompts"] = json!({});
+                    }
                     let this = json!({"name": "scripted", "version": "1"});
                     let version = "2025-11-25";
                     answer(
@@ -205,6 +210,9 @@ impl Server {
                 }
                 "tools/list" => answer(self.list(request["params"]["cursor"].as_str())),
                 "tools/call" => self.call(&request, &mut lines),
+                method if self.way.starts_with("offers") && method.contains('/') => {
+                    self.offers(method, &request);
+                }
                 "notifications/cancelled" => self.note("cancelled"),
                 "ping" => answer(json!({})),
                 _ => {}

@@ -1,0 +1,290 @@
+//! What a server has beside its tools: resources, which are read, and prompts, which are filled in.
+
+use std::{collections::HashSet, time::Duration};
+
+use rmcp::model::{
+    ClientRequest, GetPromptRequest, GetPromptRequestParams, ListPromptsRequest,
+    ListResourceTemplatesRequest, ListResourcesRequest, PaginatedRequestParams,
+    ReadResourceRequest, ReadResourceRequestParams,
+};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use super::{
+    McpServer,
+    content::{self, PARTS},
+    link::Link,
+    list::{self, kind, told},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    message::{Block, Message, Role, ToolContent},
+};
+
+/// How long one resource or prompt may take.
+const TIME: Duration = Duration::from_secs(60);
+
+/// Bytes of an address or a name, and of a description.
+const NAME: usize = 8 << 10;
+const DESCRIPTION: usize = 16 << 10;
+
+/// Something that a server lets others read: see [`McpServer::resources`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpResource {
+    /// Its address, or the pattern of addresses if it is a template.
+    pub uri: String,
+    /// Whether it stands for many: an address is made of [`uri`](Self::uri) by
+    /// [RFC 6570](https://www.rfc-editor.org/rfc/rfc6570), such as of `db://row/{id}`.
+    pub is_template: bool,
+    /// Its name.
+    pub name: String,
+    /// What people read in place of the name.
+    pub title: Option<String>,
+    /// What it is, in the server's words.
+    pub description: Option<String>,
+    /// Its media type.
+    pub mime: Option<String>,
+}
+
+/// A message, or several, that a server writes for a user who has chosen it: see [`McpServer::prompts`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpPrompt {
+    /// Its name.
+    pub name: String,
+    /// What people read in place of the name.
+    pub title: Option<String>,
+    /// What it is for, in the server's words.
+    pub description: Option<String>,
+    /// What is filled in.
+    pub arguments: Vec<McpArgument>,
+}
+
+/// What is filled in in a [`McpPrompt`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpArgument {
+    /// Its name.
+    pub name: String,
+    /// What it is, in the server's words.
+    pub description: Option<String>,
+    /// Whether it has to be there.
+    pub required: bool,
+}
+
+impl McpServer {
+    /// What the server lets others read, with the templates at the end. It is empty if the server does not say that it has
+    /// resources. What has no address, and what comes twice, is left out.
+    ///
+    /// # Errors
+    /// Fails if the server cannot be reached or does not list them within 30 seconds, on 64 pages and with at
+    /// most 2,048 entries of each kind.
+    pub async fn resources(&self) -> Result<Vec<McpResource>, Error> {
+        if !self.has_resources {
+            return Ok(Vec::new());
+        }
+        resources(&self.link).await
+    }
+
+    /// Reads the resource at this address: words, pictures, sound and documents, each as the server sends it.
+    ///
+    /// ```no_run
+    /// # async fn example(server: harness::mcp::McpServer) -> Result<(), harness::Error> {
+    /// for resource in server.resources().await?.iter().filter(|resource| !resource.is_template) {
+    ///     let parts = server.read_resource(&resource.uri).await?;
+    ///     println!("{}: {} parts", resource.name, parts.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the server cannot be reached, refuses, or does not answer within 60 seconds.
+    pub async fn read_resource(&self, uri: &str) -> Result<Vec<ToolContent>, Error> {
+        read_resource(&self.link, uri).await
+    }
+
+    /// The prompts of the server. It is empty if the server does not say that it has some.
+    ///
+    /// # Errors
+    /// Fails as [`resources`](Self::resources) does.
+    pub async fn prompts(&self) -> Result<Vec<McpPrompt>, Error> {
+        if !self.has_prompts {
+            return Ok(Vec::new());
+        }
+        prompts(&self.link).await
+    }
+
+    /// Has the server fill in a prompt. What comes is the server's words: show them to the user before they are sent.
+    ///
+    /// ```no_run
+    /// # async fn example(server: harness::mcp::McpServer) -> Result<(), harness::Error> {
+    /// for message in server.prompt("review", [("file", "main.rs")]).await? {
+    ///     println!("{}", message.text());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the server cannot be reached, refuses, or does not answer within 60 seconds.
+    pub async fn prompt<N: Into<String>, V: Into<String>>(
+        &self,
+        name: &str,
+        arguments: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Vec<Message>, Error> {
+        let arguments = arguments.into_iter();
+        let arguments = arguments.map(|(name, value)| (name.into(), Value::String(value.into())));
+        let said = prompt(&self.link, name, arguments.collect()).await?;
+        Ok(said.into_iter().map(|(role, part)| Message::new(role, [block(part)])).collect())
+    }
+}
+
+/// A part as one of a message.
+fn block(part: ToolContent) -> Block {
+    match part {
+        ToolContent::Image(media) => Block::Image(media),
+        ToolContent::Audio(media) => Block::Audio(media),
+        ToolContent::Document(media) => Block::Document(media),
+        words => Block::text(words.to_text().unwrap_or_default()),
+    }
+}
+
+/// The member of this name, if it is a text of so many bytes at most and not empty.
+fn text(value: &Value, name: &str, most: usize) -> Option<String> {
+    let text = value.get(name)?.as_str()?;
+    (!text.is_empty() && text.len() <= most).then(|| text.to_owned())
+}
+
+fn members<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+pub(super) async fn resources(link: &Link) -> Result<Vec<McpResource>, Error> {
+    let session = link.session().await?;
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    let mut add = |page: &Value, key: &str, address: &str| {
+        for resource in members(page, key) {
+            let Some(uri) = text(resource, address, NAME) else { continue };
+            if seen.insert(uri.clone()) {
+                found.push(McpResource {
+                    is_template: address != "uri",
+                    name: text(resource, "name", NAME).unwrap_or_else(|| uri.clone()),
+                    uri,
+                    title: text(resource, "title", NAME),
+                    description: text(resource, "description", DESCRIPTION),
+                    mime: text(resource, "mimeType", NAME),
+                });
+            }
+        }
+        members(page, key).count()
+    };
+    let mut count = 0;
+    let request = |params: PaginatedRequestParams| {
+        ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params))
+    };
+    let read = list::pages(&session, ("resources", "resources"), request, |page| {
+        count += add(page, "resources", "uri");
+        count
+    });
+    read.await.map_err(|failed| link.unread(&session, failed))?;
+    let mut count = 0;
+    let request = |params: PaginatedRequestParams| {
+        let request = ListResourceTemplatesRequest::with_param(params);
+        ClientRequest::ListResourceTemplatesRequest(request)
+    };
+    let kind = ("templates of resources", "resourceTemplates");
+    let read = list::pages(&session, kind, request, |page| {
+        count += add(page, "resourceTemplates", "uriTemplate");
+        count
+    });
+    match read.await {
+        // Many servers have none and do not know the request.
+        Ok(()) | Err((ErrorKind::Protocol, _)) => Ok(found),
+        Err(failed) => Err(link.unread(&session, failed)),
+    }
+}
+
+pub(super) async fn prompts(link: &Link) -> Result<Vec<McpPrompt>, Error> {
+    let session = link.session().await?;
+    let (mut found, mut seen, mut count) = (Vec::new(), HashSet::new(), 0);
+    let request = |params: PaginatedRequestParams| {
+        ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params))
+    };
+    let read = list::pages(&session, ("prompts", "prompts"), request, |page| {
+        for prompt in members(page, "prompts") {
+            let Some(name) = text(prompt, "name", NAME) else { continue };
+            let arguments = members(prompt, "arguments").filter_map(|argument| {
+                Some(McpArgument {
+                    name: text(argument, "name", NAME)?,
+                    description: text(argument, "description", DESCRIPTION),
+                    required: argument.get("required") == Some(&Value::Bool(true)),
+                })
+            });
+            if seen.insert(name.clone()) {
+                found.push(McpPrompt {
+                    name,
+                    title: text(prompt, "title", NAME),
+                    description: text(prompt, "description", DESCRIPTION),
+                    arguments: arguments.take(PARTS).collect(),
+                });
+            }
+        }
+        count += members(page, "prompts").count();
+        count
+    });
+    read.await.map_err(|failed| link.unread(&session, failed))?;
+    Ok(found)
+}
+
+/// Asks for one thing.
+async fn one(link: &Link, what: &str, request: ClientRequest) -> Result<Value, Error> {
+    let session = link.session().await?;
+    let failed = match timeout(TIME, session.ask(request)).await {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(err)) => (kind(&err), format!("did not hand over {what}: {}", told(&err))),
+        Err(_) => {
+            let why = format!("did not hand over {what} within {} s", TIME.as_secs());
+            (ErrorKind::Timeout, why)
+        }
+    };
+    Err(link.unread(&session, failed))
+}
+
+pub(super) async fn read_resource(link: &Link, uri: &str) -> Result<Vec<ToolContent>, Error> {
+    let request = ReadResourceRequest::new(ReadResourceRequestParams::new(uri));
+    let what = "the resource";
+    let answer = one(link, what, ClientRequest::ReadResourceRequest(request)).await?;
+    if !answer.get("contents").is_some_and(Value::is_array) {
+        return Err(link.error(ErrorKind::Protocol, "answers without the contents of the resource"));
+    }
+    let contents = members(&answer, "contents");
+    let mut parts: Vec<ToolContent> = contents.take(PARTS).map(content::resource).collect();
+    let left_out = members(&answer, "contents").count().saturating_sub(PARTS);
+    if left_out > 0 {
+        parts.push(content::more(left_out));
+    }
+    Ok(parts)
+}
+
+pub(super) async fn prompt(
+    link: &Link,
+    name: &str,
+    arguments: Map<String, Value>,
+) -> Result<Vec<(Role, ToolContent)>, Error> {
+    let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+    let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
+    let answer = one(link, "the prompt", request).await?;
+    if !answer.get("messages").is_some_and(Value::is_array) {
+        return Err(link.error(ErrorKind::Protocol, "answers without the messages of the prompt"));
+    }
+    let messages = members(&answer, "messages").take(PARTS).map(|message| {
+        let role = match message.get("role").and_then(Value::as_str) {
+            Some("assistant") => Role::Assistant,
+            _ => Role::User,
+        };
+        (role, content::part(message.get("content").unwrap_or(&Value::Null)))
+    });
+    Ok(messages.collect())
+}
