@@ -154,7 +154,7 @@ async fn a_database_of_another_application_is_left_as_it_is() {
 async fn a_schema_of_a_later_version_is_left_as_it_is() {
     let (_folder, path) = file();
     drop(SqliteJournal::open(&path).await.unwrap());
-    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 2").unwrap();
+    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 3").unwrap();
     let before = fs::read(&path).unwrap();
     says(SqliteJournal::open(&path).await, &path, "a later version of the library made it");
     assert_eq!(fs::read(&path).unwrap(), before);

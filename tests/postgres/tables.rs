@@ -14,7 +14,7 @@ async fn many_journals_make_the_tables_together() {
         let schema = fresh("together");
         let journals = (0..12).map(|_| server.builder(&schema).connect());
         futures_util::future::try_join_all(journals).await.expect("journals");
-        assert_eq!(server.sql(&format!("select * from {schema}.journal_version")), "1");
+        assert_eq!(server.sql(&format!("select * from {schema}.journal_version")), "2");
     }
 }
 
@@ -32,13 +32,13 @@ async fn tables_of_a_later_version_are_left_alone() {
     let journal = server.journal(&schema).await;
     journal.append("a", 0, &[fact(Life::random(), "said")]).await.expect("appended");
     server.sql(&format!(
-        "update {schema}.journal_version set version = 2; alter table {schema}.facts drop column at"
+        "update {schema}.journal_version set version = 3; alter table {schema}.facts drop column at"
     ));
     let before = server.sql(&contents(&schema));
     let err = server.builder(&schema).connect().await.unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Journal);
     let told = err.to_string();
-    assert!(told.contains("version 2") && told.contains("later version of the library"), "{told}");
+    assert!(told.contains("version 3") && told.contains("later version of the library"), "{told}");
     assert!(told.contains(&schema), "{told}");
     assert_eq!(server.sql(&contents(&schema)), before);
 

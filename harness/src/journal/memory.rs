@@ -9,7 +9,7 @@ use std::{
 use super::{
     Conversations, Envelope, Hold, Journal, JournalFuture, Listing, Metadata, Summary,
     envelope::now,
-    store::{busy, check_id, conflict, too_few},
+    store::{busy, check_id, conflict, too_few, unknown},
 };
 use crate::error::{Error, ErrorKind};
 
@@ -32,10 +32,15 @@ struct Shared {
 struct Kept {
     metadata: Metadata,
     facts: Vec<Envelope>,
+    /// Large results by their names, each in chunks, shared with forks.
+    spills: HashMap<String, Spill>,
     created_at: u64,
     updated_at: u64,
     changed: u64,
 }
+
+/// The chunks of a large result, by their numbers.
+type Spill = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
 
 impl MemoryJournal {
     /// A journal without conversations.
@@ -46,6 +51,10 @@ impl MemoryJournal {
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn chunks(spill: &Spill) -> MutexGuard<'_, BTreeMap<u64, Vec<u8>>> {
+    spill.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
@@ -203,13 +212,63 @@ impl Journal for MemoryJournal {
             let mut shared = self.lock();
             let there = shared.count(from);
             let wanted = usize::try_from(facts).unwrap_or(usize::MAX);
-            let kept = shared.conversations.get(from).map_or(&[][..], |kept| &kept.facts);
+            let base = shared.conversations.get(from);
+            let kept = base.map_or(&[][..], |kept| &kept.facts);
             let Some(kept) = kept.get(..wanted).map(<[Envelope]>::to_vec) else {
                 return Err(too_few(from, there, facts));
             };
+            let spills = base.map(|base| base.spills.clone()).unwrap_or_default();
             match shared.count(to) {
-                0 => shared.changed(to).facts = kept,
+                0 => {
+                    let fork = shared.changed(to);
+                    fork.facts = kept;
+                    fork.spills.extend(spills);
+                }
                 there => return Err(conflict(to, 0, there)),
+            }
+            Ok(())
+        })
+    }
+
+    fn keeps_spills(&self) -> bool {
+        true
+    }
+
+    fn write_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+        bytes: &'a [u8],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            let mut shared = self.lock();
+            let kept = shared.conversations.get_mut(conversation);
+            let kept = kept.ok_or_else(|| unknown(conversation))?;
+            let spill = kept.spills.entry(name.to_owned()).or_default();
+            chunks(spill).insert(chunk, bytes.to_vec());
+            Ok(())
+        })
+    }
+
+    fn read_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+    ) -> JournalFuture<'a, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let shared = self.lock();
+            let kept = shared.conversations.get(conversation);
+            let spill = kept.and_then(|kept| kept.spills.get(name));
+            Ok(spill.and_then(|spill| chunks(spill).get(&chunk).cloned()))
+        })
+    }
+
+    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(kept) = self.lock().conversations.get_mut(conversation) {
+                kept.spills.remove(name);
             }
             Ok(())
         })

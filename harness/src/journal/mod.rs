@@ -25,5 +25,5 @@ pub use self::{
     envelope::{Envelope, FORMAT, Life},
     listing::{Conversations, Listing, Metadata, Summary},
     memory::MemoryJournal,
-    store::{Hold, Journal, JournalFuture, busy, check_id, conflict, too_few},
+    store::{Hold, Journal, JournalFuture, busy, check_id, conflict, too_few, unknown},
 };

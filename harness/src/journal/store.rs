@@ -102,6 +102,63 @@ pub trait Journal: Send + Sync {
             self.append(to, 0, &shared).await
         })
     }
+
+    /// Whether large results are kept here, by the three calls below. One that says no is a journal
+    /// all the same: large results are cut. Whoever says yes deletes them with their conversation, also those
+    /// of which no fact tells, and gives a fork those of what it was forked from, whichever of
+    /// the two is deleted.
+    fn keeps_spills(&self) -> bool {
+        false
+    }
+
+    /// Keeps a chunk of a large result, in the place of one that has the same number. Chunks of a result are
+    /// written in order, from 0 on, and have at most 256 KiB each. They need not be on disk when this
+    /// returns, but when the next [`append`](Self::append) to the conversation does.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Conflict`] if the conversation does not exist, with
+    /// [`ErrorKind::Configuration`] if no results are kept here, and with [`ErrorKind::Journal`] if it cannot
+    /// be written.
+    fn write_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+        bytes: &'a [u8],
+    ) -> JournalFuture<'a, ()> {
+        let _ = (conversation, name, chunk, bytes);
+        Box::pin(async {
+            Err(Error::new(
+                ErrorKind::Configuration,
+                "this journal keeps no large results: `Journal::keeps_spills` says so",
+            ))
+        })
+    }
+
+    /// Reads a chunk of a large result of this conversation. There is none of a name that is not known in it, and
+    /// none behind the last.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Journal`] if it cannot be read.
+    fn read_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+    ) -> JournalFuture<'a, Option<Vec<u8>>> {
+        let _ = (conversation, name, chunk);
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Deletes a large result of this conversation, as when not all of it could be written. Forks
+    /// that have it keep it.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Journal`] if it cannot be deleted.
+    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+        let _ = (conversation, name);
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// A conversation that is held for as long as this lives: see [`Journal::hold`].
@@ -153,6 +210,17 @@ pub fn conflict(conversation: &str, after: u64, there: u64) -> Error {
         format!(
             "the conversation `{conversation}` has {there} facts, and these were to follow {after}: \
              {why}. Open it again"
+        ),
+    )
+}
+
+/// The error of a [`write_spill`](Journal::write_spill) to a conversation that does not exist.
+pub fn unknown(conversation: &str) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "the conversation `{conversation}` does not exist, so no result of it can be kept: it was \
+             deleted meanwhile, or nothing was appended to it yet"
         ),
     )
 }
@@ -219,5 +287,32 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
 
     fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
         (**self).fork(from, facts, to)
+    }
+
+    fn keeps_spills(&self) -> bool {
+        (**self).keeps_spills()
+    }
+
+    fn write_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+        bytes: &'a [u8],
+    ) -> JournalFuture<'a, ()> {
+        (**self).write_spill(conversation, name, chunk, bytes)
+    }
+
+    fn read_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+    ) -> JournalFuture<'a, Option<Vec<u8>>> {
+        (**self).read_spill(conversation, name, chunk)
+    }
+
+    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+        (**self).delete_spill(conversation, name)
     }
 }

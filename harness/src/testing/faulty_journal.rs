@@ -31,6 +31,12 @@ pub enum JournalCall {
     Delete,
     /// [`Journal::fork`].
     Fork,
+    /// [`Journal::write_spill`].
+    WriteSpill,
+    /// [`Journal::read_spill`].
+    ReadSpill,
+    /// [`Journal::delete_spill`].
+    DeleteSpill,
 }
 
 /// What goes wrong in a call of a journal.
@@ -224,7 +230,10 @@ impl State {
             | JournalCall::Describe
             | JournalCall::List
             | JournalCall::Delete
-            | JournalCall::Fork => {}
+            | JournalCall::Fork
+            | JournalCall::WriteSpill
+            | JournalCall::ReadSpill
+            | JournalCall::DeleteSpill => {}
         }
         self.counts.facts += facts.len() as u64;
         self.counts.bytes += facts.iter().map(|fact| fact.fact.len() as u64).sum::<u64>();
@@ -282,6 +291,36 @@ impl<J: Journal> Journal for FaultyJournal<J> {
 
     fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
         self.call(JournalCall::Fork, &[], move || self.inner.fork(from, facts, to))
+    }
+
+    fn keeps_spills(&self) -> bool {
+        self.inner.keeps_spills()
+    }
+
+    fn write_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+        bytes: &'a [u8],
+    ) -> JournalFuture<'a, ()> {
+        let write = move || self.inner.write_spill(conversation, name, chunk, bytes);
+        self.call(JournalCall::WriteSpill, &[], write)
+    }
+
+    fn read_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+    ) -> JournalFuture<'a, Option<Vec<u8>>> {
+        let read = move || self.inner.read_spill(conversation, name, chunk);
+        self.call(JournalCall::ReadSpill, &[], read)
+    }
+
+    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+        let delete = move || self.inner.delete_spill(conversation, name);
+        self.call(JournalCall::DeleteSpill, &[], delete)
     }
 }
 

@@ -8,6 +8,7 @@ mod leases;
 mod listed;
 mod pool;
 mod schema;
+mod spills;
 mod structure;
 mod target;
 mod tls;
@@ -92,8 +93,8 @@ use crate::{
 /// # The tables
 ///
 /// They are made on first use in a [`schema`](PostgresBuilder::schema) of their own, named `harness`:
-/// `conversations`, `facts` with one row a fact and its JSON text, the sequence `changes`, and
-/// `journal_version`. For this the role needs the right to make a schema
+/// `conversations`, `facts` with one row a fact and its JSON text, `spills` and `chunks` with large
+/// results, the sequence `changes`, and `journal_version`. For this the role needs the right to make a schema
 /// (`GRANT CREATE ON DATABASE app TO app`), or an empty schema that it owns. Tables of a later version
 /// are an error, and are not changed. The database must be one of `UTF8`.
 ///
@@ -255,6 +256,52 @@ impl Journal for PostgresJournal {
             let taken = self.take().await?;
             let forked = structure::fork(&taken.connection, &self.0.target, from, facts, to).await;
             taken.done(forked)
+        }))
+    }
+
+    fn keeps_spills(&self) -> bool {
+        true
+    }
+
+    fn write_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+        bytes: &'a [u8],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(self.limited("a large result was to be kept", async move {
+            check_id(conversation)?;
+            let taken = self.take().await?;
+            let written = spills::write(&taken.connection, conversation, name, chunk, bytes).await;
+            taken.done(written)
+        }))
+    }
+
+    fn read_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+    ) -> JournalFuture<'a, Option<Vec<u8>>> {
+        Box::pin(self.limited("a large result was to be read", async move {
+            if check_id(conversation).is_err() {
+                return Ok(None);
+            }
+            let taken = self.take().await?;
+            let read = spills::read(&taken.connection, conversation, name, chunk).await;
+            taken.done(read)
+        }))
+    }
+
+    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+        Box::pin(self.limited("a large result was to be deleted", async move {
+            if check_id(conversation).is_err() {
+                return Ok(());
+            }
+            let taken = self.take().await?;
+            let deleted = spills::delete(&taken.connection, conversation, name).await;
+            taken.done(deleted)
         }))
     }
 }

@@ -2,11 +2,11 @@
 
 use tokio_postgres::types::Type;
 
-use super::{connection::Connection, failure::Failure, target::Target};
+use super::{connection::Connection, failure::Failure, spills, target::Target};
 use crate::error::{Error, ErrorKind};
 
 /// The version of the tables that this version of the library knows.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 /// `base` is the conversation that this one was forked from, and whose first `shared` facts are its
 /// own first facts; it has more than its own base shares with it. `changed` gives the order in which
@@ -44,12 +44,11 @@ create table facts (
 );
 create sequence changes;
 create table journal_version (version integer not null);
-insert into journal_version values (1);
 "#;
 
 /// Makes the tables if they are not there, once for all processes that begin at the same time.
 pub(super) async fn make(connection: &Connection, target: &Target) -> Result<(), Failure> {
-    if is_there(connection, target).await? {
+    if version(connection, target).await? == Some(VERSION) {
         return Ok(());
     }
     let lock = target.lock("tables", "");
@@ -61,8 +60,15 @@ pub(super) async fn make(connection: &Connection, target: &Target) -> Result<(),
 }
 
 async fn make_locked(connection: &Connection, target: &Target) -> Result<(), Failure> {
-    if is_there(connection, target).await? {
-        return Ok(());
+    match version(connection, target).await? {
+        None => {}
+        Some(VERSION) => return Ok(()),
+        // The first version had no large results.
+        Some(_) => {
+            connection.run(spills::TABLES).await?;
+            connection.run(&format!("update journal_version set version = {VERSION}")).await?;
+            return Ok(());
+        }
     }
     let schema = &target.schema;
     let known = "select 1 from pg_namespace where nspname = $1";
@@ -71,17 +77,19 @@ async fn make_locked(connection: &Connection, target: &Target) -> Result<(), Fai
         connection.run(&format!("create schema \"{}\"", schema.replace('"', "\"\""))).await?;
     }
     connection.run(TABLES).await?;
+    connection.run(spills::TABLES).await?;
+    connection.run(&format!("insert into journal_version values ({VERSION})")).await?;
     Ok(())
 }
 
-/// Whether the tables are there. If others have made them in a way that is not known here, that is
-/// an error.
-async fn is_there(connection: &Connection, target: &Target) -> Result<bool, Failure> {
+/// The version of the tables, if they are there. If others have made them in a way that is not known here,
+/// that is an error.
+async fn version(connection: &Connection, target: &Target) -> Result<Option<i32>, Failure> {
     // What `to_regclass` says can be older than the lock.
     let named = "select 1 from pg_class join pg_namespace on pg_namespace.oid = relnamespace \
                  where nspname = $1 and relname = 'journal_version'";
     if connection.query(named, &[(&target.schema, Type::TEXT)]).await?.is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
     let rows = connection.query("select version from journal_version", &[]).await?;
     let version: Option<i32> = match rows.as_slice() {
@@ -90,7 +98,7 @@ async fn is_there(connection: &Connection, target: &Target) -> Result<bool, Fail
     };
     let Target { schema, place, .. } = target;
     match version {
-        Some(VERSION) => Ok(true),
+        Some(version @ 1..=VERSION) => Ok(Some(version)),
         Some(version) if version > VERSION => Err(Failure::Own(Error::new(
             ErrorKind::Journal,
             format!(

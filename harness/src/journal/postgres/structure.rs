@@ -12,6 +12,7 @@ use super::{
     facts::{count, kept},
     failure::Failure,
     leases::Leases,
+    spills,
     target::Target,
 };
 use crate::journal::store::{busy, check_id, conflict, too_few};
@@ -74,6 +75,9 @@ async fn fork_locked(
     let values = [(&to as _, Type::TEXT), (&shared as _, Type::INT8), (&base as _, Type::TEXT)];
     if connection.query(FORK, &values).await?.is_empty() {
         return Err(Failure::Own(conflict(to, 0, count(connection, to).await?)));
+    }
+    if shared > 0 {
+        spills::share(connection, known, to).await?;
     }
     Ok(())
 }
@@ -155,6 +159,7 @@ async fn delete_locked(
     let values = [(&there as _, Type::TEXT_ARRAY)];
     connection.query(LEAVE, &values).await?;
     connection.query("delete from facts where conversation = any($1)", &values).await?;
+    spills::delete_of(connection, &there).await?;
     connection.query("delete from conversations where id = any($1)", &values).await?;
     Ok(there.contains(&conversation))
 }

@@ -7,6 +7,7 @@ use rusqlite::{Transaction, types::Value};
 use super::{
     facts::{Row, base_of, by_id, by_key, row},
     fault::{self, Fault},
+    spills,
     store::Store,
 };
 use crate::{
@@ -104,11 +105,14 @@ impl Store {
             if taken > 0 {
                 return Err(conflict(to, 0, taken).into());
             }
+            let key = changed(transaction, to)?;
+            if let Some(base) = &base {
+                spills::share(transaction, base.key, key)?;
+            }
             let base = match base {
                 Some(base) if facts > 0 => Some(owner_of(transaction, base, facts)?),
                 _ => None,
             };
-            let key = changed(transaction, to)?;
             transaction
                 .prepare_cached(
                     "UPDATE conversations SET facts = ?1, base = ?2, base_facts = ?1 WHERE key = ?3",
@@ -209,6 +213,7 @@ fn remove(transaction: &Transaction<'_>, key: i64) -> Result<(), Fault> {
             .prepare_cached("UPDATE conversations SET base = ?, base_facts = ? WHERE key = ?")?
             .execute((gone.base, base_facts.cast_signed(), fork.key))?;
     }
+    spills::remove(transaction, key, None)?;
     for table in
         ["DELETE FROM facts WHERE conversation = ?", "DELETE FROM conversations WHERE key = ?"]
     {

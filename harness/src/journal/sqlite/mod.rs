@@ -5,6 +5,7 @@ mod facts;
 mod fault;
 mod lives;
 mod open;
+mod spills;
 mod store;
 mod worker;
 
@@ -274,6 +275,43 @@ impl Journal for SqliteJournal {
             check_id(to)?;
             let (from, to) = (from.to_owned(), to.to_owned());
             self.ask(move |store| store.fork(&from, facts, &to)).await
+        })
+    }
+
+    fn keeps_spills(&self) -> bool {
+        true
+    }
+
+    fn write_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+        bytes: &'a [u8],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            let (conversation, name) = (conversation.to_owned(), name.to_owned());
+            let bytes = bytes.to_vec();
+            self.ask(move |store| store.write_spill(&conversation, &name, chunk, &bytes)).await
+        })
+    }
+
+    fn read_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+    ) -> JournalFuture<'a, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let (conversation, name) = (conversation.to_owned(), name.to_owned());
+            self.ask(move |store| store.read_spill(&conversation, &name, chunk)).await
+        })
+    }
+
+    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            let (conversation, name) = (conversation.to_owned(), name.to_owned());
+            self.ask(move |store| store.delete_spill(&conversation, &name)).await
         })
     }
 }

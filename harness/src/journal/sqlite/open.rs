@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::{
     SqliteBuilder,
     fault::{self, Fault},
+    spills,
     store::Store,
 };
 use crate::error::Error;
@@ -20,7 +21,7 @@ use crate::error::Error;
 const APPLICATION: i64 = 0x6872_6e73;
 
 /// The version of the schema.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// `key` stands for a conversation in place of its name: it is shorter, and a conversation that is
 /// deleted and begun anew is another one. A fork has the facts before `base_facts` in `base`.
@@ -62,6 +63,8 @@ const SCHEMA: &str = "
 enum Is {
     New,
     Ours,
+    /// Ours, of the first version: without large results.
+    First,
 }
 
 impl Store {
@@ -125,6 +128,7 @@ fn look(db: &Connection, path: &Path) -> Result<Is, Fault> {
     if application == APPLICATION {
         return match version {
             VERSION => Ok(Is::Ours),
+            1 => Ok(Is::First),
             newer if newer > VERSION => Err(fault::is_newer(path, newer, VERSION).into()),
             _ => Err(fault::is_of_others(path).into()),
         };
@@ -159,9 +163,13 @@ fn make(db: &mut Connection, path: &Path) -> Result<(), Fault> {
     }
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have made it since.
-    if let Is::New = look(&transaction, path)? {
+    let is = look(&transaction, path)?;
+    if let Is::New = is {
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "application_id", APPLICATION)?;
+    }
+    if let Is::New | Is::First = is {
+        transaction.execute_batch(spills::TABLES)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     Ok(transaction.commit()?)

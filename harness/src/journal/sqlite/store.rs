@@ -67,8 +67,9 @@ impl Store {
         })
     }
 
-    /// Writes who holds what: when the system ends, so do all holds, and nobody need wait for the disk.
-    fn noting<T>(
+    /// Writes what nobody need wait for the disk for: who holds what, since all holds end with the system, and
+    /// what lasts by a later write.
+    pub(super) fn noting<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut Holds) -> Result<T, Fault>,
     ) -> Result<T, Error> {

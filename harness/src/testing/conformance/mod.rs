@@ -8,6 +8,7 @@ mod fork;
 mod hold;
 mod listing;
 mod races;
+mod spills;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -57,6 +58,7 @@ where
         delete::CHECKS,
         fork::CHECKS,
         dropped::CHECKS,
+        spills::CHECKS,
     ];
     for Check { promise, check } in groups.into_iter().flatten() {
         match tokio::time::timeout(PATIENCE, check(&store)).await {

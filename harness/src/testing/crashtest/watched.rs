@@ -110,6 +110,38 @@ impl Journal for WatchedJournal {
     fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
         self.inner.fork(from, facts, to)
     }
+
+    fn keeps_spills(&self) -> bool {
+        self.inner.keeps_spills()
+    }
+
+    fn write_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+        bytes: &'a [u8],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            let lasting = self.life.lasting("while a large result is kept");
+            let done = self.inner.write_spill(conversation, name, chunk, bytes).await;
+            lasting.over();
+            done
+        })
+    }
+
+    fn read_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+    ) -> JournalFuture<'a, Option<Vec<u8>>> {
+        self.inner.read_spill(conversation, name, chunk)
+    }
+
+    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+        self.inner.delete_spill(conversation, name)
+    }
 }
 
 /// A fact in a word, with the call that it tells of.
