@@ -80,6 +80,7 @@ mod schema_random;
 mod secret;
 mod side_effects;
 mod soak;
+mod spilling;
 mod state;
 mod steering;
 mod steps;

@@ -15,7 +15,7 @@ use harness::{
     FallbackProvider, Message, OpenAIProvider, Permissions, Provider, RetryPolicy, RetryProvider,
     State, Stopped, StreamEvent, Tool, ToolContent, ToolContext, ToolError, Transcript,
     agent::AgentBuilder,
-    journal::Entry,
+    journal::{Entry, Journal as _},
     policy::ThrottledProvider,
     provider::{EventStream, Request, Settings, accumulate},
     secret::Secrets,
@@ -31,7 +31,7 @@ use harness::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::kept::{entries, recorded};
+use crate::kept::{CHAT, entries, recorded};
 use crate::probe::{READ, WRITE};
 
 /// It has what JSON, URLs and headers spell in ways of their own.
@@ -104,6 +104,8 @@ impl Write for Paper {
 struct Seen {
     texts: Vec<(&'static str, String)>,
     facts: Vec<Entry>,
+    /// What was kept whole of large results.
+    kept: Vec<String>,
     stopped: Option<Stopped>,
 }
 
@@ -141,7 +143,13 @@ async fn run(builder: AgentBuilder) -> Seen {
         shown.push(("why it stopped", told(stopped)));
         shown.push(("the error", told(stopped.error().expect("an error"))));
     }
-    Seen { texts: shown, facts, stopped }
+    let mut kept = Vec::new();
+    for name in saved.join("\n").split("is kept as `").skip(1) {
+        let name = name.split('`').next().expect("a name");
+        let chunk = journal.read_spill(CHAT, name, 0).await.expect("it is read");
+        kept.push(String::from_utf8(chunk.expect("it is there")).expect("a text"));
+    }
+    Seen { texts: shown, facts, kept, stopped }
 }
 
 /// A provider of each wire that asks this server, with secrets in all places where there can be one.
@@ -419,8 +427,7 @@ async fn a_tool_that_shows_the_programs_key_shows_it_to_nobody() {
     let broken = format!("{{\"a\": {}{KEY}", "\"x\", ".repeat(2000));
     let all = all.begin_call("call_broken", "text").arguments(&broken).end_call();
     let model = ScriptedProvider::new([all, reply().text("Done.")]);
-    let folder = tempfile::tempdir().expect("a folder");
-    let limits = harness::ToolLimits::default().output(1000).overflow_folder(folder.path());
+    let limits = harness::ToolLimits::default().output(1000);
     let denied = leaks("denied", |_| Box::pin(async { Ok("it ran".into()) }));
     let builder = Agent::builder(model.clone())
         .tools(leaking().into_iter().chain([denied]))
@@ -439,10 +446,8 @@ async fn a_tool_that_shows_the_programs_key_shows_it_to_nobody() {
     assert_eq!(results[0], "API_KEY=[secret]");
     assert_eq!(results[1], r#"{"env":[{"name":"API_KEY","value":"[secret]"}],"n":1}"#);
     clean("broken arguments", &results[9]);
-    for file in std::fs::read_dir(folder.path()).expect("a folder") {
-        let kept = std::fs::read_to_string(file.expect("a file").path()).expect("a text");
-        clean("what was kept whole", &kept);
-    }
+    assert!(seen.kept.len() > 1, "{:?}", seen.kept);
+    seen.kept.iter().for_each(|kept| clean("what was kept whole", kept));
     for (place, text) in &seen.texts {
         match *place {
             // What the model wrote is not changed: the name and the arguments of its calls.

@@ -1,6 +1,11 @@
 //! An agent: a provider, a system prompt and tools, ready to run.
 
-use std::{any::TypeId, fmt, sync::Arc};
+use std::{
+    any::TypeId,
+    fmt,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use super::{Chat, OpenCall, Outcome, Reply, Sending, Stopped, outcome::Remains};
 use crate::{
@@ -10,7 +15,7 @@ use crate::{
     policy::{Approver, Budget, Guardrails, Limits, Permissions},
     provider::{ContextMeter, Provider},
     secret::{Secrets, is_findable},
-    tool::{StateType, Tool, ToolContext, ToolLimits, ToolList, ToolRegistry},
+    tool::{Folder, READ_RESULT, StateType, Tool, ToolContext, ToolLimits, ToolList, ToolRegistry},
     trace::Trace,
     unwind::caught,
 };
@@ -68,6 +73,11 @@ struct Inner {
     secrets: Secrets,
     /// Has counted what every request begins with.
     meter: ContextMeter,
+    /// Whether large results are kept, if there is where.
+    spills: bool,
+    spill_folder: Option<PathBuf>,
+    /// The same agent with the tool that reads them, once it is asked for.
+    reading: OnceLock<Agent>,
 }
 
 impl Agent {
@@ -183,6 +193,32 @@ impl Agent {
         &self.0.secrets
     }
 
+    /// Whether large results are kept, if there is where.
+    pub(super) fn spills(&self) -> bool {
+        self.0.spills
+    }
+
+    /// The folder in which they are kept where no journal keeps them.
+    pub(super) fn spill_folder(&self) -> Option<&PathBuf> {
+        self.0.spill_folder.as_ref()
+    }
+
+    /// The same agent with the tool that reads large results, unless it has it, or has no tools.
+    pub(super) fn reading_results(&self) -> Self {
+        let tools = &self.0.tools;
+        if tools.tools().is_empty() || tools.get(READ_RESULT).is_some() {
+            return self.clone();
+        }
+        let made = || {
+            let mut inner = Inner::clone(&self.0);
+            // It has been seen that no other tool has this name.
+            inner.tools = inner.tools.reading_results().unwrap_or_else(|_| self.0.tools.clone());
+            inner.meter = ContextMeter::new(inner.system.as_deref(), inner.tools.schemas());
+            Self(Arc::new(inner))
+        };
+        self.0.reading.get_or_init(made).clone()
+    }
+
     pub(super) fn meter(&self) -> ContextMeter {
         self.0.meter
     }
@@ -204,6 +240,7 @@ impl Agent {
         tool: impl Fn(&Tool) -> Tool,
     ) -> Result<Self, Error> {
         let inner = Arc::make_mut(&mut self.0);
+        inner.reading = OnceLock::new();
         inner.provider = provider(Arc::clone(&inner.provider));
         let tools: Vec<Tool> = inner.tools.tools().iter().map(tool).collect();
         inner.tools = ToolRegistry::new(tools)?
@@ -261,6 +298,8 @@ pub struct AgentBuilder {
     limits: Limits,
     trace: Trace,
     secrets: Vec<String>,
+    spills: bool,
+    spill_folder: Option<PathBuf>,
 }
 
 impl AgentBuilder {
@@ -282,6 +321,8 @@ impl AgentBuilder {
             limits: Limits::new(),
             trace: Trace::default(),
             secrets: Vec::new(),
+            spills: true,
+            spill_folder: None,
         }
     }
 
@@ -487,10 +528,60 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets whether results that are larger than [`ToolLimits::output`] are kept whole; they are, unless this says
+    /// otherwise, where the conversation is in a [journal](crate::journal) that
+    /// [keeps them](crate::journal::Journal::keeps_spills), and else in the
+    /// [folder](Self::spill_folder) that is set. The model reads the beginning and the end of such a result and by which
+    /// name the whole is kept, and reads more by the tool `read_result`, which each request then offers, if
+    /// there are other tools. Elsewhere, what is cut is gone.
+    ///
+    /// ```
+    /// use harness::{Agent, journal::MemoryJournal, testing::{ScriptedProvider, reply}, tool, tools};
+    /// use serde_json::json;
+    ///
+    /// /// Counts.
+    /// #[tool(side_effects = "none")]
+    /// fn count(/** How far */ to: u32) -> String {
+    ///     (1..=to).map(|number| format!("{number}\n")).collect()
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::answering(|request| {
+    ///     let Some(result) = request.results().last() else {
+    ///         return reply().call("count", json!({"to": 100_000}));
+    ///     };
+    ///     let text = result.to_text();
+    ///     match text.split('`').nth(1) {
+    ///         Some(name) => reply().call("read_result", json!({"name": name, "line": 70_000, "lines": 1})),
+    ///         None => reply().text(text.lines().last().unwrap_or_default()),
+    ///     }
+    /// });
+    /// let agent = Agent::builder(model).tools(tools![count]).build()?;
+    /// let mut chat = agent.open(&MemoryJournal::new(), "chat-17").await?;
+    /// assert_eq!(chat.send("What is in line 70000?").await?.text(), "70000");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spills(mut self, on: bool) -> Self {
+        self.spills = on;
+        self
+    }
+
+    /// Sets the folder into which large results go where no journal keeps them: see [`spills`](Self::spills). It is made
+    /// and tried when the agent is [built](Self::build). Each conversation has a folder in it, for the
+    /// program's user alone, with a file for each result; it is found again by a conversation that goes on from the
+    /// same transcript. The library deletes nothing there: the program does when it likes.
+    pub fn spill_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.spill_folder = Some(folder.into());
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors
-    /// Fails if two tools have one name, if one of them is not right (see [`ToolRegistry::add`] and
+    /// Fails if the folder for large results cannot be written or a tool has the name `read_result`, unless they are
+    /// [not kept](Self::spills), if two tools have one name, if one of them is not right (see [`ToolRegistry::add`] and
     /// [`ToolRegistry::check`]), if one takes a [`State<T>`](crate::State) that is neither given nor
     /// announced, if a value is both given and announced, if no turn is allowed, or if a secret is too short to be found.
     pub fn build(self) -> Result<Agent, Error> {
@@ -511,7 +602,10 @@ impl AgentBuilder {
             limits,
             trace,
             secrets,
+            spills,
+            spill_folder,
         } = self;
+        let spill_folder = spill_folder.filter(|_| spills);
         if guardrails.allows_nothing() {
             return Err(Error::new(
                 ErrorKind::Configuration,
@@ -520,8 +614,21 @@ impl AgentBuilder {
         }
         run_limits.check().and(limits.check())?;
         let secrets = known(provider.secrets(), &secrets)?;
-        let tools =
+        let mut tools =
             ToolRegistry::new(tools)?.with_limits(tool_limits).with_secrets(secrets.clone());
+        if spills && tools.get(READ_RESULT).is_some() {
+            let text = format!(
+                "a tool is named `{READ_RESULT}`, and so is the one by which models read large results. Give \
+                 it another name, or turn the other one off by `AgentBuilder::spills(false)`"
+            );
+            return Err(Error::new(ErrorKind::Configuration, text));
+        }
+        if let Some(folder) = &spill_folder {
+            Folder::prepare(folder)?;
+            if !tools.tools().is_empty() {
+                tools = tools.reading_results()?;
+            }
+        }
         // Schemas are made by the program's own types.
         caught(|| tools.check()).unwrap_or_else(|panicked| {
             let text = format!("the schema of a tool's parameter {panicked}");
@@ -561,6 +668,9 @@ impl AgentBuilder {
             trace: trace.knowing(&secrets),
             secrets,
             meter,
+            spills,
+            spill_folder: spill_folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder)),
+            reading: OnceLock::new(),
         })))
     }
 }

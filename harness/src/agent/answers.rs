@@ -70,7 +70,7 @@ impl Agent {
         held(&mut tracer, &hold);
         let hold = hold?;
         let facts = guarded(|| journal.read(&id, 0)).await?;
-        let mut chat = Chat::read_apart(self.clone(), &facts)?;
+        let mut chat = Chat::read_apart(self.within(&*journal), &facts)?;
         chat.counts_agents(&journal, &id).await;
         chat.counts_for_its_agent();
         chat.tracer = tracer;

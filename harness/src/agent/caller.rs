@@ -391,6 +391,7 @@ impl InCall {
             let about = Metadata::new().parent(&**parent);
             guarded(|| journal.describe(&name, &about)).await?;
             (chat.durable, chat.tracer) = (opened.durable.take(), opened.tracer);
+            chat.goes_on_as(opened.agent);
             return Ok(Entered::Begins);
         };
         if !names_below(&**journal, parent).await?.contains(&name) {

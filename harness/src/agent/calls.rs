@@ -22,6 +22,7 @@ use super::{
     permit::{Asked, Looked, repeat_of},
     reports::{Heard, Report},
     run::Run,
+    spilling::Spilling,
     told::{lost, stopped},
 };
 use crate::{
@@ -51,6 +52,7 @@ pub(super) struct Contexts {
     time: Option<Duration>,
     /// What the run gives to the agents that its calls run.
     caller: Arc<Caller>,
+    spilling: Spilling,
 }
 
 /// What a call brings of the run, beside what all its calls share.
@@ -74,8 +76,8 @@ impl Contexts {
             shared = shared.with_values(values);
         }
         let conversation = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
-        let caller = Arc::new(caller);
-        Self { shared, conversation, made: HashMap::new(), time, caller }
+        let (caller, spilling) = (Arc::new(caller), Spilling::of(chat));
+        Self { shared, conversation, made: HashMap::new(), time, caller, spilling }
     }
 
     /// The run is told of under this name.
@@ -147,6 +149,7 @@ impl Contexts {
             })
             .with_identity(identity)
             .with_host(Arc::new(site))
+            .with_spills(self.spilling.for_call(transcript))
             .inside_of(self.caller.places().iter().chain(tool.and_then(Tool::places)));
         // To hand it to all would make the next message copy what is shared.
         let context = match tool.is_some_and(Tool::needs::<Transcript>) {

@@ -7,6 +7,8 @@
 //!
 #![doc = include_str!("../../guide/agents.md")]
 #![doc = include_str!("../../guide/web.md")]
+//!
+#![doc = include_str!("../../guide/large-results.md")]
 
 mod accept;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
@@ -39,6 +41,7 @@ mod reports;
 mod run;
 mod schedule;
 mod sending;
+mod spilling;
 mod steering;
 mod steps;
 mod told;

@@ -32,9 +32,14 @@ impl OpenCall {
         question(self.wait.as_ref()?)
     }
 
-    /// It has run, and this is its result.
+    /// It has run, and this is its result. A [file](ToolOutput::file) is named and not read.
     pub fn succeeded(&self, output: impl Into<ToolOutput>) -> Settlement {
-        let (content, value) = output.into().into_parts();
+        let (mut content, value, file) = output.into().into_parts();
+        if let Some(file) = file {
+            let text =
+                format!("[The result is in the file `{}`, which was not read.]", file.display());
+            content.push(text.into());
+        }
         let result = ToolResult::new(self.call.id(), CallOutcome::Succeeded, content);
         let result = result.with_kept(value.map(Kept::Json));
         self.settled(Said::Succeeded { result })

@@ -106,6 +106,12 @@ impl Secrets {
         self.0.is_none()
     }
 
+    /// The bytes of the longest.
+    pub(crate) fn longest(&self) -> usize {
+        let forms = self.0.iter().flat_map(|known| &known.forms);
+        forms.map(|form| form.len()).max().unwrap_or_default()
+    }
+
     /// The text without them.
     pub fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let found = self.find(text);

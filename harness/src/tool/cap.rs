@@ -1,11 +1,15 @@
 //! What a model may read of a call: nothing that is known to be secret, and no more than the limit,
 //! so that one `cat` cannot fill the context. Every result passes here, errors too.
 
-use std::{borrow::Cow, path::Path};
+use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{ToolOutput, ToolRegistry};
+use super::{
+    ToolContext, ToolOutput, ToolRegistry,
+    shrink::shrunk,
+    spill::{READ_RESULT, Spills, read_file},
+};
 use crate::{
     message::{CallOutcome, Kept, Media, ToolContent, ToolResult, is_too_deep},
     secret::Secrets,
@@ -22,10 +26,37 @@ const NAME: usize = 100;
 
 impl ToolRegistry {
     /// The result of a call that succeeded, with its value for the program.
-    pub(crate) async fn readable_output(&self, call_id: &str, output: ToolOutput) -> ToolResult {
-        let (content, value) = output.into_parts();
-        let result = self.readable(call_id, CallOutcome::Succeeded, content).await;
+    pub(crate) async fn readable_output(
+        &self,
+        call_id: &str,
+        output: ToolOutput,
+        context: &ToolContext,
+    ) -> ToolResult {
+        let (content, value, file) = output.into_parts();
+        let result = match file {
+            None => self.readable(call_id, CallOutcome::Succeeded, content, context).await,
+            Some(path) => {
+                let (limit, spills) = self.room(context);
+                match read_file(&path, limit, self.secrets(), spills).await {
+                    Ok(text) => ToolResult::new(call_id, CallOutcome::Succeeded, [text.into()]),
+                    Err(why) => {
+                        let text = format!("the tool ran to its end, but {why}").into();
+                        self.readable_now(call_id, CallOutcome::Failed, vec![text])
+                    }
+                }
+            }
+        };
         result.with_kept(value.map(|value| self.keepable(value)))
+    }
+
+    /// How much a model reads of a result of this call, and where more of it is kept.
+    fn room<'c>(&self, context: &'c ToolContext) -> (usize, Option<&'c Spills>) {
+        match context.spills() {
+            // What it reads is kept already.
+            Some(spills) if context.name() == READ_RESULT => (spills.limit(), None),
+            Some(spills) => (spills.limit(), Some(spills)),
+            None => (self.limits().said(), None),
+        }
     }
 
     /// What somebody says that a call came to, as it may be kept: as its success.
@@ -56,28 +87,27 @@ impl ToolRegistry {
     }
 
     /// The result of a call as the model may read it: without what is known to be secret, and with
-    /// the longest texts cut in the middle where all are too long. What was cut is kept whole where
-    /// the limits say so.
+    /// the longest texts cut in the middle where all are too long. What was cut is kept whole, if there is
+    /// where.
     pub(crate) async fn readable(
         &self,
         call_id: &str,
         outcome: CallOutcome,
         content: Vec<ToolContent>,
+        context: &ToolContext,
     ) -> ToolResult {
         let content = self.cleaned(content);
-        if fits(&content, self.limits().output) {
+        let (limit, spills) = self.room(context);
+        if fits(&content, limit) {
             return ToolResult::new(call_id, outcome, content);
         }
         let mut kept = Vec::with_capacity(content.len());
-        for (at, part) in capped(content, self.limits().output).into_iter().enumerate() {
-            kept.push(match part {
-                Part::Whole(part) => part,
-                Part::Cut { text, share, of } => {
-                    let folder = self.limits().overflow_folder.as_deref();
-                    let whole = keep_whole(&text, folder, call_id, at).await;
-                    shortened(cut(&text, share, &whole), of)
-                }
-            });
+        for part in capped(content, limit) {
+            let whole = match (&part, spills) {
+                (Part::Cut { whole, .. }, Some(spills)) => spills.keep(&whole.text()).await,
+                _ => String::new(),
+            };
+            part.shortened(&whole, &mut kept);
         }
         ToolResult::new(call_id, outcome, kept)
     }
@@ -89,11 +119,10 @@ impl ToolRegistry {
         outcome: CallOutcome,
         content: Vec<ToolContent>,
     ) -> ToolResult {
-        let parts = capped(self.cleaned(content), self.limits().output).into_iter();
-        let kept = parts.map(|part| match part {
-            Part::Whole(part) => part,
-            Part::Cut { text, share, of } => shortened(cut(&text, share, ""), of),
-        });
+        let mut kept = Vec::new();
+        for part in capped(self.cleaned(content), self.limits().said()) {
+            part.shortened("", &mut kept);
+        }
         ToolResult::new(call_id, outcome, kept)
     }
 
@@ -104,7 +133,7 @@ impl ToolRegistry {
 
     /// The same for one of so many texts, which share the room.
     pub(crate) fn readable_part(&self, text: &str, of: usize) -> String {
-        let (text, limit) = (self.secrets().hide(text), self.limits().output / of.max(1));
+        let (text, limit) = (self.secrets().hide(text), self.limits().said() / of.max(1));
         if text.len() > limit { cut(&text, limit, "") } else { text.into_owned() }
     }
 
@@ -119,19 +148,51 @@ impl ToolRegistry {
 /// A part of a result.
 enum Part {
     Whole(ToolContent),
-    /// A text that is cut to so many bytes, and the document that it is of.
+    /// What is cut to so many bytes.
     Cut {
-        text: String,
+        whole: Whole,
         share: usize,
-        of: Option<Media>,
     },
 }
 
-/// What is left of a text, in the document that it is of.
-fn shortened(text: String, of: Option<Media>) -> ToolContent {
-    match of {
-        Some(document) => ToolContent::Document(document.with_text(text)),
-        None => ToolContent::Text(text),
+/// What is cut.
+enum Whole {
+    /// A text, and the document that it is of.
+    Text(String, Option<Media>),
+    Json(Value),
+}
+
+impl Whole {
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text, _) => Cow::Borrowed(text),
+            Self::Json(value) => Cow::Owned(value.to_string()),
+        }
+    }
+}
+
+impl Part {
+    /// Adds what is left of it. `whole` says where the whole is.
+    fn shortened(self, whole: &str, kept: &mut Vec<ToolContent>) {
+        let (cut_part, share) = match self {
+            Self::Whole(part) => return kept.push(part),
+            Self::Cut { whole, share } => (whole, share),
+        };
+        match cut_part {
+            Whole::Text(text, None) => kept.push(ToolContent::Text(cut(&text, share, whole))),
+            Whole::Text(text, Some(document)) => {
+                kept.push(ToolContent::Document(document.with_text(cut(&text, share, whole))));
+            }
+            Whole::Json(value) => {
+                let size = value.to_string().len();
+                let short = shrunk(value, share);
+                let left = short.to_string().len();
+                kept.push(ToolContent::Json(short));
+                let text =
+                    format!("[.. the JSON above was cut to {left} of {size} bytes{whole} ..]");
+                kept.push(ToolContent::Text(text));
+            }
+        }
     }
 }
 
@@ -158,12 +219,15 @@ fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<Part> {
     let parts = content.into_iter().zip(sizes);
     let parts = parts.map(|(part, size)| match part {
         part if size <= share => Part::Whole(part),
-        ToolContent::Text(text) => Part::Cut { text, share, of: None },
+        ToolContent::Text(text) => Part::Cut { whole: Whole::Text(text, None), share },
+        ToolContent::Json(value @ (Value::Array(_) | Value::Object(_))) => {
+            Part::Cut { whole: Whole::Json(value), share }
+        }
         ToolContent::Document(document) => {
             let text = document.text().unwrap_or_default().to_owned();
-            Part::Cut { text, share, of: Some(document) }
+            Part::Cut { whole: Whole::Text(text, Some(document)), share }
         }
-        part => Part::Cut { text: part.to_text().unwrap_or_default(), share, of: None },
+        part => Part::Cut { whole: Whole::Text(part.to_text().unwrap_or_default(), None), share },
     });
     parts.collect()
 }
@@ -286,7 +350,7 @@ pub(super) fn around(text: &str, place: usize, most: usize) -> Cow<'_, str> {
 
 /// The largest share that each part may have so that all fit: small parts stay whole, and what
 /// they leave goes to the large ones.
-fn fair_share(sizes: &[usize], limit: usize) -> usize {
+pub(super) fn fair_share(sizes: &[usize], limit: usize) -> usize {
     let mut sorted = sizes.to_vec();
     sorted.sort_unstable();
     let (mut left, mut parts) = (limit, sorted.len());
@@ -307,25 +371,14 @@ pub(crate) fn cut(text: &str, keep: usize, whole: &str) -> String {
     let head = (0..=half).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let tail = (text.len() - half..=text.len()).find(|at| text.is_char_boundary(*at));
     let tail = tail.unwrap_or(text.len());
-    let gone = tail - head;
     let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
-    format!("{head}\n[.. {gone} of {} bytes were cut here{whole} ..]\n{tail}", text.len())
+    gap(head, tail, text.len(), whole)
 }
 
-/// Writes the whole text to the folder, and gives the words that tell where.
-async fn keep_whole(text: &str, folder: Option<&Path>, call_id: &str, part: usize) -> String {
-    let Some(folder) = folder else { return String::new() };
-    // Ids come from outside: only what is safe in a file's name is taken from them.
-    let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let id: String = call_id.chars().take(NAME).map(safe).collect();
-    let path = folder.join(format!("{id}-{part}-{:08x}.txt", fastrand::u32(..)));
-    let (to, text) = (path.clone(), text.to_owned());
-    let written = tokio::task::spawn_blocking(move || std::fs::write(to, text)).await;
-    match written {
-        Ok(Ok(())) => format!("; the whole is in {}", path.display()),
-        Ok(Err(err)) => format!("; the whole could not be kept: {err}"),
-        Err(err) => format!("; the whole could not be kept: {err}"),
-    }
+/// The head and the tail of a text of so many bytes. `whole` says where the whole is.
+pub(super) fn gap(head: &str, tail: &str, size: usize, whole: &str) -> String {
+    let gone = size.saturating_sub(head.len()).saturating_sub(tail.len());
+    format!("{head}\n[.. {gone} of {size} bytes were cut here{whole} ..]\n{tail}")
 }
 
 #[cfg(test)]
@@ -338,7 +391,7 @@ mod tests {
     fn text(parts: Vec<Part>) -> usize {
         let length = |part: &Part| match part {
             Part::Whole(part) => part.to_text().map_or(0, |text| text.len()),
-            Part::Cut { text, share, of: _ } => cut(text, *share, "").len(),
+            Part::Cut { whole, share } => cut(&whole.text(), *share, "").len(),
         };
         parts.iter().map(length).sum()
     }

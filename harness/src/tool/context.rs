@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Place, Places, Review, Reviewed, State, ToolError, asking::Asking, cap::cut, places::Seat,
-    state::Values, threads::CallIdentity,
+    spill::Spills, state::Values, threads::CallIdentity,
 };
 use crate::{
     message::ToolCall,
@@ -83,6 +83,8 @@ pub struct ToolContext {
     attempt: u32,
     /// For how long agents of the call have waited for a person.
     asking: Asking,
+    /// Where large results of its conversation are kept.
+    spills: Option<Spills>,
 }
 
 impl ToolContext {
@@ -106,6 +108,7 @@ impl ToolContext {
             inside_of: Vec::new(),
             attempt: 1,
             asking: Asking::default(),
+            spills: None,
         }
     }
 
@@ -152,6 +155,17 @@ impl ToolContext {
     pub(crate) fn with_host(mut self, host: Arc<dyn Any + Send + Sync>) -> Self {
         self.host = Some(host);
         self
+    }
+
+    /// Says where large results of its conversation are kept.
+    pub(crate) fn with_spills(mut self, spills: Option<Spills>) -> Self {
+        self.spills = spills;
+        self
+    }
+
+    /// Where large results of its conversation are kept, if they are.
+    pub(super) fn spills(&self) -> Option<&Spills> {
+        self.spills.as_ref()
     }
 
     /// Says which try of the call it is.

@@ -43,7 +43,7 @@ impl ToolRegistry {
             Dispatched::Result(result) => result,
             Dispatched::Waits { question, token, .. } => {
                 let text = ToolError::asks(question, token).told(self.secrets());
-                self.failed(call, text).await
+                self.failed(call, text, context).await
             }
         }
     }
@@ -56,7 +56,7 @@ impl ToolRegistry {
                 if is_too_deep(&asks.token) || asks.form.as_ref().is_some_and(is_too_deep) =>
             {
                 let text = "its tool asks something, and its value or its form is nested too deep";
-                Dispatched::Result(self.failed(call, text.to_owned()).await)
+                Dispatched::Result(self.failed(call, text.to_owned(), context).await)
             }
             Err(asks) => {
                 let Asks { question, token, form } = *asks;
@@ -78,13 +78,13 @@ impl ToolRegistry {
         let limit = Instant::now().checked_add(tool.time_limit().unwrap_or(self.limits().time));
         let deadline = context.deadline().into_iter().chain(limit).min();
         let context = context.clone().with_deadline(deadline);
-        let found = match tool.find_out(context, decoded.into_map()) {
+        let found = match tool.find_out(context.clone(), decoded.into_map()) {
             Ok(found) => found,
             Err(unfound) => return Found::Unknown(unfound),
         };
         match within(deadline, Shielded::new(found)).await {
             Some(Ok(Ok(Reconciled::Happened(output)))) => {
-                Found::Happened(self.readable_output(call.id(), output).await)
+                Found::Happened(self.readable_output(call.id(), output, &context).await)
             }
             Some(Ok(Ok(Reconciled::NotHappened))) => Found::NotHappened,
             Some(Ok(Err(err))) => {
@@ -105,11 +105,13 @@ impl ToolRegistry {
 
     async fn run(&self, call: &ToolCall, context: &ToolContext) -> Result<ToolResult, Box<Asks>> {
         let Some(tool) = self.get(call.name()) else {
-            return Ok(self.failed(call, self.unknown(call.name())).await);
+            return Ok(self.failed(call, self.unknown(call.name()), context).await);
         };
         let decoded = match call.decoded() {
             Ok(decoded) => decoded,
-            Err(err) => return Ok(self.failed(call, self.broken(call.arguments(), &err)).await),
+            Err(err) => {
+                return Ok(self.failed(call, self.broken(call.arguments(), &err), context).await);
+            }
         };
         // A run takes the place before it says that the call begins. A tool may pass its own context on to
         // another one, which has places of its own.
@@ -133,7 +135,7 @@ impl ToolRegistry {
                 ))
             })
         {
-            return Ok(self.failed(call, err.told(self.secrets())).await);
+            return Ok(self.failed(call, err.told(self.secrets()), context).await);
         }
         let may_repeat = tool.side_effects().may_repeat(tool.is_idempotent());
         let tries = if may_repeat { self.limits().tries.max(1) } else { 1 };
@@ -150,7 +152,7 @@ impl ToolRegistry {
             let (outcome, content) =
                 match self.attempt(tool, context.clone().tried(attempt), arguments).await {
                     Attempt::Ended(Ok(output)) => {
-                        return Ok(self.readable_output(call.id(), output).await);
+                        return Ok(self.readable_output(call.id(), output, context).await);
                     }
                     Attempt::Ended(Err(ToolError::Asks(asks))) => return Err(asks),
                     Attempt::Ended(Err(err)) if err.is_transient() && attempt < tries => {
@@ -172,7 +174,7 @@ impl ToolRegistry {
                     }
                     Attempt::TimedOut(after, said) => timed_out(tool, context, after, said),
                 };
-            return Ok(self.readable(call.id(), outcome, content).await);
+            return Ok(self.readable(call.id(), outcome, content, context).await);
         }
     }
 
@@ -188,8 +190,8 @@ impl ToolRegistry {
         }
     }
 
-    async fn failed(&self, call: &ToolCall, text: String) -> ToolResult {
-        self.readable(call.id(), CallOutcome::Failed, vec![text.into()]).await
+    async fn failed(&self, call: &ToolCall, text: String, context: &ToolContext) -> ToolResult {
+        self.readable(call.id(), CallOutcome::Failed, vec![text.into()], context).await
     }
 
     /// Whether a call names a tool and its arguments fit it, so that it could run.

@@ -1,6 +1,6 @@
 //! How long a call may take, how often it is tried, and how much it may say.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 /// How long a call may take, how often it is tried, and how much it may say. All of it is set unless
 /// the program says otherwise.
@@ -17,10 +17,12 @@ pub struct ToolLimits {
     pub(super) time: Duration,
     pub(super) tries: u32,
     pub(super) backoff: Duration,
-    pub(super) output: usize,
+    output: Option<usize>,
     pub(super) value: usize,
-    pub(super) overflow_folder: Option<PathBuf>,
 }
+
+/// The bytes of text in one result, unless something else is said.
+const OUTPUT: usize = 64 * 1024;
 
 impl Default for ToolLimits {
     fn default() -> Self {
@@ -28,9 +30,8 @@ impl Default for ToolLimits {
             time: Duration::from_secs(60),
             tries: 3,
             backoff: Duration::from_millis(200),
-            output: 64 * 1024,
+            output: None,
             value: 1024 * 1024,
-            overflow_folder: None,
         }
     }
 }
@@ -61,12 +62,29 @@ impl ToolLimits {
         self
     }
 
-    /// Sets the bytes of text in one result, whether it is an output or an error; 64 KiB unless set.
-    /// More is cut in the middle, with a note of how much. Files do not count, but for the text of documents.
+    /// Sets the bytes of text that a model reads of one result, whether it is an output or an error. More is cut in
+    /// the middle, with a note of how much; JSON is cut so that it stays JSON. Files do not count, but for the text of
+    /// documents.
+    ///
+    /// Unless set, it is 64 KiB; where large results are [kept whole](crate::agent::AgentBuilder::spills), so that
+    /// nothing is lost, it is less for a model with a small window: a sixteenth of it, at four bytes a token, and at
+    /// least 1 KiB.
     #[must_use]
     pub fn output(mut self, bytes: usize) -> Self {
-        self.output = bytes;
+        self.output = Some(bytes);
         self
+    }
+
+    /// The bytes of text in one result.
+    pub(super) fn said(&self) -> usize {
+        self.output.unwrap_or(OUTPUT)
+    }
+
+    /// The same where more is kept, for a model with a window of so many tokens.
+    pub(crate) fn output_in(&self, window: Option<u64>) -> usize {
+        let fitting =
+            |window: u64| usize::try_from(window / 4).unwrap_or(OUTPUT).clamp(1024, OUTPUT);
+        self.output.unwrap_or_else(|| window.map_or(OUTPUT, fitting))
     }
 
     /// Sets the bytes of JSON of the value for the program
@@ -76,13 +94,6 @@ impl ToolLimits {
     #[must_use]
     pub fn value(mut self, bytes: usize) -> Self {
         self.value = bytes;
-        self
-    }
-
-    /// Sets a folder into which the whole output goes that was cut; the model is told the path.
-    #[must_use]
-    pub fn overflow_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.overflow_folder = Some(folder.into());
         self
     }
 }

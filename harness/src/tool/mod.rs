@@ -16,7 +16,9 @@ mod output;
 mod places;
 mod registry;
 pub(crate) mod review;
+mod shrink;
 mod side_effects;
+mod spill;
 mod state;
 mod threads;
 mod title;
@@ -27,6 +29,7 @@ pub(crate) use self::{
     asking::{Asked, Asking},
     dispatch::{Dispatched, Found, GRACE, RUNS_ON},
     places::{Place, Places},
+    spill::{Folder, READ_RESULT, SpillFuture, SpillStore, Spills},
     state::{StateType, Values},
     threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},
     tool::{Unfound, fault_of_name},

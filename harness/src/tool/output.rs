@@ -1,5 +1,7 @@
 //! What a tool hands over when it has done its work.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -38,12 +40,34 @@ use crate::message::ToolContent;
 pub struct ToolOutput {
     content: Vec<ToolContent>,
     value: Option<Value>,
+    /// In place of content.
+    file: Option<PathBuf>,
 }
 
 impl ToolOutput {
     /// Nothing but the fact that it is done.
     pub fn nothing() -> Self {
         Self::default()
+    }
+
+    /// The text of a file, such as what a command has put out. It is read in pieces when the tool has ended, so a large
+    /// one is never whole in memory: where large results are kept
+    /// ([`AgentBuilder::spills`](crate::agent::AgentBuilder::spills)), it is copied there, and the model reads its
+    /// beginning and its end and asks for more by the tool `read_result`; elsewhere the rest is cut. What is known to be secret is
+    /// taken out as from any result; bytes that are not UTF-8 become U+FFFD. The file may be deleted after the call
+    /// has its result. One that cannot be read, or is no file, makes the result one that failed and says why.
+    ///
+    /// ```
+    /// use harness::{ToolError, ToolOutput, tool};
+    ///
+    /// /// Shows the log of a day.
+    /// #[tool(side_effects = "read")]
+    /// fn log(/** The day */ day: u32) -> Result<ToolOutput, ToolError> {
+    ///     Ok(ToolOutput::file(format!("/var/log/app/{day}.log")))
+    /// }
+    /// ```
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self { file: Some(path.into()), ..Self::default() }
     }
 
     /// Adds a value for the program, which no model reads. It is kept with the result, so it is there when
@@ -73,20 +97,20 @@ impl ToolOutput {
         self.value.as_ref()
     }
 
-    /// The parts for the model, in order, and the value for the program.
-    pub(crate) fn into_parts(self) -> (Vec<ToolContent>, Option<Value>) {
-        (self.content, self.value)
+    /// The parts for the model, in order, the value for the program, and the file in place of parts.
+    pub(crate) fn into_parts(self) -> (Vec<ToolContent>, Option<Value>, Option<PathBuf>) {
+        (self.content, self.value, self.file)
     }
 }
 
 impl<C: Into<ToolContent>> From<C> for ToolOutput {
     fn from(content: C) -> Self {
-        Self { content: vec![content.into()], value: None }
+        Self { content: vec![content.into()], ..Self::default() }
     }
 }
 
 impl From<Vec<ToolContent>> for ToolOutput {
     fn from(content: Vec<ToolContent>) -> Self {
-        Self { content, value: None }
+        Self { content, ..Self::default() }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::sync::OnceLock;
 
-use super::{StateType, Tool, ToolLimits, Values};
+use super::{
+    StateType, Tool, ToolLimits, Values,
+    spill::{READ_RESULT, read_result},
+};
 use crate::{
     error::{Error, ErrorKind},
     schema::{Forms, ToolSchema, misspelt},
@@ -39,6 +42,8 @@ pub struct ToolRegistry {
     secrets: Secrets,
     /// Names of tools that there are, and that are not offered now.
     left_out: Vec<String>,
+    /// Whether large results are kept, and the last tool reads them.
+    reads_results: bool,
 }
 
 impl ToolRegistry {
@@ -65,6 +70,13 @@ impl ToolRegistry {
     pub(crate) fn with_secrets(mut self, secrets: Secrets) -> Self {
         self.secrets = secrets;
         self
+    }
+
+    /// With the tool that reads large results.
+    pub(crate) fn reading_results(mut self) -> Result<Self, Error> {
+        self.add(read_result())?;
+        self.reads_results = true;
+        Ok(self)
     }
 
     pub(crate) fn secrets(&self) -> &Secrets {
@@ -95,7 +107,9 @@ impl ToolRegistry {
                 format!("`only_tools` names what the agent does not have: {}", unknown.join("; ")),
             ));
         }
-        let offered = |tool: &&Tool| names.iter().any(|name| name == tool.name());
+        // What was cut of results is read whichever tools are offered.
+        let reads = |tool: &Tool| self.reads_results && tool.name() == READ_RESULT;
+        let offered = |tool: &&Tool| reads(tool) || names.iter().any(|name| name == tool.name());
         let (offered, others): (Vec<&Tool>, Vec<&Tool>) = self.tools.iter().partition(offered);
         Ok(Self {
             tools: offered.into_iter().cloned().collect(),
@@ -104,6 +118,7 @@ impl ToolRegistry {
             limits: self.limits.clone(),
             secrets: self.secrets.clone(),
             left_out: others.into_iter().map(|tool| tool.name().to_owned()).collect(),
+            reads_results: self.reads_results,
         })
     }
 

@@ -38,7 +38,9 @@ async fn both_drivers_come_to_the_same_facts() {
         all.push(Tool::new("ask", "Asks.", json!({"type": "object"}), WRITE, |_, _| {
             Box::pin(async { Err(ToolError::new("no")) })
         }));
-        Agent::builder(model).tools(all).early_start(false).build().expect("an agent")
+        // A journal offers one tool more, and an unknown tool is answered with all names.
+        let agent = Agent::builder(model).tools(all).early_start(false).spills(false);
+        agent.build().expect("an agent")
     }
     fn kind(fact: &Entry) -> String {
         match fact {

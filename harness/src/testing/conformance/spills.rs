@@ -65,7 +65,7 @@ async fn kept(store: &Store) -> Seen {
         has(store, conversation, spill, &[None]).await?;
     }
     store.two.write_spill(&name, "r-1", 1, b"in its place").await.seen("write_spill")?;
-    has(store, &name, "r-1", &[wanted[0].clone(), Some(b"in its place".to_vec())]).await?;
+    has(store, &name, "r-1", &[Some(bytes(1)), Some(b"in its place".to_vec())]).await?;
     store.two.delete_spill(&name, "r-1").await.seen("delete_spill")?;
     store.two.delete_spill(&name, "r-1").await.seen("delete_spill of what is gone")?;
     has(store, &name, "r-1", &[None, None, None]).await?;

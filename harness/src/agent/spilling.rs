@@ -1,0 +1,102 @@
+//! Where large results of a conversation are kept: with its journal, or in the folder that the program names.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::{Agent, Chat, durable::guarded};
+use crate::{
+    journal::Journal,
+    message::{Message, Transcript},
+    tool::{Folder, READ_RESULT, SpillFuture, SpillStore, Spills},
+    unwind::caught,
+};
+
+/// Where large results of a run go.
+pub(super) struct Spilling {
+    place: Option<Where>,
+    /// The bytes of a result that a model reads.
+    limit: usize,
+}
+
+enum Where {
+    Journal(Arc<dyn Journal>, Arc<str>),
+    Folder(PathBuf),
+}
+
+impl Spilling {
+    pub(super) fn of(chat: &Chat) -> Self {
+        let agent = &chat.agent;
+        let (name, model) = agent.answers();
+        let window = agent.models().find(name, model).window;
+        let limit = agent.tools().limits().output_in(window);
+        let durable = chat.durable.as_ref();
+        let journal = durable.and_then(|durable| Some((durable.journal()?, durable.id())));
+        let journal = journal.filter(|(journal, _)| keeps(&***journal));
+        let place = match (agent.spills(), journal, agent.spill_folder()) {
+            (false, _, _) | (true, None, None) => None,
+            (true, Some((journal, id)), _) => {
+                Some(Where::Journal(Arc::clone(journal), Arc::clone(id)))
+            }
+            (true, None, Some(folder)) => Some(Where::Folder(folder.clone())),
+        };
+        Self { place, limit }
+    }
+
+    /// For a call of the conversation in which this was said. A folder knows it by its first message, which is the same
+    /// where the conversation goes on from its transcript.
+    pub(super) fn for_call(&self, transcript: &Transcript) -> Option<Spills> {
+        let first = || transcript.messages().first().map_or("", Message::id);
+        Some(match self.place.as_ref()? {
+            Where::Journal(journal, id) => {
+                Spills::new(InJournal(Arc::clone(journal), Arc::clone(id)), self.limit)
+            }
+            Where::Folder(folder) => Spills::new(Folder::of(folder, first()), self.limit),
+        })
+    }
+}
+
+impl Agent {
+    /// The same agent for a conversation in this journal: with the tool that reads large results, if they are kept
+    /// there.
+    pub(super) fn within(&self, journal: &dyn Journal) -> Self {
+        match self.spills() && keeps(journal) {
+            true => self.reading_results(),
+            false => self.clone(),
+        }
+    }
+}
+
+impl Chat {
+    /// The conversation has come into a journal before anything was said: its agent is the one for it.
+    pub(super) fn goes_on_as(&mut self, agent: Agent) {
+        self.agent = agent;
+        self.meter = self.agent.meter();
+        let reads = self.agent.tools().get(READ_RESULT).is_some();
+        if let Some(own) = self.own.as_mut().filter(|_| reads)
+            && let Some(Ok(tools)) = own.tools.as_deref().map(|it| it.clone().reading_results())
+        {
+            own.tools = Some(Arc::new(tools));
+        }
+    }
+}
+
+/// A journal is the program's own code.
+fn keeps(journal: &dyn Journal) -> bool {
+    caught(|| journal.keeps_spills()).unwrap_or(false)
+}
+
+/// The large results of a conversation in its journal.
+struct InJournal(Arc<dyn Journal>, Arc<str>);
+
+impl SpillStore for InJournal {
+    fn write<'a>(&'a self, name: &'a str, chunk: u64, bytes: &'a [u8]) -> SpillFuture<'a, ()> {
+        Box::pin(guarded(move || self.0.write_spill(&self.1, name, chunk, bytes)))
+    }
+
+    fn read<'a>(&'a self, name: &'a str, chunk: u64) -> SpillFuture<'a, Option<Vec<u8>>> {
+        Box::pin(guarded(move || self.0.read_spill(&self.1, name, chunk)))
+    }
+
+    fn delete<'a>(&'a self, name: &'a str) -> SpillFuture<'a, ()> {
+        Box::pin(guarded(move || self.0.delete_spill(&self.1, name)))
+    }
+}

@@ -1,0 +1,165 @@
+//! A file as a result: read in pieces, so that a large one is never whole in memory.
+
+use std::{
+    fs::File,
+    io::{self, Read as _, Take},
+    path::{Path, PathBuf},
+};
+
+use super::{CHUNK, Spills, Writer, text::Cleaner};
+use crate::{secret::Secrets, tool::cap::gap};
+
+/// What a model reads of a file: its text without what is secret; of one with more than `limit` bytes the head and
+/// the tail, and the whole is kept, if there is where. Or why it cannot be read, in words.
+pub(in crate::tool) async fn read_file(
+    path: &Path,
+    limit: usize,
+    secrets: &Secrets,
+    spills: Option<&Spills>,
+) -> Result<String, String> {
+    let failed = |err: io::Error| format!("the file `{}` cannot be read: {err}", path.display());
+    let opened = path.to_owned();
+    let mut file = off_loop(move || open(opened)).await.map_err(failed)?;
+    let mut cleaner = Cleaner::new(secrets);
+    let mut taken = Taken::new(limit, spills);
+    loop {
+        let (left, piece) = off_loop(move || piece(file)).await.map_err(failed)?;
+        file = left;
+        if piece.is_empty() {
+            break;
+        }
+        taken.push(&cleaner.push(&piece)).await;
+    }
+    taken.push(&cleaner.finish()).await;
+    Ok(taken.finish().await)
+}
+
+async fn off_loop<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| Err(io::Error::other(err)))
+}
+
+/// Opens what is a file and nothing that waits. As much is read as there is now: a log may grow as fast as it is read.
+fn open(path: PathBuf) -> io::Result<Take<File>> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    Ok(file.take(size))
+}
+
+fn piece(mut file: Take<File>) -> io::Result<(Take<File>, Vec<u8>)> {
+    let mut piece = Vec::with_capacity(CHUNK.min(usize::try_from(file.limit()).unwrap_or(CHUNK)));
+    (&mut file).take(CHUNK as u64).read_to_end(&mut piece)?;
+    Ok((file, piece))
+}
+
+/// The head and the tail of a text that comes in pieces; the whole goes where it is kept once it is large.
+struct Taken<'a> {
+    limit: usize,
+    spills: Option<&'a Spills>,
+    writer: Option<Writer<'a>>,
+    /// The whole, as long as it is small.
+    head: String,
+    tail: String,
+    size: usize,
+}
+
+impl<'a> Taken<'a> {
+    fn new(limit: usize, spills: Option<&'a Spills>) -> Self {
+        Self { limit, spills, writer: None, head: String::new(), tail: String::new(), size: 0 }
+    }
+
+    async fn push(&mut self, text: &str) {
+        let was_large = self.size > self.limit;
+        self.size = self.size.saturating_add(text.len());
+        if was_large {
+            if let Some(writer) = &mut self.writer {
+                writer.push(text.as_bytes()).await;
+            }
+            self.tail.push_str(text);
+            if self.tail.len() > self.limit.saturating_add(CHUNK) {
+                self.shorten_tail();
+            }
+            return;
+        }
+        self.head.push_str(text);
+        if self.size <= self.limit {
+            return;
+        }
+        self.writer = self.spills.map(Writer::new);
+        if let Some(writer) = &mut self.writer {
+            writer.push(self.head.as_bytes()).await;
+        }
+        let half = self.limit / 2;
+        let end = (0..=half).rev().find(|at| self.head.is_char_boundary(*at)).unwrap_or(0);
+        self.tail = self.head.split_off(end);
+        self.shorten_tail();
+    }
+
+    fn shorten_tail(&mut self) {
+        let from = self.tail.len().saturating_sub(self.limit / 2);
+        let from = (from..self.tail.len()).find(|at| self.tail.is_char_boundary(*at));
+        self.tail.drain(..from.unwrap_or(self.tail.len()));
+    }
+
+    async fn finish(mut self) -> String {
+        if self.size <= self.limit {
+            return self.head;
+        }
+        self.shorten_tail();
+        let whole = match self.writer {
+            Some(writer) => writer.finish().await,
+            None => String::new(),
+        };
+        gap(&self.head, &self.tail, self.size, &whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cleaner;
+    use crate::secret::Secrets;
+
+    /// However a text comes, it is cleaned as if it came at once.
+    #[test]
+    fn secrets_are_found_where_pieces_meet() {
+        let secrets = Secrets::default().with("sk-0123456789").with("9sk-").with("correct horse");
+        let mut random = fastrand::Rng::with_seed(7);
+        let words =
+            ["sk-0123456789", "sk-012345", "correct horse", "ä", "€", "x ", "correct ", "9"];
+        for round in 0..30 {
+            let mut text = String::new();
+            while text.len() < 900_000 {
+                // Some texts are hardly anything but secrets.
+                let most = if round % 3 == 0 { 1 } else { words.len() };
+                let word = words[random.usize(..most)];
+                text.push_str(&word.repeat(random.usize(1..200)));
+            }
+            let mut cleaner = Cleaner::new(&secrets);
+            let (mut clean, mut rest) = (String::new(), text.as_bytes());
+            while !rest.is_empty() {
+                let (piece, later) = rest.split_at(random.usize(1..=rest.len().min(100_000)));
+                clean.push_str(&cleaner.push(piece));
+                assert!(cleaner.held.len() < 1_000_000, "it holds {} bytes", cleaner.held.len());
+                rest = later;
+            }
+            clean.push_str(&cleaner.finish());
+            assert!(clean == secrets.hide(&text), "round {round}: {} bytes", clean.len());
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_replaced_and_characters_are_whole() {
+        let none = Secrets::default();
+        let bytes = [b"a\xff\xfeb".as_slice(), "€ä𐍈".as_bytes(), b"\xe2\x82", b"c\xf0"].concat();
+        for size in 1..bytes.len() {
+            let mut cleaner = Cleaner::new(&none);
+            let mut text: String = bytes.chunks(size).map(|piece| cleaner.push(piece)).collect();
+            text.push_str(&cleaner.finish());
+            assert_eq!(text, String::from_utf8_lossy(&bytes), "{size}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The text of a file that comes in pieces: whole characters, without what is secret.
+
+use crate::secret::{HIDDEN, Secrets};
+
+/// So much is searched at a time.
+const SEARCHED: usize = 256 * 1024;
+
+/// Takes bytes in pieces of any size and gives text. What is no UTF-8 becomes U+FFFD; what is secret is hidden, also
+/// where two pieces meet.
+pub(super) struct Cleaner<'a> {
+    secrets: &'a Secrets,
+    /// As long as the longest secret: so much is held back, since a secret may end behind it.
+    margin: usize,
+    /// The end of a piece that is no whole character.
+    cut: Vec<u8>,
+    pub(super) held: String,
+    /// So many bytes of it were hidden already, and are there to find what overlaps them.
+    hidden: usize,
+}
+
+impl<'a> Cleaner<'a> {
+    pub(super) fn new(secrets: &'a Secrets) -> Self {
+        // A text that was cut ends with a mark of three bytes.
+        let margin = secrets.longest().saturating_add(4);
+        Self { secrets, margin, cut: Vec::new(), held: String::new(), hidden: 0 }
+    }
+
+    /// Takes a piece, and gives what is clean for certain, if there is enough of it.
+    pub(super) fn push(&mut self, piece: &[u8]) -> String {
+        self.cut.extend_from_slice(piece);
+        let mut whole = self.cut.len();
+        if let Some(chunk) = self.cut.utf8_chunks().last()
+            && is_unfinished(chunk.invalid())
+        {
+            whole = whole.saturating_sub(chunk.invalid().len());
+        }
+        let rest = self.cut.split_off(whole);
+        self.held.push_str(&String::from_utf8_lossy(&self.cut));
+        self.cut = rest;
+        match self.held.len() < SEARCHED.saturating_add(self.margin.saturating_mul(2)) {
+            true => String::new(),
+            false => self.clean(self.held.len().saturating_sub(self.margin)),
+        }
+    }
+
+    /// Gives the rest.
+    pub(super) fn finish(mut self) -> String {
+        let rest = std::mem::take(&mut self.cut);
+        self.held.push_str(&String::from_utf8_lossy(&rest));
+        self.clean(self.held.len())
+    }
+
+    /// Takes what is before `to` off.
+    fn clean(&mut self, to: usize) -> String {
+        let mut to = (0..=to).rev().find(|at| self.held.is_char_boundary(*at)).unwrap_or(0);
+        let mut clean = String::with_capacity(to);
+        let (mut from, mut hidden) = (self.hidden, 0);
+        for range in self.secrets.find(&self.held) {
+            if range.start >= to {
+                break;
+            }
+            let (start, end) = (range.start.max(from), range.end.min(to));
+            // What overlaps or touches what was hidden is hidden by the same mark.
+            if range.start > self.hidden || self.hidden == 0 {
+                clean.push_str(self.held.get(from..start).unwrap_or_default());
+                clean.push_str(HIDDEN);
+            }
+            from = end.max(from);
+            if range.end >= to && to < self.held.len() {
+                // It goes on: what is left of it is found again, and has its mark.
+                let kept = to.saturating_sub(self.margin).max(range.start);
+                let kept = (kept..=to).find(|at| self.held.is_char_boundary(*at)).unwrap_or(to);
+                hidden = to.saturating_sub(kept);
+                to = kept;
+                break;
+            }
+        }
+        if hidden == 0 {
+            clean.push_str(self.held.get(from..to).unwrap_or_default());
+        }
+        self.held.drain(..to);
+        self.hidden = hidden;
+        clean
+    }
+}
+
+/// Whether the bytes may be the beginning of a character.
+fn is_unfinished(bytes: &[u8]) -> bool {
+    let wanted = match bytes.first() {
+        Some(0xC2..=0xDF) => 2,
+        Some(0xE0..=0xEF) => 3,
+        Some(0xF0..=0xF4) => 4,
+        _ => return false,
+    };
+    bytes.len() < wanted
+}
