@@ -38,7 +38,7 @@ fn big() -> Tool {
 fn calling(calls: Vec<(&'static str, Value)>) -> ScriptedProvider {
     let calls = Arc::new(calls);
     ScriptedProvider::answering(move |request| {
-        let results = told(&request);
+        let results = told(request);
         match calls.get(results.len()) {
             Some((name, arguments)) => {
                 let mut arguments = arguments.clone();
@@ -460,7 +460,7 @@ async fn a_full_disk_is_told_and_the_conversation_goes_on() {
 
 #[tokio::test]
 async fn an_agent_as_a_tool_keeps_its_own() {
-    let child = ScriptedProvider::answering(|request| match told(&request).as_slice() {
+    let child = ScriptedProvider::answering(|request| match told(request).as_slice() {
         [] => reply().call("big", json!({})),
         [big] => reply().call("read_result", json!({"name": name_in(big), "line": 4, "lines": 1})),
         [big, read, ..] => reply().text(format!("is kept as `{}`: {read}", name_in(big))),
@@ -468,7 +468,7 @@ async fn an_agent_as_a_tool_keeps_its_own() {
     let child = Agent::builder(child);
     let child = child.tools([big()]).build().expect("an agent");
     let model = ScriptedProvider::answering(|request| {
-        let results = told(&request);
+        let results = told(request);
         match results.as_slice() {
             [] => reply().call("look", json!({"task": "Look."})),
             // The child has told its own name.
