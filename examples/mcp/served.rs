@@ -1,0 +1,21 @@
+//! How a service of the examples is reached: by pipes, or at an address of this machine.
+
+use std::{
+    io::{self, Write as _},
+    net::SocketAddr,
+};
+
+use harness::mcp::McpService;
+use tokio::net::TcpListener;
+
+/// Serves over HTTP, at the path `/mcp`, and says where.
+pub(crate) async fn over_http(service: McpService, address: &str) -> anyhow::Result<()> {
+    let address: SocketAddr = address.parse().map_err(|_| {
+        super::program::wrong(format!(
+            "`{address}` is no address: expected one such as 127.0.0.1:8080"
+        ))
+    })?;
+    let listener = TcpListener::bind(address).await?;
+    writeln!(io::stderr(), "http://{}/mcp", listener.local_addr()?)?;
+    Ok(service.serve_http(listener).await?)
+}
