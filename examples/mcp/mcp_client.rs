@@ -1,7 +1,9 @@
 //! Uses a tool of a server of the Model Context Protocol. A scripted model calls it.
 //!
-//!     cargo run -p harness-mcp-examples --bin mcp_client -- add '{"a": 17, "b": 23}' target/debug/mcp_server
-//!     cargo run -p harness-mcp-examples --bin mcp_client -- add '{"a": 17, "b": 23}' http://127.0.0.1:8080/mcp
+//! ```text
+//! cargo run -p harness-mcp-examples --bin mcp_client -- add '{"a": 17, "b": 23}' target/debug/mcp_server
+//! cargo run -p harness-mcp-examples --bin mcp_client -- add '{"a": 17, "b": 23}' http://127.0.0.1:8080/mcp
+//! ```
 //!
 //! The hints of the server are believed here, since the model asks only for what was given. Exit codes: 0 answered, 1
 //! failed, 2 not set up.
