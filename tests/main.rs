@@ -19,6 +19,7 @@ mod attacked_steering;
 mod attacked_threads;
 mod batches;
 mod bodies;
+mod bodies_kept;
 mod budget_trees;
 mod budgets;
 mod cancelled;
