@@ -312,12 +312,12 @@ impl Way {
                         2 => chat::ThoughtReplay::Field("reasoning".into()),
                         _ => chat::ThoughtReplay::Details,
                     },
-                    call_ids: if self.other % 2 == 0 {
+                    call_ids: if self.other.is_multiple_of(2) {
                         chat::CallIds::Nine
                     } else {
                         chat::CallIds::Plain
                     },
-                    strict_turns: self.other % 3 == 0,
+                    strict_turns: self.other.is_multiple_of(3),
                     ..chat::Options::new(model.1)
                 },
             ),

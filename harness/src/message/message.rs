@@ -57,9 +57,11 @@ fn is_not(flag: &bool) -> bool {
 }
 
 impl Message {
-    /// Whether it is this message, or says the same under the same id.
+    /// Whether it is this message, or one that is written in the same way, to the byte. Values that are equal may
+    /// be written in another order.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self == other
+        let written = |message: &Self| serde_json::to_vec(message).ok();
+        Arc::ptr_eq(&self.0, &other.0) || self == other && written(self) == written(other)
     }
 
     /// A message with a new id, said now.
