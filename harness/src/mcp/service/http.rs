@@ -2,10 +2,10 @@
 
 use std::{convert::Infallible, fmt, pin::Pin, sync::Arc, task, time::Duration};
 
-use ::http::{Request, Response, StatusCode};
+use ::http::{Request, Response, StatusCode, header::HOST};
 use bytes::Bytes;
 use http_body::Body;
-use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, combinators::UnsyncBoxBody};
 use rmcp::{
     ServerHandler,
     transport::streamable_http_server::{
@@ -27,6 +27,10 @@ const CONNECTIONS: usize = 256;
 /// How long a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
 
+/// How long a client may take to send the body of a request. Without it, clients that never finish a body hold all
+/// connections for ever.
+const BODY: Duration = Duration::from_secs(30);
+
 /// A body of an answer.
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
@@ -40,6 +44,8 @@ type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 pub struct McpHttp<H> {
     inner: StreamableHttpService<Arc<Serving<H>>, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
+    /// Bytes of a request's body, at most.
+    request: usize,
     _end: Arc<tokio_util::sync::DropGuard>,
 }
 
@@ -48,6 +54,7 @@ impl<H> Clone for McpHttp<H> {
         Self {
             inner: self.inner.clone(),
             sessions: Arc::clone(&self.sessions),
+            request: self.request,
             _end: Arc::clone(&self._end),
         }
     }
@@ -73,12 +80,14 @@ impl<H: ServerHandler> McpService<H> {
             .enforce_origin_validation()
             .with_max_request_body_bytes(self.request)
             .with_cancellation_token(end.clone());
+        let request = self.request;
         let serving = Arc::new(self.serving()?);
         let sessions = Arc::new(LocalSessionManager::default());
         let start = move || Ok(Arc::clone(&serving));
         Ok(McpHttp {
             inner: StreamableHttpService::new(start, Arc::clone(&sessions), config),
             sessions,
+            request,
             _end: Arc::new(end.drop_guard()),
         })
     }
@@ -135,9 +144,49 @@ where
             if begins && service.sessions.sessions.read().await.len() >= SESSIONS {
                 return Ok(said(StatusCode::SERVICE_UNAVAILABLE, "too many sessions are open"));
             }
-            let answer = service.inner.handle(request).await;
+            if !has_one_host(&request) {
+                return Ok(said(StatusCode::BAD_REQUEST, "the request names two hosts"));
+            }
+            let (head, body) = request.into_parts();
+            let body = match read(body, service.request).await {
+                Ok(body) => body,
+                Err(refused) => return Ok(refused),
+            };
+            let answer = service.inner.handle(Request::from_parts(head, Full::new(body))).await;
             Ok(answer.map(|body| body.boxed_unsync()))
         })
+    }
+}
+
+/// Whether the request names one host at most, so that the one that is checked is the one that is meant.
+///
+/// Source: RFC 9112, section 3.2.
+fn has_one_host<B>(request: &Request<B>) -> bool {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (host, another) = (hosts.next(), hosts.next());
+    let meant = request.uri().authority();
+    let differs = host.zip(meant).is_some_and(|(host, meant)| {
+        !host.as_bytes().eq_ignore_ascii_case(meant.as_str().as_bytes())
+    });
+    another.is_none() && !differs
+}
+
+/// Reads a body, up to this many bytes, or says why it was not read.
+async fn read<B>(body: B, most: usize) -> Result<Bytes, Answer>
+where
+    B: Body + Send + 'static,
+    B::Error: fmt::Display,
+{
+    let body = body.map_err(|err| err.to_string());
+    match tokio::time::timeout(BODY, Limited::new(body, most).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(err)) if err.is::<LengthLimitError>() => {
+            Err(said(StatusCode::PAYLOAD_TOO_LARGE, "the body of the request is too large"))
+        }
+        Ok(Err(_)) => Err(said(StatusCode::BAD_REQUEST, "the body of the request broke off")),
+        Err(_) => {
+            Err(said(StatusCode::REQUEST_TIMEOUT, "the body of the request did not come in time"))
+        }
     }
 }
 
@@ -177,4 +226,62 @@ fn said(status: StatusCode, words: &'static str) -> Answer {
     let mut answer = Response::new(Full::new(Bytes::from_static(words.as_bytes())).boxed_unsync());
     *answer.status_mut() = status;
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body::Frame;
+    use tower_service::Service as _;
+
+    use super::*;
+    use crate::tools;
+
+    /// A body whose rest never comes.
+    struct Stalled;
+
+    impl Body for Stalled {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut task::Context<'_>,
+        ) -> task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            task::Poll::Pending
+        }
+    }
+
+    async fn status<B>(request: Request<B>) -> u16
+    where
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: fmt::Display,
+    {
+        let mut service = McpService::new(tools![]).http().unwrap();
+        service.call(request).await.unwrap().status().as_u16()
+    }
+
+    fn post(host: &str) -> ::http::request::Builder {
+        Request::post("/mcp")
+            .header("host", host)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_whose_rest_never_comes_is_given_up() {
+        assert_eq!(status(post("127.0.0.1").body(Stalled).unwrap()).await, 408);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_names_two_hosts_is_refused() {
+        let body = || Full::new(Bytes::from_static(b"{}"));
+        let two = post("127.0.0.1").header("host", "evil.example").body(body()).unwrap();
+        assert_eq!(status(two).await, 400);
+        let meant = post("127.0.0.1").uri("http://evil.example/mcp").body(body()).unwrap();
+        assert_eq!(status(meant).await, 400);
+        // It is refused for what it says.
+        let one = post("127.0.0.1").uri("http://127.0.0.1/mcp").body(body()).unwrap();
+        assert_eq!(status(one).await, 415);
+    }
 }
