@@ -234,7 +234,7 @@ mod tests {
     use tower_service::Service as _;
 
     use super::*;
-    use crate::tools;
+    use harness_macros::tools;
 
     /// A body whose rest never comes.
     struct Stalled;
