@@ -10,12 +10,8 @@ use crate::{
     unwind::caught,
 };
 
-/// Where large results of a run go.
-pub(super) struct Spilling {
-    place: Option<Where>,
-    /// The bytes of a result that a model reads.
-    limit: usize,
-}
+/// Where large results of a run go, if they are kept, and how many bytes of one a model reads then.
+pub(super) struct Spilling(Option<(Where, usize)>);
 
 enum Where {
     Journal(Arc<dyn Journal>, Arc<str>),
@@ -25,9 +21,6 @@ enum Where {
 impl Spilling {
     pub(super) fn of(chat: &Chat) -> Self {
         let agent = &chat.agent;
-        let (name, model) = agent.answers();
-        let window = agent.models().find(name, model).window;
-        let limit = agent.tools().limits().output_in(window);
         let durable = chat.durable.as_ref();
         let journal = durable.and_then(|durable| Some((durable.journal()?, durable.id())));
         let journal = journal.filter(|(journal, _)| keeps(&***journal));
@@ -38,18 +31,23 @@ impl Spilling {
             }
             (true, None, Some(folder)) => Some(Where::Folder(folder.clone())),
         };
-        Self { place, limit }
+        Self(place.map(|place| {
+            let (name, model) = agent.answers();
+            let window = agent.models().find(name, model).window;
+            (place, agent.tools().limits().output_in(window))
+        }))
     }
 
     /// For a call of the conversation in which this was said. A folder knows it by its first message, which is the same
     /// where the conversation goes on from its transcript.
     pub(super) fn for_call(&self, transcript: &Transcript) -> Option<Spills> {
         let first = || transcript.messages().first().map_or("", Message::id);
-        Some(match self.place.as_ref()? {
+        let (place, limit) = self.0.as_ref()?;
+        Some(match place {
             Where::Journal(journal, id) => {
-                Spills::new(InJournal(Arc::clone(journal), Arc::clone(id)), self.limit)
+                Spills::new(InJournal(Arc::clone(journal), Arc::clone(id)), *limit)
             }
-            Where::Folder(folder) => Spills::new(Folder::of(folder, first()), self.limit),
+            Where::Folder(folder) => Spills::new(Folder::of(folder, first()), *limit),
         })
     }
 }
