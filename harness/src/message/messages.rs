@@ -120,7 +120,7 @@ impl Messages {
         self.end += 1;
     }
 
-    /// Whether these are the first messages of `self`. What both share is not looked at.
+    /// Whether `self` begins with the messages of `past`. Nodes that both views share are not compared again.
     pub(crate) fn begins_with(&self, past: &Self) -> bool {
         if past.len() > self.len() {
             return false;

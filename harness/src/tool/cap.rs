@@ -52,7 +52,7 @@ impl ToolRegistry {
     /// How much a model reads of a result of this call, and where more of it is kept.
     fn room<'c>(&self, context: &'c ToolContext) -> (usize, Option<&'c Spills>) {
         match context.spills() {
-            // What it reads is kept already.
+            // The result of `read_result` is a part of one that is kept.
             Some(spills) if context.name() == READ_RESULT => (spills.limit(), None),
             Some(spills) => (spills.limit(), Some(spills)),
             None => (self.limits().said(), None),

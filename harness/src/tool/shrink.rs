@@ -1,4 +1,4 @@
-//! A value cut so that it stays a value: long texts in their middle, lists and objects by what is left out.
+//! Cuts a JSON value so that it stays valid JSON: long texts lose their middle, lists and objects lose members.
 
 use serde_json::{Map, Value};
 

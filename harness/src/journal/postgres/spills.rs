@@ -114,7 +114,7 @@ where chunks.body = gone.body and not exists (
     select from spills where body = gone.body and conversation <> all($1)
 )";
 
-/// Deletes what these conversations have, but for what a fork that stays has, too.
+/// Deletes the large results of these conversations. A result that a remaining fork also has stays.
 pub(super) async fn delete_of(
     connection: &Connection,
     conversations: &[&str],
