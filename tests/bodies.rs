@@ -11,9 +11,9 @@ use harness::{
 };
 use serde_json::{Value, json};
 
-const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
+pub(crate) const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
 
-fn provider(wire: &str, url: &str) -> Box<dyn Provider> {
+pub(crate) fn provider(wire: &str, url: &str) -> Box<dyn Provider> {
     match wire {
         "anthropic" => Box::new(
             AnthropicProvider::builder()

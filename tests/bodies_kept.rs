@@ -7,9 +7,8 @@ use std::{
 };
 
 use harness::{
-    Agent, AnthropicProvider, Block, CallOutcome, CancellationToken, ChatCompletionsProvider, Link,
-    Media, Message, OpenAIProvider, Provider, ReasoningBlock, Role, TextBlock, ToolCall,
-    ToolContent, ToolResult, Transcript,
+    Agent, Block, CallOutcome, CancellationToken, Link, Media, Message, ReasoningBlock, Role,
+    TextBlock, ToolCall, ToolContent, ToolResult, Transcript,
     message::VendorData,
     provider::{Request, Sent, Settings},
     wire::{anthropic, chat, responses},
@@ -19,6 +18,8 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
 };
+
+use crate::bodies::{WIRES, provider};
 
 type Random = fastrand::Rng;
 
@@ -506,25 +507,6 @@ fn what_is_refused_is_refused_also_with_a_plan() {
             let (anew, kept) = (way.encode(&short, None), way.encode(&short, Some(&sent)));
             assert!(anew == kept, "{wire}: {anew:?} {kept:?}");
         }
-    }
-}
-
-const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
-
-fn provider(wire: &str, url: &str) -> Box<dyn Provider> {
-    match wire {
-        "anthropic" => Box::new(
-            AnthropicProvider::builder()
-                .api_key("k")
-                .base_url(url)
-                .model("claude-sonnet-4-5")
-                .build()
-                .unwrap(),
-        ),
-        "responses" => Box::new(
-            OpenAIProvider::builder().api_key("k").base_url(url).model("gpt-5").build().unwrap(),
-        ),
-        _ => Box::new(ChatCompletionsProvider::builder().base_url(url).model("m").build().unwrap()),
     }
 }
 
