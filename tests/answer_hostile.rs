@@ -65,7 +65,7 @@ async fn what_is_wrong_with_an_answer_is_told_in_short_and_without_secrets() {
     }
 }
 
-/// The same type before and after somebody has described it.
+/// One type twice: without doc comments, and with them.
 macro_rules! moods {
     ($name:ident, $($item:tt)*) => {
         mod $name {

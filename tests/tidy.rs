@@ -285,6 +285,17 @@ fn every_file_says_what_it_is_for_and_none_is_too_long() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The macros cannot import the library, so each has the list of letters that are refused in titles.
+#[test]
+fn macros_and_library_refuse_the_same_letters() {
+    let list = |file: &str| {
+        let text = fs::read_to_string(root().join(file)).expect("a file");
+        let (_, from) = text.split_once("fn is_unseen(letter: char) -> bool {").expect("the list");
+        from.split_once("\n}").expect("its end").0.to_owned()
+    };
+    assert_eq!(list("harness-macros/src/values.rs"), list("harness/src/message/shown.rs"));
+}
+
 #[test]
 fn the_reader_of_imports_finds_them() {
     let text = "use crate::error::Error;\n// crate::comment\nuse crate::{message::{a, b}, tool};\n";
