@@ -171,3 +171,41 @@ async fn a_request_that_is_given_up_leaves_nothing_for_the_next_one() {
         stands_in(&body, &[large, "And now?".to_owned()]);
     }
 }
+
+/// A server that takes all at once leaves the sender no pause, so the sender has to make one.
+#[tokio::test]
+async fn who_stops_a_run_is_heard_while_a_server_takes_all_that_comes() {
+    use std::io::Read as _;
+    for wire in WIRES {
+        let greedy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", greedy.local_addr().unwrap());
+        let token = CancellationToken::new();
+        let (begins, begun) = tokio::sync::oneshot::channel();
+        let reads = tokio::task::spawn_blocking(move || {
+            let (mut stream, _) = greedy.accept().unwrap();
+            let (mut room, mut read) = (vec![0; 4 << 20], 0);
+            let mut begins = Some(begins);
+            loop {
+                match stream.read(&mut room) {
+                    Ok(0) | Err(_) => return read,
+                    Ok(count) => read += count,
+                }
+                if let Some(begins) = begins.take() {
+                    let _ = begins.send(());
+                }
+            }
+        });
+        let agent = Agent::builder(provider(wire, &url)).build().unwrap();
+        let mut chat = agent.chat();
+        let large = "x".repeat(64 << 20);
+        let stops = async {
+            begun.await.unwrap();
+            token.cancel();
+        };
+        let run = chat.send(large.as_str()).cancel_with(token.clone());
+        let (stopped, ()) = tokio::join!(run, stops);
+        assert_eq!(stopped.unwrap_err().outcome(), Outcome::Cancelled, "{wire}");
+        let read = reads.await.unwrap();
+        assert!(read < large.len() / 2, "{wire}: {read} bytes came of a request that was stopped");
+    }
+}

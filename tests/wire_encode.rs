@@ -2,10 +2,11 @@
 
 use harness::{
     CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
-    message::{Block, Media},
-    provider::{Request, Sent},
+    message::{Block, Media, VendorData},
+    provider::{AnswerSchema, AnswerWay, Request, Sent},
     wire::{anthropic, chat, responses},
 };
+use serde_json::json;
 
 /// A conversation of this many messages of about 1 KiB.
 fn conversation(messages: usize) -> Transcript {
@@ -295,5 +296,67 @@ fn another_conversation_that_ends_with_the_same_message_is_written_anew() {
             let other = of(&other[..79]);
             assert!(body(&other) == encode(&Request::new(&other).unwrap()), "message {at}");
         }
+    }
+}
+
+/// The schema of an answer stands behind the words of the user where the server has no other place for it.
+#[test]
+fn the_same_question_with_another_schema_is_written_anew() {
+    let mut transcript = Transcript::default();
+    transcript.push(Message::user("How old is it?")).unwrap();
+    let mut options = chat::Options::new("m");
+    options.answer_way = Some(AnswerWay::Words);
+    let sent = Sent::new();
+    let body = |schema: serde_json::Value, sent: Option<&Sent>| {
+        let answer = AnswerSchema::new("answer", schema, 0);
+        let request = Request::new(&transcript).unwrap().with_answer(Some(&answer));
+        chat::encode(&request.with_sent(sent), &options).unwrap()
+    };
+    let schema = |name: &str| {
+        json!({"type": "object", "properties": {name: {"type": "integer"}}, "required": [name],
+            "additionalProperties": false})
+    };
+    for name in ["years", "months"] {
+        assert_eq!(body(schema(name), Some(&sent)), body(schema(name), None), "{name}");
+    }
+}
+
+/// Whether one of the vendor's blocks is sent depends on a later message, which another conversation need not have.
+#[test]
+fn what_a_later_message_says_of_an_earlier_one_is_not_kept_without_it() {
+    let block = |json: serde_json::Value| {
+        Block::Vendor(VendorData::new("anthropic", json.to_string()).unwrap())
+    };
+    let search = |id: &str| {
+        block(json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {}}))
+    };
+    let found = |id: &str| {
+        block(json!({"type": "web_search_tool_result", "tool_use_id": id, "content": []}))
+    };
+    let of = |messages: Vec<Message>| {
+        let mut transcript = Transcript::default();
+        for message in messages {
+            transcript.push(message).unwrap();
+        }
+        transcript
+    };
+    let paused = |block: Block| -> Message {
+        let mut message = serde_json::to_value(Message::assistant([block])).unwrap();
+        message["paused"] = true.into();
+        serde_json::from_value(message).unwrap()
+    };
+    let begin = [Message::user("Which one?"), paused(search("a"))];
+    // The second search still waits: all from there on is written anew, and the first search stands before it.
+    let mut first = begin.to_vec();
+    first.extend([paused(search("b")), paused(found("a"))]);
+    let mut second = begin.to_vec();
+    second.push(Message::user("Never mind."));
+    let (first, second) = (of(first), of(second));
+    let sent = Sent::new();
+    for transcript in [&first, &second] {
+        let request = Request::new(transcript).unwrap();
+        let kept = anthropic::encode(&request.clone().with_sent(Some(&sent)), &options()).unwrap();
+        let anew = anthropic::encode(&request, &options()).unwrap();
+        assert_eq!(String::from_utf8(kept).unwrap(), String::from_utf8(anew).unwrap());
     }
 }

@@ -26,12 +26,26 @@ pub(super) struct Line {
     slot: Arc<Slot>,
 }
 
+/// Whether a request was stopped: whoever writes its body asks before each piece.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stopped(Arc<AtomicBool>);
+
+impl Stopped {
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// What holds the connection open.
 struct Slot {
     /// In which it was begun: a connection that is free again needs it to be kept, whoever drops its answer.
     runtime: Option<Handle>,
     /// Whether it was stopped. It may have been while somebody else read.
-    stopped: AtomicBool,
+    stopped: Stopped,
     held: Mutex<Held>,
 }
 
@@ -45,12 +59,14 @@ enum Held {
 impl Line {
     /// A request, which is sent when its head is [asked for](Self::head). It is dropped in the moment in
     /// which `stop` is cancelled; whoever reads it then waits for ever, and has to hear the token itself.
+    /// `stopped` is set in that moment, and when the line is dropped.
     pub(super) fn new(
         sending: impl Future<Output = reqwest::Result<Response>> + Send + 'static,
         stop: Option<&CancellationToken>,
+        stopped: Stopped,
     ) -> Self {
         let held = Mutex::new(Held::Asking(Box::pin(sending)));
-        let (runtime, stopped) = (Handle::try_current().ok(), AtomicBool::new(false));
+        let runtime = Handle::try_current().ok();
         let slot = Arc::new(Slot { runtime, stopped, held });
         let stops = || {
             let slot = Arc::clone(&slot);
@@ -103,7 +119,7 @@ impl Slot {
         drop(held);
         // Either whoever stops finds it free, or it is seen here that it was stopped.
         fence(Ordering::SeqCst);
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.stopped.is_set() {
             self.let_go();
         }
         said
@@ -111,7 +127,7 @@ impl Slot {
 
     /// Lets go of it now, or as soon as whoever reads it has read.
     fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+        self.stopped.set();
         fence(Ordering::SeqCst);
         self.let_go();
     }
@@ -142,7 +158,7 @@ impl Slot {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        self.slot.let_go();
+        self.slot.stop();
     }
 }
 
@@ -160,7 +176,7 @@ mod tests {
 
     use tokio_util::sync::CancellationToken;
 
-    use super::Line;
+    use super::{Line, Stopped};
 
     /// What is told when the request is polled, and when it is dropped.
     #[derive(Default)]
@@ -194,7 +210,7 @@ mod tests {
             .await;
             pending().await
         };
-        Line::new(sending, Some(stop))
+        Line::new(sending, Some(stop), Stopped::default())
     }
 
     fn poll(line: &mut Line) {

@@ -1,8 +1,7 @@
 //! The one socket: sends a body, and hands on what answers it. How a stream is read is in `answer`.
 
 use std::{
-    convert::Infallible,
-    fmt,
+    fmt, io,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -29,7 +28,7 @@ use super::{
     clocks::after,
     connection, credentials, failure,
     lessons::Lessons,
-    line::Line,
+    line::{Line, Stopped},
     tls,
 };
 use crate::{
@@ -64,9 +63,9 @@ impl Question {
     fn of(self, client: &reqwest::Client, stop: Option<&CancellationToken>) -> Line {
         let Self { url, mut headers, body } = self;
         headers.insert(CONTENT_LENGTH, body.size().into());
-        let body = Pieces { body: body.into_pieces(), home: Home::default() };
-        let body = reqwest::Body::wrap(body);
-        Line::new(client.post(&url).headers(headers).body(body).send(), stop)
+        let stopped = Stopped::default();
+        let body = reqwest::Body::wrap(Pieces::new(body, stopped.clone()));
+        Line::new(client.post(&url).headers(headers).body(body).send(), stop, stopped)
     }
 }
 
@@ -372,10 +371,25 @@ impl Transport {
     }
 }
 
-/// What is sent, written piece by piece as it is asked for.
+/// So many pieces are handed on in a row. A server that takes whatever comes would else be written to until all
+/// is sent, and meanwhile nobody else on the thread would be heard: not even who stops the run.
+const IN_A_ROW: u32 = 8;
+
+/// What is sent, written piece by piece as it is asked for, until the request is stopped.
 struct Pieces {
     body: wire::Pieces,
+    /// How many bytes are still to be written.
+    left: usize,
+    in_a_row: u32,
+    stopped: Stopped,
     home: Home,
+}
+
+impl Pieces {
+    fn new(body: Encoded, stopped: Stopped) -> Self {
+        let (left, body) = (body.size(), body.into_pieces());
+        Self { body, left, in_a_row: 0, stopped, home: Home::default() }
+    }
 }
 
 /// The room of pieces that are sent is used again: it is still in the processor's cache.
@@ -403,16 +417,30 @@ impl Drop for Piece {
 
 impl http_body::Body for Pieces {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Self { body, home } = &mut *self;
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let Self { body, left, in_a_row, stopped, home } = &mut *self;
+        if *left == 0 {
+            return Poll::Ready(None);
+        }
+        if stopped.is_set() {
+            // The connection cannot be used for anything else, and is closed.
+            return Poll::Ready(Some(Err(io::Error::other("the request was stopped"))));
+        }
+        if *in_a_row == IN_A_ROW {
+            *in_a_row = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        *in_a_row += 1;
         let used = home.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut bytes = used.unwrap_or_else(|| vec![0; body.room()]);
         let length = body.write(&mut bytes);
+        *left = left.saturating_sub(length);
         let piece = Piece { bytes, length, home: Arc::clone(home) };
         Poll::Ready((length > 0).then(|| Ok(Frame::data(Bytes::from_owner(piece)))))
     }
@@ -456,4 +484,76 @@ pub(super) fn headers(own: &[(String, String)]) -> Result<HeaderMap, Error> {
         headers.insert(name, value);
     }
     Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::Pin,
+        task::{Context, Poll, Waker},
+    };
+
+    use http_body::Body as _;
+
+    use super::{IN_A_ROW, Pieces, Stopped};
+    use crate::{
+        message::{Message, Transcript},
+        provider::Request,
+        wire::{Encoded, chat},
+    };
+
+    fn body(size: usize) -> Encoded {
+        let mut said = Transcript::default();
+        said.push(Message::user("x".repeat(size))).unwrap();
+        let request = Request::new(&said).unwrap();
+        chat::encode_pieces(&request, &chat::Options::new("m")).unwrap()
+    }
+
+    /// How many bytes the next piece has; `None` if it waits.
+    fn next(pieces: &mut Pieces) -> Option<Result<usize, String>> {
+        match Pin::new(pieces).poll_frame(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => None,
+            Poll::Ready(None) => Some(Ok(0)),
+            Poll::Ready(Some(Ok(frame))) => Some(Ok(frame.into_data().unwrap().len())),
+            Poll::Ready(Some(Err(err))) => Some(Err(err.to_string())),
+        }
+    }
+
+    #[test]
+    fn others_have_a_turn_after_some_pieces_and_all_is_written() {
+        let body = body(5_000_000);
+        let size = body.size();
+        let mut pieces = Pieces::new(body, Stopped::default());
+        let (mut written, mut in_a_row, mut pauses) = (0, 0, 0);
+        loop {
+            match next(&mut pieces) {
+                None => (in_a_row, pauses) = (0, pauses + 1),
+                Some(piece) => match piece.unwrap() {
+                    0 => break,
+                    length => (written, in_a_row) = (written + length, in_a_row + 1),
+                },
+            }
+            assert!(in_a_row <= IN_A_ROW);
+        }
+        assert_eq!(written, size);
+        assert!(pauses > 10, "{pauses} pauses");
+    }
+
+    #[test]
+    fn nothing_more_is_written_once_the_request_is_stopped() {
+        let stopped = Stopped::default();
+        let mut pieces = Pieces::new(body(100_000), stopped.clone());
+        assert!(next(&mut pieces).unwrap().unwrap() > 0);
+        stopped.set();
+        assert_eq!(next(&mut pieces), Some(Err("the request was stopped".to_owned())));
+    }
+
+    #[test]
+    fn a_body_that_is_written_is_whole_also_if_the_request_is_stopped_then() {
+        let stopped = Stopped::default();
+        let mut pieces = Pieces::new(body(10), stopped.clone());
+        assert!(next(&mut pieces).unwrap().unwrap() > 0);
+        stopped.set();
+        assert_eq!(next(&mut pieces), Some(Ok(0)));
+    }
 }

@@ -88,11 +88,6 @@ impl<'a> Plan<'a> {
         let asks = self.words && at == self.answer.message();
         asks.then(|| message.with_text(self.answer.in_words()))
     }
-
-    /// What the bytes of messages depend on.
-    fn form(&self) -> Option<usize> {
-        self.words.then(|| self.answer.message())
-    }
 }
 
 /// The message of this number as it is sent.
@@ -102,7 +97,8 @@ pub(super) fn said(plan: Option<&Plan<'_>>, at: usize, message: &Message) -> Mes
 
 /// What the bytes of messages depend on.
 pub(super) fn form(plan: Option<&Plan<'_>>) -> String {
-    plan.and_then(Plan::form).map(|at| format!(" answer {at}")).unwrap_or_default()
+    let Some(plan) = plan.filter(|plan| plan.words) else { return String::new() };
+    format!(" answer {} {}", plan.answer.message(), plan.answer.in_words())
 }
 
 /// Whether a refusal is one of the way in which the answer was asked for.

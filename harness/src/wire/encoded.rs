@@ -114,11 +114,32 @@ pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings) -> usize
     }
 }
 
+/// For how long the bytes of a message stay the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stays {
+    /// Whatever follows.
+    Always,
+    /// As long as this many messages of the conversation are the same ones.
+    AsLongAs(usize),
+    /// Until the next message, which may change them.
+    UntilTheNext,
+}
+
+impl Stays {
+    /// For how long both stay.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::UntilTheNext, _) | (_, Self::UntilTheNext) => Self::UntilTheNext,
+            (Self::AsLongAs(one), Self::AsLongAs(other)) => Self::AsLongAs(one.max(other)),
+            (stays @ Self::AsLongAs(_), Self::Always) | (Self::Always, stays) => stays,
+        }
+    }
+}
+
 /// Ends a body with the conversation, which is the member `name`. `leading` is what comes before
 /// the first message, and `form` says all that the bytes of a message depend on beside the
 /// messages, and what the recipient takes. `write` gets the messages before the one that it writes, and returns
-/// whether its bytes
-/// stay the same whatever follows: from the first message on of which they do not, all is written
+/// for how long its bytes stay the same: from the first message on that the next one may change, all is written
 /// anew for the next request.
 ///
 /// # Errors
@@ -131,7 +152,7 @@ pub(super) fn conversation(
     form: &str,
     request: &Request<'_>,
     recipient: Recipient<'_>,
-    write: impl Fn(&mut Draft, &Messages, &Message) -> bool,
+    write: impl Fn(&mut Draft, &Messages, &Message) -> Stays,
 ) -> Result<Encoded, Error> {
     let messages = request.messages();
     let form = &*format!("{form} {}", recipient.takes.form());
@@ -150,6 +171,8 @@ pub(super) fn conversation(
     let mut new = Draft::of(new.unwrap_or_default());
     // How many messages stay as they are, and how many parts.
     let mut changes = None;
+    // How many messages have to stay so that those that are written do.
+    let mut needed = 0;
     for (at, message) in messages.iter().enumerate().skip(count) {
         if new.part().weight() >= PART {
             finish(&mut parts, std::mem::take(&mut new).into_part());
@@ -166,7 +189,12 @@ pub(super) fn conversation(
         if new.len() == from {
             drop(new.split_off(mark));
         }
-        if !stays && changes.is_none() {
+        if changes.is_none()
+            && let Stays::AsLongAs(count) = stays
+        {
+            needed = needed.max(count);
+        }
+        if stays == Stays::UntilTheNext && changes.is_none() {
             let rest = new.split_off(mark);
             finish(&mut parts, std::mem::take(&mut new).into_part());
             changes = Some((at, parts.len()));
@@ -181,7 +209,7 @@ pub(super) fn conversation(
             "there is nothing to send: no message has a word in it",
         ));
     }
-    if let Some(sent) = request.sent().filter(|_| stay > 0) {
+    if let Some(sent) = request.sent().filter(|_| stay > 0 && needed <= stay) {
         let (form, messages) = (form.to_owned(), messages.range(..stay));
         let parts = parts.iter().take(kept).cloned().collect();
         sent.keep(Written { form, messages, parts });

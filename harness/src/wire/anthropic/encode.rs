@@ -23,7 +23,7 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, Plan, Server},
-        encoded::{conversation, thinking_from},
+        encoded::{Stays, conversation, thinking_from},
         json::{Body, comma, key, member, members, object, put, raw, room_for, sendable, text},
         media::{Part, Places, Recipient, Takes, line},
         names,
@@ -176,7 +176,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let at = before.len();
         let after = request.messages().range(at.saturating_add(1)..);
         let message = &answer::said(plan.as_ref(), at, message);
-        encode_message(out, message, &after, at >= thinking_from, to)
+        encode_message(out, message, (at, &after), at >= thinking_from, to)
     })
 }
 
@@ -237,20 +237,19 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
     Some(said)
 }
 
-/// Writes one message, unless nothing of it can be sent. Returns whether its bytes stay the same
-/// whatever is said next.
+/// Writes one message, unless nothing of it can be sent. Returns for how long its bytes stay the same.
 fn encode_message(
     out: &mut Draft,
     message: &Message,
-    after: &Messages,
+    (at, after): (usize, &Messages),
     thinking: bool,
     to: Recipient<'_>,
-) -> bool {
+) -> Stays {
     // The vendor refuses to go on from what was refused.
     if message.is_refused() {
-        return true;
+        return Stays::Always;
     }
-    let mut stays = true;
+    let mut stays = Stays::Always;
     let start = out.mark();
     comma(out);
     raw(out, r#"{"role":"#);
@@ -272,11 +271,16 @@ fn encode_message(
             block if block.media().is_some() && message.role() == Role::Assistant => {}
             Block::Vendor(data) => match result_of(data, message, after) {
                 Awaited::Here => encode_block(out, block, to),
+                Awaited::Behind(count) => {
+                    stays = stays.and(Stays::AsLongAs(at + 1 + count));
+                    encode_block(out, block, to);
+                }
                 Awaited::Later => {
-                    stays = false;
+                    stays = Stays::UntilTheNext;
                     encode_block(out, block, to);
                 }
                 Awaited::Never => {}
+                Awaited::NotBehind(count) => stays = stays.and(Stays::AsLongAs(at + 1 + count)),
             },
             block => encode_block(out, block, to),
         }
@@ -294,12 +298,16 @@ fn encode_message(
 
 /// Where the result of one of the vendor's blocks is.
 enum Awaited {
-    /// It is there, or the block wants none.
+    /// It is in the same message, or the block wants none.
     Here,
+    /// It is in the message that is so many behind.
+    Behind(usize),
     /// It may come with the next answer.
     Later,
-    /// It is not there and cannot come any more.
+    /// It is not there and cannot come, whatever follows.
     Never,
+    /// It is not there, and the message that is so many behind says that it cannot come any more.
+    NotBehind(usize),
 }
 
 /// Where the result of a block is. The vendor gives the results of its own blocks itself, in a later
@@ -328,17 +336,17 @@ fn result_of(data: &VendorData, message: &Message, after: &Messages) -> Awaited 
         return Awaited::Never;
     }
     let mut last = message;
-    for later in after {
+    for (count, later) in (1..).zip(after) {
         if later.role() == Role::User {
-            return Awaited::Never;
+            return Awaited::NotBehind(count);
         }
         if !later.is_refused() && is_in(later) {
-            return Awaited::Here;
+            return Awaited::Behind(count);
         }
         last = later;
     }
     let goes_on = last.is_paused() || last.role() == Role::Tool || last.calls().next().is_some();
-    if goes_on { Awaited::Later } else { Awaited::Never }
+    if goes_on { Awaited::Later } else { Awaited::NotBehind(after.len()) }
 }
 
 fn encode_block(out: &mut Draft, block: &Block, to: Recipient<'_>) {

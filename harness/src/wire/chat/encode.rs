@@ -15,7 +15,7 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, NAME, Plan, Server},
-        encoded::{conversation, thinking_from},
+        encoded::{Stays, conversation, thinking_from},
         json::{
             Body, comma, data_url, key, member, object, put, raw, room_for, sendable, text, texts,
         },
@@ -203,7 +203,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let thought = if thinks { thought } else { &ThoughtReplay::Off };
         let message = &answer::said(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, thought, options, to);
-        true
+        Stays::Always
     })
 }
 

@@ -21,7 +21,7 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, NAME, Plan, Server},
-        encoded::{conversation, thinking_from},
+        encoded::{Stays, conversation, thinking_from},
         halves,
         json::{
             Body, comma, data_url, key, member, members, object, put, raw, room_for, sendable,
@@ -155,7 +155,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     conversation(body, "input", b"", &form, request, to, |out, before, message| {
         let message = &answer::said(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, before.len() >= thinking_from, to);
-        true
+        Stays::Always
     })
 }
 
