@@ -5,7 +5,7 @@ use harness::{
     Agent, Block, Media, Message, StreamEvent, TextBlock, Transcript,
     agent::Event,
     message::Citation,
-    provider::{Request, Settings},
+    provider::{PromptCache, Request, Settings},
     testing::{ScriptedProvider, reply},
     wire::{anthropic, chat, responses},
 };
@@ -196,7 +196,10 @@ fn sent(wire: &str, message: Message) -> Vec<Value> {
     let body = match wire {
         "anthropic" => anthropic::encode(
             &request,
-            &anthropic::Options { settings, cache: false, ..anthropic::Options::new(model) },
+            &anthropic::Options {
+                settings: Settings { prompt_cache: Some(PromptCache::Off), ..settings },
+                ..anthropic::Options::new(model)
+            },
         ),
         "responses" => responses::encode(
             &request,

@@ -9,7 +9,7 @@ use harness::{
     ToolResult, Transcript,
     models::{Model, Models},
     policy::FallbackProvider,
-    provider::{Request, Sent},
+    provider::{PromptCache, Request, Sent, Settings},
     testing::{self, LoopbackServer, ScriptedProvider, outline, reply},
     wire::{Takes, anthropic, chat, responses},
 };
@@ -48,8 +48,9 @@ fn encoded(
     let takes = takes(wire, model);
     let body = match wire {
         "anthropic" => {
-            let options = anthropic::Options { takes, ..anthropic::Options::new(model) };
-            anthropic::encode(&request, &anthropic::Options { cache: false, ..options })
+            let settings = Settings { prompt_cache: Some(PromptCache::Off), ..Settings::default() };
+            let options = anthropic::Options { takes, settings, ..anthropic::Options::new(model) };
+            anthropic::encode(&request, &options)
         }
         "responses" => responses::encode(
             &request,

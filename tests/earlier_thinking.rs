@@ -49,7 +49,7 @@ fn body(wire: &str, transcript: &Transcript, settings: Settings, sent: Option<&S
     match wire {
         "anthropic" => anthropic::encode(
             &request,
-            &anthropic::Options { settings, cache: true, ..anthropic::Options::new(model) },
+            &anthropic::Options { settings, ..anthropic::Options::new(model) },
         ),
         "responses" => responses::encode(
             &request,

@@ -68,6 +68,7 @@ mod permits;
 mod plans;
 mod probe;
 mod process;
+mod prompt_cache;
 mod quickstart;
 mod reconcile;
 mod reopened;

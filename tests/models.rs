@@ -7,7 +7,7 @@ use harness::{
     StreamEvent, Transcript, Usage,
     journal::MemoryJournal,
     models::{self, Model, Models, Price, Thinking},
-    provider::{Effort, Request, Settings},
+    provider::{Effort, PromptCache, Request, Settings},
     testing::{ScriptedProvider, reply},
     wire::anthropic,
 };
@@ -216,8 +216,10 @@ fn an_answer_may_be_as_long_as_its_model_can_make_it() {
         transcript.push(Message::user("?")).expect("it can be said");
         let request = Request::new(&transcript).expect("it can be sent");
         let settings = Settings { effort, ..Settings::default() };
-        let options =
-            anthropic::Options { settings, cache: false, ..anthropic::Options::new(model) };
+        let options = anthropic::Options {
+            settings: Settings { prompt_cache: Some(PromptCache::Off), ..settings },
+            ..anthropic::Options::new(model)
+        };
         let body = anthropic::encode(&request, &options).expect("a body");
         serde_json::from_slice::<Value>(&body).expect("JSON")
     };

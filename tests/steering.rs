@@ -88,11 +88,8 @@ fn bodies(transcript: &Transcript) -> [Value; 4] {
     }
     let request = || Request::new(&asked).unwrap();
     let (model, settings) = ("m".to_owned(), Settings::default());
-    let options = anthropic::Options {
-        settings: settings.clone(),
-        cache: true,
-        ..anthropic::Options::new(&*model)
-    };
+    let options =
+        anthropic::Options { settings: settings.clone(), ..anthropic::Options::new(&*model) };
     let strict = chat::Options { strict_turns: true, ..chat::Options::new("m") };
     let bodies = [
         anthropic::encode(&request(), &options).unwrap(),

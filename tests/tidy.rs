@@ -42,7 +42,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "testing",
         &[
-            "error", "message", "secret", "tool", "provider", "wire", "client", "policy",
+            "error", "message", "models", "secret", "tool", "provider", "wire", "client", "policy",
             "journal", "agent", "trace",
         ],
     ),

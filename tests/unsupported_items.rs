@@ -5,7 +5,7 @@ use harness::{
     Agent, Block, CallOutcome, ChatCompletionsProvider, Message, OpenAIProvider, Outcome, Role,
     StopReason, ToolCall, ToolResult, Transcript,
     message::VendorData,
-    provider::{Request, Settings, WantedItem},
+    provider::{PromptCache, Request, Settings, WantedItem},
     testing::{Answer, LoopbackServer},
     wire::{anthropic, chat, responses},
 };
@@ -148,7 +148,10 @@ fn sent(wire: &str, transcript: &Transcript) -> Vec<Value> {
     let body = match wire {
         "anthropic" => anthropic::encode(
             &request,
-            &anthropic::Options { settings, cache: false, ..anthropic::Options::new(model) },
+            &anthropic::Options {
+                settings: Settings { prompt_cache: Some(PromptCache::Off), ..settings },
+                ..anthropic::Options::new(model)
+            },
         ),
         "responses" => responses::encode(
             &request,
@@ -310,7 +313,10 @@ fn what_the_vendor_ran_for_an_answer_that_was_cut_off_is_left_out() {
             transcript.push(Message::user("And?")).unwrap();
         }
         let request = Request::new(&transcript).unwrap();
-        let options = anthropic::Options { cache: false, ..anthropic::Options::new("m") };
+        let options = anthropic::Options {
+            settings: Settings { prompt_cache: Some(PromptCache::Off), ..Settings::default() },
+            ..anthropic::Options::new("m")
+        };
         let body: Value =
             serde_json::from_slice(&anthropic::encode(&request, &options).unwrap()).unwrap();
         let content = body["messages"][1]["content"].as_array().unwrap();

@@ -4,7 +4,7 @@ use harness::{
     Block, CallOutcome, ErrorKind, Media, Message, ReasoningBlock, Role, StopReason, StreamEvent,
     TextBlock, ToolCall, ToolContent, ToolResult, Transcript,
     message::VendorData,
-    provider::{Effort, Request, Settings, ToolChoice},
+    provider::{Effort, PromptCache, Request, Settings, ToolChoice},
     tool::ToolSchema,
     wire::anthropic,
 };
@@ -582,8 +582,14 @@ fn f1_11_three_breakpoints_are_set_and_messages_keep_their_bytes() {
     assert_eq!(body["system"][0]["cache_control"], mark);
     assert_eq!(body["tools"][0]["cache_control"], mark);
     assert!(!body["messages"].to_string().contains("cache_control"));
-    let options = anthropic::Options { cache: false, ..options("m", Settings::default()) };
-    assert!(!raw(&[Message::user("?")], &options).contains("cache_control"));
+    let cache = |prompt_cache| {
+        options("m", Settings { prompt_cache: Some(prompt_cache), ..Settings::default() })
+    };
+    let off = raw(&[Message::user("?")], &cache(PromptCache::Off));
+    assert!(!off.contains("cache_control"));
+    let long = raw(&[Message::user("?")], &cache(PromptCache::Long));
+    let marks = long.matches(r#""cache_control":{"type":"ephemeral","ttl":"1h"}"#).count();
+    assert_eq!((marks, long.matches("cache_control").count()), (3, 3), "all of one lifetime");
 }
 
 #[test]
@@ -669,7 +675,7 @@ fn thinking_of_another_vendor_is_left_out_and_the_rest_goes_on() {
 }
 
 fn options(model: &str, settings: Settings) -> anthropic::Options {
-    anthropic::Options { settings, cache: true, ..anthropic::Options::new(model) }
+    anthropic::Options { settings, ..anthropic::Options::new(model) }
 }
 
 fn raw(messages: &[Message], options: &anthropic::Options) -> String {

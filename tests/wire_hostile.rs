@@ -11,7 +11,7 @@ use harness::{
     Block, CallOutcome, Message, ReasoningBlock, Role, StopReason, StreamEvent, TextBlock,
     ToolCall, ToolContent, ToolResult, Transcript,
     message::VendorData,
-    provider::{Request, Settings},
+    provider::{PromptCache, Request, Settings},
     testing::{ScriptedProvider, reply},
     wire::{anthropic, chat, responses},
 };
@@ -142,11 +142,8 @@ fn hostile() -> Vec<(String, Transcript)> {
 
 fn bodies() -> Vec<(String, Vec<u8>)> {
     let (model, settings) = ("m".to_owned(), Settings::default());
-    let anthropic = anthropic::Options {
-        settings: settings.clone(),
-        cache: true,
-        ..anthropic::Options::new(&*model)
-    };
+    let anthropic =
+        anthropic::Options { settings: settings.clone(), ..anthropic::Options::new(&*model) };
     let responses = responses::Options { settings, ..responses::Options::new(model) };
     let replays = [
         chat::ThoughtReplay::SameField,
@@ -313,7 +310,10 @@ fn sent(wire: &str, transcript: &Transcript) -> Value {
     let body = match wire {
         "anthropic" => anthropic::encode(
             &request,
-            &anthropic::Options { settings, cache: false, ..anthropic::Options::new(model) },
+            &anthropic::Options {
+                settings: Settings { prompt_cache: Some(PromptCache::Off), ..settings },
+                ..anthropic::Options::new(model)
+            },
         ),
         "responses" => responses::encode(
             &request,

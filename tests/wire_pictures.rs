@@ -3,7 +3,7 @@
 
 use harness::{
     Block, CallOutcome, Media, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
-    provider::{Request, Settings},
+    provider::{PromptCache, Request, Settings},
     wire::{anthropic, chat, responses},
 };
 
@@ -29,8 +29,7 @@ fn bodies(mime: &str, data: &[u8]) -> [String; 3] {
     let request = Request::new(&transcript).unwrap();
     let (model, settings) = ("m".to_owned(), Settings::default());
     let to_anthropic = anthropic::Options {
-        settings: settings.clone(),
-        cache: false,
+        settings: Settings { prompt_cache: Some(PromptCache::Off), ..settings.clone() },
         ..anthropic::Options::new(&*model)
     };
     let bodies = [

@@ -56,11 +56,8 @@ fn sent(tools: &[ToolSchema], strict_tools: Option<bool>) -> [Vec<(Value, Value)
             .map(|tool| (part(tool, "strict").expect("said"), part(tool, schema).expect("there")))
             .collect()
     };
-    let anthropic = anthropic::Options {
-        settings: settings.clone(),
-        cache: true,
-        ..anthropic::Options::new(&*model)
-    };
+    let anthropic =
+        anthropic::Options { settings: settings.clone(), ..anthropic::Options::new(&*model) };
     let mut chat_options = chat::Options::new(model.clone());
     chat_options.settings = settings.clone();
     let responses_options = responses::Options { settings, ..responses::Options::new(model) };

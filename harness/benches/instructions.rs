@@ -539,11 +539,7 @@ fn encode_with(wire: &str, request: &Request<'_>, settings: Settings) -> wire::E
     let body = match wire {
         "anthropic" => wire::anthropic::encode_pieces(
             request,
-            &wire::anthropic::Options {
-                settings,
-                cache: true,
-                ..wire::anthropic::Options::new(model)
-            },
+            &wire::anthropic::Options { settings, ..wire::anthropic::Options::new(model) },
         ),
         "responses" => wire::responses::encode_pieces(
             request,

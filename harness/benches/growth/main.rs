@@ -247,11 +247,8 @@ fn turn(how: &str, wire: &str, size: usize) {
         let (model, settings) = ("m".to_owned(), Default::default());
         let body = match wire {
             "anthropic" => {
-                let options = wire::anthropic::Options {
-                    settings,
-                    cache: true,
-                    ..wire::anthropic::Options::new(model)
-                };
+                let options =
+                    wire::anthropic::Options { settings, ..wire::anthropic::Options::new(model) };
                 wire::anthropic::encode(&request, &options)
             }
             "responses" => wire::responses::encode(

@@ -131,26 +131,17 @@ impl Provider for AnthropicProvider {
 #[derive(Clone, Debug, Default)]
 pub struct AnthropicBuilder {
     setup: Setup,
-    no_cache: bool,
 }
 
 impl AnthropicBuilder {
     setters!();
-
-    /// Whether the vendor keeps the beginning of the conversation in its prompt cache. Default
-    /// yes.
-    #[must_use]
-    pub fn prompt_cache(mut self, cache: bool) -> Self {
-        self.no_cache = !cache;
-        self
-    }
 
     /// The provider.
     ///
     /// # Errors
     /// Fails if there is no key, or if a header cannot be sent.
     pub fn build(self) -> Result<AnthropicProvider, Error> {
-        let Self { setup, no_cache } = self;
+        let Self { setup } = self;
         let Setup {
             key,
             base_url,
@@ -184,13 +175,7 @@ impl AnthropicBuilder {
             transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
-            options: anthropic::Options {
-                model,
-                settings,
-                cache: !no_cache,
-                takes,
-                answer_way: None,
-            },
+            options: anthropic::Options { model, settings, takes, answer_way: None },
             lessons: Lessons::default(),
             answer_limits,
         })

@@ -89,6 +89,13 @@ macro_rules! setters {
             self
         }
 
+        /// How the vendor's prompt cache is used. Default: for minutes.
+        #[must_use]
+        pub fn prompt_cache(mut self, cache: $crate::provider::PromptCache) -> Self {
+            self.setup.settings.prompt_cache = Some(cache);
+            self
+        }
+
         /// A member of every request's body in the vendor's own words: see
         /// [`Settings::extra`](crate::provider::Settings::extra).
         #[must_use]
@@ -101,7 +108,8 @@ macro_rules! setters {
             self
         }
 
-        /// All settings at once. What `max_tokens`, `effort` and `extra` said before is forgotten.
+        /// All settings at once. What `max_tokens`, `effort`, `prompt_cache` and `extra` said before is
+        /// forgotten.
         #[must_use]
         pub fn settings(mut self, settings: $crate::provider::Settings) -> Self {
             self.setup.settings = settings;

@@ -6,6 +6,7 @@
 //! no answer, and what asks for one does what no server refuses.
 
 use super::{
+    CacheLife::{self, Options, Retention},
     Model,
     SchemaAnswers::{self, Never, WithoutTools},
     Thinking, find,
@@ -25,6 +26,7 @@ struct Family {
     audio: bool,
     strict: Option<bool>,
     answers: SchemaAnswers,
+    cache_life: Option<CacheLife>,
     /// Where the list of prices does not say it; else 0.
     window: u64,
 }
@@ -41,6 +43,7 @@ const fn family(names: &'static [&'static str], output: u32, thinking: Thinking)
         audio: false,
         strict,
         answers: SchemaAnswers::Always,
+        cache_life: None,
         window: 0,
     }
 }
@@ -58,6 +61,11 @@ impl Family {
 
     const fn answers(mut self, answers: SchemaAnswers) -> Self {
         self.answers = answers;
+        self
+    }
+
+    const fn cache(mut self, life: CacheLife) -> Self {
+        self.cache_life = Some(life);
         self
     }
 
@@ -100,22 +108,25 @@ static FAMILIES: &[Family] = &[
     family(&["claude-fable-5", "claude-fable-5-1", "claude-fable-5-2"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
     family(&["claude-mythos-5", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
     // OpenAI.
-    family(&["gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
+    family(&["gpt-4.1"], 32_768, Thinking::Never).cache(Retention),
+    family(&["gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
     family(&["gpt-4o", "gpt-4o-mini"], 16_384, Thinking::Never),
     family(&["gpt-4o-audio-preview", "gpt-4o-mini-audio-preview", "gpt-audio", "gpt-audio-mini"], 16_384, Thinking::Never).text_only().with_audio(),
     family(&["gpt-3.5-turbo"], 4_096, Thinking::Never).text_only().strict(Some(false)).answers(Never),
     family(&["o3-mini"], 100_000, Thinking::Always).efforts(&[Low, Medium, High]).text_only(),
     family(&["o1", "o3", "o3-pro", "o4-mini"], 100_000, Thinking::Always).efforts(&[Low, Medium, High]),
-    family(&["gpt-5", "gpt-5-mini", "gpt-5-nano"], 128_000, Thinking::Always).efforts(&[Minimal, Low, Medium, High]),
+    family(&["gpt-5"], 128_000, Thinking::Always).efforts(&[Minimal, Low, Medium, High]).cache(Retention),
+    family(&["gpt-5-mini", "gpt-5-nano"], 128_000, Thinking::Always).efforts(&[Minimal, Low, Medium, High]),
     family(&["gpt-5-chat", "gpt-5-chat-latest", "gpt-5.1-chat-latest", "gpt-5.2-chat-latest", "gpt-5.3-chat-latest"], 16_384, Thinking::Never),
-    family(&["gpt-5-codex", "gpt-5.1-codex", "gpt-5.1-codex-max", "gpt-5.1-codex-mini", "gpt-5.2-codex"], 128_000, Thinking::Always),
+    family(&["gpt-5-codex", "gpt-5.1-codex", "gpt-5.1-codex-max", "gpt-5.1-codex-mini", "gpt-5.2-codex"], 128_000, Thinking::Always).cache(Retention),
     family(&["gpt-5-pro"], 272_000, Thinking::Always),
-    family(&["gpt-5.1"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High]),
-    family(&["gpt-5.2", "gpt-5.3-codex", "gpt-5.4", "gpt-5.4-mini", "gpt-5.4-nano", "gpt-5.5"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh]),
+    family(&["gpt-5.1"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High]).cache(Retention),
+    family(&["gpt-5.2", "gpt-5.4", "gpt-5.5"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh]).cache(Retention),
+    family(&["gpt-5.3-codex", "gpt-5.4-mini", "gpt-5.4-nano"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh]),
     family(&["gpt-5.2-pro", "gpt-5.4-pro", "gpt-5.5-pro"], 128_000, Thinking::Always),
-    family(&["gpt-5.6", "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.6-luna"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh]),
-    family(&["gpt-6-sol", "gpt-6-luna", "gpt-6.1-terra"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]),
-    family(&["gpt-6-astra", "gpt-6.1-sol"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
+    family(&["gpt-5.6", "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.6-luna"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh]).cache(Options),
+    family(&["gpt-6-sol", "gpt-6-luna", "gpt-6.1-terra"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]).cache(Options),
+    family(&["gpt-6-astra", "gpt-6.1-sol"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]).cache(Options),
     // Google.
     family(&["gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"], 65_536, Thinking::Budget).strict(None).answers(WithoutTools).with_audio().window(1_048_576),
     family(&["gemini-3-pro-preview", "gemini-3.1-pro-preview"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).with_audio().window(1_048_576),
@@ -140,6 +151,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         audio,
         strict,
         answers,
+        cache_life,
         window,
     } = *family;
     Some(Model {
@@ -153,6 +165,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         audio: Some(audio),
         strict_tools: strict,
         schema_answers: Some(answers),
+        cache_life,
     })
 }
 

@@ -48,7 +48,7 @@ pub(crate) use self::{
     price::Money,
 };
 pub use self::{
-    model::{Model, Models, SchemaAnswers, Thinking},
+    model::{CacheLife, Model, Models, SchemaAnswers, Thinking},
     price::{LongPrompt, Price},
 };
 

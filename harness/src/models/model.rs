@@ -37,6 +37,8 @@ pub struct Model {
     pub strict_tools: Option<bool>,
     /// Whether its vendor can hold its answer to a schema.
     pub schema_answers: Option<SchemaAnswers>,
+    /// How its vendor is told for how long the prompt cache keeps what it has, beside marks in the request.
+    pub cache_life: Option<CacheLife>,
 }
 
 impl Model {
@@ -53,6 +55,7 @@ impl Model {
             audio,
             strict_tools,
             schema_answers,
+            cache_life,
         } = self;
         Self {
             price: price.or(base.price),
@@ -65,6 +68,7 @@ impl Model {
             audio: audio.or(base.audio),
             strict_tools: strict_tools.or(base.strict_tools),
             schema_answers: schema_answers.or(base.schema_answers),
+            cache_life: cache_life.or(base.cache_life),
         }
     }
 }
@@ -86,6 +90,18 @@ pub enum SchemaAnswers {
     WithoutTools,
     /// It can.
     Always,
+}
+
+/// How OpenAI is told for how long the prompt cache keeps what it has.
+///
+/// Source: <https://platform.openai.com/docs/guides/prompt-caching>.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CacheLife {
+    /// By `prompt_cache_retention`: minutes, or a day.
+    Retention,
+    /// By `prompt_cache_options`, which knows half an hour alone, and can leave out the writes.
+    Options,
 }
 
 /// How a model thinks before it answers.

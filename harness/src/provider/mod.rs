@@ -1,5 +1,7 @@
 //! Who answers: the trait, what it is asked, what it says while it answers, and the one
 //! accumulator that makes a whole answer of it.
+//!
+#![doc = include_str!("../../guide/prompt-cache.md")]
 
 mod accumulate;
 mod answer;
@@ -33,7 +35,7 @@ pub use self::{
     request::Request,
     response::{ProviderResponse, StopReason, Usage},
     sent::Sent,
-    settings::{Effort, Settings, ToolChoice},
+    settings::{Effort, PromptCache, Settings, ToolChoice},
     wanted::WantedItem,
 };
 pub(crate) use self::{

@@ -102,6 +102,21 @@ impl Part {
         self.texts.is_empty().then_some(&self.ready)
     }
 
+    /// Without these bytes at its end, if they are there.
+    pub(crate) fn without_end(&self, end: &[u8]) -> Option<Self> {
+        let left = self.ready.strip_suffix(end)?.len();
+        // They stand behind the last text.
+        let is_behind = self.texts.last().is_none_or(|text| text.before as usize <= left);
+        let mut part = is_behind.then(|| self.clone())?;
+        part.ready.truncate(left);
+        Some(part)
+    }
+
+    /// Adds bytes to its end.
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.ready.extend_from_slice(bytes);
+    }
+
     /// How many bytes it is when it is sent.
     pub(crate) fn size(&self) -> usize {
         self.ready.len() + self.sent

@@ -34,6 +34,8 @@ pub(crate) struct Written {
     pub(crate) messages: Messages,
     /// How they are sent, in order.
     pub(crate) parts: Vec<Arc<Part>>,
+    /// After how many messages a part ends for certain, and how many parts these are.
+    pub(crate) end: Option<(usize, usize)>,
 }
 
 impl Sent {

@@ -40,6 +40,29 @@ pub enum ToolChoice {
     Tool(String),
 }
 
+/// How the vendor's prompt cache is used. A vendor keeps the beginning of a request for a while, and reads it
+/// for a tenth of its price or so when another request begins with the same bytes.
+///
+/// | | Anthropic | OpenAI up to `gpt-5.5` | OpenAI from `gpt-5.6` | others |
+/// |---|---|---|---|---|
+/// | `Off` | nothing is marked | cannot be switched off | no writes (`mode: explicit`) | as the server does |
+/// | `Short` | marks for 5 minutes: tools, system prompt, last message | 5 to 10 minutes | 30 minutes | as the server does |
+/// | `Long` | the same marks for 1 hour; to write costs 2 times the input, else 1.25 | 24 hours, where the model has it | 30 minutes | as the server does |
+///
+/// Sources: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> and
+/// <https://platform.openai.com/docs/guides/prompt-caching>.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PromptCache {
+    /// It is not used, as far as the vendor allows that.
+    Off,
+    /// For minutes: the price of a conversation that goes on without long pauses is the lowest.
+    #[default]
+    Short,
+    /// For an hour or more: for conversations that wait, such as for a person.
+    Long,
+}
+
 /// How a provider shall answer. What is `None` is left to the vendor.
 ///
 /// ```
@@ -77,6 +100,13 @@ pub struct Settings {
     /// [strict form](crate::tool::ToolSchema::strict) is sent without; unless this is `true`, all
     /// are. The arguments are checked when the call comes, whichever it is.
     pub strict_tools: Option<bool>,
+    /// How the vendor's prompt cache is used. Default: [`PromptCache::Short`].
+    pub prompt_cache: Option<PromptCache>,
+    /// Which requests have their beginning in common: OpenAI sends requests of one key to the same machines,
+    /// whose cache holds what they have sent before. Default: the id of the first message, so each
+    /// conversation and its forks have a key of their own, the same one after a restart. Servers that are not
+    /// known to take a key get one only if it stands here. At most 64 letters; a longer one is hashed.
+    pub cache_key: Option<String>,
     /// A name for the end user that says nothing about them, for the vendor's abuse checks.
     pub user: Option<String>,
     /// Members of the request's body in the vendor's own words.
@@ -103,6 +133,8 @@ impl Settings {
             tool_choice,
             parallel_calls,
             strict_tools,
+            prompt_cache,
+            cache_key,
             user,
             extra,
         } = self;
@@ -123,6 +155,8 @@ impl Settings {
             tool_choice: tool_choice.clone().or_else(|| base.tool_choice.clone()),
             parallel_calls: parallel_calls.or(base.parallel_calls),
             strict_tools: strict_tools.or(base.strict_tools),
+            prompt_cache: prompt_cache.or(base.prompt_cache),
+            cache_key: cache_key.clone().or_else(|| base.cache_key.clone()),
             user: user.clone().or_else(|| base.user.clone()),
             extra: both,
         }
@@ -185,6 +219,8 @@ impl fmt::Debug for Settings {
             tool_choice,
             parallel_calls,
             strict_tools,
+            prompt_cache,
+            cache_key,
             user,
             extra,
         } = self;
@@ -198,6 +234,8 @@ impl fmt::Debug for Settings {
             .field("tool_choice", tool_choice)
             .field("parallel_calls", parallel_calls)
             .field("strict_tools", strict_tools)
+            .field("prompt_cache", prompt_cache)
+            .field("cache_key", cache_key)
             .field("user", user)
             .field("extra", &extra.keys().collect::<Vec<_>>())
             .finish()

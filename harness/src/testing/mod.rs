@@ -114,6 +114,7 @@ mod from_trace;
 mod gate;
 mod outline;
 mod pieces;
+mod prompt_cache;
 mod reply;
 pub mod responses;
 mod scripted;
@@ -127,6 +128,7 @@ pub use self::{
     faulty_journal::{FaultyJournal, JournalCall, JournalCounts, JournalFault},
     gate::Gate,
     outline::outline,
+    prompt_cache::SimulatedCache,
     reply::{ScriptedReply, reply, reply_to},
     scripted::{RecordedRequest, ScriptedProvider},
     server::{Answer, ClosedBy, LoopbackServer, Point, ReceivedRequest},

@@ -136,9 +136,20 @@ impl Stays {
     }
 }
 
+/// How the messages of a request are written.
+pub(super) struct Form {
+    /// All that the bytes of a message depend on beside the messages, and what the recipient takes.
+    pub(super) is: String,
+    /// A mark in this request alone: the number of the message that it ends, and what is written into its last
+    /// block.
+    pub(super) mark: Option<(usize, String)>,
+}
+
+/// What ends a message: its last block, the blocks, and itself.
+const LAST: &[u8] = b"}]}";
+
 /// Ends a body with the conversation, which is the member `name`. `leading` is what comes before
-/// the first message, and `form` says all that the bytes of a message depend on beside the
-/// messages, and what the recipient takes. `write` gets the messages before the one that it writes, and returns
+/// the first message. `write` gets the messages before the one that it writes, and returns
 /// for how long its bytes stay the same: from the first message on that the next one may change, all is written
 /// anew for the next request.
 ///
@@ -149,23 +160,38 @@ pub(super) fn conversation(
     body: Body<'_>,
     name: &str,
     leading: &[u8],
-    form: &str,
+    form: Form,
     request: &Request<'_>,
     recipient: Recipient<'_>,
     write: impl Fn(&mut Draft, &Messages, &Message) -> Stays,
 ) -> Result<Encoded, Error> {
     let messages = request.messages();
+    let Form { is: form, mark } = form;
     let form = &*format!("{form} {}", recipient.takes.form());
     let known = request.sent().and_then(|sent| sent.take(form, messages));
+    // A part ends where the mark stands.
+    let ends = mark.as_ref().map(|(at, _)| at + 1);
+    let known = known.filter(|known| match ends {
+        Some(ends) if known.messages.len() > ends => {
+            known.end.is_some_and(|(messages, _)| messages == ends)
+        }
+        _ => true,
+    });
+    let mut end = known.as_ref().and_then(|known| known.end).filter(|(at, _)| Some(*at) == ends);
     let (count, mut parts) =
         known.map_or((0, Vec::new()), |known| (known.messages.len(), known.parts));
+    if Some(count) == ends && end.is_none() {
+        end = Some((count, parts.len()));
+    }
     // What was written before was looked at then.
     let mut later = messages.iter().skip(count);
     if let Some(last) = later.rfind(|message| message.role() == Role::User) {
         recipient.check(last)?;
     }
     let new = match parts.last() {
-        Some(last) if last.weight() < PART => parts.pop().map(Arc::unwrap_or_clone),
+        Some(last) if last.weight() < PART && end.is_none_or(|(_, end)| end < parts.len()) => {
+            parts.pop().map(Arc::unwrap_or_clone)
+        }
         _ => None,
     };
     let mut new = Draft::of(new.unwrap_or_default());
@@ -174,6 +200,10 @@ pub(super) fn conversation(
     // How many messages have to stay so that those that are written do.
     let mut needed = 0;
     for (at, message) in messages.iter().enumerate().skip(count) {
+        if Some(at) == ends && end.is_none() {
+            finish(&mut parts, std::mem::take(&mut new).into_part());
+            end = Some((at, parts.len()));
+        }
         if new.part().weight() >= PART {
             finish(&mut parts, std::mem::take(&mut new).into_part());
         }
@@ -211,8 +241,17 @@ pub(super) fn conversation(
     }
     if let Some(sent) = request.sent().filter(|_| stay > 0 && needed <= stay) {
         let (form, messages) = (form.to_owned(), messages.range(..stay));
+        let end = end.filter(|(_, end)| *end <= kept);
         let parts = parts.iter().take(kept).cloned().collect();
-        sent.keep(Written { form, messages, parts });
+        sent.keep(Written { form, messages, parts, end });
+    }
+    if let (Some((_, mark)), Some((_, end))) = (mark, end)
+        && let Some(last) = end.checked_sub(1).and_then(|last| parts.get_mut(last))
+        && let Some(mut marked) = last.without_end(LAST)
+    {
+        marked.extend(mark.as_bytes());
+        marked.extend(LAST);
+        *last = Arc::new(marked);
     }
     let mut head = body.finish(name);
     head.ready().extend_from_slice(leading);

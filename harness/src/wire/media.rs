@@ -9,7 +9,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crate::{
     error::{Error, ErrorKind},
     message::{Media, MediaKind, Message, Source, ToolContent, ToolResult, in_line, is_base64},
-    models::{Model, Models, SchemaAnswers},
+    models::{CacheLife, Model, Models, SchemaAnswers},
     secret::beginning,
 };
 
@@ -28,6 +28,16 @@ impl Takes {
         let (provider, model) = (provider.into(), model.into());
         let known = models.find(&provider, &model);
         Self { provider, model, known }
+    }
+
+    /// The name of the provider.
+    pub(super) fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// How the vendor's cache can be told how long it keeps what it has, if it is known.
+    pub(super) fn cache_life(&self) -> Option<CacheLife> {
+        self.known.cache_life
     }
 
     /// Whether the model is known to take documents.

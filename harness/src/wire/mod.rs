@@ -2,6 +2,7 @@
 //! Nothing here reads a clock, opens a socket or tries again.
 
 pub(crate) mod answer;
+mod cache;
 mod cited;
 mod decoder;
 mod encoded;

@@ -17,13 +17,13 @@ use crate::{
         ToolCall, ToolResult, VendorData, in_line,
     },
     models::{Model, Models, SchemaAnswers},
-    provider::{AnswerWay, Draft, Request, Settings, ToolChoice},
+    provider::{AnswerWay, Draft, PromptCache, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     secret::beginning,
     wire::{
         Encoded,
         answer::{self, Plan, Server},
-        encoded::{Stays, conversation, thinking_from},
+        encoded::{Form, Stays, conversation, thinking_from},
         json::{Body, comma, key, member, members, object, put, raw, room_for, sendable, text},
         media::{Part, Places, Recipient, Takes, line},
         names,
@@ -38,8 +38,6 @@ pub struct Options {
     pub model: String,
     /// The settings.
     pub settings: Settings,
-    /// Whether the vendor shall keep the beginning of the conversation in its prompt cache.
-    pub cache: bool,
     /// What the model takes beside words.
     pub takes: Takes,
     /// How the model is told what its answer has to be, where it has to fit a schema. `None`: as the vendor, the
@@ -52,7 +50,7 @@ impl Options {
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
         let takes = Takes::of("anthropic", &*model, &Models::default());
-        Self { model, settings: Settings::default(), cache: true, takes, answer_way: None }
+        Self { model, settings: Settings::default(), takes, answer_way: None }
     }
 }
 
@@ -96,7 +94,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// As [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, cache, takes, answer_way: _ } = options;
+    let Options { model, settings, takes, answer_way: _ } = options;
     let Settings {
         max_tokens,
         temperature,
@@ -107,6 +105,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         tool_choice,
         parallel_calls,
         strict_tools,
+        prompt_cache,
+        cache_key: _,
         user,
         extra,
     } = settings;
@@ -150,29 +150,33 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     if let Some(user) = user {
         body.value("metadata", &serde_json::json!({ "user_id": user }));
     }
-    if *cache {
+    let mark = mark(prompt_cache.unwrap_or_default());
+    if let Some(mark) = mark {
         // The vendor puts it on the last block, so that earlier messages keep their bytes.
-        body.member("cache_control", |out| raw(out, EPHEMERAL));
+        body.member("cache_control", |out| raw(out, mark));
     }
     if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
         body.member("system", |out| {
             raw(out, r#"[{"type":"text""#);
             member(out, "text", system);
-            breakpoint(out, *cache);
+            breakpoint(out, mark);
             raw(out, "}]");
         });
     }
     let strict = strict_tools.unwrap_or(false);
-    body.tools(|out| tools(out, request, strict, *cache));
+    body.tools(|out| tools(out, request, strict, mark));
     if let Some(choice) = choice(tool_choice.as_ref(), *parallel_calls)
         && !request.tools().is_empty()
     {
         body.value("tool_choice", &choice);
     }
     let thinking_from = thinking_from(request, settings);
-    let form = format!("{WIRE} {thinking_from}{}", answer::form(plan.as_ref()));
+    let is = format!("{WIRE} {thinking_from}{}", answer::form(plan.as_ref()));
+    let before = mark.zip(marked(request, extra));
+    let mark = before.map(|(mark, at)| (at, format!(r#","cache_control":{mark}"#)));
+    let form = Form { is, mark };
     let to = Recipient { takes, places: &PLACES };
-    conversation(body, "messages", b"", &form, request, to, |out, before, message| {
+    conversation(body, "messages", b"", form, request, to, |out, before, message| {
         let at = before.len();
         let after = request.messages().range(at.saturating_add(1)..);
         let message = &answer::said(plan.as_ref(), at, message);
@@ -192,16 +196,51 @@ fn server(options: &Options) -> Server {
     }
 }
 
-const EPHEMERAL: &str = r#"{"type":"ephemeral"}"#;
-
-fn breakpoint(out: &mut Draft, cache: bool) {
-    if cache {
-        key(out, "cache_control");
-        raw(out, EPHEMERAL);
+/// What marks the end of a part that the vendor keeps. All marks of a request have one lifetime, since longer ones
+/// would have to stand before shorter ones.
+fn mark(cache: PromptCache) -> Option<&'static str> {
+    match cache {
+        PromptCache::Off => None,
+        PromptCache::Short => Some(r#"{"type":"ephemeral"}"#),
+        PromptCache::Long => Some(r#"{"type":"ephemeral","ttl":"1h"}"#),
     }
 }
 
-fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, cache: bool) {
+/// In so many blocks before a mark the vendor looks for what it has kept; one is left for blocks that are not sent.
+const LOOKBACK: usize = 19;
+
+/// The message that ended the request before, if the vendor would not find it: more blocks have come since than it
+/// looks at. It has a mark of its own then, the fourth that a request may have. What is kept is the same with
+/// or without a mark.
+///
+/// Source: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> (20 blocks, 4 marks).
+fn marked(request: &Request<'_>, extra: &Map<String, serde_json::Value>) -> Option<usize> {
+    let messages = request.messages();
+    let mut said = false;
+    let mut blocks = 0;
+    for at in (0..messages.len()).rev() {
+        let message = messages.get(at)?;
+        let is_answer = message.role() == Role::Assistant;
+        if said && !is_answer {
+            // The program's own tools may have a mark.
+            let is_full =
+                || extra.get("tools").is_some_and(|it| it.to_string().contains("cache_control"));
+            return (blocks > LOOKBACK && !is_full()).then_some(at);
+        }
+        said |= is_answer;
+        blocks += message.blocks().len();
+    }
+    None
+}
+
+fn breakpoint(out: &mut Draft, mark: Option<&str>) {
+    if let Some(mark) = mark {
+        key(out, "cache_control");
+        raw(out, mark);
+    }
+}
+
+fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, mark: Option<&str>) {
     let last = request.tools().len().saturating_sub(1);
     let told = if strict { Told::Held(StrictForm::Anthropic) } else { Told::AsIs };
     let parameters = request.parameters(told);
@@ -217,7 +256,7 @@ fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, cache: bool) {
         raw(out, json);
         key(out, "strict");
         put(out, strict);
-        breakpoint(out, cache && at == last);
+        breakpoint(out, mark.filter(|_| at == last));
         out.push(b'}');
     }
 }

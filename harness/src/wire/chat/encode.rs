@@ -15,7 +15,8 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, NAME, Plan, Server},
-        encoded::{Stays, conversation, thinking_from},
+        cache,
+        encoded::{Form, Stays, conversation, thinking_from},
         json::{
             Body, comma, data_url, key, member, object, put, raw, room_for, sendable, text, texts,
         },
@@ -144,6 +145,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         tool_choice,
         parallel_calls,
         strict_tools,
+        prompt_cache: _,
+        cache_key: _,
         user,
         extra,
     } = settings;
@@ -177,6 +180,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.value("response_format", &format);
     }
     body.maybe("user", user.as_ref());
+    cache::write(&mut body, request, settings, &options.takes);
     let strict = strict_tools.unwrap_or(false);
     body.tools(|out| tools(out, request, strict, options.strict_form));
     if !request.tools().is_empty() {
@@ -192,12 +196,13 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let Options { thought, call_ids, strict_turns, origin, signed_calls, takes, .. } = options;
     let to = Recipient { takes, places: &PLACES };
     let thinking_from = thinking_from(request, settings);
-    let form = format!(
+    let is = format!(
         "{WIRE} {thinking_from} {} {thought:?} {call_ids:?} {strict_turns} {origin:?} {signed_calls:?}{}",
         leading.len() == 0,
         answer::form(plan.as_ref()),
     );
-    conversation(body, "messages", leading.ready(), &form, request, to, |out, before, message| {
+    let form = Form { is, mark: None };
+    conversation(body, "messages", leading.ready(), form, request, to, |out, before, message| {
         // A server that wants all thinking back refuses a turn without it.
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };

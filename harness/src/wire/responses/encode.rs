@@ -21,7 +21,8 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, NAME, Plan, Server},
-        encoded::{Stays, conversation, thinking_from},
+        cache,
+        encoded::{Form, Stays, conversation, thinking_from},
         halves,
         json::{
             Body, comma, data_url, key, member, members, object, put, raw, room_for, sendable,
@@ -95,6 +96,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         tool_choice,
         parallel_calls,
         strict_tools,
+        prompt_cache: _,
+        cache_key: _,
         user,
         extra,
     } = settings;
@@ -142,6 +145,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.value("text", &serde_json::json!({ "format": format }));
     }
     body.maybe("safety_identifier", user.as_ref());
+    cache::write(&mut body, request, settings, &options.takes);
     body.maybe("instructions", request.system().filter(|system| !system.trim().is_empty()));
     let strict = strict_tools.unwrap_or(false);
     body.tools(|out| tools(out, request, strict));
@@ -150,9 +154,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
     }
     let thinking_from = thinking_from(request, settings);
-    let form = format!("{WIRE} {thinking_from}{}", answer::form(plan.as_ref()));
+    let is = format!("{WIRE} {thinking_from}{}", answer::form(plan.as_ref()));
+    let form = Form { is, mark: None };
     let to = Recipient { takes, places: &PLACES };
-    conversation(body, "input", b"", &form, request, to, |out, before, message| {
+    conversation(body, "input", b"", form, request, to, |out, before, message| {
         let message = &answer::said(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, before.len() >= thinking_from, to);
         Stays::Always

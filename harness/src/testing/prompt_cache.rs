@@ -1,0 +1,246 @@
+//! A vendor's prompt cache, as far as its documents tell how it works.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::{models::Price, provider::Usage};
+
+/// So many bytes of JSON are taken for one token.
+const BYTES: usize = 4;
+
+/// Less than so many tokens are not kept.
+const LEAST: u64 = 1024;
+
+/// Before a mark, so many blocks are looked at for one that was kept.
+const LOOKBACK: usize = 20;
+
+/// So many marks a request may have.
+const MARKS: usize = 4;
+
+/// Without marks, the cache is asked for pieces of so many tokens.
+const PIECE: usize = 128;
+
+/// What a vendor's prompt cache would make of requests: how many of their tokens are read from it, how many are
+/// written to it, and what all of them cost. It tells whether the requests of a program begin alike.
+///
+/// Tokens are counted as four bytes of JSON each. Time is tokio's, so a test can let it pass with
+/// [`tokio::time::advance`].
+///
+/// ```
+/// use harness::{
+///     Agent, AnthropicProvider,
+///     models::Price,
+///     testing::{LoopbackServer, SimulatedCache, anthropic},
+/// };
+/// use std::sync::Arc;
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let cache = Arc::new(SimulatedCache::anthropic());
+/// let counts = Arc::clone(&cache);
+/// let server = LoopbackServer::answering(move |request| {
+///     let usage = counts.usage(request.body()).unwrap();
+///     let (read, written) = (usage.cache_read.unwrap(), usage.cache_write.unwrap());
+///     let rest = usage.input.unwrap() - read - written;
+///     anthropic::body().text("Noted.").usage(rest, 3).cache(written, read).answer()
+/// })
+/// .await?;
+/// let provider = AnthropicProvider::builder().api_key("k").base_url(server.url()).build()?;
+/// let agent = Agent::builder(provider).build()?;
+/// let mut chat = agent.chat();
+/// chat.send("word ".repeat(2_000)).await?;
+/// let reply = chat.send("And now?").await?;
+/// // All that was said before is read from the cache, for a tenth of its price.
+/// assert!(reply.usage().cache_read > Some(2_000));
+/// assert!(cache.cost(&Price::new(3.0, 15.0).cached(0.3, 3.75)) < 0.015);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Sources: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> and
+/// <https://platform.openai.com/docs/guides/prompt-caching>. Not simulated: requests that reach another machine,
+/// or that begin before an earlier one was answered, models whose least length differs, and OpenAI's marks from
+/// `gpt-5.6` on.
+#[derive(Debug)]
+pub struct SimulatedCache {
+    is_marked: bool,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    /// For how long each beginning is kept, and until when.
+    beginnings: HashMap<u64, (Duration, Instant)>,
+    requests: Vec<Usage>,
+}
+
+/// A part of a request behind which a beginning can end.
+struct Block {
+    text: String,
+    /// For how long it is kept, where it is marked.
+    life: Option<Duration>,
+}
+
+impl SimulatedCache {
+    /// That of Anthropic: parts of a request that are [marked](crate::provider::PromptCache) are kept for 5
+    /// minutes or an hour after they were last used.
+    pub fn anthropic() -> Self {
+        Self { is_marked: true, held: Mutex::default() }
+    }
+
+    /// That of OpenAI, for the models before `gpt-5.6`: any beginning is kept, for 5 minutes or a day after it was
+    /// last used, and found by requests of the same `prompt_cache_key`. It reads the bodies of both protocols.
+    pub fn openai() -> Self {
+        Self { is_marked: false, held: Mutex::default() }
+    }
+
+    /// What the vendor would count of a request with this body: all tokens that are sent, and those of them that
+    /// are read from the cache and written to it.
+    ///
+    /// # Errors
+    /// Fails if the body is no JSON object, or has more marks than the vendor takes.
+    pub fn usage(&self, body: &[u8]) -> Result<Usage, String> {
+        let body: Value = serde_json::from_slice(body).map_err(|err| err.to_string())?;
+        if !body.is_object() {
+            return Err("the body of a request is an object".to_owned());
+        }
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        held.beginnings.retain(|_, (_, until)| *until > now);
+        let usage = match self.is_marked {
+            true => held.marked(&blocks(&body), now)?,
+            false => held.automatic(&body, now),
+        };
+        held.requests.push(usage);
+        Ok(usage)
+    }
+
+    /// What was counted of each request, in order.
+    pub fn requests(&self) -> Vec<Usage> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).requests.clone()
+    }
+
+    /// What all requests cost, without their answers.
+    pub fn cost(&self, price: &Price) -> f64 {
+        let of = |usage: &Usage| price.of(&Usage { output: Some(0), ..*usage });
+        self.requests().iter().filter_map(of).sum()
+    }
+}
+
+impl Held {
+    fn marked(&mut self, blocks: &[Block], now: Instant) -> Result<Usage, String> {
+        let marks = blocks.iter().filter(|block| block.life.is_some()).count();
+        if marks > MARKS {
+            return Err(format!(
+                "A maximum of {MARKS} blocks with cache_control may be provided. Found {marks}."
+            ));
+        }
+        let mut hasher = DefaultHasher::new();
+        let (mut sent, mut ends) = (0, Vec::with_capacity(blocks.len()));
+        for block in blocks {
+            block.text.hash(&mut hasher);
+            sent += tokens(block.text.len());
+            ends.push((hasher.finish(), sent));
+        }
+        let marks: Vec<(usize, Duration)> =
+            blocks.iter().enumerate().filter_map(|(at, block)| Some((at, block.life?))).collect();
+        let mut read = 0;
+        for (at, _) in &marks {
+            let known = ends.iter().take(at + 1).rev().take(LOOKBACK + 1);
+            for (end, tokens) in known {
+                if let Some((life, until)) = self.beginnings.get_mut(end) {
+                    *until = now + *life;
+                    read = read.max(*tokens);
+                    break;
+                }
+            }
+        }
+        let mut kept = read;
+        for (at, life) in marks {
+            let Some((end, tokens)) = ends.get(at).filter(|(_, tokens)| *tokens >= LEAST) else {
+                continue;
+            };
+            kept = kept.max(*tokens);
+            self.beginnings.insert(*end, (life, now + life));
+        }
+        let counts = |tokens| Some(tokens);
+        Ok(Usage {
+            input: counts(sent),
+            cache_read: counts(read),
+            cache_write: counts(kept - read),
+            ..Usage::default()
+        })
+    }
+
+    fn automatic(&mut self, body: &Value, now: Instant) -> Usage {
+        let part = |name: &str| body.get(name).map(Value::to_string).unwrap_or_default();
+        let text = ["tools", "instructions", "messages", "input"].map(part).concat();
+        let life = match body.get("prompt_cache_retention").and_then(Value::as_str) {
+            Some("24h") => Duration::from_secs(24 * 60 * 60),
+            _ => Duration::from_secs(5 * 60),
+        };
+        let mut hasher = DefaultHasher::new();
+        part("prompt_cache_key").hash(&mut hasher);
+        let (mut read, mut is_read) = (0, true);
+        let pieces = text.as_bytes().chunks_exact(PIECE * BYTES);
+        for (count, piece) in (1..).zip(pieces) {
+            piece.hash(&mut hasher);
+            let end = hasher.finish();
+            is_read &= self.beginnings.contains_key(&end);
+            if is_read {
+                read = count * tokens(piece.len());
+            }
+            self.beginnings.insert(end, (life, now + life));
+        }
+        let read = Some(read).filter(|read| *read >= LEAST).unwrap_or(0);
+        let input = Some(tokens(text.len()));
+        Usage { input, cache_read: Some(read), cache_write: None, ..Usage::default() }
+    }
+}
+
+fn tokens(bytes: usize) -> u64 {
+    u64::try_from(bytes.div_ceil(BYTES)).unwrap_or(u64::MAX)
+}
+
+/// The parts of a request to Anthropic, in the order in which the vendor keeps them.
+fn blocks(body: &Value) -> Vec<Block> {
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut blocks: Vec<Block> = Vec::new();
+    for part in list(body.get("tools")).into_iter().chain(list(body.get("system"))) {
+        blocks.push(block("", part));
+    }
+    // Other words about these keep the tools and the system prompt, and no message.
+    let settings = ["tool_choice", "thinking"].map(|name| body.get(name).map(Value::to_string));
+    let mut before = settings.into_iter().flatten().collect::<String>();
+    for message in list(body.get("messages")) {
+        let role = message.get("role").map(Value::to_string).unwrap_or_default();
+        for part in list(message.get("content")) {
+            blocks.push(block(&format!("{before}{role}"), part));
+            before.clear();
+        }
+    }
+    if let (Some(mark), Some(last)) = (body.get("cache_control"), blocks.last_mut()) {
+        last.life = life(mark);
+    }
+    blocks
+}
+
+fn block(before: &str, mut part: Value) -> Block {
+    let mark = part.as_object_mut().and_then(|part| part.shift_remove("cache_control"));
+    Block { text: format!("{before}{part}"), life: mark.as_ref().and_then(life) }
+}
+
+/// For how long a marked part is kept.
+fn life(mark: &Value) -> Option<Duration> {
+    (mark.get("type")? == "ephemeral").then(|| match mark.get("ttl").and_then(Value::as_str) {
+        Some("1h") => Duration::from_secs(60 * 60),
+        _ => Duration::from_secs(5 * 60),
+    })
+}
