@@ -9,6 +9,8 @@ mod npm;
 mod offers;
 mod served;
 mod served_http;
+mod served_lost;
+mod served_odd;
 mod stdio;
 
 use std::{

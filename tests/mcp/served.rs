@@ -27,7 +27,7 @@ const SESSIONS: &str = "2025-11-25";
 const NONE: &str = "2026-07-28";
 
 /// A client that writes and reads lines, and adds nothing of its own.
-struct Client {
+pub(super) struct Client {
     to: tokio::io::WriteHalf<DuplexStream>,
     from: Lines<BufReader<tokio::io::ReadHalf<DuplexStream>>>,
     served: JoinHandle<Result<(), harness::Error>>,
@@ -35,12 +35,12 @@ struct Client {
     capabilities: Value,
     last: u64,
     /// What the server has sent by itself.
-    heard: Vec<Value>,
+    pub(super) heard: Vec<Value>,
 }
 
 impl Client {
     /// A session of the older version, with a client that can do this.
-    async fn able(service: McpService, capabilities: Value) -> Self {
+    pub(super) async fn able(service: McpService, capabilities: Value) -> Self {
         let mut client = Self::silent(service, SESSIONS, capabilities);
         let info = json!({"name": "test", "version": "1"});
         let begin = json!({
@@ -52,12 +52,12 @@ impl Client {
         client
     }
 
-    async fn new(service: McpService) -> Self {
+    pub(super) async fn new(service: McpService) -> Self {
         Self::able(service, json!({})).await
     }
 
     /// A client of the newer version, which has no session to begin.
-    fn sessionless(service: McpService, capabilities: Value) -> Self {
+    pub(super) fn sessionless(service: McpService, capabilities: Value) -> Self {
         Self::silent(service, NONE, capabilities)
     }
 
@@ -70,12 +70,17 @@ impl Client {
         Self { to, from, served, version, capabilities, last: 0, heard: Vec::new() }
     }
 
-    async fn send(&mut self, message: Value) {
-        self.to.write_all(format!("{message}\n").as_bytes()).await.expect("a server that reads");
+    /// Sends bytes as a line.
+    pub(super) async fn line(&mut self, line: &[u8]) {
+        self.to.write_all(&[line, b"\n"].concat()).await.expect("a server that reads");
+    }
+
+    pub(super) async fn send(&mut self, message: Value) {
+        self.line(message.to_string().as_bytes()).await;
     }
 
     /// Sends a request and does not wait for the answer.
-    async fn begin(&mut self, method: &str, mut params: Value) -> u64 {
+    pub(super) async fn begin(&mut self, method: &str, mut params: Value) -> u64 {
         self.last += 1;
         if self.version == NONE {
             params["_meta"]["io.modelcontextprotocol/protocolVersion"] = NONE.into();
@@ -91,13 +96,13 @@ impl Client {
     }
 
     /// The next message.
-    async fn next(&mut self) -> Option<Value> {
+    pub(super) async fn next(&mut self) -> Option<Value> {
         let line = self.from.next_line().await.expect("a pipe")?;
         Some(serde_json::from_str(&line).expect("JSON"))
     }
 
     /// The answer of a request, with what comes before it kept.
-    async fn answer(&mut self, id: u64) -> Value {
+    pub(super) async fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.next().await.expect("an answer");
             if message["id"] == id && message.get("method").is_none() {
@@ -107,22 +112,22 @@ impl Client {
         }
     }
 
-    async fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(super) async fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.begin(method, params).await;
         self.answer(id).await
     }
 
-    async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(super) async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 }
 
 /// The first text of the answer of a call.
-fn text(answer: &Value) -> &str {
+pub(super) fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {answer}"))
 }
 
-fn is_error(answer: &Value) -> bool {
+pub(super) fn is_error(answer: &Value) -> bool {
     answer["result"]["isError"] == true
 }
 
