@@ -8,6 +8,8 @@ mod later;
 mod npm;
 mod offers;
 mod served;
+mod served_beside;
+mod served_child;
 mod served_http;
 mod served_lost;
 mod served_odd;

@@ -41,15 +41,21 @@ pub(super) struct Client {
 impl Client {
     /// A session of the older version, with a client that can do this.
     pub(super) async fn able(service: McpService, capabilities: Value) -> Self {
-        let mut client = Self::silent(service, SESSIONS, capabilities);
+        let mut client = Self::silent(service, SESSIONS, capabilities.clone());
+        client.start(capabilities).await;
+        client
+    }
+
+    /// Begins a session, and gives what the server says of itself.
+    pub(super) async fn start(&mut self, capabilities: Value) -> Value {
         let info = json!({"name": "test", "version": "1"});
         let begin = json!({
-            "protocolVersion": SESSIONS, "capabilities": client.capabilities, "clientInfo": info
+            "protocolVersion": SESSIONS, "capabilities": capabilities, "clientInfo": info
         });
-        let begun = client.ask("initialize", begin).await;
+        let begun = self.ask("initialize", begin).await;
         assert_eq!(begun["result"]["protocolVersion"], SESSIONS, "{begun}");
-        client.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
-        client
+        self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        begun
     }
 
     pub(super) async fn new(service: McpService) -> Self {
@@ -65,8 +71,14 @@ impl Client {
         let (here, there) = duplex(1 << 20);
         let (read, write) = split(there);
         let served = tokio::spawn(service.serve(read, write));
+        Self { version, capabilities, ..Self::of(here, served) }
+    }
+
+    /// A client of the older version at this end of pipes.
+    pub(super) fn of(here: DuplexStream, served: JoinHandle<Result<(), harness::Error>>) -> Self {
         let (from, to) = split(here);
         let from = BufReader::new(from).lines();
+        let (version, capabilities) = (SESSIONS, json!({}));
         Self { to, from, served, version, capabilities, last: 0, heard: Vec::new() }
     }
 
