@@ -4,6 +4,7 @@ mod approved;
 mod content;
 mod hostile;
 mod http;
+mod inspector;
 mod later;
 mod npm;
 mod offers;
