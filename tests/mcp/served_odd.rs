@@ -1,12 +1,15 @@
 //! Clients that do not keep to the protocol, over pipes and over HTTP: none of them harms another, and none is left
 //! without an answer.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
-use harness::{State, mcp::McpService, tool, tools};
+use harness::{State, ToolLimits, mcp::McpService, tool, tools};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 
@@ -66,7 +69,9 @@ fn add(
 }
 
 pub(super) fn service(seen: &Seen) -> McpService {
-    McpService::new(tools![work, add]).state(seen.clone())
+    // No call ends by its own time.
+    let limits = ToolLimits::default().time(Duration::from_secs(86_400)).tries(1);
+    McpService::new(tools![work, add]).state(seen.clone()).limits(limits)
 }
 
 fn request(id: Value) -> Value {
