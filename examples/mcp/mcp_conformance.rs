@@ -5,14 +5,21 @@
 //!
 //! Source of names and texts: <https://github.com/modelcontextprotocol/conformance>, 0.2.0-alpha.12.
 
+mod beside;
 #[path = "../program.rs"]
 mod program;
 mod served;
 
 use std::{process::ExitCode, time::Duration};
 
-use harness::{Media, Progress, ToolContent, ToolContext, ToolError, mcp::McpService, tool, tools};
+use base64::Engine as _;
+use harness::{
+    Media, Progress, SideEffects, Tool, ToolContent, ToolContext, ToolError, mcp::McpService, tool,
+    tools,
+};
 use serde_json::{Value, json};
+
+use self::beside::Beside;
 
 const USAGE: &str =
     "mcp_conformance server --listen 127.0.0.1:PORT: the tools that the conformance suite calls";
@@ -186,6 +193,56 @@ fn test_input_required_result_multi_round(context: &ToolContext) -> Result<Strin
     Ok(format!("{} likes {}.", answered.token["name"], answered.answer["color"]))
 }
 
+/// Asks, and its state is changed on the way back.
+#[tool(side_effects = "none")]
+fn test_input_required_result_tampered_state(context: &ToolContext) -> Result<String, ToolError> {
+    match context.answered() {
+        Some(_) => Ok("state-ok".to_owned()),
+        None => {
+            Err(ToolError::asks("Please confirm", json!("said")).with_form(form("ok", "boolean")))
+        }
+    }
+}
+
+/// Tools whose schema is written by hand: what they declare is told as it stands.
+fn by_hand() -> [Tool; 2] {
+    let address = json!({
+        "$anchor": "addressDef", "type": "object",
+        "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+    });
+    let dialect = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {"address": address},
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": false,
+    });
+    let in_header = json!({
+        "type": "object",
+        "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+        "required": ["region"],
+    });
+    let made = |name: &'static str, description: &'static str, schema| {
+        Tool::new(name, description, schema, SideEffects::NONE, |_, given| {
+            Box::pin(async move { Ok(format!("It was given {}.", Value::from(given)).into()) })
+        })
+    };
+    [
+        made("json_schema_2020_12_tool", "Tool with JSON Schema 2020-12 features", dialect),
+        made("test_header_parameter", "Takes a value that stands in a header too.", in_header),
+    ]
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     program::ended(run().await)
@@ -214,8 +271,11 @@ async fn run() -> anyhow::Result<ExitCode> {
         test_input_required_result_elicitation,
         test_input_required_result_request_state,
         test_input_required_result_multi_round,
+        test_input_required_result_tampered_state,
     ];
-    let service = McpService::new(tools).named("conformance", "1.0");
+    let tools = tools.into_iter().chain(by_hand());
+    let png = base64::engine::general_purpose::STANDARD.encode(PNG);
+    let service = McpService::new(tools).beside(Beside { png }).named("conformance", "1.0");
     // The suite plays a page of this very server.
     let service = service.allow_origin(format!("http://{address}"));
     served::over_http(service, address).await?;

@@ -6,10 +6,14 @@ use std::{
 };
 
 use harness::mcp::McpService;
+use rmcp::ServerHandler;
 use tokio::net::TcpListener;
 
 /// Serves over HTTP, at the path `/mcp`, and says where.
-pub(crate) async fn over_http(service: McpService, address: &str) -> anyhow::Result<()> {
+pub(crate) async fn over_http<H: ServerHandler>(
+    service: McpService<H>,
+    address: &str,
+) -> anyhow::Result<()> {
     let address: SocketAddr = address.parse().map_err(|_| {
         super::program::wrong(format!(
             "`{address}` is no address: expected one such as 127.0.0.1:8080"

@@ -4,11 +4,16 @@ mod approved;
 mod content;
 mod hostile;
 mod http;
+mod inspector;
 mod later;
 mod npm;
 mod offers;
 mod served;
+mod served_beside;
+mod served_child;
 mod served_http;
+mod served_lost;
+mod served_odd;
 mod stdio;
 
 use std::{

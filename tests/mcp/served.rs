@@ -27,7 +27,7 @@ const SESSIONS: &str = "2025-11-25";
 const NONE: &str = "2026-07-28";
 
 /// A client that writes and reads lines, and adds nothing of its own.
-struct Client {
+pub(super) struct Client {
     to: tokio::io::WriteHalf<DuplexStream>,
     from: Lines<BufReader<tokio::io::ReadHalf<DuplexStream>>>,
     served: JoinHandle<Result<(), harness::Error>>,
@@ -35,29 +35,35 @@ struct Client {
     capabilities: Value,
     last: u64,
     /// What the server has sent by itself.
-    heard: Vec<Value>,
+    pub(super) heard: Vec<Value>,
 }
 
 impl Client {
     /// A session of the older version, with a client that can do this.
-    async fn able(service: McpService, capabilities: Value) -> Self {
-        let mut client = Self::silent(service, SESSIONS, capabilities);
-        let info = json!({"name": "test", "version": "1"});
-        let begin = json!({
-            "protocolVersion": SESSIONS, "capabilities": client.capabilities, "clientInfo": info
-        });
-        let begun = client.ask("initialize", begin).await;
-        assert_eq!(begun["result"]["protocolVersion"], SESSIONS, "{begun}");
-        client.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    pub(super) async fn able(service: McpService, capabilities: Value) -> Self {
+        let mut client = Self::silent(service, SESSIONS, capabilities.clone());
+        client.start(capabilities).await;
         client
     }
 
-    async fn new(service: McpService) -> Self {
+    /// Begins a session, and gives what the server says of itself.
+    pub(super) async fn start(&mut self, capabilities: Value) -> Value {
+        let info = json!({"name": "test", "version": "1"});
+        let begin = json!({
+            "protocolVersion": SESSIONS, "capabilities": capabilities, "clientInfo": info
+        });
+        let begun = self.ask("initialize", begin).await;
+        assert_eq!(begun["result"]["protocolVersion"], SESSIONS, "{begun}");
+        self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        begun
+    }
+
+    pub(super) async fn new(service: McpService) -> Self {
         Self::able(service, json!({})).await
     }
 
     /// A client of the newer version, which has no session to begin.
-    fn sessionless(service: McpService, capabilities: Value) -> Self {
+    pub(super) fn sessionless(service: McpService, capabilities: Value) -> Self {
         Self::silent(service, NONE, capabilities)
     }
 
@@ -65,17 +71,28 @@ impl Client {
         let (here, there) = duplex(1 << 20);
         let (read, write) = split(there);
         let served = tokio::spawn(service.serve(read, write));
+        Self { version, capabilities, ..Self::of(here, served) }
+    }
+
+    /// A client of the older version at this end of pipes.
+    pub(super) fn of(here: DuplexStream, served: JoinHandle<Result<(), harness::Error>>) -> Self {
         let (from, to) = split(here);
         let from = BufReader::new(from).lines();
+        let (version, capabilities) = (SESSIONS, json!({}));
         Self { to, from, served, version, capabilities, last: 0, heard: Vec::new() }
     }
 
-    async fn send(&mut self, message: Value) {
-        self.to.write_all(format!("{message}\n").as_bytes()).await.expect("a server that reads");
+    /// Sends bytes as a line.
+    pub(super) async fn line(&mut self, line: &[u8]) {
+        self.to.write_all(&[line, b"\n"].concat()).await.expect("a server that reads");
+    }
+
+    pub(super) async fn send(&mut self, message: Value) {
+        self.line(message.to_string().as_bytes()).await;
     }
 
     /// Sends a request and does not wait for the answer.
-    async fn begin(&mut self, method: &str, mut params: Value) -> u64 {
+    pub(super) async fn begin(&mut self, method: &str, mut params: Value) -> u64 {
         self.last += 1;
         if self.version == NONE {
             params["_meta"]["io.modelcontextprotocol/protocolVersion"] = NONE.into();
@@ -91,13 +108,13 @@ impl Client {
     }
 
     /// The next message.
-    async fn next(&mut self) -> Option<Value> {
+    pub(super) async fn next(&mut self) -> Option<Value> {
         let line = self.from.next_line().await.expect("a pipe")?;
         Some(serde_json::from_str(&line).expect("JSON"))
     }
 
     /// The answer of a request, with what comes before it kept.
-    async fn answer(&mut self, id: u64) -> Value {
+    pub(super) async fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.next().await.expect("an answer");
             if message["id"] == id && message.get("method").is_none() {
@@ -107,22 +124,22 @@ impl Client {
         }
     }
 
-    async fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(super) async fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.begin(method, params).await;
         self.answer(id).await
     }
 
-    async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(super) async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 }
 
 /// The first text of the answer of a call.
-fn text(answer: &Value) -> &str {
+pub(super) fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {answer}"))
 }
 
-fn is_error(answer: &Value) -> bool {
+pub(super) fn is_error(answer: &Value) -> bool {
     answer["result"]["isError"] == true
 }
 

@@ -19,7 +19,7 @@ use super::text;
 
 /// A service at an address of this machine. It ends when it is dropped.
 pub(super) struct Served {
-    url: String,
+    pub(super) url: String,
     task: JoinHandle<Result<(), harness::Error>>,
 }
 
@@ -31,23 +31,48 @@ impl Served {
     }
 
     /// A request of a client that is nobody's library.
-    fn post(&self, body: &Value) -> reqwest::RequestBuilder {
+    pub(super) fn post(&self, body: &Value) -> reqwest::RequestBuilder {
         self.post_as("application/json", body)
     }
 
     fn post_as(&self, kind: &str, body: &Value) -> reqwest::RequestBuilder {
-        // It may be installed already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        client
+        client()
             .post(&self.url)
             .header("content-type", kind)
             .header("accept", "application/json, text/event-stream")
             .body(body.to_string())
     }
 
+    /// A session of the older version.
+    pub(super) async fn session(&self) -> Session<'_> {
+        let begun = self.post(&begin()).send().await.expect("an answer");
+        let id = begun.headers()["mcp-session-id"].to_str().expect("a text").to_owned();
+        let session = Session { served: self, id };
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let told = session.post(&told).send().await.expect("an answer");
+        assert_eq!(told.status(), StatusCode::ACCEPTED);
+        session
+    }
+
     pub(super) async fn connect(&self, name: &str) -> McpServer {
         McpServer::url(&self.url).named(name).trust_hints().connect().await.expect("a service")
+    }
+}
+
+/// A session of the older version, of a client that is nobody's library.
+pub(super) struct Session<'s> {
+    served: &'s Served,
+    pub(super) id: String,
+}
+
+impl Session<'_> {
+    pub(super) fn post(&self, body: &Value) -> reqwest::RequestBuilder {
+        self.of(self.served.post(body))
+    }
+
+    /// A request of this session.
+    pub(super) fn of(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        request.header("mcp-session-id", &self.id).header("mcp-protocol-version", "2025-11-25")
     }
 }
 
@@ -57,18 +82,24 @@ impl Drop for Served {
     }
 }
 
+pub(super) fn client() -> reqwest::Client {
+    // It may be installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().build().expect("a client")
+}
+
 async fn call(tool: &Tool) -> Result<ToolOutput, ToolError> {
     tool.call(&ToolContext::new("call_1"), json!({})).await
 }
 
-fn begin() -> Value {
+pub(super) fn begin() -> Value {
     let info = json!({"name": "test", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
 }
 
 /// A call of the version without sessions.
-fn sessionless(served: &Served, tool: &str) -> reqwest::RequestBuilder {
+pub(super) fn sessionless(served: &Served, tool: &str) -> reqwest::RequestBuilder {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},

@@ -14,6 +14,7 @@ use super::{
     asking::{Asked, Heard},
     reports::Reports,
     serving::Shared,
+    sessions::Way,
 };
 use crate::{
     message::{CallOutcome, ToolCall},
@@ -64,7 +65,7 @@ impl<H> Shared<H> {
         let id = id.unwrap_or_else(|| format!("mcp_{:032x}", fastrand::u128(..)));
         for _ in 0..ROUNDS {
             let run = self.run(tool, &id, &request, answered.take());
-            let Some(dispatched) = until_cancelled(&request.context, run).await else {
+            let Some(dispatched) = self.until_cancelled(&request.context, run).await else {
                 return Err(ErrorData::internal_error("the call was cancelled", None));
             };
             let (question, form, token) = match dispatched {
@@ -82,7 +83,7 @@ impl<H> Shared<H> {
                 return self.require(&asked, &request);
             }
             let answer = asked.ask(&request.context.peer, self.asking);
-            match until_cancelled(&request.context, answer).await {
+            match self.until_cancelled(&request.context, answer).await {
                 None => return Err(ErrorData::internal_error("the call was cancelled", None)),
                 Some(Heard::Answer(given)) => answered = Some(given),
                 Some(Heard::No(why)) => return Ok(failed(why)),
@@ -138,6 +139,34 @@ impl<H> Shared<H> {
         reports.finish().await;
         dispatched
     }
+
+    /// Waits for it, and for a moment longer when the client has cancelled the call, so that what runs can end by
+    /// itself. A call whose client has gone for too long is cancelled: a client that has no session any more, or does
+    /// not come back to it, would keep its place otherwise.
+    async fn until_cancelled<F: Future>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        run: F,
+    ) -> Option<F::Output> {
+        let lost = async {
+            match context.extensions.get::<Way>() {
+                Some(way) => way.lost(self.resuming).await,
+                None => std::future::pending().await,
+            }
+        };
+        let late = async {
+            tokio::select! {
+                () = context.ct.cancelled() => {}
+                () = lost => context.ct.cancel(),
+            }
+            tokio::time::sleep(GRACE.saturating_add(Duration::from_millis(10))).await;
+        };
+        tokio::select! {
+            biased;
+            ended = run => Some(ended),
+            () = late => None,
+        }
+    }
 }
 
 /// Why the tool itself refuses the call, if it does.
@@ -151,23 +180,6 @@ async fn refused(tool: &Tool, call: &ToolCall) -> Option<String> {
     Some(format!("the call did not run: {refuses}"))
 }
 
-/// Waits for it, and for a moment longer when the client has cancelled the call, so that what runs can end by
-/// itself.
-async fn until_cancelled<F: Future>(
-    context: &RequestContext<RoleServer>,
-    run: F,
-) -> Option<F::Output> {
-    let late = async {
-        context.ct.cancelled().await;
-        tokio::time::sleep(GRACE.saturating_add(Duration::from_millis(10))).await;
-    };
-    tokio::select! {
-        biased;
-        ended = run => Some(ended),
-        () = late => None,
-    }
-}
-
 /// Whether the client can have a form filled in.
 fn takes_forms(context: &RequestContext<RoleServer>) -> bool {
     let able = context.client_capabilities().and_then(|able| able.elicitation);
@@ -176,7 +188,7 @@ fn takes_forms(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// Whether the client calls again with the answers, in place of answering in a session.
-fn is_new(context: &RequestContext<RoleServer>) -> bool {
+pub(super) fn is_new(context: &RequestContext<RoleServer>) -> bool {
     let new = ProtocolVersion::V_2026_07_28;
     context.protocol_version().is_some_and(|version| version.as_str() >= new.as_str())
 }

@@ -2,24 +2,22 @@
 
 use std::{convert::Infallible, fmt, pin::Pin, sync::Arc, task, time::Duration};
 
-use ::http::{Request, Response, StatusCode, header::HOST};
+use ::http::{
+    HeaderMap, HeaderValue, Request, Response, StatusCode,
+    header::{CONTENT_TYPE, HOST},
+};
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, combinators::UnsyncBoxBody};
 use rmcp::{
     ServerHandler,
-    transport::streamable_http_server::{
-        StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
-    },
+    transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService},
 };
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{McpService, serving::Serving};
+use super::{McpService, pipes::refused, serving::Serving, sessions::Sessions};
 use crate::error::Error;
-
-/// Sessions that are open at the same time. Each ends five minutes after its last request.
-const SESSIONS: usize = 1024;
 
 /// Connections of [`McpService::serve_http`] at the same time.
 const CONNECTIONS: usize = 256;
@@ -42,8 +40,7 @@ type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 ///
 /// A clone serves the same sessions. All of them end, and their calls are stopped, when the last clone is dropped.
 pub struct McpHttp<H> {
-    inner: StreamableHttpService<Arc<Serving<H>>, LocalSessionManager>,
-    sessions: Arc<LocalSessionManager>,
+    inner: StreamableHttpService<Arc<Serving<H>>, Sessions>,
     /// Bytes of a request's body, at most.
     request: usize,
     _end: Arc<tokio_util::sync::DropGuard>,
@@ -51,12 +48,7 @@ pub struct McpHttp<H> {
 
 impl<H> Clone for McpHttp<H> {
     fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            sessions: Arc::clone(&self.sessions),
-            request: self.request,
-            _end: Arc::clone(&self._end),
-        }
+        Self { inner: self.inner.clone(), request: self.request, _end: Arc::clone(&self._end) }
     }
 }
 
@@ -82,11 +74,10 @@ impl<H: ServerHandler> McpService<H> {
             .with_cancellation_token(end.clone());
         let request = self.request;
         let serving = Arc::new(self.serving()?);
-        let sessions = Arc::new(LocalSessionManager::default());
+        let sessions = Arc::new(Sessions::default());
         let start = move || Ok(Arc::clone(&serving));
         Ok(McpHttp {
-            inner: StreamableHttpService::new(start, Arc::clone(&sessions), config),
-            sessions,
+            inner: StreamableHttpService::new(start, sessions, config),
             request,
             _end: Arc::new(end.drop_guard()),
         })
@@ -140,10 +131,6 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let service = self.clone();
         Box::pin(async move {
-            let begins = !request.headers().contains_key("mcp-session-id");
-            if begins && service.sessions.sessions.read().await.len() >= SESSIONS {
-                return Ok(said(StatusCode::SERVICE_UNAVAILABLE, "too many sessions are open"));
-            }
             if !has_one_host(&request) {
                 return Ok(said(StatusCode::BAD_REQUEST, "the request names two hosts"));
             }
@@ -152,7 +139,12 @@ where
                 Ok(body) => body,
                 Err(refused) => return Ok(refused),
             };
-            let answer = service.inner.handle(Request::from_parts(head, Full::new(body))).await;
+            let is_json = is_json(&head.headers);
+            let request = Request::from_parts(head, Full::new(body.clone()));
+            let answer = service.inner.handle(request).await;
+            if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+                return Ok(misread(&body));
+            }
             Ok(answer.map(|body| body.boxed_unsync()))
         })
     }
@@ -169,6 +161,22 @@ fn has_one_host<B>(request: &Request<B>) -> bool {
         !host.as_bytes().eq_ignore_ascii_case(meant.as_str().as_bytes())
     });
     another.is_none() && !differs
+}
+
+/// Whether the request says that its body is JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("application/json"))
+}
+
+/// The answer of a body that is no message. Its status is 400
+/// (<https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>).
+fn misread(body: &[u8]) -> Answer {
+    let told = refused(body).and_then(|refused| serde_json::to_vec(&refused).ok());
+    let mut answer = Response::new(Full::new(Bytes::from(told.unwrap_or_default())).boxed_unsync());
+    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
 }
 
 /// Reads a body, up to this many bytes, or says why it was not read.
@@ -282,6 +290,6 @@ mod tests {
         assert_eq!(status(meant).await, 400);
         // It is refused for what it says.
         let one = post("127.0.0.1").uri("http://127.0.0.1/mcp").body(body()).unwrap();
-        assert_eq!(status(one).await, 415);
+        assert_eq!(status(one).await, 400);
     }
 }

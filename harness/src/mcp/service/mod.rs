@@ -4,10 +4,13 @@ mod answer;
 mod asking;
 mod calling;
 mod described;
+mod flight;
 mod http;
+mod pipes;
 mod plan;
 mod reports;
 mod serving;
+mod sessions;
 mod stdio;
 
 pub use self::{http::McpHttp, plan::McpService, serving::Alone};

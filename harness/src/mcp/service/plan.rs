@@ -28,6 +28,10 @@ const RESULT: usize = 16 << 20;
 /// How long a person may take to answer while a call waits, unless the program says otherwise.
 const ASKING: Duration = Duration::from_secs(5 * 60);
 
+/// How long a call goes on without its client, unless the program says otherwise. A client that has lost its
+/// connection comes back some seconds after that.
+const RESUMING: Duration = Duration::from_secs(30);
+
 /// Tools of the program, served to others over the Model Context Protocol: over standard input and output, over
 /// streamable HTTP, or over any pair of pipes.
 ///
@@ -59,6 +63,7 @@ pub struct McpService<H = Alone> {
     pub(super) request: usize,
     result: usize,
     asking: Duration,
+    resuming: Duration,
     key: Option<[u8; 32]>,
     pub(super) hosts: Vec<String>,
     pub(super) origins: Vec<String>,
@@ -80,6 +85,7 @@ impl McpService {
             request: REQUEST,
             result: RESULT,
             asking: ASKING,
+            resuming: RESUMING,
             key: None,
             hosts: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into(),
             origins: Vec::new(),
@@ -102,6 +108,7 @@ impl McpService {
             request: self.request,
             result: self.result,
             asking: self.asking,
+            resuming: self.resuming,
             key: self.key,
             hosts: self.hosts,
             origins: self.origins,
@@ -180,6 +187,19 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
+    /// Sets how long a call over HTTP goes on without its client, in a session; 30 seconds unless set. A client of
+    /// the version 2025-11-25 may lose its connection and come back with `Last-Event-ID`. One that does not would
+    /// keep its place among the calls, so its call is cancelled then. Without a session (2026-07-28) a call is
+    /// cancelled when its connection is closed.
+    ///
+    /// Sources: <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports>, "Sending Messages to the
+    /// Server" and "Resumability and Redelivery".
+    #[must_use]
+    pub fn resuming_time(mut self, time: Duration) -> Self {
+        self.resuming = time;
+        self
+    }
+
     /// Sets the key of what clients keep between a question and the call with its answer. They can neither read
     /// nor change it. Each start has a key of its own unless set: give the same random bytes to several
     /// processes that serve the same clients, or to one that is to know its questions after a restart.
@@ -237,6 +257,7 @@ impl<H: ServerHandler> McpService<H> {
             at_once: self.at_once,
             result: self.result,
             asking: self.asking,
+            resuming: self.resuming,
             seal: Seal::new(self.key)?,
             info,
             beside: self.beside,

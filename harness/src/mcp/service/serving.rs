@@ -6,21 +6,21 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
-        CompleteRequestParams, CompleteResult, CustomNotification, CustomRequest, CustomResult,
-        GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
-        GetTaskParams, GetTaskResult, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListSkillsResult, ListToolsResult, PaginatedRequestParams,
-        ProgressNotificationParam, ProtocolVersion, ReadResourceDirectoryRequestParams,
-        ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
-        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
-        UnsubscribeRequestParams, UpdateTaskParams,
+        CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
+        CancelledNotificationParam, CompleteRequestParams, CompleteResult, ContentBlock,
+        CustomNotification, CustomRequest, CustomResult, GetPromptRequestParams, GetPromptResponse,
+        GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
+        PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
+        ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult, ReadResourceRequestParams,
+        ReadResourceResponse, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use tokio::sync::Semaphore;
 
-use super::asking::Seal;
+use super::{asking::Seal, calling::is_new};
 use crate::tool::{ToolRegistry, Values};
 
 /// Nothing but tools: what stands beside them unless a program says otherwise by
@@ -58,6 +58,8 @@ pub(super) struct Shared<H> {
     pub(super) result: usize,
     /// How long a person may take to answer in a session.
     pub(super) asking: Duration,
+    /// How long a call goes on without its client.
+    pub(super) resuming: Duration,
     pub(super) seal: Seal,
     pub(super) info: ServerConfig,
     pub(super) beside: H,
@@ -68,6 +70,58 @@ impl<H: ServerHandler> Shared<H> {
     fn has_others(&self) -> bool {
         self.beside.get_info().capabilities.tools.is_some()
     }
+}
+
+impl<H> Shared<H> {
+    /// The answer of a request that is the protocol's own, and whose parameters are not: it is read as one of a
+    /// method that nobody knows.
+    ///
+    /// Wrong arguments of a tool are for the model, which reads results alone
+    /// (<https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling>).
+    fn misread(
+        &self,
+        request: &CustomRequest,
+        is_new: bool,
+    ) -> Option<Result<CustomResult, ErrorData>> {
+        let able = &self.info.capabilities;
+        let is_served = match request.method.as_str() {
+            "tools/call" => true,
+            "prompts/get" => able.prompts.is_some(),
+            "resources/read" => able.resources.is_some(),
+            "completion/complete" => able.completions.is_some(),
+            _ => false,
+        };
+        if !is_served {
+            return None;
+        }
+        let params = request.params.as_ref();
+        let tool = params.and_then(|params| self.registry.get(params.get("name")?.as_str()?));
+        let arguments = params.and_then(|params| params.get("arguments"));
+        if let (Some(tool), Some(arguments)) = (tool, arguments)
+            && !arguments.is_object()
+            && request.method == "tools/call"
+        {
+            return Some(no_arguments(tool, is_new));
+        }
+        let why = format!("nothing was run: the parameters of `{}` are not right", request.method);
+        Some(Err(ErrorData::invalid_params(why, None)))
+    }
+}
+
+/// The answer of a call whose arguments are none.
+fn no_arguments(tool: &crate::tool::Tool, is_new: bool) -> Result<CustomResult, ErrorData> {
+    let mut why = "the call did not run: `arguments` is to be an object".to_owned();
+    for fault in tool.check(&serde_json::Map::new()).err().unwrap_or_default() {
+        why.push('\n');
+        why.push_str(&fault);
+    }
+    let mut answer = serde_json::to_value(CallToolResult::error(vec![ContentBlock::text(why)]))
+        .map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
+    // Older versions of the protocol have one kind of result.
+    if let Some(answer) = answer.as_object_mut().filter(|_| !is_new) {
+        answer.remove("resultType");
+    }
+    Ok(CustomResult::new(answer))
 }
 
 /// Requests that go to the handler beside the tools.
@@ -140,6 +194,17 @@ impl<H: ServerHandler> ServerHandler for Serving<H> {
         Err(ErrorData::invalid_params(format!("Unknown tool: {}", request.name), None))
     }
 
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        match self.0.misread(&request, is_new(&context)) {
+            Some(answer) => answer,
+            None => self.0.beside.on_custom_request(request, context).await,
+        }
+    }
+
     others! {
         complete(CompleteRequestParams) -> CompleteResult;
         set_level(SetLevelRequestParams) -> ();
@@ -150,7 +215,6 @@ impl<H: ServerHandler> ServerHandler for Serving<H> {
         read_resource(ReadResourceRequestParams) -> ReadResourceResponse;
         subscribe(SubscribeRequestParams) -> ();
         unsubscribe(UnsubscribeRequestParams) -> ();
-        on_custom_request(CustomRequest) -> CustomResult;
         get_task(GetTaskParams) -> GetTaskResult;
         update_task(UpdateTaskParams) -> ();
         cancel_task(CancelTaskParams) -> ();

@@ -1,12 +1,13 @@
 //! A service over standard input and output, or over other pipes.
 
-use rmcp::{
-    RoleServer, ServerHandler, ServiceExt as _, service::QuitReason,
-    transport::async_rw::AsyncRwTransport,
-};
+use rmcp::{ServerHandler, ServiceExt as _, service::QuitReason};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::McpService;
+use super::{
+    McpService,
+    flight::{Guarded, InFlight},
+    pipes::Pipes,
+};
 use crate::error::{Error, ErrorKind};
 
 impl<H: ServerHandler> McpService<H> {
@@ -44,8 +45,7 @@ impl<H: ServerHandler> McpService<H> {
     ) -> Result<(), Error> {
         let most = self.request;
         let serving = self.serving()?;
-        let pipes =
-            AsyncRwTransport::<RoleServer, _, _>::new(read, write).with_max_line_length(most);
+        let pipes = Guarded::new(Pipes::new(read, write, most), InFlight::default());
         let running = serving.serve(pipes).await.map_err(|err| {
             Error::new(ErrorKind::Protocol, format!("no session has begun: {err}"))
         })?;

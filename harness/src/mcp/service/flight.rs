@@ -1,0 +1,177 @@
+//! The requests of one session that have no answer yet: an id names one of them.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, GetExtensions as _,
+        JsonRpcMessage, JsonRpcRequest, RequestId, ServerJsonRpcMessage,
+    },
+    transport::Transport,
+};
+
+/// The requests of one session that have no answer yet.
+#[derive(Clone, Default)]
+pub(super) struct InFlight(Arc<Mutex<HashMap<RequestId, State>>>);
+
+/// A cancelled request has no answer. Its id is free as soon as nothing of it runs.
+#[derive(Clone, Copy, Default)]
+struct State {
+    cancelled: bool,
+    ended: bool,
+}
+
+/// Stands in a request for as long as something of it runs.
+#[derive(Clone)]
+struct Mark(Arc<Marked>);
+
+struct Marked {
+    id: RequestId,
+    of: InFlight,
+    /// Whether the session has read it, and so answers it.
+    is_read: AtomicBool,
+}
+
+impl Drop for Marked {
+    fn drop(&mut self) {
+        let mut open = self.of.lock();
+        let Some(state) = open.get_mut(&self.id) else { return };
+        state.ended = true;
+        if state.cancelled || !self.is_read.load(Ordering::Relaxed) {
+            open.remove(&self.id);
+        }
+    }
+}
+
+impl InFlight {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, State>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Enters a request, or says why it is not carried out. A client must not use an id twice in a session
+    /// (<https://modelcontextprotocol.io/specification/2025-11-25/basic#requests>). If it does while the first has no
+    /// answer, nobody could tell the two answers apart.
+    pub(super) fn enter(
+        &self,
+        request: &mut JsonRpcRequest<ClientRequest>,
+    ) -> Result<(), ErrorData> {
+        let extensions = request.request.extensions_mut();
+        if extensions.get::<Mark>().is_some() {
+            return Ok(());
+        }
+        let id = request.id.clone();
+        let mut open = self.lock();
+        if open.contains_key(&id) {
+            let why = format!(
+                "nothing was run: a request with the id {id} has no answer yet; give each request of a session an \
+                 id of its own"
+            );
+            return Err(ErrorData::invalid_request(why, None));
+        }
+        open.insert(id.clone(), State::default());
+        drop(open);
+        let marked = Marked { id, of: self.clone(), is_read: AtomicBool::new(false) };
+        request.request.extensions_mut().insert(Mark(Arc::new(marked)));
+        Ok(())
+    }
+
+    fn cancel(&self, id: &RequestId) {
+        let mut open = self.lock();
+        let Some(state) = open.get_mut(id) else { return };
+        state.cancelled = true;
+        if state.ended {
+            open.remove(id);
+        }
+    }
+}
+
+/// Pipes on which an id names one request.
+pub(super) struct Guarded<T> {
+    inner: T,
+    open: InFlight,
+    /// The answer of a request that is refused. It is kept here, since reading may be given up at any time.
+    refusal: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl<T> Guarded<T> {
+    pub(super) fn new(inner: T, open: InFlight) -> Self {
+        Self { inner, open, refusal: None }
+    }
+}
+
+impl<T: Transport<RoleServer>> Transport<RoleServer> for Guarded<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        match &message {
+            JsonRpcMessage::Response(answer) => drop(self.open.lock().remove(&answer.id)),
+            JsonRpcMessage::Error(answer) => {
+                if let Some(id) = &answer.id {
+                    self.open.lock().remove(id);
+                }
+            }
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
+        }
+        self.inner.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            if let Some(refusal) = &mut self.refusal {
+                refusal.await;
+                self.refusal = None;
+            }
+            let mut message = self.inner.receive().await?;
+            match &mut message {
+                JsonRpcMessage::Request(request) => {
+                    if let Err(why) = self.open.enter(request) {
+                        let refused = JsonRpcMessage::error(why, Some(request.id.clone()));
+                        let sending = self.inner.send(refused);
+                        // It fails only if the client has gone, and then the next read says so.
+                        self.refusal = Some(Box::pin(async { drop(sending.await) }));
+                        continue;
+                    }
+                    if let Some(mark) = request.request.extensions().get::<Mark>() {
+                        mark.0.is_read.store(true, Ordering::Relaxed);
+                    }
+                }
+                JsonRpcMessage::Notification(told) => {
+                    if let ClientNotification::CancelledNotification(told) = &told.notification
+                        && let Some(id) = &told.params.request_id
+                    {
+                        self.open.cancel(id);
+                    }
+                }
+                JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+            }
+            return Some(message);
+        }
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), T::Error>> + Send {
+        self.inner.close()
+    }
+}
+
+impl fmt::Debug for InFlight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InFlight").field(&self.lock().len()).finish()
+    }
+}

@@ -1,0 +1,149 @@
+//! Messages over pipes: one a line.
+
+use std::{future::Future, io, pin::Pin, sync::Arc};
+
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{ClientJsonRpcMessage, JsonRpcError, JsonRpcMessage, ServerJsonRpcMessage},
+    transport::Transport,
+};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
+    sync::Mutex,
+};
+
+/// A client at the other end of two pipes. What it writes that is no message is answered with an error.
+pub(super) struct Pipes<R, W> {
+    read: BufReader<R>,
+    line: Vec<u8>,
+    /// Bytes of a line, at most.
+    most: usize,
+    /// Whether the line is longer than that: the rest of it is not kept.
+    is_long: bool,
+    write: Arc<Mutex<Option<W>>>,
+    /// What is answered to what was no message. It is kept here, since reading may be given up at any time.
+    refusal: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
+}
+
+impl<R, W> Pipes<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    pub(super) fn new(read: R, write: W, most: usize) -> Self {
+        let write = Arc::new(Mutex::new(Some(write)));
+        let read = BufReader::new(read);
+        Self { read, line: Vec::new(), most, is_long: false, write, refusal: None }
+    }
+
+    /// Reads to the end of a line, and goes on in the middle of one when it was given up there. There is none if
+    /// the pipe has ended: a line without its end is not whole.
+    async fn fill(&mut self) -> Option<()> {
+        loop {
+            // What fails to be read has ended.
+            let read = self.read.fill_buf().await.ok().filter(|read| !read.is_empty())?;
+            let end = read.iter().position(|byte| *byte == b'\n');
+            let part = read.get(..end.unwrap_or(read.len())).unwrap_or_default();
+            if self.line.len().saturating_add(part.len()) > self.most {
+                self.is_long = true;
+                self.line = Vec::new();
+            }
+            if !self.is_long {
+                self.line.extend_from_slice(part);
+            }
+            let taken = part.len().saturating_add(usize::from(end.is_some()));
+            self.read.consume(taken);
+            if end.is_some() {
+                return Some(());
+            }
+        }
+    }
+
+    /// The message of the line that has been read, or what is answered to it. A line may hold nothing.
+    fn message(&mut self) -> Result<Option<ClientJsonRpcMessage>, Box<JsonRpcError>> {
+        let line = std::mem::take(&mut self.line);
+        if std::mem::take(&mut self.is_long) {
+            let why = format!("nothing was run: the line has more than {} bytes", self.most);
+            return Err(Box::new(JsonRpcError::new(None, ErrorData::invalid_request(why, None))));
+        }
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line).trim_ascii();
+        if line.is_empty() {
+            return Ok(None);
+        }
+        match serde_json::from_slice(line) {
+            Ok(message) => Ok(Some(message)),
+            Err(_) => refused(line).map_or(Ok(None), Err),
+        }
+    }
+
+    async fn write(write: Arc<Mutex<Option<W>>>, message: ServerJsonRpcMessage) -> io::Result<()> {
+        let mut line = serde_json::to_vec(&message)?;
+        line.push(b'\n');
+        let mut write = write.lock().await;
+        let write = write.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        write.write_all(&line).await?;
+        write.flush().await
+    }
+}
+
+impl<R, W> Transport<RoleServer> for Pipes<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        Self::write(Arc::clone(&self.write), message)
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            if let Some(refusal) = &mut self.refusal {
+                let sent = refusal.await;
+                self.refusal = None;
+                sent.ok()?;
+            }
+            self.fill().await?;
+            match self.message() {
+                Ok(Some(message)) => return Some(message),
+                Ok(None) => {}
+                Err(refused) => {
+                    self.refusal = Some(Box::pin(self.send(JsonRpcMessage::Error(*refused))));
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        drop(self.write.lock().await.take());
+        Ok(())
+    }
+}
+
+/// What is answered to these bytes, which are no message. A notification has no answer. The id is told if it can be
+/// read, and left away otherwise
+/// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#jsonrpcerrorresponse>).
+pub(super) fn refused(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
+    let said: Value = match serde_json::from_slice(bytes) {
+        Ok(said) => said,
+        Err(err) => {
+            let why = format!("nothing was run: this is no JSON: {err}");
+            return Some(Box::new(JsonRpcError::new(None, ErrorData::parse_error(why, None))));
+        }
+    };
+    if said.get("method").is_some_and(Value::is_string) && said.get("id").is_none() {
+        return None;
+    }
+    let id = said.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
+    let why = match said {
+        Value::Array(_) => "several messages in one are not part of the protocol",
+        _ => "this is no message of JSON-RPC 2.0",
+    };
+    let why = ErrorData::invalid_request(format!("nothing was run: {why}"), None);
+    Some(Box::new(JsonRpcError::new(id, why)))
+}

@@ -1,0 +1,261 @@
+//! Sessions over HTTP.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task,
+    time::Duration,
+};
+
+use futures_core::Stream;
+use futures_util::stream;
+use rmcp::{
+    model::{ClientJsonRpcMessage, GetExtensions as _, JsonRpcMessage, ServerJsonRpcMessage},
+    transport::streamable_http_server::{
+        SessionId, SessionManager,
+        session::{
+            ServerSseMessage,
+            local::{
+                LocalSessionHandle, LocalSessionManager, LocalSessionManagerError, SessionTransport,
+            },
+        },
+    },
+};
+use tokio::sync::watch;
+
+use super::flight::{Guarded, InFlight};
+
+/// Sessions that are open at the same time. Each ends five minutes after its last request, and one without a call
+/// ends before if there is no place for another.
+const SESSIONS: usize = 1024;
+
+/// The sessions of a service.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    local: LocalSessionManager,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    sessions: HashMap<SessionId, Session>,
+    /// How many requests there were.
+    requests: u64,
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    /// The number of its last request.
+    last: u64,
+    flight: InFlight,
+    /// The ways to the clients of requests, by the number of the stream.
+    ways: HashMap<u64, Weak<watch::Sender<usize>>>,
+}
+
+/// Why there is no session.
+#[derive(Debug)]
+pub(super) enum SessionError {
+    /// There is none of this id.
+    Unknown,
+    /// All have calls that run.
+    Full,
+    Local(LocalSessionManagerError),
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("there is no such session"),
+            Self::Full => f.write_str("too many sessions have calls that run; try again later"),
+            Self::Local(err) => err.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SessionError {}
+
+impl<E: Into<LocalSessionManagerError>> From<E> for SessionError {
+    fn from(err: E) -> Self {
+        Self::Local(err.into())
+    }
+}
+
+/// The way to the client of a request, which counts the streams that lead there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Way(Arc<watch::Sender<usize>>);
+
+impl Way {
+    fn attend(&self) -> Attended {
+        self.0.send_modify(|streams| *streams = streams.saturating_add(1));
+        Attended(self.clone())
+    }
+
+    /// Waits until the client has not been there for so long.
+    pub(super) async fn lost(&self, time: Duration) {
+        let mut streams = self.0.subscribe();
+        loop {
+            // The sender is here.
+            let _ = streams.wait_for(|streams| *streams == 0).await;
+            let back = streams.wait_for(|streams| *streams > 0);
+            if tokio::time::timeout(time, back).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// One stream to the client.
+struct Attended(Way);
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|streams| *streams = streams.saturating_sub(1));
+    }
+}
+
+/// What is sent to a client.
+struct Sent {
+    messages: Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>,
+    /// Of a request.
+    _attended: Option<Attended>,
+}
+
+impl Sent {
+    fn new(
+        messages: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+        attended: Option<Attended>,
+    ) -> Self {
+        Self { messages: Box::pin(messages), _attended: attended }
+    }
+}
+
+impl Stream for Sent {
+    type Item = ServerSseMessage;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> task::Poll<Option<ServerSseMessage>> {
+        self.messages.as_mut().poll_next(context)
+    }
+}
+
+impl Sessions {
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session that has been without a request for the longest time, if there is no place for another.
+    fn oldest(&self) -> Result<Option<SessionId>, SessionError> {
+        let open = self.lock();
+        if open.sessions.len() < SESSIONS {
+            return Ok(None);
+        }
+        let idle = open.sessions.iter().filter(|(_, session)| session.flight.is_empty());
+        let oldest = idle.min_by_key(|(_, session)| session.last);
+        oldest.map(|(id, _)| Some(id.clone())).ok_or(SessionError::Full)
+    }
+
+    async fn handle(&self, id: &SessionId) -> Result<LocalSessionHandle, SessionError> {
+        self.local.sessions.read().await.get(id).cloned().ok_or(SessionError::Unknown)
+    }
+}
+
+impl SessionManager for Sessions {
+    type Error = SessionError;
+    type Transport = Guarded<SessionTransport>;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionError> {
+        while let Some(oldest) = self.oldest()? {
+            self.close_session(&oldest).await?;
+        }
+        let (id, pipes) = self.local.create_session().await?;
+        let flight = InFlight::default();
+        let mut open = self.lock();
+        open.requests = open.requests.saturating_add(1);
+        let session = Session { last: open.requests, flight: flight.clone(), ..Session::default() };
+        open.sessions.insert(id.clone(), session);
+        Ok((id, Guarded::new(pipes, flight)))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, SessionError> {
+        Ok(self.local.initialize_session(id, message).await?)
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, SessionError> {
+        let mut open = self.lock();
+        open.requests = open.requests.saturating_add(1);
+        let now = open.requests;
+        let session = open.sessions.get_mut(id);
+        Ok(session.map(|session| session.last = now).is_some())
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), SessionError> {
+        self.lock().sessions.remove(id);
+        Ok(self.local.close_session(id).await?)
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        mut message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
+        let way = Way::default();
+        let handle = self.handle(id).await?;
+        let flight = self.lock().sessions.get(id).ok_or(SessionError::Unknown)?.flight.clone();
+        if let JsonRpcMessage::Request(request) = &mut message {
+            if let Err(why) = flight.enter(request) {
+                let refused = JsonRpcMessage::error(why, Some(request.id.clone()));
+                let refused = ServerSseMessage::from_message(refused);
+                return Ok(Sent::new(stream::iter([refused]), None));
+            }
+            request.request.extensions_mut().insert(way.clone());
+        }
+        let mut receiver = handle.establish_request_wise_channel().await?;
+        let attended = way.attend();
+        if let (Some(number), Some(session)) =
+            (receiver.http_request_id, self.lock().sessions.get_mut(id))
+        {
+            session.ways.retain(|_, way| way.strong_count() > 0);
+            session.ways.insert(number, Arc::downgrade(&way.0));
+        }
+        handle.push_message(message, receiver.http_request_id).await?;
+        let messages = stream::poll_fn(move |context| receiver.inner.poll_recv(context));
+        Ok(Sent::new(messages, Some(attended)))
+    }
+
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), SessionError> {
+        Ok(self.local.accept_message(id, message).await?)
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
+        Ok(Sent::new(self.local.create_standalone_stream(id).await?, None))
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
+        // The last event's number and, of a request, its stream's.
+        let number = last_event.split_once('/').and_then(|(_, number)| number.parse().ok());
+        let way = number.and_then(|number: u64| {
+            self.lock().sessions.get(id).and_then(|session| session.ways.get(&number)?.upgrade())
+        });
+        let messages = self.local.resume(id, last_event).await?;
+        Ok(Sent::new(messages, way.map(|way| Way(way).attend())))
+    }
+}

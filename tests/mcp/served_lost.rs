@@ -1,0 +1,129 @@
+//! Clients that vanish, over real sockets: none of them keeps others out.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use super::{
+    served_http::{Served, begin, client},
+    served_odd::{Seen, service},
+};
+
+fn work(id: u64) -> Value {
+    let params = json!({"name": "work", "arguments": {}});
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+}
+
+fn add() -> Value {
+    let params = json!({"name": "add", "arguments": {"a": 1, "b": 2}});
+    json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params})
+}
+
+#[tokio::test]
+async fn a_call_whose_client_does_not_come_back_leaves_its_place() {
+    let seen = Seen::new();
+    let lost = service(&seen).at_once(1).resuming_time(Duration::from_millis(1));
+    let served = Served::start(lost).await;
+    let session = served.session().await;
+    let gone = tokio::spawn(session.post(&work(70)).send());
+    seen.begun.notified().await;
+    let other = served.session().await;
+    let refused = other.post(&add()).send().await.expect("an answer").text().await;
+    assert!(refused.expect("a body").contains("did not run"));
+    // The head of the answer has come: the stream is dropped with it.
+    drop(gone.await.expect("no panic").expect("an answer"));
+    seen.ended.notified().await;
+    let answer = other.post(&add()).send().await.expect("an answer").text().await;
+    assert!(answer.expect("a body").contains(r#""text":"3""#));
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_gets_its_answer() {
+    let seen = Seen::new();
+    let served = Served::start(service(&seen).resuming_time(Duration::from_secs(3600))).await;
+    let session = served.session().await;
+    let mut lost = session.post(&work(70)).send().await.expect("an answer");
+    seen.begun.notified().await;
+    let primed = lost.chunk().await.expect("a body").expect("an event");
+    let primed = String::from_utf8(primed.to_vec()).expect("a text");
+    let last = primed.lines().find_map(|line| line.strip_prefix("id:")).expect("an id").trim();
+    drop(lost);
+    let back = session.of(client().get(&served.url)).header("accept", "text/event-stream");
+    let back = back.header("last-event-id", last).send().await.expect("an answer");
+    assert_eq!(back.status(), StatusCode::OK);
+    seen.go.add_permits(1);
+    let answer = back.text().await.expect("a body");
+    assert!(answer.contains("worked"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_has_come_back_and_gone_again_is_lost() {
+    let seen = Seen::new();
+    let served = Served::start(service(&seen).resuming_time(Duration::from_millis(1))).await;
+    let session = served.session().await;
+    let mut first = session.post(&work(70)).send().await.expect("an answer");
+    seen.begun.notified().await;
+    let primed = first.chunk().await.expect("a body").expect("an event");
+    let primed = String::from_utf8(primed.to_vec()).expect("a text");
+    let last = primed.lines().find_map(|line| line.strip_prefix("id:")).expect("an id").trim();
+    // A second way there, before the first is left.
+    let back = session.of(client().get(&served.url)).header("accept", "text/event-stream");
+    let back = back.header("last-event-id", last).send().await.expect("an answer");
+    drop(first);
+    assert_eq!(other_sum(&served).await, "3");
+    drop(back);
+    seen.ended.notified().await;
+}
+
+async fn other_sum(served: &Served) -> String {
+    let other = served.session().await;
+    let answer = other.post(&add()).send().await.expect("an answer").text().await.expect("a body");
+    let event = answer.lines().filter_map(|line| line.strip_prefix("data:"));
+    let event = event.filter_map(|data| serde_json::from_str::<Value>(data).ok()).next_back();
+    let event = event.expect("an event");
+    event["result"]["content"][0]["text"].as_str().expect("a text").to_owned()
+}
+
+#[tokio::test]
+async fn a_session_that_is_deleted_ends_its_calls() {
+    let seen = Seen::new();
+    let served = Served::start(service(&seen).at_once(1)).await;
+    let session = served.session().await;
+    let _open = session.post(&work(70)).send().await.expect("an answer");
+    seen.begun.notified().await;
+    let ended = session.of(client().delete(&served.url)).send().await.expect("an answer");
+    assert!(ended.status().is_success(), "{}", ended.status());
+    seen.ended.notified().await;
+    let gone = session.post(&add()).send().await.expect("an answer");
+    assert_eq!(gone.status(), StatusCode::NOT_FOUND);
+    assert_eq!(other_sum(&served).await, "3");
+}
+
+#[tokio::test]
+async fn sessions_without_a_call_make_place_for_others() {
+    let seen = Seen::new();
+    let served = Served::start(service(&seen)).await;
+    let busy = served.session().await;
+    let working = busy.post(&work(70)).send().await.expect("an answer");
+    seen.begun.notified().await;
+    let oldest = served.session().await;
+    let client = client();
+    for _ in 0..1024 {
+        let begun = client
+            .post(&served.url)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .body(begin().to_string())
+            .send()
+            .await
+            .expect("an answer");
+        assert_eq!(begun.status(), StatusCode::OK);
+        begun.bytes().await.expect("a body");
+    }
+    // The one without a call has made place; the one with a call has not.
+    let gone = oldest.post(&add()).send().await.expect("an answer");
+    assert_eq!(gone.status(), StatusCode::NOT_FOUND);
+    seen.go.add_permits(1);
+    assert!(working.text().await.expect("a body").contains("worked"));
+}
