@@ -55,12 +55,12 @@ async fn calls_and_results_fill_the_window_too() {
     ]);
     let agent = Agent::builder(model).tools([look]).build().expect("an agent");
     let mut chat = agent.chat();
-    let empty = chat.context();
+    let empty = chat.context().parts;
     let reply = chat.send("Go..").await.expect("an answer");
     // A word each of the user and the model, the name, the arguments, the result.
     let sent = 1 + 1 + 1 + (400 + r#"{"at":""}"#.len() as u64).div_ceil(4) + 500;
     assert_eq!((reply.context().history, reply.context().tools), (sent, empty.tools));
-    assert_eq!(chat.context().history, sent + 1, "and the answer");
+    assert_eq!(chat.context().parts.history, sent + 1, "and the answer");
     assert_eq!((empty.history, empty.measured), (0, false));
 }
 

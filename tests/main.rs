@@ -42,6 +42,7 @@ mod clocks;
 mod content;
 mod content_names;
 mod context_full;
+mod context_moves;
 mod conversations;
 mod corpus;
 mod decoded;

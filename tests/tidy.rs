@@ -31,12 +31,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("policy", &["error", "message", "models", "provider", "secret", "tool", "journal", "unwind"]),
     ("journal", &["error", "message", "provider", "secret", "tls", "tool", "unwind"]),
+    ("context", &["error", "journal", "message", "provider", "tool"]),
     ("trace", &["error", "message", "secret", "tool", "provider", "policy", "journal", "unwind"]),
     (
         "agent",
         &[
-            "error", "message", "models", "schema", "secret", "tool", "provider", "policy",
-            "journal", "trace", "unwind", "stop",
+            "context", "error", "message", "models", "schema", "secret", "tool", "provider",
+            "policy", "journal", "trace", "unwind", "stop",
         ],
     ),
     (

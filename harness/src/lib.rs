@@ -89,6 +89,7 @@ mod readme {}
 pub mod __private;
 pub mod agent;
 pub mod client;
+pub mod context;
 pub mod error;
 pub mod journal;
 #[cfg(any(feature = "mcp", feature = "mcp-server"))]

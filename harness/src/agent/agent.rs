@@ -9,6 +9,7 @@ use std::{
 
 use super::{Chat, OpenCall, Outcome, Reply, Sending, Stopped, outcome::Remains};
 use crate::{
+    context::Window,
     error::{Error, ErrorKind},
     message::{Message, Transcript},
     models::Models,
@@ -73,6 +74,10 @@ struct Inner {
     secrets: Secrets,
     /// Has counted what every request begins with.
     meter: ContextMeter,
+    /// When what is sent is made smaller.
+    window: Window,
+    /// How many tokens the window of the model has, once it was looked up.
+    known_window: OnceLock<Option<u64>>,
     /// Whether large results are kept, if there is where.
     spills: bool,
     spill_folder: Option<PathBuf>,
@@ -219,6 +224,16 @@ impl Agent {
         self.0.reading.get_or_init(made).clone()
     }
 
+    /// When what is sent is made smaller.
+    pub(super) fn window(&self) -> &Window {
+        &self.0.window
+    }
+
+    /// How many tokens the window of the model has, once it was looked up.
+    pub(super) fn known_window(&self) -> &OnceLock<Option<u64>> {
+        &self.0.known_window
+    }
+
     pub(super) fn meter(&self) -> ContextMeter {
         self.0.meter
     }
@@ -241,6 +256,7 @@ impl Agent {
     ) -> Result<Self, Error> {
         let inner = Arc::make_mut(&mut self.0);
         inner.reading = OnceLock::new();
+        inner.known_window = OnceLock::new();
         inner.provider = provider(Arc::clone(&inner.provider));
         let tools: Vec<Tool> = inner.tools.tools().iter().map(tool).collect();
         inner.tools = ToolRegistry::new(tools)?
@@ -300,6 +316,7 @@ pub struct AgentBuilder {
     secrets: Vec<String>,
     spills: bool,
     spill_folder: Option<PathBuf>,
+    window: Window,
 }
 
 impl AgentBuilder {
@@ -323,6 +340,7 @@ impl AgentBuilder {
             secrets: Vec::new(),
             spills: true,
             spill_folder: None,
+            window: Window::new(),
         }
     }
 
@@ -577,13 +595,22 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets when what is sent is made smaller: old results of tools that only read are cleared, and then the oldest part
+    /// of a conversation is summed up. That is done where the window of the model is known, unless this says otherwise:
+    /// see [`Window`] and the module [`context`](crate::context).
+    pub fn window(mut self, window: Window) -> Self {
+        self.window = window;
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors
     /// Fails if the folder for large results cannot be written or a tool has the name `read_result`, unless they are
     /// [not kept](Self::spills), if two tools have one name, if one of them is not right (see [`ToolRegistry::add`] and
     /// [`ToolRegistry::check`]), if one takes a [`State<T>`](crate::State) that is neither given nor
-    /// announced, if a value is both given and announced, if no turn is allowed, or if a secret is too short to be found.
+    /// announced, if a value is both given and announced, if no turn is allowed, if a part of the [window](Self::window)
+    /// is none, or if a secret is too short to be found.
     pub fn build(self) -> Result<Agent, Error> {
         let Self {
             provider,
@@ -604,6 +631,7 @@ impl AgentBuilder {
             secrets,
             spills,
             spill_folder,
+            window,
         } = self;
         let spill_folder = spill_folder.filter(|_| spills);
         if guardrails.allows_nothing() {
@@ -612,7 +640,7 @@ impl AgentBuilder {
                 "`Guardrails::turns(0)` lets the model say nothing; set at least 1",
             ));
         }
-        run_limits.check().and(limits.check())?;
+        run_limits.check().and(limits.check()).and(window.check())?;
         let secrets = known(provider.secrets(), &secrets)?;
         let mut tools =
             ToolRegistry::new(tools)?.with_limits(tool_limits).with_secrets(secrets.clone());
@@ -668,6 +696,8 @@ impl AgentBuilder {
             trace: trace.knowing(&secrets),
             secrets,
             meter,
+            window,
+            known_window: OnceLock::new(),
             spills,
             spill_folder: spill_folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder)),
             reading: OnceLock::new(),

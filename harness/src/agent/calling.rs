@@ -37,6 +37,8 @@ pub(super) enum Then {
 pub(super) struct Call {
     pub(super) call: ToolCall,
     pub(super) status: Status,
+    /// Whether it only reads, by what its tool declared when it was allowed.
+    pub(super) reads: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -87,10 +89,15 @@ impl Granted {
     }
 }
 
+impl Call {
+    fn of(call: &ToolCall) -> Self {
+        Self { call: call.clone(), status: Status::Asked, reads: false }
+    }
+}
+
 impl Calling {
     pub(super) fn of(asked: &Message, then: Then) -> Self {
-        let calls: Vec<Call> =
-            asked.calls().map(|call| Call { call: call.clone(), status: Status::Asked }).collect();
+        let calls: Vec<Call> = asked.calls().map(Call::of).collect();
         let ids = calls.iter().map(|call| call.call.id().to_owned());
         let (places, count) = (ids.zip(0..).collect(), calls.len());
         let (undecided, unfinished) = (count, count);
@@ -100,6 +107,14 @@ impl Calling {
 
     pub(super) fn get(&self, id: &str) -> Option<&Call> {
         self.calls.get(*self.places.get(id)?)
+    }
+
+    /// Says whether a call only reads.
+    pub(super) fn reads(&mut self, id: &str, reads: bool) {
+        let at = self.places.get(id).copied();
+        if let Some(call) = at.and_then(|at| self.calls.get_mut(at)) {
+            call.reads = reads;
+        }
     }
 
     /// What becomes of a call.
@@ -142,7 +157,7 @@ impl Calling {
             return Action::FindOut(those(|status| matches!(status, Status::Doubtful(_))));
         }
         // Those behind one that waits do not run before it.
-        let open = open.map_while(|Call { call, status }| match status {
+        let open = open.map_while(|Call { call, status, .. }| match status {
             Status::Allowed(granted) => Some(Some(((call, true), granted.effects))),
             Status::Started(granted) => Some(Some(((call, false), granted.effects))),
             Status::Finished(_) => Some(None),
@@ -226,7 +241,7 @@ pub(super) fn idempotency_key(
 impl Machine {
     /// The calls that wait for what somebody outside of the run decides or answers, in order.
     pub fn waiting(&self) -> impl Iterator<Item = (&ToolCall, &Wait)> {
-        self.calls().filter_map(|Call { call, status }| match status {
+        self.calls().filter_map(|Call { call, status, .. }| match status {
             Status::Waiting(wait, _) => Some((call, wait)),
             _ => None,
         })
@@ -248,7 +263,7 @@ impl Machine {
     /// The calls of which nobody knows how they ended, in order: they had started in a process that
     /// did not see their end, and may not run again.
     pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|Call { call, status }| match status {
+        self.calls().filter_map(|Call { call, status, .. }| match status {
             Status::Doubtful(_) => Some(call),
             _ => None,
         })
@@ -257,7 +272,7 @@ impl Machine {
     /// The calls that may have run in a process which is gone and that are to run again, as far as is
     /// known here.
     pub(super) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|Call { call, status }| match status {
+        self.calls().filter_map(|Call { call, status, .. }| match status {
             Status::Started(_) => Some(call),
             Status::Allowed(granted) if granted.again => Some(call),
             _ => None,
@@ -271,7 +286,7 @@ impl Machine {
 
     /// The calls that have started and have no result.
     pub(super) fn started(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|Call { call, status }| match status {
+        self.calls().filter_map(|Call { call, status, .. }| match status {
             Status::Started(_) => Some(call),
             _ => None,
         })

@@ -4,14 +4,14 @@ use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 
 use super::{
     Agent, Grant, Machine, Sending, answers::unreadable, circumstances::Circumstances,
-    clock::RunClock, durable::Durable, observed::Waits, permit::Asking,
+    clock::RunClock, durable::Durable, observed::Waits, permit::Asking, window::Gauge,
 };
 use crate::{
     error::Error,
     journal::{Entry, Envelope},
     message::{Message, Transcript},
     policy::{AgentSums, Budget, Exposed, Guard, Guardrails, Limits},
-    provider::{ContextMeter, ContextTokens, Sent, Usage},
+    provider::{Sent, Usage},
     tool::{StillRunning, Values, still_running_in},
     trace::Tracer,
 };
@@ -53,7 +53,7 @@ pub struct Chat {
     /// What the provider has written of the conversation already.
     pub(super) sent: Sent,
     /// What the messages amount to, each counted once.
-    pub(super) meter: ContextMeter,
+    pub(super) gauge: Gauge,
     /// What a person has allowed for the rest of the conversation.
     pub(super) grants: Vec<Grant>,
     /// Ends of calls that had been stopped of which it has heard.
@@ -87,7 +87,7 @@ impl Chat {
         let idle = Budget::of_run(&budget, Limits::new(), Arc::clone(agent.guardrails()));
         let guard = guard(&agent, Arc::clone(agent.guardrails()), idle);
         let tracer = Tracer::new(agent.trace());
-        let meter = agent.meter();
+        let gauge = Gauge::new(agent.meter());
         Self {
             agent,
             machine: Machine::new(),
@@ -99,7 +99,7 @@ impl Chat {
             tracer,
             usage: Usage::default(),
             sent: Sent::new(),
-            meter,
+            gauge,
             grants: Vec::new(),
             heard_ends: HashSet::new(),
             exposed: Exposed::default(),
@@ -318,14 +318,6 @@ impl Chat {
         Some((mem::replace(&mut self.guard, guard), mem::take(&mut self.clock)))
     }
 
-    /// What the tokens are made of that the next request will send before what is said next:
-    /// an estimate. What the last one really sent is told by
-    /// [`Reply::context`](super::Reply::context).
-    pub fn context(&self) -> ContextTokens {
-        let mut meter = self.meter;
-        meter.count(self.transcript().messages())
-    }
-
     /// What a person has allowed by *always* in this conversation, in the order of the answers.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
@@ -415,6 +407,12 @@ impl Chat {
             Entry::CallDecided { call, decision } => {
                 self.grants.extend(Grant::of(call, decision));
             }
+            Entry::ContextCleared { .. } => self.was_moved(),
+            Entry::ContextCompacted { request, .. } => {
+                self.usage.add(&request.usage);
+                self.was_moved();
+            }
+            Entry::CompactionFailed { request, .. } => self.usage.add(&request.usage),
             Entry::GrantRevoked { call, scope } => {
                 self.grants.retain(|kept| kept.call != *call || kept.scope != *scope);
             }

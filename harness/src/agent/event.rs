@@ -166,6 +166,33 @@ pub enum Event<'a> {
         /// What the model is told; `None` if no try is left.
         message: Option<&'a Message>,
     },
+    /// Old results of tools that only read are no longer sent whole, since the window gets full.
+    ContextCleared {
+        /// How many results.
+        results: usize,
+        /// How many tokens the next request would have had before: an estimate.
+        before: u64,
+        /// How many it has now.
+        after: u64,
+    },
+    /// The model is asked to sum up the oldest part of the conversation, since the window gets full.
+    /// [`ContextCompacted`](Self::ContextCompacted) or [`CompactionFailed`](Self::CompactionFailed) follows, unless the
+    /// run is stopped meanwhile.
+    Compacting,
+    /// A summary is sent from now on in the place of the oldest part of the conversation.
+    ContextCompacted {
+        /// For how many messages of the transcript it stands, from the first one on.
+        messages: usize,
+        /// How many tokens the next request would have had before: an estimate.
+        before: u64,
+        /// How many it has now.
+        after: u64,
+    },
+    /// A summary was asked for in vain. What is sent has not changed.
+    CompactionFailed {
+        /// Why, in words.
+        cause: &'a str,
+    },
     /// The model's answer of this turn is complete.
     TurnEnded {
         /// Counts from 1 in each run.

@@ -283,6 +283,20 @@ enum Form<'a> {
         scope: LimitScope,
         detail: Cow<'a, str>,
     },
+    ContextCleared {
+        results: usize,
+        before: u64,
+        after: u64,
+    },
+    Compacting {},
+    ContextCompacted {
+        messages: usize,
+        before: u64,
+        after: u64,
+    },
+    CompactionFailed {
+        cause: Cow<'a, str>,
+    },
     TurnEnded {
         turn: u32,
         stop: StopReason,
@@ -349,6 +363,14 @@ impl<'a> Form<'a> {
             Event::LimitUnknown { limit, scope, detail } => {
                 Self::LimitUnknown { limit, scope, detail: text(detail) }
             }
+            Event::ContextCleared { results, before, after } => {
+                Self::ContextCleared { results, before, after }
+            }
+            Event::Compacting => Self::Compacting {},
+            Event::ContextCompacted { messages, before, after } => {
+                Self::ContextCompacted { messages, before, after }
+            }
+            Event::CompactionFailed { cause } => Self::CompactionFailed { cause: text(cause) },
             Event::TurnEnded { turn, stop, usage } => {
                 Self::TurnEnded { turn, stop, usage: Lent(usage) }
             }
@@ -409,6 +431,14 @@ impl<'a> Form<'a> {
             Self::LimitUnknown { limit, scope, detail } => {
                 Form::LimitUnknown { limit, scope, detail: text(detail) }
             }
+            Self::ContextCleared { results, before, after } => {
+                Form::ContextCleared { results, before, after }
+            }
+            Self::Compacting {} => Form::Compacting {},
+            Self::ContextCompacted { messages, before, after } => {
+                Form::ContextCompacted { messages, before, after }
+            }
+            Self::CompactionFailed { cause } => Form::CompactionFailed { cause: text(cause) },
             Self::TurnEnded { turn, stop, usage } => {
                 Form::TurnEnded { turn, stop, usage: usage.kept() }
             }
@@ -455,6 +485,15 @@ impl<'a> Form<'a> {
             Self::LimitUnknown { limit, scope, detail } => {
                 Event::LimitUnknown { limit: *limit, scope: *scope, detail }
             }
+            Self::ContextCleared { results, before, after } => {
+                Event::ContextCleared { results: *results, before: *before, after: *after }
+            }
+            Self::Compacting {} => Event::Compacting,
+            Self::ContextCompacted { messages, before, after } => {
+                let (messages, before, after) = (*messages, *before, *after);
+                Event::ContextCompacted { messages, before, after }
+            }
+            Self::CompactionFailed { cause } => Event::CompactionFailed { cause },
             Self::TurnEnded { turn, stop, usage } => {
                 Event::TurnEnded { turn: *turn, stop: *stop, usage }
             }

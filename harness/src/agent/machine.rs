@@ -1,19 +1,23 @@
 //! The loop as a pure machine: facts in, the next action out. It knows no clock, no chance, no
 //! socket and no log, so that every behaviour of the loop is a line in a table.
 
+mod ends;
+mod window;
+
 use std::{collections::HashSet, sync::Arc};
 
+use self::window::Window;
 use super::{
     Outcome,
     calling::{Call, Calling, Granted, Status, Then},
-    told::{GO_ON, ended_call, handed_out, late_end, lost, not_accepted, stopped, why},
+    told::{ended_call, late_end},
     wanted::Wanted,
 };
 use crate::{
     error::{Error, ErrorKind},
     journal::{AnswerCheck, Awaited, Decider, Decision, Entry, InterruptCause, Wait, WantedAnswer},
     message::{Block, CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    provider::{AnswerSchema, StopReason, Usage, breaks_off},
+    provider::{AnswerSchema, StopReason, Usage},
     tool::{Answered, CallIdentity, ToolRegistry},
 };
 
@@ -71,6 +75,8 @@ pub struct Machine {
     news: Vec<String>,
     /// What the answer of the run is to be.
     wanted: Option<Wanted>,
+    /// What is sent of the transcript.
+    window: Window,
 }
 
 #[derive(Clone, Debug)]
@@ -106,6 +112,7 @@ impl Machine {
             call_ids: Arc::default(),
             news: Vec::new(),
             wanted: None,
+            window: Window::default(),
         }
     }
 
@@ -161,48 +168,6 @@ impl Machine {
 
     fn is_unchecked(&self) -> bool {
         self.wanted.as_ref().is_some_and(|wanted| wanted.unchecked)
-    }
-
-    /// The fact with which a run that had stopped goes on.
-    ///
-    /// # Errors
-    /// Fails if there is nothing to go on with: nothing was said, the model has answered to the
-    /// end, or calls wait for their results.
-    pub fn resumption(&self) -> Result<Entry, Error> {
-        let Some(last) = self.transcript.messages().last() else {
-            return Err(cannot("there is nothing to resume: nothing was said yet; `send` begins"));
-        };
-        if self.is_unchecked() {
-            return Ok(resumed(None));
-        }
-        let is_open = match self.phase {
-            Phase::Calling(_) => {
-                return Err(cannot("a run cannot be resumed while calls wait for results"));
-            }
-            Phase::Ended(Some(Outcome::Answered)) => false,
-            Phase::Ended(Some(_)) | Phase::Asking | Phase::Checking => true,
-            // The conversation was kept elsewhere: only its last words can tell.
-            Phase::Ended(None) => last.is_paused() || breaks_off(last),
-        };
-        match last.role() {
-            Role::User | Role::Tool => Ok(resumed(None)),
-            Role::Assistant if !is_open => Err(cannot(
-                "there is nothing to resume: the model has answered; `send` says something new",
-            )),
-            // The vendor goes on with its own words only if they come last and unchanged.
-            Role::Assistant if last.is_paused() => Ok(resumed(None)),
-            Role::Assistant => {
-                let words = match self.phase {
-                    Phase::Ended(Some(Outcome::Unsupported(item))) => format!(
-                        "The program could not execute the `{item}` of your reply, and nothing of it \
-                         has happened. Go on without it."
-                    ),
-                    Phase::Ended(Some(Outcome::Unfit)) => not_accepted(self.faults()),
-                    _ => GO_ON.to_owned(),
-                };
-                Ok(resumed(Some(Message::user(words))))
-            }
-        }
     }
 
     /// Takes a fact.
@@ -331,6 +296,7 @@ impl Machine {
             }
             Entry::ModelReplied { message, stop, usage, provider, model, .. } => {
                 self.asking("the model cannot reply")?;
+                let sent = self.sent().messages().len();
                 let ended = match stop {
                     StopReason::Complete | StopReason::ToolCalls => Then::End(Outcome::Answered),
                     StopReason::Truncated => Then::End(Outcome::Truncated),
@@ -351,6 +317,7 @@ impl Machine {
                 self.said(marked.as_ref().or(message.as_ref()), called, ended)?;
                 self.turns = self.turns.saturating_add(1);
                 self.usage.add(usage);
+                self.window.was_sent(sent, usage);
                 self.answered_by = Some((provider.clone(), model.clone()));
             }
             Entry::Interrupted { message, usage, cause, asked: _ } => {
@@ -382,6 +349,9 @@ impl Machine {
                     Status::Asked => {}
                     Status::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => {}
                     _ => return Err(cannot(format!("`{call}` was decided before"))),
+                }
+                if let Decision::Allow { side_effects, .. } = decision {
+                    self.reads(call, side_effects.is_read_only());
                 }
                 let status = match decision {
                     Decision::Allow { side_effects, repeat, reviewed, by } => {
@@ -492,6 +462,11 @@ impl Machine {
                 }
                 self.news.push(late_end(tool, result));
             }
+            Entry::ContextCleared { .. }
+            | Entry::ContextCompacted { .. }
+            | Entry::CompactionFailed { .. }
+            | Entry::ContextOverflowed { .. }
+            | Entry::ContextPinned { .. } => self.moves(entry)?,
         }
         self.untouched = false;
         Ok(())
@@ -507,42 +482,6 @@ impl Machine {
             Phase::Calling(Calling { then: Then::End(_), .. }) => Action::Settle,
             Phase::Calling(calling) => calling.next(),
         }
-    }
-
-    /// The facts that answer every call without a result, each with the truth: it did not start,
-    /// it only read, or it may have partly run. After them the transcript can be sent. There are
-    /// none if it can be sent already.
-    pub fn settlement(&self) -> impl Iterator<Item = Entry> + '_ {
-        let calling = match &self.phase {
-            Phase::Calling(calling) => Some(calling),
-            Phase::Asking | Phase::Checking | Phase::Ended(_) => None,
-        };
-        calling.into_iter().flat_map(|Calling { calls, then, .. }| {
-            calls.iter().filter_map(|Call { call, status }| {
-                let (outcome, text) = match status {
-                    Status::Finished(_) => return None,
-                    // It has run in another process, and nobody knows how far.
-                    Status::Allowed(granted) if granted.again => lost(granted.effects),
-                    Status::Asked
-                    | Status::Allowed(_)
-                    | Status::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => (
-                        CallOutcome::NotStarted,
-                        format!(
-                            "This call was not started: {}. Nothing of it has happened.",
-                            why(*then)
-                        ),
-                    ),
-                    Status::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
-                        stopped(granted.effects)
-                    }
-                    Status::Waiting(Wait { awaited, .. }, _) => handed_out(awaited),
-                    Status::Started(granted) => stopped(granted.effects),
-                    Status::Doubtful(granted) => lost(granted.effects),
-                };
-                let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
-                Some(Entry::CallFinished { result, spent: None })
-            })
-        })
     }
 
     /// The call of this id, if it waits to be decided.
@@ -601,20 +540,6 @@ impl Machine {
         calling.into_iter().flat_map(|calling| calling.calls.iter())
     }
 
-    /// Open calls belong to the conversation whose facts are shared.
-    fn fork(&mut self) -> Result<(), Error> {
-        let outcome = Outcome::Cancelled;
-        match &mut self.phase {
-            Phase::Ended(_) => return Ok(()),
-            Phase::Asking | Phase::Checking => self.phase = Phase::Ended(Some(outcome)),
-            Phase::Calling(calling) => calling.then = Then::End(outcome),
-        }
-        for fact in Vec::from_iter(self.settlement()) {
-            self.apply(&fact)?;
-        }
-        Ok(())
-    }
-
     /// Whether this call is one of the conversation, and its end was not told yet.
     pub(super) fn wants_end_of(&self, ended: &CallIdentity) -> bool {
         let messages = self.transcript.messages();
@@ -652,9 +577,9 @@ impl Machine {
     /// The user's message joins the transcript, with the news that the model has not heard yet.
     fn tell(&mut self, message: &Message) -> Result<(), Error> {
         if self.news.is_empty() {
-            return self.transcript.push(message.clone());
+            return self.push(message.clone());
         }
-        self.transcript.push(message.with_text(self.news.join("\n")))?;
+        self.push(message.with_text(self.news.join("\n")))?;
         self.news.clear();
         Ok(())
     }
@@ -664,6 +589,7 @@ impl Machine {
         self.begun_at = begun_at;
         self.turns = 0;
         self.usage = Usage::default();
+        self.window.failures = 0;
     }
 
     fn asking(&self, what: &str) -> Result<(), Error> {
@@ -678,7 +604,7 @@ impl Machine {
     fn said(&mut self, message: Option<&Message>, called: Then, ended: Then) -> Result<(), Error> {
         let then = match message {
             Some(message) => {
-                self.transcript.push(message.clone())?;
+                self.push(message.clone())?;
                 if message.calls().next().is_some() {
                     self.took(message);
                     self.phase = Phase::Calling(Calling::of(message, called));
@@ -710,6 +636,12 @@ impl Machine {
         call.ok_or_else(|| cannot(format!("no call `{id}` waits for a result")))
     }
 
+    fn reads(&mut self, id: &str, reads: bool) {
+        if let Phase::Calling(calling) = &mut self.phase {
+            calling.reads(id, reads);
+        }
+    }
+
     fn set(&mut self, id: &str, status: Status) {
         if let Phase::Calling(calling) = &mut self.phase {
             calling.set(id, status);
@@ -726,13 +658,15 @@ impl Machine {
             _ => None,
         });
         let mut results: Vec<ToolResult> = results.collect();
+        let place = self.transcript.messages().len();
+        self.window.reads.extend(reading(calls).map(|number| (place, number)));
         if let Some(last) = results.last_mut().filter(|_| !self.news.is_empty()) {
             let news = ToolContent::Text(self.news.join("\n"));
             let content = last.content().iter().cloned().chain([news]);
             *last = last.said_as(last.outcome(), content);
         }
         let (message, then) = (Message::results_of(asked, results), *then);
-        self.transcript.push(message)?;
+        self.push(message)?;
         self.news.clear();
         self.go_on(then);
         Ok(())
@@ -757,8 +691,13 @@ impl Machine {
     }
 }
 
-fn resumed(message: Option<Message>) -> Entry {
-    Entry::Resumed { message, limits: None }
+/// Which of these calls only read and have a value.
+fn reading(calls: &[Call]) -> impl Iterator<Item = usize> + '_ {
+    let read = |call: &Call| match &call.status {
+        Status::Finished(result) => call.reads && result.outcome() == CallOutcome::Succeeded,
+        _ => false,
+    };
+    (0..).zip(calls).filter(move |(_, call)| read(call)).map(|(number, _)| number)
 }
 
 fn cannot(message: impl Into<String>) -> Error {

@@ -24,6 +24,7 @@ mod chat;
 mod chats;
 mod circumstances;
 mod clock;
+mod compacting;
 mod cut_off;
 mod durable;
 mod early;
@@ -51,6 +52,7 @@ mod verifier;
 mod view;
 mod wanted;
 mod watcher;
+mod window;
 
 pub use self::{
     agent::{Agent, AgentBuilder},

@@ -48,6 +48,10 @@ pub(super) struct Run<'a> {
     pub(super) answer: Option<Accumulator>,
     /// Whether the model was asked, and no fact tells yet what came of it.
     pub(super) asked: bool,
+    /// What has arrived of a summary that is being given.
+    pub(super) summary: Option<Accumulator>,
+    /// Why the last summary was none.
+    pub(super) last_fault: Option<String>,
     /// Calls of that answer which have started already.
     pub(super) early: Early,
     pub(super) contexts: Contexts,
@@ -103,6 +107,8 @@ impl<'a> Run<'a> {
             over,
             answer: None,
             asked: false,
+            summary: None,
+            last_fault: None,
             early: Early::default(),
             contexts,
             reports,
@@ -239,7 +245,7 @@ impl<'a> Run<'a> {
 
     /// Brings the journal and the conversation together, before anything is said. A journal that does not
     /// answer does not hold up who stops the run.
-    async fn catch_up(&mut self) -> Result<(), Error> {
+    pub(super) async fn catch_up(&mut self) -> Result<(), Error> {
         loop {
             let Self { chat, halt, .. } = &mut *self;
             tokio::select! {
@@ -365,6 +371,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             let done = match step {
+                Step::Move(due) => self.moves(due).await,
                 Step::Ask => self.ask().await,
                 Step::Stop(cause) => self.interrupted(cause),
                 Step::Decide { calls, surplus } => match self.refuse(&surplus) {
@@ -649,6 +656,7 @@ impl<'a> Run<'a> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
+        self.drops_summary();
         if !self.ended {
             self.close();
             self.trace_end(Outcome::Cancelled);

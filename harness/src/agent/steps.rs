@@ -16,6 +16,7 @@ use super::{
     run::Run,
     sending::Opening,
     verifier::verifier_of_text,
+    window::Move,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -31,6 +32,8 @@ use crate::{
 pub(super) enum Step {
     /// The run stops here, for this cause.
     Stop(InterruptCause),
+    /// Move what is sent, so that it fits into the window.
+    Move(Move),
     /// Ask the model.
     Ask,
     /// Decide about these calls, one after the other.
@@ -70,7 +73,7 @@ impl Chat {
                 let (name, model) = agent.answers();
                 match guard.before_turn(name, model) {
                     Some(reached) => Step::Stop(reached.into()),
-                    None => Step::Ask,
+                    None => self.due().map_or(Step::Ask, Step::Move),
                 }
             }
             Action::Decide(mut calls) => {
@@ -647,6 +650,7 @@ impl Run<'_> {
                     _ => Ok(()),
                 }
             }
+            Step::Move(due) => self.moves(due).await,
             Step::Stop(cause) => self.interrupted(cause),
             Step::Decide { calls, surplus } => {
                 self.refuse(&surplus)?;

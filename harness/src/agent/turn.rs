@@ -68,7 +68,7 @@ impl Run<'_> {
         self.contexts.clear();
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
-        self.context = self.chat.meter.count(self.chat.machine.transcript().messages());
+        self.context = self.chat.gauge.asks(&self.chat.machine);
         if let Some(tools) = self.chat.own.as_ref().and_then(|own| own.tools.as_ref()) {
             self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
         }
@@ -77,8 +77,17 @@ impl Run<'_> {
         match self.hear().await? {
             Heard::Out => self.replied(turn),
             Heard::Stop(cause) => self.interrupted(cause),
+            Heard::Failed(error) if self.is_unanswered() && self.moves_after(&error)? => {
+                self.answer = None;
+                self.asked = false;
+                Ok(())
+            }
             Heard::Failed(error) => self.interrupt(Some(error)),
         }
+    }
+
+    fn is_unanswered(&self) -> bool {
+        self.answer.as_ref().is_none_or(Accumulator::is_untouched)
     }
 
     /// Reads the stream to its end, and starts the calls that may start while it goes on. The
@@ -110,7 +119,8 @@ impl Run<'_> {
         let program = halt.program();
         let wanted = chat.machine.wanted_schema(tools);
         let mut as_words = AsWords::new(wanted.as_ref());
-        let request = Request::new(chat.machine.transcript())?
+        let request = Request::new(chat.machine.sent())?
+            .with_thinking_from(chat.machine.thinking_from())
             .with_system(agent.system())
             .with_tools(tools.schemas())
             .with_forms(tools.forms())
@@ -400,17 +410,20 @@ impl Hearing<'_, '_> {
 }
 
 /// The stream of an answer. It is the program's own code: a panic in it is a failure of the answer.
-struct Answering<'a>(Option<EventStream<'a>>);
+pub(super) struct Answering<'a>(Option<EventStream<'a>>);
 
 impl<'a> Answering<'a> {
-    fn of(provider: &'a dyn Provider, request: Request<'a>) -> Self {
+    pub(super) fn of(provider: &'a dyn Provider, request: Request<'a>) -> Self {
         Self(match caught(|| provider.stream(request)) {
             Ok(stream) => Some(stream),
             Err(panicked) => Some(Box::pin(stream::iter([Err(fault(&panicked))]))),
         })
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<StreamEvent, Error>>> {
+    pub(super) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<StreamEvent, Error>>> {
         let Some(stream) = &mut self.0 else { return Poll::Ready(None) };
         match caught(|| stream.poll_next_unpin(context)) {
             Ok(polled) => polled,

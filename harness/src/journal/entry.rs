@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::{ClearedResult, SummaryRequest};
 use crate::{
     message::{Message, ToolResult, Transcript},
     provider::{StopReason, Usage},
@@ -180,6 +181,55 @@ pub enum Entry {
         tool: String,
         /// How it ended; it names the call.
         result: ToolResult,
+    },
+    /// From now on a line is sent in the place of each of these results, and no thinking of what was said so far.
+    /// The transcript keeps all of it.
+    ContextCleared {
+        /// The results.
+        results: Vec<ClearedResult>,
+        /// How many tokens the next request would have had before: an estimate.
+        before: u64,
+        /// How many it has now.
+        after: u64,
+    },
+    /// From now on a summary is sent in the place of the first messages, and no thinking of what was said so far.
+    /// The transcript keeps all of it.
+    ContextCompacted {
+        /// In the place of how many messages of the transcript, from the first one on.
+        messages: u64,
+        /// The places, in the transcript, of those among them that are still sent, before the summary.
+        kept: Vec<u64>,
+        /// The summary, as it is sent.
+        summary: Message,
+        /// How it was asked for.
+        request: Box<SummaryRequest>,
+        /// How many tokens the next request would have had before: an estimate.
+        before: u64,
+        /// How many it has now.
+        after: u64,
+    },
+    /// A summary was asked for in vain. What is sent has not changed.
+    CompactionFailed {
+        /// How it was asked for.
+        request: Box<SummaryRequest>,
+        /// Why there is none, in words for a person.
+        cause: String,
+    },
+    /// The vendor has refused a request because it does not fit into the window of the model.
+    ContextOverflowed {
+        /// How many tokens the window has, if the vendor has said it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
+        /// How many tokens the request had, if the vendor has said it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens: Option<u64>,
+        /// How many it had by the estimate.
+        estimated: u64,
+    },
+    /// The program wants these words in each summary, as they are.
+    ContextPinned {
+        /// The words.
+        text: String,
     },
 }
 
@@ -476,6 +526,11 @@ impl Entry {
             | Self::AnswerWanted { .. }
             | Self::AnswerAccepted {}
             | Self::AnswerRejected { .. }
+            | Self::ContextCleared { .. }
+            | Self::ContextCompacted { .. }
+            | Self::CompactionFailed { .. }
+            | Self::ContextOverflowed { .. }
+            | Self::ContextPinned { .. }
             | Self::CallFinished { spent: Some(_), .. }
             | Self::CallDecided {
                 decision: Decision::Allow { by: Decider::Person { definition: Some(_), .. }, .. },

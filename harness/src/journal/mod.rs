@@ -6,6 +6,7 @@ mod entry;
 mod envelope;
 mod listing;
 mod memory;
+mod moves;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
@@ -25,5 +26,6 @@ pub use self::{
     envelope::{Envelope, FORMAT, Life},
     listing::{Conversations, Listing, Metadata, Summary},
     memory::MemoryJournal,
+    moves::{ClearedResult, SummaryRequest},
     store::{Hold, Journal, JournalFuture, busy, check_id, conflict, too_few, unknown},
 };

@@ -124,6 +124,17 @@ impl Message {
         Self(Arc::new(inner))
     }
 
+    /// The same message with another block in the place of each for which there is one.
+    pub(crate) fn with_blocks(&self, other: impl Fn(&Block) -> Option<Block>) -> Self {
+        let mut inner = Inner::clone(&self.0);
+        for block in &mut inner.blocks {
+            if let Some(other) = other(block) {
+                *block = other;
+            }
+        }
+        Self(Arc::new(inner))
+    }
+
     /// The id, unique among all messages.
     pub fn id(&self) -> &str {
         &self.0.id

@@ -34,6 +34,11 @@ pub struct Transcript {
 }
 
 impl Transcript {
+    /// What is sent of a transcript that can be sent: it begins with the user, and each call has its result.
+    pub(crate) fn of_sent(messages: Messages) -> Self {
+        Self { messages }
+    }
+
     /// All messages, in order.
     pub fn messages(&self) -> &Messages {
         &self.messages

@@ -182,6 +182,11 @@ impl Exposed {
             | Entry::CallUndecided { .. }
             | Entry::CallCleared { .. }
             | Entry::GrantRevoked { .. }
+            | Entry::ContextCleared { .. }
+            | Entry::ContextCompacted { .. }
+            | Entry::CompactionFailed { .. }
+            | Entry::ContextOverflowed { .. }
+            | Entry::ContextPinned { .. }
             | Entry::CallDecided { decision: Decision::Deny { .. }, .. }
             | Entry::CallFinished { .. }
             | Entry::CallSettled { .. }

@@ -271,6 +271,11 @@ impl Accumulator {
         self.said_nothing
     }
 
+    /// Whether nothing of the answer has come, and nothing was counted.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.parts.is_empty() && self.usage() == Usage::default()
+    }
+
     /// Tokens counted so far, those of discarded beginnings among them.
     pub fn usage(&self) -> Usage {
         let mut usage = self.usage;

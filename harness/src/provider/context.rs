@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Usage;
 use crate::{
-    message::{Block, Media, MediaKind, Messages},
+    message::{Block, Media, MediaKind, Message, Messages},
     schema::ToolSchema,
 };
 
@@ -83,42 +83,51 @@ impl ContextMeter {
         self.so_far.tools
     }
 
-    /// The estimate for a request with these messages, which begin with those counted before.
-    pub(crate) fn count(&mut self, messages: &Messages) -> ContextTokens {
-        for message in messages.iter().skip(self.counted) {
-            for block in message.blocks() {
-                match block {
-                    Block::Reasoning(thought) => {
-                        let proof = thought.vendor().map(|data| tokens(data.json()));
-                        self.so_far.reasoning += tokens(thought.text()).max(proof.unwrap_or(0));
-                    }
-                    Block::Text(text) => self.so_far.history += tokens(text.text()),
-                    Block::Image(media) => {
-                        self.so_far.history += of_media(MediaKind::Image, media);
-                    }
-                    Block::Audio(media) => {
-                        self.so_far.history += of_media(MediaKind::Audio, media);
-                    }
-                    Block::Document(media) => {
-                        self.so_far.history += of_media(MediaKind::Document, media);
-                    }
-                    Block::ToolCall(call) => {
-                        self.so_far.history += tokens(call.name()) + tokens(call.arguments());
-                    }
-                    Block::ToolResult(result) => {
-                        let parts = result.content().iter().map(|part| match part.media() {
-                            Some((kind, media)) => of_media(kind, media),
-                            None => part.to_text().map_or(0, |text| tokens(&text)),
-                        });
-                        self.so_far.history += parts.sum::<u64>();
-                    }
-                    Block::Vendor(data) => self.so_far.history += tokens(data.json()),
-                }
+    /// The estimate for a request with these messages, which begin with those counted before. Of those before
+    /// `thinking_from`, no thinking is sent.
+    pub(crate) fn count(&mut self, messages: &Messages, thinking_from: usize) -> ContextTokens {
+        for (at, message) in messages.iter().enumerate().skip(self.counted) {
+            let (said, thought) = of_message(message);
+            self.so_far.history += said;
+            if at >= thinking_from {
+                self.so_far.reasoning += thought;
             }
         }
         self.counted = messages.len();
         self.so_far
     }
+}
+
+/// A rough count of the tokens of a message without its thinking.
+pub(crate) fn tokens_of(message: &Message) -> u64 {
+    of_message(message).0
+}
+
+/// A rough count of the tokens of a message, and of its thinking.
+fn of_message(message: &Message) -> (u64, u64) {
+    let (mut said, mut thought) = (0, 0);
+    for block in message.blocks() {
+        match block {
+            Block::Reasoning(reasoning) => {
+                let proof = reasoning.vendor().map(|data| tokens(data.json()));
+                thought += tokens(reasoning.text()).max(proof.unwrap_or(0));
+            }
+            Block::Text(text) => said += tokens(text.text()),
+            Block::Image(media) => said += of_media(MediaKind::Image, media),
+            Block::Audio(media) => said += of_media(MediaKind::Audio, media),
+            Block::Document(media) => said += of_media(MediaKind::Document, media),
+            Block::ToolCall(call) => said += tokens(call.name()) + tokens(call.arguments()),
+            Block::ToolResult(result) => {
+                let parts = result.content().iter().map(|part| match part.media() {
+                    Some((kind, media)) => of_media(kind, media),
+                    None => part.to_text().map_or(0, |text| tokens(&text)),
+                });
+                said += parts.sum::<u64>();
+            }
+            Block::Vendor(data) => said += tokens(data.json()),
+        }
+    }
+    (said, thought)
 }
 
 /// What a picture costs, more or less, in the usual size.
@@ -168,10 +177,10 @@ mod tests {
             [Message::user("x".repeat(400)), Message::assistant([thought, Block::text("日本")])];
         let said: Messages = said.into_iter().collect();
         let mut meter = ContextMeter::new(Some("Be brief."), &[]);
-        let first = meter.count(&said.range(..1));
+        let first = meter.count(&said.range(..1), 0);
         let expected = ContextTokens { system: 3, history: 100, ..ContextTokens::default() };
         assert_eq!(first, expected);
-        let second = meter.count(&said);
+        let second = meter.count(&said, 0);
         assert_eq!((second.reasoning, second.history, second.total()), (20, 102, 125));
         assert_eq!(second.measured(&Usage::default()), second);
 

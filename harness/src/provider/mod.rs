@@ -41,7 +41,7 @@ pub use self::{
 pub(crate) use self::{
     accumulate::{breaks_off, cut_off},
     answer::in_words,
-    context::ContextMeter,
+    context::{ContextMeter, tokens_of},
     ledger::Attempt,
     progress::Progress,
     speak::{Speaker, speak},

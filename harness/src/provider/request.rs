@@ -26,6 +26,8 @@ pub struct Request<'a> {
     settings: Option<&'a Settings>,
     answer: Option<&'a AnswerSchema>,
     sent: Option<&'a Sent>,
+    /// Of the messages before this one, no thinking is sent.
+    thinking_from: usize,
     stop: Option<&'a CancellationToken>,
     ledger: Option<Ledger>,
     /// What this call has lost to failures.
@@ -48,6 +50,7 @@ impl<'a> Request<'a> {
             settings: None,
             answer: None,
             sent: None,
+            thinking_from: 0,
             stop: None,
             ledger: None,
             call: Ledger::default(),
@@ -107,6 +110,14 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Leaves out the thinking of all messages before this one: what the model had thought about was sent in other
+    /// words since then, and vendors refuse thinking that does not follow what it came after.
+    #[must_use]
+    pub fn with_thinking_from(mut self, message: usize) -> Self {
+        self.thinking_from = message;
+        self
+    }
+
     /// Adds by what the program stops whoever asks, so that a connection is closed in the moment in which
     /// it is cancelled. Who asks hears the token itself: the stream says nothing any more.
     #[must_use]
@@ -152,6 +163,11 @@ impl<'a> Request<'a> {
     /// What was sent already of this conversation.
     pub fn sent(&self) -> Option<&'a Sent> {
         self.sent
+    }
+
+    /// The number of the first message whose thinking is sent.
+    pub fn thinking_from(&self) -> usize {
+        self.thinking_from
     }
 
     /// By what the program stops whoever asks.

@@ -318,6 +318,51 @@ pub enum Happened {
         /// Whether the model is told, and answers anew.
         again: bool,
     },
+    /// Results are no longer sent whole.
+    ContextCleared {
+        /// How many results.
+        results: usize,
+        /// How many tokens the next request would have had before: an estimate.
+        before: u64,
+        /// How many it has now.
+        after: u64,
+    },
+    /// A summary is sent in the place of the oldest part.
+    ContextCompacted {
+        /// For how many messages it stands.
+        messages: u64,
+        /// The summary.
+        text: String,
+        /// How many tokens the next request would have had before: an estimate.
+        before: u64,
+        /// How many it has now.
+        after: u64,
+        /// Tokens that the summary has cost.
+        usage: Usage,
+        /// The model that has made it.
+        model: String,
+    },
+    /// A summary was asked for in vain.
+    CompactionFailed {
+        /// Why.
+        cause: String,
+        /// Tokens that it has cost.
+        usage: Usage,
+    },
+    /// A request did not fit into the window of the model.
+    ContextOverflowed {
+        /// How many tokens the window has, if the vendor has said it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
+        /// How many the request had, if the vendor has said it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens: Option<u64>,
+    },
+    /// The program wants words in each summary.
+    ContextPinned {
+        /// The words.
+        text: String,
+    },
     /// A call that had been stopped and went on has ended.
     CallEnded {
         /// The call's id.

@@ -299,6 +299,11 @@ impl Spans {
             | Happened::CallFinished { .. }
             | Happened::CallEnded { .. }
             | Happened::Steered { .. }
+            | Happened::ContextCleared { .. }
+            | Happened::ContextCompacted { .. }
+            | Happened::CompactionFailed { .. }
+            | Happened::ContextOverflowed { .. }
+            | Happened::ContextPinned { .. }
             | Happened::AnswerAccepted {}
             | Happened::AnswerRejected { .. }
             | Happened::CallDropped { .. }

@@ -228,6 +228,24 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
             let what = if *again { "the model answers anew" } else { "no try is left" };
             writeln!(out, "the answer is not accepted, {what}: {}", short(&faults.join("; ")))
         }
+        Happened::ContextCleared { results, before, after } => {
+            writeln!(
+                out,
+                "{results} results are no longer sent whole: {before} tokens, now {after}"
+            )
+        }
+        Happened::ContextCompacted { messages, text, before, after, .. } => {
+            writeln!(out, "{messages} messages are summed up: {before} tokens, now {after}")?;
+            writeln!(out, "  {}", short(text))
+        }
+        Happened::CompactionFailed { cause, .. } => {
+            writeln!(out, "the conversation could not be summed up: {}", short(cause))
+        }
+        Happened::ContextOverflowed { window, .. } => match window {
+            Some(window) => writeln!(out, "the request did not fit into {window} tokens"),
+            None => writeln!(out, "the request did not fit into the window of the model"),
+        },
+        Happened::ContextPinned { text } => writeln!(out, "pinned: {}", short(text)),
         Happened::CallEnded { call, text, .. } => {
             writeln!(out, "  {call} has ended after it was stopped")?;
             writeln!(out, "  -> {}", short(text))

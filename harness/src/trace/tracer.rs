@@ -337,6 +337,29 @@ impl Tracer {
                 let (faults, again) = (faults.collect(), message.is_some());
                 Happened::AnswerRejected { by: *by, faults, again }
             }
+            Entry::ContextCleared { results, before, after } => {
+                Happened::ContextCleared { results: results.len(), before: *before, after: *after }
+            }
+            Entry::ContextCompacted { messages, summary, request, before, after, .. } => {
+                Happened::ContextCompacted {
+                    messages: *messages,
+                    text: shortened(self.secrets.hide(&summary.text(), None)),
+                    before: *before,
+                    after: *after,
+                    usage: request.usage,
+                    model: self.secrets.name(&request.model),
+                }
+            }
+            Entry::CompactionFailed { request, cause } => Happened::CompactionFailed {
+                cause: shortened(self.secrets.hide(cause, None)),
+                usage: request.usage,
+            },
+            Entry::ContextOverflowed { window, tokens, .. } => {
+                Happened::ContextOverflowed { window: *window, tokens: *tokens }
+            }
+            Entry::ContextPinned { text } => {
+                Happened::ContextPinned { text: shortened(self.secrets.hide(text, None)) }
+            }
             Entry::CallEnded { tool, result } => Happened::CallEnded {
                 call: self.secrets.name(result.call_id()),
                 outcome: result.outcome(),

@@ -87,7 +87,7 @@ impl Pieces {
 }
 
 /// From which message on thinking is sent: the person's last words, if that of earlier turns is left
-/// out, and else from the first one on. Words that follow the results of calls at once stand in the turn
+/// out, and else from the first one on; in any case from where the request says. Words that follow the results of calls at once stand in the turn
 /// that asked for the calls: Messages refuses the results without the thinking before the calls.
 ///
 /// Source: <https://docs.claude.com/en/docs/build-with-claude/extended-thinking>.
@@ -100,7 +100,7 @@ pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings) -> usize
                 _ => true,
             })
     };
-    match settings.earlier_thinking {
+    let of_settings = match settings.earlier_thinking {
         Some(false) => {
             let messages = request.messages();
             let begins = |at: &usize| {
@@ -111,7 +111,8 @@ pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings) -> usize
             (0..messages.len()).rev().find(begins).unwrap_or(0)
         }
         Some(true) | None => 0,
-    }
+    };
+    of_settings.max(request.thinking_from())
 }
 
 /// For how long the bytes of a message stay the same.

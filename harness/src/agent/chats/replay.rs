@@ -184,6 +184,16 @@ impl Replay {
                 let message = message.as_ref();
                 self.tell(Event::AnswerRejected { by: *by, faults, message });
             }
+            Entry::ContextCleared { results, before, after } => {
+                let (results, before, after) = (results.len(), *before, *after);
+                self.tell(Event::ContextCleared { results, before, after });
+            }
+            Entry::ContextCompacted { messages, before, after, .. } => {
+                let messages = usize::try_from(*messages).unwrap_or(usize::MAX);
+                let (before, after) = (*before, *after);
+                self.tell(Event::ContextCompacted { messages, before, after });
+            }
+            Entry::CompactionFailed { cause, .. } => self.tell(Event::CompactionFailed { cause }),
             Entry::CallEnded { tool, result } => self.tell(Event::ToolEnded { tool, result }),
             _ => {}
         }

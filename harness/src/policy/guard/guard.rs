@@ -14,7 +14,7 @@ use super::{
     sum::{Charge, Sum, Unknown, spent_by_agents},
 };
 use crate::{
-    journal::{Decision, Entry, Limit, LimitScope, RunLimits},
+    journal::{Decision, Entry, Limit, LimitScope, RunLimits, SummaryRequest},
     message::{CallOutcome, Message, ToolCall, ToolResult},
     models::{Models, Money, Price},
     provider::Usage,
@@ -214,6 +214,11 @@ impl Guard {
             | Entry::CallUndecided { .. }
             | Entry::CallCleared { .. }
             | Entry::GrantRevoked { .. }
+            | Entry::ContextCleared { .. }
+            | Entry::ContextCompacted { .. }
+            | Entry::CompactionFailed { .. }
+            | Entry::ContextOverflowed { .. }
+            | Entry::ContextPinned { .. }
             | Entry::CallStarted { .. }
             | Entry::CallDecided { decision: Decision::Allow { .. }, .. } => {}
         }
@@ -223,26 +228,19 @@ impl Guard {
     fn charge_of(&mut self, entry: &Entry) -> Charge {
         match entry {
             Entry::ModelReplied { usage, provider, model, asked_model, .. } => {
-                let price = self.price(provider, model, asked_model.as_deref());
-                let untold = usage.input.is_none() || usage.output.is_none();
-                let why = match (price, untold) {
-                    (None, _) => Some(no_price(provider, model).into()),
-                    (Some(_), true) => Some(NO_TOKENS.into()),
-                    (Some(_), false) => None,
-                };
-                let unknown = Unknown {
-                    broke_off: false,
-                    input: usage.input.is_none(),
-                    output: usage.output.is_none(),
-                    cost: why,
-                };
-                Charge {
-                    turns: 1,
-                    usage: *usage,
-                    money: at_least(price, usage),
-                    unknown,
-                    ..Charge::default()
-                }
+                let mut charge =
+                    self.charge_of_answer(usage, provider, model, asked_model.as_deref());
+                charge.turns = 1;
+                charge
+            }
+            // No turn of the run: the model has answered nothing of it.
+            Entry::ContextCompacted { request, .. } | Entry::CompactionFailed { request, .. } => {
+                let SummaryRequest { usage, provider, model, asked_model, broke_off, .. } =
+                    &**request;
+                let mut charge =
+                    self.charge_of_answer(usage, provider, model, asked_model.as_deref());
+                charge.unknown.broke_off = *broke_off;
+                charge
             }
             // A run that is resumed whenever its model breaks off would have no end if only complete
             // answers were turns.
@@ -281,10 +279,36 @@ impl Guard {
             | Entry::CallUndecided { .. }
             | Entry::CallCleared { .. }
             | Entry::GrantRevoked { .. }
+            | Entry::ContextCleared { .. }
+            | Entry::ContextOverflowed { .. }
+            | Entry::ContextPinned { .. }
             | Entry::CallEnded { .. }
             | Entry::CallSettled { .. }
             | Entry::CallFinished { .. } => Charge::default(),
         }
+    }
+
+    fn charge_of_answer(
+        &mut self,
+        usage: &Usage,
+        provider: &str,
+        model: &str,
+        asked_model: Option<&str>,
+    ) -> Charge {
+        let price = self.price(provider, model, asked_model);
+        let untold = usage.input.is_none() || usage.output.is_none();
+        let why = match (price, untold) {
+            (None, _) => Some(no_price(provider, model).into()),
+            (Some(_), true) => Some(NO_TOKENS.into()),
+            (Some(_), false) => None,
+        };
+        let unknown = Unknown {
+            broke_off: false,
+            input: usage.input.is_none(),
+            output: usage.output.is_none(),
+            cost: why,
+        };
+        Charge { usage: *usage, money: at_least(price, usage), unknown, ..Charge::default() }
     }
 
     /// The limit that forbids to ask this model of this provider, if one does.

@@ -175,6 +175,11 @@ pub(super) fn name(fact: &Envelope) -> String {
         Entry::CallFinished { result, .. } => {
             format!("CallFinished({}: {:?})", result.call_id(), result.outcome())
         }
+        Entry::ContextCleared { .. } => "ContextCleared".to_owned(),
+        Entry::ContextCompacted { .. } => "ContextCompacted".to_owned(),
+        Entry::CompactionFailed { .. } => "CompactionFailed".to_owned(),
+        Entry::ContextOverflowed { .. } => "ContextOverflowed".to_owned(),
+        Entry::ContextPinned { .. } => "ContextPinned".to_owned(),
         Entry::CallEnded { result, .. } => of("CallEnded", result.call_id()),
     }
 }

@@ -103,7 +103,7 @@ impl<'a> Writer<'a> {
             self.write().await;
         }
         match self.failed {
-            None => format!("; the whole is kept as `{}`, which `{READ_RESULT}` reads", self.name),
+            None => format!("; {KEPT_AS}{}`, which `{READ_RESULT}` reads", self.name),
             Some(error) => {
                 // What is left of it is deleted with the conversation.
                 let _ = self.store.delete(&self.name).await;
@@ -115,6 +115,16 @@ impl<'a> Writer<'a> {
 
 /// What the name of a result begins with.
 const PREFIX: &str = "r-";
+
+/// The name by which the whole of a result is kept, told from what the model reads of it.
+pub(crate) fn name_in(text: &str) -> Option<&str> {
+    let starts = text.rmatch_indices(KEPT_AS).map(|(at, _)| at.saturating_add(KEPT_AS.len()));
+    let names = starts.filter_map(|at| text.get(at..)?.split('`').next());
+    names.into_iter().find(|name| is_name(name))
+}
+
+/// What stands before the name.
+const KEPT_AS: &str = "the whole is kept as `";
 
 /// Whether a name is one that is given to results, so that it leads to nothing else.
 fn is_name(name: &str) -> bool {

@@ -1,0 +1,388 @@
+//! Asks the model for a summary of the oldest part of a conversation, and puts it in the place of that part.
+
+use std::future::poll_fn;
+
+use super::{
+    Chat, Event,
+    halt::Told,
+    run::Run,
+    turn::Answering,
+    window::{Gauge, Used},
+};
+use crate::{
+    context::{ContextUse, Cut, asks, cut, fault, in_short, percent},
+    error::{Error, ErrorKind},
+    journal::{Entry, InterruptCause, SummaryRequest},
+    message::{Message, Transcript},
+    provider::{Accumulator, ProviderResponse, Request, Sent, StopReason, StreamEvent, cut_off},
+};
+
+/// So often a summary is asked for in one run before it fails.
+const TRIES: u32 = 2;
+
+/// A summary has at most so many percent of the window.
+const SUMMARY: u8 = 10;
+
+/// How an answer to the question for a summary ended.
+enum Heard {
+    Text(String),
+    Failed(String),
+    Stop(InterruptCause),
+}
+
+impl Chat {
+    /// Where the conversation is cut, if something can be summed up.
+    pub(super) fn cut(&self, window: u64) -> Option<Cut> {
+        if !self.machine.can_move() {
+            return None;
+        }
+        let machine = &self.machine;
+        let user_tokens = self.agent.window().user_tokens(window);
+        let as_sent = |at: usize| machine.sent_for(at);
+        let all = machine.transcript().messages();
+        cut(all, machine.summed_up(), as_sent, window, user_tokens)
+    }
+
+    /// Keeps these words for good: they stand in each summary of the conversation as they are. Until there is one, the
+    /// model does not read them, so say to it, too, what it has to know. A conversation in a journal writes them with
+    /// the next run, or at once by [`save`](Self::save).
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let summary = "## Goals\n- none\n## Decisions\n- none\n## Open work\n- none\n## Names and ids\n- none\n\
+    ///                ## Tried and failed\n- none";
+    /// let model = ScriptedProvider::new([reply().text("Hm. ".repeat(500)), reply().text(summary)]);
+    /// let mut chat = Agent::builder(model).build()?.chat();
+    /// chat.pin("The order is A-17.")?;
+    /// chat.send("Think aloud.").await?;
+    /// let context = chat.compact().await?;
+    /// assert_eq!(context.summed_up, 2);
+    /// let sent = chat.sent().messages();
+    /// assert_eq!(sent[0].text(), "Think aloud.");
+    /// assert!(sent[1].text().contains("The order is A-17."));
+    /// assert_eq!(chat.transcript().messages().len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the fact cannot be written as JSON, which it always can.
+    pub fn pin(&mut self, text: impl Into<String>) -> Result<(), Error> {
+        self.record(&Entry::ContextPinned { text: text.into() })
+    }
+
+    /// What is sent of the [transcript](Self::transcript): all of it, until results are cleared or its oldest part is
+    /// summed up.
+    pub fn sent(&self) -> &Transcript {
+        self.machine.sent()
+    }
+
+    /// Lets the model sum up the oldest part of the conversation now. What that costs is charged to the conversation.
+    /// Gives how full the window is afterwards. To drop the future leaves what is sent as it is.
+    ///
+    /// # Errors
+    /// Fails, and leaves what is sent as it is, with [`ErrorKind::Transcript`] if there is nothing that a summary could
+    /// take the place of, or calls wait for results; with [`ErrorKind::ContextFull`] if the model has failed twice to
+    /// make a summary that is shorter; and if the journal cannot be written.
+    pub async fn compact(&mut self) -> Result<ContextUse, Error> {
+        let mut run = Run::one_action(self);
+        run.compacts_now().await?;
+        drop(run);
+        self.save().await?;
+        Ok(self.context())
+    }
+}
+
+impl Run<'_> {
+    async fn compacts_now(&mut self) -> Result<(), Error> {
+        self.catch_up().await?;
+        let before = self.chat.machine.failed_compactions();
+        loop {
+            let summed_up = self.chat.machine.summed_up();
+            let tries = self.chat.machine.failed_compactions().saturating_sub(before);
+            if tries >= TRIES {
+                return Err(failed_twice(self.last_fault.as_deref()));
+            }
+            let used = self.chat.used();
+            let window = self.chat.window_or(used);
+            let Some(cut) = self.chat.cut(window) else {
+                return Err(Error::new(
+                    ErrorKind::Transcript,
+                    "there is nothing to sum up: nothing was said that a summary could take the place of, or calls \
+                     wait for results",
+                ));
+            };
+            match self.asks_for_summary(&cut, used, window, tries > 0).await? {
+                None if self.chat.machine.summed_up() > summed_up => return Ok(()),
+                None => {}
+                Some(_) => {
+                    let what = "the conversation was not summed up: it was stopped";
+                    return Err(Error::new(ErrorKind::Transcript, what));
+                }
+            }
+        }
+    }
+
+    /// Sums up the oldest part, since the window gets full.
+    pub(super) async fn compacts(&mut self) -> Result<(), Error> {
+        let failures = self.chat.machine.failed_compactions();
+        if failures >= TRIES {
+            return Err(failed_twice(self.last_fault.as_deref()));
+        }
+        let used = self.chat.used();
+        let window = self.chat.window_or(used);
+        let Some(cut) = self.chat.cut(window) else { return Ok(()) };
+        // What was said before is written before the model is asked.
+        if !self.write().await? {
+            return Ok(());
+        }
+        // One that was refused does not fit with more words behind it, either.
+        let is_refused = self.chat.machine.is_refused();
+        let leaves_room = used.tokens.saturating_add(percent(window, SUMMARY)) < window;
+        let in_short = failures > 0 || is_refused || !leaves_room;
+        match self.asks_for_summary(&cut, used, window, in_short).await? {
+            Some(cause) => self.interrupted(cause),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks once. Gives the cause if the run was stopped meanwhile.
+    async fn asks_for_summary(
+        &mut self,
+        cut: &Cut,
+        used: Used,
+        window: u64,
+        short: bool,
+    ) -> Result<Option<InterruptCause>, Error> {
+        // What must not be lost, without a word of the model.
+        let least = self.chat.after(cut, "", used)?;
+        if least >= most_after(used.tokens) {
+            return Err(Error::new(
+                ErrorKind::ContextFull,
+                format!(
+                    "what must not be lost of the conversation needs {least} of the {} tokens that it has, so to sum it \
+                     up frees too little: the system prompt, the tools, the first words of the user and the newest \
+                     ones, pins, calls that were denied or are in doubt, and the newest turn. Use a model with a larger \
+                     window, fewer tools or shorter words",
+                    used.tokens
+                ),
+            ));
+        }
+        self.emit(Event::Compacting);
+        // A token is three quarters of a word, and the model may use a few more.
+        let words = (percent(window, SUMMARY) / 2).clamp(60, 1_500);
+        let transcript = match short {
+            false => {
+                let mut all = self.chat.machine.sent().messages().clone();
+                all.push(asks(words));
+                Transcript::of_sent(all)
+            }
+            true => {
+                let room = (window / 2).saturating_sub(self.chat.agent.meter().tools());
+                in_short(self.chat.machine.sent().messages(), room, words)
+            }
+        };
+        let heard = self.hears_summary(&transcript, short).await;
+        let request = Box::new(self.summary_request(matches!(heard, Heard::Text(_))));
+        let text = match heard {
+            Heard::Text(text) => text,
+            Heard::Failed(cause) => {
+                self.compaction_failed(request, cause)?;
+                return Ok(None);
+            }
+            Heard::Stop(cause) => {
+                let why = "the run was stopped".to_owned();
+                self.compaction_failed(request, why)?;
+                return Ok(Some(cause));
+            }
+        };
+        let after = self.chat.after(cut, &text, used)?;
+        let fault = fault(&text).or_else(|| {
+            let most = most_after(used.tokens);
+            (after >= most).then(|| {
+                format!(
+                    "it frees too little: there would be {after} tokens, and at most {most} may be"
+                )
+            })
+        });
+        if let Some(fault) = fault {
+            self.compaction_failed(request, fault)?;
+            return Ok(None);
+        }
+        let fact = self.chat.compacted(cut, &text, request, (used.tokens, after));
+        self.chat.record(&fact)?;
+        let (messages, before) = (cut.messages, used.tokens);
+        self.emit(Event::ContextCompacted { messages, before, after });
+        Ok(None)
+    }
+
+    fn compaction_failed(
+        &mut self,
+        request: Box<SummaryRequest>,
+        cause: String,
+    ) -> Result<(), Error> {
+        self.emit(Event::CompactionFailed { cause: &cause });
+        self.last_fault = Some(cause.clone());
+        self.chat.record(&Entry::CompactionFailed { request, cause })
+    }
+
+    /// What has been spent on the summary that is being heard.
+    fn summary_request(&mut self, whole: bool) -> SummaryRequest {
+        let mut request = SummaryRequest::default();
+        let (provider, model) = self.chat.agent.answers();
+        (request.provider, request.model) = (provider.to_owned(), model.to_owned());
+        request.broke_off = !whole;
+        let Some(answer) = self.summary.take() else { return request };
+        request.usage = answer.usage();
+        if let Some(Ok(response)) = answer.is_complete().then(|| answer.finish()) {
+            let ProviderResponse { usage, model, provider, .. } = response;
+            let hide = |name: String| self.chat.agent.secrets().hide(&name).into_owned();
+            request.usage = usage;
+            request.broke_off = false;
+            if let Some(model) = model.map(hide).filter(|model| *model != request.model) {
+                request.asked_model = Some(std::mem::replace(&mut request.model, model));
+            }
+            request.provider = provider.unwrap_or(request.provider);
+        }
+        request
+    }
+
+    /// Hears an answer to its end. What has arrived of it stays in `summary`.
+    async fn hears_summary(&mut self, transcript: &Transcript, short: bool) -> Heard {
+        self.chat.guard.asked();
+        let Self { chat, watch, halt, summary, ledger, .. } = self;
+        let agent = chat.agent.clone();
+        let offered = chat.offered();
+        let (tools, settings) = (offered.tools(), chat.own.as_deref());
+        let program = halt.program();
+        // It begins with the same bytes as the requests before, so that the vendor reads it from its cache.
+        let alone = Sent::new();
+        let request = match Request::new(transcript) {
+            Ok(request) => request,
+            Err(error) => return Heard::Failed(error.to_string()),
+        };
+        let mut request = request
+            .with_system(agent.system())
+            .with_settings(settings.and_then(|own| own.settings.as_ref()))
+            .with_ledger(Some(ledger))
+            .with_sent(Some(if short { &alone } else { &chat.sent }))
+            .with_stop(&program);
+        if !short {
+            request = request
+                .with_thinking_from(chat.machine.thinking_from())
+                .with_tools(tools.schemas())
+                .with_forms(tools.forms());
+        }
+        let answer = summary.insert(Accumulator::default());
+        let mut answering = Answering::of(agent.provider(), request);
+        loop {
+            let event = tokio::select! {
+                biased;
+                told = halt.told() => match told {
+                    Told::Stop(cause) => return Heard::Stop(cause),
+                    Told::Warn(warning) => {
+                        chat.tracer.warning(&warning);
+                        watch.tell(super::halt::warning_event(&warning));
+                        continue;
+                    }
+                },
+                event = poll_fn(|context| answering.poll_next(context)) => event,
+            };
+            let failed = |error: Error| Heard::Failed(error.cleaned(agent.secrets()).to_string());
+            match event {
+                None => break,
+                Some(Err(error)) => return failed(error),
+                Some(Ok(event)) => {
+                    if let StreamEvent::Retrying { attempt, of, wait, refused: _, cause } = &event {
+                        let cause = &*agent.secrets().hide(cause);
+                        let (attempt, of, wait) = (*attempt, *of, *wait);
+                        chat.tracer.retry(attempt, of, wait, cause);
+                        watch.tell(Event::Retrying { attempt, of, wait, cause });
+                    }
+                    if let Err(error) = answer.push(&event) {
+                        return failed(error);
+                    }
+                }
+            }
+        }
+        if !answer.is_complete() {
+            return failed_with(&cut_off());
+        }
+        let said = answer.clone().finish();
+        match said {
+            Err(error) => failed_with(&error),
+            Ok(ProviderResponse { stop: StopReason::Complete, message: Some(message), .. }) => {
+                Heard::Text(message.text())
+            }
+            Ok(ProviderResponse { stop, .. }) => {
+                Heard::Failed(format!("the model gave no whole summary: it stopped as {stop:?}"))
+            }
+        }
+    }
+
+    /// Whoever drops the run while a summary is heard leaves what it has cost.
+    pub(super) fn drops_summary(&mut self) {
+        if self.summary.is_some() {
+            let request = Box::new(self.summary_request(false));
+            let cause = "the run was stopped".to_owned();
+            // Nobody waits for the error.
+            let _ = self.chat.record(&Entry::CompactionFailed { request, cause });
+        }
+    }
+}
+
+fn failed_with(error: &Error) -> Heard {
+    Heard::Failed(error.to_string())
+}
+
+/// So many tokens there may be, at most, after the oldest part of so many was summed up.
+fn most_after(before: u64) -> u64 {
+    before.saturating_sub(before / 4)
+}
+
+fn failed_twice(fault: Option<&str>) -> Error {
+    let fault = fault.map(|fault| format!(": {fault}")).unwrap_or_default();
+    Error::new(
+        ErrorKind::ContextFull,
+        format!(
+            "the window of the model gets full, and the conversation could not be summed up twice{fault}. Nothing of it \
+             is lost: go on with a model that has a larger window, or begin a new conversation"
+        ),
+    )
+}
+
+impl Chat {
+    /// The fact with which a summary takes the place of the oldest part.
+    fn compacted(
+        &self,
+        cut: &Cut,
+        text: &str,
+        request: Box<SummaryRequest>,
+        (before, after): (u64, u64),
+    ) -> Entry {
+        let number = |at: usize| u64::try_from(at).unwrap_or(u64::MAX);
+        Entry::ContextCompacted {
+            messages: number(cut.messages),
+            kept: cut.kept.iter().map(|at| number(*at)).collect(),
+            summary: self.summary_of(cut, text),
+            request,
+            before,
+            after,
+        }
+    }
+
+    fn summary_of(&self, cut: &Cut, text: &str) -> Message {
+        cut.summary(text, self.machine.pins())
+    }
+
+    /// How many tokens there are with this summary.
+    fn after(&self, cut: &Cut, text: &str, used: Used) -> Result<u64, Error> {
+        let mut machine = self.machine.clone();
+        machine.apply(&self.compacted(cut, text, Box::default(), (0, 0)))?;
+        let estimated = Gauge::new(self.agent.meter()).count(&machine).total();
+        Ok(used.scaled(estimated))
+    }
+}

@@ -1,0 +1,112 @@
+//! How a run that had stopped goes on, and what is said of calls that do not run to their ends.
+
+use super::{Machine, Phase, cannot};
+use crate::{
+    agent::{
+        Outcome,
+        calling::{Call, Calling, Status, Then},
+        told::{GO_ON, handed_out, lost, not_accepted, stopped, why},
+    },
+    error::Error,
+    journal::{Awaited, Entry, Wait},
+    message::{CallOutcome, Message, Role, ToolContent, ToolResult},
+    provider::breaks_off,
+};
+
+impl Machine {
+    /// The fact with which a run that had stopped goes on.
+    ///
+    /// # Errors
+    /// Fails if there is nothing to go on with: nothing was said, the model has answered to the
+    /// end, or calls wait for their results.
+    pub fn resumption(&self) -> Result<Entry, Error> {
+        let Some(last) = self.transcript.messages().last() else {
+            return Err(cannot("there is nothing to resume: nothing was said yet; `send` begins"));
+        };
+        if self.is_unchecked() {
+            return Ok(resumed(None));
+        }
+        let is_open = match self.phase {
+            Phase::Calling(_) => {
+                return Err(cannot("a run cannot be resumed while calls wait for results"));
+            }
+            Phase::Ended(Some(Outcome::Answered)) => false,
+            Phase::Ended(Some(_)) | Phase::Asking | Phase::Checking => true,
+            // The conversation was kept elsewhere: only its last words can tell.
+            Phase::Ended(None) => last.is_paused() || breaks_off(last),
+        };
+        match last.role() {
+            Role::User | Role::Tool => Ok(resumed(None)),
+            Role::Assistant if !is_open => Err(cannot(
+                "there is nothing to resume: the model has answered; `send` says something new",
+            )),
+            // The vendor goes on with its own words only if they come last and unchanged.
+            Role::Assistant if last.is_paused() => Ok(resumed(None)),
+            Role::Assistant => {
+                let words = match self.phase {
+                    Phase::Ended(Some(Outcome::Unsupported(item))) => format!(
+                        "The program could not execute the `{item}` of your reply, and nothing of it \
+                         has happened. Go on without it."
+                    ),
+                    Phase::Ended(Some(Outcome::Unfit)) => not_accepted(self.faults()),
+                    _ => GO_ON.to_owned(),
+                };
+                Ok(resumed(Some(Message::user(words))))
+            }
+        }
+    }
+
+    /// The facts that answer every call without a result, each with the truth: it did not start,
+    /// it only read, or it may have partly run. After them the transcript can be sent. There are
+    /// none if it can be sent already.
+    pub fn settlement(&self) -> impl Iterator<Item = Entry> + '_ {
+        let calling = match &self.phase {
+            Phase::Calling(calling) => Some(calling),
+            Phase::Asking | Phase::Checking | Phase::Ended(_) => None,
+        };
+        calling.into_iter().flat_map(|Calling { calls, then, .. }| {
+            calls.iter().filter_map(|Call { call, status, .. }| {
+                let (outcome, text) = match status {
+                    Status::Finished(_) => return None,
+                    // It has run in another process, and nobody knows how far.
+                    Status::Allowed(granted) if granted.again => lost(granted.effects),
+                    Status::Asked
+                    | Status::Allowed(_)
+                    | Status::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => (
+                        CallOutcome::NotStarted,
+                        format!(
+                            "This call was not started: {}. Nothing of it has happened.",
+                            why(*then)
+                        ),
+                    ),
+                    Status::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
+                        stopped(granted.effects)
+                    }
+                    Status::Waiting(Wait { awaited, .. }, _) => handed_out(awaited),
+                    Status::Started(granted) => stopped(granted.effects),
+                    Status::Doubtful(granted) => lost(granted.effects),
+                };
+                let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
+                Some(Entry::CallFinished { result, spent: None })
+            })
+        })
+    }
+
+    /// Open calls belong to the conversation whose facts are shared.
+    pub(super) fn fork(&mut self) -> Result<(), Error> {
+        let outcome = Outcome::Cancelled;
+        match &mut self.phase {
+            Phase::Ended(_) => return Ok(()),
+            Phase::Asking | Phase::Checking => self.phase = Phase::Ended(Some(outcome)),
+            Phase::Calling(calling) => calling.then = Then::End(outcome),
+        }
+        for fact in Vec::from_iter(self.settlement()) {
+            self.apply(&fact)?;
+        }
+        Ok(())
+    }
+}
+
+fn resumed(message: Option<Message>) -> Entry {
+    Entry::Resumed { message, limits: None }
+}

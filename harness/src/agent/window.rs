@@ -1,0 +1,240 @@
+//! Keeps what is sent within the window of the model: old results are cleared, and the oldest part is summed up.
+
+use super::{Agent, Chat, Event, Machine, run::Run};
+use crate::{
+    context::{ContextUse, clear, sizes, tail},
+    error::Error,
+    journal::{ClearedResult, Entry},
+    provider::{ContextMeter, ContextTokens},
+};
+
+/// Counts what is sent, and corrects the estimate by what the vendor has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gauge {
+    meter: ContextMeter,
+    /// The estimate for the last messages that were counted for a request: how many, and their tokens.
+    asked: (usize, u64),
+    /// From how many tokens on it is looked again whether something can be moved.
+    look_at: u64,
+}
+
+impl Gauge {
+    pub(super) fn new(meter: ContextMeter) -> Self {
+        Self { meter, ..Self::default() }
+    }
+
+    /// The estimate for the next request.
+    pub(super) fn count(&mut self, machine: &Machine) -> ContextTokens {
+        self.meter.count(machine.sent().messages(), machine.thinking_from())
+    }
+
+    /// The same, for a request that is sent now.
+    pub(super) fn asks(&mut self, machine: &Machine) -> ContextTokens {
+        let tokens = self.count(machine);
+        self.asked = (machine.sent().messages().len(), tokens.total());
+        tokens
+    }
+
+    /// How many tokens the next request has. `empty` has counted no message.
+    fn used(&mut self, machine: &Machine, empty: ContextMeter) -> Used {
+        let estimated = self.count(machine).total();
+        let Some(known) = machine.measured() else {
+            return Used { tokens: estimated, scale: (1, 1) };
+        };
+        let sent = machine.sent().messages();
+        if self.asked.0 != known.messages {
+            let mut meter = empty;
+            let then = meter.count(&sent.range(..known.messages), machine.thinking_from());
+            self.asked = (known.messages, then.total());
+        }
+        let then = self.asked.1;
+        let scale = scale(known.tokens, then);
+        let more = scaled(estimated.saturating_sub(then), scale);
+        Used { tokens: known.tokens.saturating_add(more), scale }
+    }
+}
+
+/// How many tokens there are, and by what an estimate is multiplied and divided.
+#[derive(Clone, Copy)]
+pub(super) struct Used {
+    pub(super) tokens: u64,
+    scale: (u64, u64),
+}
+
+impl Used {
+    pub(super) fn scaled(&self, estimated: u64) -> u64 {
+        scaled(estimated, self.scale)
+    }
+}
+
+/// A few tokens do not say by how much an estimate is wrong.
+const FEW: u64 = 200;
+
+fn scale(counted: u64, estimated: u64) -> (u64, u64) {
+    if estimated < FEW || counted == 0 {
+        return (1, 1);
+    }
+    // What a server counts may be something else than what was sent, such as only what it has not kept.
+    let (least, most) = (estimated / 3, estimated.saturating_mul(3));
+    (counted.clamp(least, most), estimated)
+}
+
+fn scaled(tokens: u64, (by, of): (u64, u64)) -> u64 {
+    let scaled = u128::from(tokens) * u128::from(by) / u128::from(of.max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+/// A conversation of fewer tokens by the estimate fits into any window that is not set.
+const SMALL: u64 = 1_000;
+
+/// What is to be moved before the model is asked.
+pub(super) enum Move {
+    /// Results are cleared.
+    Clear(Box<Entry>),
+    /// The oldest part is summed up.
+    Compact,
+}
+
+impl Agent {
+    /// How many tokens the window has, as far as that is known here.
+    fn window_tokens(&self) -> Option<u64> {
+        let look_up = || {
+            let (name, model) = self.answers();
+            self.models().find(name, model).window
+        };
+        self.window().set_tokens().or_else(|| *self.known_window().get_or_init(look_up))
+    }
+}
+
+impl Chat {
+    /// How full the window of the model is, and what could be cleared. It is an estimate, which is corrected by what the
+    /// vendor has counted; what the last request really had is told by [`Reply::context`](super::Reply::context).
+    ///
+    /// ```
+    /// use harness::{Agent, context::Window, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([reply().text("Hello.").tokens(1_000, 2)]);
+    /// let agent = Agent::builder(model).window(Window::new().tokens(8_000)).build()?;
+    /// let mut chat = agent.chat();
+    /// chat.send("Say hello.").await?;
+    /// let context = chat.context();
+    /// assert_eq!(context.window, Some(8_000));
+    /// assert!(context.used > 1_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn context(&self) -> ContextUse {
+        let mut gauge = self.gauge;
+        let parts = gauge.count(&self.machine);
+        let used = gauge.used(&self.machine, self.agent.meter());
+        let mut all = ContextUse::default();
+        (all.window, all.used, all.parts) = (self.window_tokens(), used.tokens, parts);
+        (all.clearable, all.summed_up) = (self.clearable(used).1, self.machine.summed_up());
+        all
+    }
+
+    /// How many tokens the window has: what the vendor has said counts before what is known here, if it is less.
+    fn window_tokens(&self) -> Option<u64> {
+        let (known, told) = (self.agent.window_tokens(), self.machine.told_window());
+        known.into_iter().chain(told).min()
+    }
+
+    /// What can be cleared, and how many tokens that is.
+    fn clearable(&self, used: Used) -> (Vec<ClearedResult>, u64) {
+        let Self { machine, .. } = self;
+        let (all, sent) = (machine.transcript().messages(), machine.sent().messages());
+        let window = self.window_tokens().unwrap_or(used.tokens);
+        let before = machine.place_of(tail(sent, window));
+        let cleared = machine.clearable(before).filter_map(|(at, result)| clear(all, at, result));
+        let (mut results, mut saved) = (Vec::new(), 0_u64);
+        for (result, tokens) in cleared {
+            results.push(result);
+            saved = saved.saturating_add(tokens);
+        }
+        (results, used.scaled(saved))
+    }
+
+    /// What is to be moved before the model is asked, if anything is.
+    pub(super) fn due(&mut self) -> Option<Move> {
+        let policy = self.agent.window().clone();
+        if policy.is_off() || !self.machine.can_move() {
+            return None;
+        }
+        let refused = self.machine.is_refused();
+        let estimated = self.gauge.count(&self.machine).total();
+        if !refused && policy.set_tokens().is_none() && estimated < SMALL {
+            return None;
+        }
+        let used = self.gauge.used(&self.machine, self.agent.meter());
+        let window = self.window_tokens().or_else(|| refused.then_some(used.tokens))?;
+        let is_over = |at: Option<u64>| at.is_some_and(|at| refused || used.tokens >= at);
+        let looks = refused || used.tokens >= self.gauge.look_at;
+        if looks && is_over(policy.clears_at(window)) {
+            let (results, saved) = self.clearable(used);
+            let after = used.tokens.saturating_sub(saved);
+            if !results.is_empty() && (refused || saved >= window / WORTH) {
+                let before = used.tokens;
+                return Some(Move::Clear(Box::new(Entry::ContextCleared {
+                    results,
+                    before,
+                    after,
+                })));
+            }
+            self.gauge.look_at = used.tokens.saturating_add(window / WORTH / 2);
+        }
+        let is_full = is_over(policy.compacts_at(window)) && self.cut(window).is_some();
+        is_full.then_some(Move::Compact)
+    }
+
+    /// How many tokens the next request has.
+    pub(super) fn used(&mut self) -> Used {
+        self.gauge.used(&self.machine, self.agent.meter())
+    }
+
+    /// How many tokens the window has; where nobody knows it, it is full.
+    pub(super) fn window_or(&self, used: Used) -> u64 {
+        self.window_tokens().unwrap_or(used.tokens)
+    }
+
+    /// What is sent has changed.
+    pub(super) fn was_moved(&mut self) {
+        self.gauge = Gauge::new(self.agent.meter());
+    }
+}
+
+/// Results are cleared if that is worth this part of the window.
+const WORTH: u64 = 10;
+
+impl Run<'_> {
+    /// Clears results.
+    pub(super) async fn moves(&mut self, due: Move) -> Result<(), Error> {
+        match due {
+            Move::Clear(fact) => self.clears(&fact),
+            Move::Compact => self.compacts().await,
+        }
+    }
+
+    fn clears(&mut self, fact: &Entry) -> Result<(), Error> {
+        self.chat.record(fact)?;
+        if let Entry::ContextCleared { results, before, after } = fact {
+            let (results, before, after) = (results.len(), *before, *after);
+            self.emit(Event::ContextCleared { results, before, after });
+        }
+        Ok(())
+    }
+
+    /// The vendor has refused the request because it is too large. Says whether something can be moved, so that the
+    /// model can be asked again. That is done once for each answer.
+    pub(super) fn moves_after(&mut self, error: &Error) -> Result<bool, Error> {
+        let Chat { agent, machine, .. } = &*self.chat;
+        if !error.is_context_full() || agent.window().is_off() || machine.overflows() > 0 {
+            return Ok(false);
+        }
+        let (window, tokens) = sizes(error);
+        let estimated = self.chat.gauge.used(&self.chat.machine, self.chat.agent.meter()).tokens;
+        self.chat.record(&Entry::ContextOverflowed { window, tokens, estimated })?;
+        Ok(self.chat.due().is_some())
+    }
+}

@@ -1,0 +1,214 @@
+//! How the oldest part of a conversation is summed up: where it is cut, what stays whatever the summary says, how the
+//! summary is asked for, and what is checked of it.
+
+use super::window::percent;
+use crate::{
+    message::{Block, CallOutcome, Message, Messages, Role, ToolContent, Transcript},
+    provider::tokens_of,
+};
+
+/// So many percent of the window at its end are not summed up.
+const TAIL: u8 = 25;
+
+/// What is summed up, and what of it stays.
+pub(crate) struct Cut {
+    /// So many messages of the transcript are summed up.
+    pub(crate) messages: usize,
+    /// The places of those that are still sent.
+    pub(crate) kept: Vec<usize>,
+    /// Calls that were denied, or of which nobody knows how far they came, each as a line.
+    calls: Vec<String>,
+}
+
+/// Cuts a transcript. `summed_up` messages are summed up already; of all others, `as_sent` is what is sent. There is no cut
+/// if nothing would be left out.
+pub(crate) fn cut<'a>(
+    all: &Messages,
+    summed_up: usize,
+    as_sent: impl Fn(usize) -> Option<&'a Message>,
+    window: u64,
+    user_tokens: u64,
+) -> Option<Cut> {
+    let room = percent(window, TAIL);
+    let (mut messages, mut tokens) = (all.len(), 0_u64);
+    for at in (summed_up.saturating_add(1)..all.len()).rev() {
+        tokens = tokens.saturating_add(as_sent(at).map_or(0, tokens_of));
+        if tokens > room {
+            break;
+        }
+        // Never between calls and their results.
+        if all.get(at).is_some_and(|message| message.role() != Role::Tool) {
+            messages = at;
+        }
+    }
+    let kept = user_words(all, messages, user_tokens);
+    let leaves_out = (summed_up..messages).any(|at| kept.binary_search(&at).is_err());
+    let calls = open_ends(&all.range(..messages));
+    leaves_out.then_some(Cut { messages, kept, calls })
+}
+
+/// The places of the user's words that stay: the first ones and the newest ones, and of the others the newest for which
+/// there is room.
+fn user_words(all: &Messages, messages: usize, room: u64) -> Vec<usize> {
+    let said = |at: &usize| all.get(*at).is_some_and(|message| message.role() == Role::User);
+    let mut places = (0..messages).rev().filter(said);
+    let Some(newest) = places.next() else { return Vec::new() };
+    let mut kept = vec![newest];
+    let cost = |at: usize| all.get(at).map_or(0, tokens_of);
+    let mut tokens = cost(newest).saturating_add(if newest == 0 { 0 } else { cost(0) });
+    for at in places.filter(|at| *at > 0) {
+        tokens = tokens.saturating_add(cost(at));
+        if tokens > room {
+            break;
+        }
+        kept.push(at);
+    }
+    if newest > 0 {
+        kept.push(0);
+    }
+    kept.reverse();
+    kept
+}
+
+/// So many bytes of the arguments of such a call are told.
+const ARGUMENTS: usize = 2_000;
+
+/// The calls that were denied, or of which nobody knows how far they came. Equal ones are told once.
+fn open_ends(messages: &Messages) -> Vec<String> {
+    let mut lines: Vec<(String, usize)> = Vec::new();
+    let mut asked: Option<&Message> = None;
+    for message in messages {
+        for result in message.results() {
+            let what = match result.outcome() {
+                CallOutcome::Denied => "was denied",
+                CallOutcome::InDoubt | CallOutcome::StillRunning => "may have partly run",
+                _ => continue,
+            };
+            let call = asked.and_then(|it| it.calls().find(|it| it.id() == result.call_id()));
+            let Some(call) = call else { continue };
+            let (name, arguments) = (call.name(), begin(call.arguments(), ARGUMENTS));
+            let line = format!("- `{name}` with {arguments} {what}: {}", result.as_text());
+            match lines.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, times)) => *times = times.saturating_add(1),
+                None => lines.push((line, 1)),
+            }
+        }
+        asked = Some(message);
+    }
+    let told = |(line, times): (String, usize)| match times {
+        1 => line,
+        _ => format!("{line} ({times} times)"),
+    };
+    lines.into_iter().map(told).collect()
+}
+
+/// The beginning of a text, with a word about the rest.
+fn begin(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let (begin, rest) = text.split_at(end);
+    format!("{begin} [{} bytes more]", rest.len())
+}
+
+/// The headings of a summary.
+const HEADINGS: [&str; 5] =
+    ["Goals", "Decisions", "Open work", "Names and ids", "Tried and failed"];
+
+/// How a summary is asked for.
+pub(crate) fn asks(words: u64) -> Message {
+    let headings = HEADINGS.map(|heading| format!("## {heading}\n")).concat();
+    Message::user(format!(
+        "[From the program] The room for this conversation is nearly used up. Sum it up now: from your next turn on, \
+         you read your summary in the place of what was said so far. Call no tool, and answer with the summary alone, \
+         in this form:\n\n{headings}\nUnder each heading stand lines that begin with `- `, or `- none`. Write what \
+         you need to go on: what the user wants, what was decided and why, what is to be done next, names, ids, paths, \
+         numbers and settings exactly as they are, and what was tried and did not work. What an earlier summary says \
+         and still holds, stands in the new one, too. Use at most {words} words."
+    ))
+}
+
+/// What is wrong with a summary.
+pub(crate) fn fault(summary: &str) -> Option<String> {
+    let has = |heading: &&&str| {
+        let is_it = |line: &str| {
+            let line = line.trim().trim_matches(['#', '*', ':', ' ']);
+            line.eq_ignore_ascii_case(heading)
+        };
+        summary.lines().any(is_it)
+    };
+    let missing: Vec<&str> = HEADINGS.iter().filter(|heading| !has(heading)).copied().collect();
+    match missing.as_slice() {
+        [] => None,
+        missing => Some(format!("the summary has no heading `{}`", missing.join("`, `"))),
+    }
+}
+
+impl Cut {
+    /// The summary as it is sent, with what must not be lost.
+    pub(crate) fn summary(&self, text: &str, pins: &[String]) -> Message {
+        let mut words = format!(
+            "[From the program: the summary, by the assistant, of the conversation up to here. It stands in the place \
+             of all that was said but the words of the user above.]\n\n{}",
+            text.trim()
+        );
+        let lists = [
+            ("Calls that were not allowed or may have partly run", self.calls.clone()),
+            ("To be kept in mind", pins.iter().map(|pin| format!("- {pin}")).collect()),
+        ];
+        for (heading, lines) in lists {
+            if !lines.is_empty() {
+                words.push_str(&format!("\n\n## {heading}\n{}", lines.join("\n")));
+            }
+        }
+        Message::user(words)
+    }
+}
+
+/// So many bytes of each result are read where a conversation is told in short.
+const TOLD: usize = 600;
+
+/// The conversation in short, as one message that asks for a summary: where it does not fit any more as it is, or was not
+/// summed up as it should be. It has at most so many tokens, more or less: the oldest part of what does not fit is left
+/// out, but for the beginning.
+pub(crate) fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
+    let told: Vec<String> = sent.iter().map(told).collect();
+    let room = usize::try_from(tokens.saturating_mul(3)).unwrap_or(usize::MAX);
+    let first = told.first().map(|text| begin(text, room / 4)).unwrap_or_default();
+    let mut left = room.saturating_sub(first.len());
+    let mut last: Vec<String> = Vec::new();
+    for text in told.iter().skip(1).rev() {
+        if text.len() > left {
+            last.push(begin(text, left));
+            last.push("[...]".to_owned());
+            break;
+        }
+        left = left.saturating_sub(text.len());
+        last.push(text.clone());
+    }
+    last.reverse();
+    let asks = asks(words).text();
+    let text = format!("The conversation, in short:\n\n{first}\n\n{}\n\n{asks}", last.join("\n\n"));
+    Transcript::of_sent([Message::user(text)].into_iter().collect())
+}
+
+fn told(message: &Message) -> String {
+    let who = match message.role() {
+        Role::User => "User",
+        Role::Assistant => "Assistant",
+        Role::Tool => "Tools",
+    };
+    let blocks = message.blocks().iter().filter_map(|block| match block {
+        Block::Text(text) => Some(text.text().to_owned()),
+        Block::ToolCall(call) => {
+            Some(format!("calls `{}` with {}", call.name(), begin(call.arguments(), TOLD)))
+        }
+        Block::ToolResult(result) => {
+            let texts = result.content().iter().filter_map(ToolContent::to_text);
+            Some(begin(&texts.collect::<Vec<_>>().join("\n"), TOLD))
+        }
+        _ => None,
+    });
+    format!("{who}: {}", blocks.collect::<Vec<_>>().join("\n"))
+}

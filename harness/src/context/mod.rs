@@ -1,0 +1,17 @@
+//! How much of a conversation is sent: its meter, and what is cleared and summed up when the window of the model
+//! gets full.
+//!
+#![doc = include_str!("../../guide/context.md")]
+
+mod clear;
+mod compact;
+mod overflow;
+mod window;
+
+pub use self::window::{ContextUse, Window};
+pub(crate) use self::{
+    clear::{clear, tail},
+    compact::{Cut, asks, cut, fault, in_short},
+    overflow::sizes,
+    window::percent,
+};

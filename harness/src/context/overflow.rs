@@ -1,0 +1,79 @@
+//! What vendors say of sizes when a request does not fit.
+
+use crate::error::Error;
+
+/// What stands before the size of the window, and before that of the request, in the words of vendors.
+const WINDOW: [&str; 6] = [
+    "maximum context length is ",
+    "available context size (",
+    "tokens > ",
+    "context window of ",
+    "context length of ",
+    "maximum prompt length is ",
+];
+const REQUEST: [&str; 6] = [
+    "too long: ",
+    "request (",
+    "you requested ",
+    "you requested about ",
+    "resulted in ",
+    "request contains ",
+];
+
+/// How many tokens the window has and how many the request had, as far as the error says it.
+pub(crate) fn sizes(error: &Error) -> (Option<u64>, Option<u64>) {
+    let words = error.message().to_ascii_lowercase();
+    let after = |known: &[&str]| {
+        known.iter().find_map(|known| {
+            let (_, rest) = words.split_once(known)?;
+            let digits: String = rest
+                .chars()
+                .take_while(|c| c.is_ascii_digit() || *c == ',')
+                .filter(char::is_ascii_digit)
+                .collect();
+            digits.parse().ok().filter(|number| *number > 0)
+        })
+    };
+    (after(&WINDOW), after(&REQUEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sizes;
+    use crate::error::{Error, ErrorKind};
+
+    #[test]
+    fn the_sizes_are_read_from_the_words_of_vendors() {
+        let table = [
+            ("prompt is too long: 212000 tokens > 200000 maximum", Some(200_000), Some(212_000)),
+            (
+                "request (2009 tokens) exceeds the available context size (512 tokens), try increasing it",
+                Some(512),
+                Some(2009),
+            ),
+            (
+                "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4000 in \
+                 the messages, 1000 in the completion).",
+                Some(4096),
+                Some(5000),
+            ),
+            (
+                "This model's maximum context length is 128000 tokens. However, your messages resulted in 130,111 \
+                 tokens.",
+                Some(128_000),
+                Some(130_111),
+            ),
+            (
+                "This model's maximum prompt length is 131072 but the request contains 150000 tokens.",
+                Some(131_072),
+                Some(150_000),
+            ),
+            ("Your input exceeds the context window of this model.", None, None),
+            ("too long: 99999999999999999999999 tokens", None, None),
+        ];
+        for (words, window, request) in table {
+            let error = Error::new(ErrorKind::Api, words);
+            assert_eq!(sizes(&error), (window, request), "{words}");
+        }
+    }
+}

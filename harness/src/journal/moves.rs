@@ -1,0 +1,41 @@
+//! What facts say of the part of a conversation that is sent.
+
+use serde::{Deserialize, Serialize};
+
+use crate::provider::Usage;
+
+/// A result in whose place a line is sent from then on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ClearedResult {
+    /// The id of the call.
+    pub call: String,
+    /// The line.
+    pub text: String,
+}
+
+impl ClearedResult {
+    /// This line in the place of the result of this call.
+    pub fn new(call: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { call: call.into(), text: text.into() }
+    }
+}
+
+/// The request by which a model was asked for a summary, or those by which it was asked in vain.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct SummaryRequest {
+    /// Tokens counted.
+    pub usage: Usage,
+    /// Who was asked, such as `anthropic`.
+    pub provider: String,
+    /// The model, as the vendor names it.
+    pub model: String,
+    /// The model that was asked, where the one that answered has another name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_model: Option<String>,
+    /// Whether no whole answer came: then the tokens are a lower bound.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub broke_off: bool,
+}
