@@ -67,7 +67,7 @@ async fn facts(journal: &MemoryJournal, name: &str) -> Vec<Entry> {
 }
 
 /// Messages as they are saved.
-fn written(messages: &Messages) -> String {
+pub(crate) fn written(messages: &Messages) -> String {
     serde_json::to_string(&Vec::from(messages)).expect("JSON")
 }
 

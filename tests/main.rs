@@ -43,6 +43,8 @@ mod content;
 mod content_names;
 mod context_full;
 mod context_moves;
+mod context_random;
+mod context_wires;
 mod conversations;
 mod corpus;
 mod decoded;

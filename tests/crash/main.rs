@@ -5,6 +5,7 @@ mod broken;
 #[cfg(unix)]
 mod chats;
 mod children;
+mod compacting;
 mod file;
 mod races;
 mod repeats;

@@ -10,7 +10,7 @@ use super::{
     window::{Gauge, Used},
 };
 use crate::{
-    context::{ContextUse, Cut, asks, cut, fault, in_short, percent},
+    context::{ContextUse, Cut, TAILS, asks, cut, fault, in_short, percent},
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause, SummaryRequest},
     message::{Message, Transcript},
@@ -31,16 +31,28 @@ enum Heard {
 }
 
 impl Chat {
-    /// Where the conversation is cut, if something can be summed up.
-    pub(super) fn cut(&self, window: u64) -> Option<Cut> {
+    /// Where the conversation is cut, if something can be summed up. It leaves so much at the end, and of the user's words,
+    /// as frees enough.
+    pub(super) fn cut(&self, window: u64, used: Used) -> Option<Cut> {
         if !self.machine.can_move() {
             return None;
         }
         let machine = &self.machine;
+        let (all, as_sent) = (machine.transcript().messages(), |at: usize| machine.sent_for(at));
+        let window = used.estimate_of(window);
         let user_tokens = self.agent.window().user_tokens(window);
-        let as_sent = |at: usize| machine.sent_for(at);
-        let all = machine.transcript().messages();
-        cut(all, machine.summed_up(), as_sent, window, user_tokens)
+        let mut found = None;
+        for (tail, words) in TAILS {
+            let (tail, words) = (percent(window, tail), percent(user_tokens, words));
+            let Some(next) = cut(all, machine.summed_up(), as_sent, tail, words) else { continue };
+            let frees = |after| after < most_after(used.tokens);
+            let is_enough = self.after(&next, "", used).is_ok_and(frees);
+            found = Some(next);
+            if is_enough {
+                break;
+            }
+        }
+        found
     }
 
     /// Keeps these words for good: they stand in each summary of the conversation as they are. Until there is one, the
@@ -108,7 +120,7 @@ impl Run<'_> {
             }
             let used = self.chat.used();
             let window = self.chat.window_or(used);
-            let Some(cut) = self.chat.cut(window) else {
+            let Some(cut) = self.chat.cut(window, used) else {
                 return Err(Error::new(
                     ErrorKind::Transcript,
                     "there is nothing to sum up: nothing was said that a summary could take the place of, or calls \
@@ -134,7 +146,7 @@ impl Run<'_> {
         }
         let used = self.chat.used();
         let window = self.chat.window_or(used);
-        let Some(cut) = self.chat.cut(window) else { return Ok(()) };
+        let Some(cut) = self.chat.cut(window, used) else { return Ok(()) };
         // What was said before is written before the model is asked.
         if !self.write().await? {
             return Ok(());

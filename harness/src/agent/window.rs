@@ -62,6 +62,12 @@ pub(super) struct Used {
 }
 
 impl Used {
+    /// What the estimate is of so many tokens.
+    pub(super) fn estimate_of(&self, tokens: u64) -> u64 {
+        let (by, of) = self.scale;
+        scaled(tokens, (of, by))
+    }
+
     pub(super) fn scaled(&self, estimated: u64) -> u64 {
         scaled(estimated, self.scale)
     }
@@ -146,7 +152,7 @@ impl Chat {
         let Self { machine, .. } = self;
         let (all, sent) = (machine.transcript().messages(), machine.sent().messages());
         let window = self.window_tokens().unwrap_or(used.tokens);
-        let before = machine.place_of(tail(sent, window));
+        let before = machine.place_of(tail(sent, used.estimate_of(window)));
         let cleared = machine.clearable(before).filter_map(|(at, result)| clear(all, at, result));
         let (mut results, mut saved) = (Vec::new(), 0_u64);
         for (result, tokens) in cleared {
@@ -184,7 +190,7 @@ impl Chat {
             }
             self.gauge.look_at = used.tokens.saturating_add(window / WORTH / 2);
         }
-        let is_full = is_over(policy.compacts_at(window)) && self.cut(window).is_some();
+        let is_full = is_over(policy.compacts_at(window)) && self.cut(window, used).is_some();
         is_full.then_some(Move::Compact)
     }
 

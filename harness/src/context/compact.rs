@@ -1,14 +1,14 @@
 //! How the oldest part of a conversation is summed up: where it is cut, what stays whatever the summary says, how the
 //! summary is asked for, and what is checked of it.
 
-use super::window::percent;
 use crate::{
     message::{Block, CallOutcome, Message, Messages, Role, ToolContent, Transcript},
     provider::tokens_of,
 };
 
-/// So many percent of the window at its end are not summed up.
-const TAIL: u8 = 25;
+/// So many percent of the window at its end are not summed up, and so much of the room for the user's words is used: less
+/// where else too little would be freed.
+pub(crate) const TAILS: [(u8, u8); 3] = [(25, 100), (10, 50), (0, 0)];
 
 /// What is summed up, and what of it stays.
 pub(crate) struct Cut {
@@ -20,16 +20,15 @@ pub(crate) struct Cut {
     calls: Vec<String>,
 }
 
-/// Cuts a transcript. `summed_up` messages are summed up already; of all others, `as_sent` is what is sent. There is no cut
-/// if nothing would be left out.
+/// Cuts a transcript. `summed_up` messages are summed up already; of all others, `as_sent` is what is sent. At its
+/// end so many tokens stay, and of the user's words so many. There is no cut if nothing would be left out.
 pub(crate) fn cut<'a>(
     all: &Messages,
     summed_up: usize,
     as_sent: impl Fn(usize) -> Option<&'a Message>,
-    window: u64,
+    room: u64,
     user_tokens: u64,
 ) -> Option<Cut> {
-    let room = percent(window, TAIL);
     let (mut messages, mut tokens) = (all.len(), 0_u64);
     for at in (summed_up.saturating_add(1)..all.len()).rev() {
         tokens = tokens.saturating_add(as_sent(at).map_or(0, tokens_of));
