@@ -9,9 +9,10 @@ use std::sync::{
 
 use futures_util::StreamExt as _;
 use harness::{
-    AnthropicProvider, Block, CallOutcome, ChatCompletionsProvider, Error, ErrorKind, Link, Media,
-    Message, OpenAIProvider, Provider, Role, StopReason, StreamEvent, ToolContent, ToolResult,
-    Transcript,
+    Agent, AnthropicProvider, Block, CallOutcome, ChatCompletionsProvider, Error, ErrorKind, Link,
+    Media, Message, OpenAIProvider, Outcome, Provider, Role, StopReason, StreamEvent, ToolContent,
+    ToolResult, Transcript,
+    context::Window,
     models::{Model, Models},
     policy::{RetryPolicy, RetryProvider},
     provider::{ProviderResponse, Request, Settings, ToolChoice, accumulate},
@@ -272,18 +273,67 @@ async fn an_answer_of_a_type_is_a_value_or_an_error_that_says_why() {
     let Some(url) = server() else { return };
     for provider in providers(&url) {
         let name = provider.name().to_owned();
-        let agent = harness::Agent::builder(provider).build().unwrap();
+        let agent = Agent::builder(provider).build().unwrap();
         let (mut fit, mut unfit, mut cut) = (0, 0, 0);
         for _ in 0..20 {
             match agent.run("What do you see?").answer::<Seen>().await {
                 Ok(_) => fit += 1,
                 Err(stopped) => match stopped.outcome() {
-                    harness::Outcome::Unfit => unfit += 1,
-                    harness::Outcome::Truncated => cut += 1,
+                    Outcome::Unfit => unfit += 1,
+                    Outcome::Truncated => cut += 1,
                     _ => panic!("{name}: {stopped}"),
                 },
             }
         }
         println!("{name}: {fit} values, {unfit} did not fit, {cut} were cut off");
+    }
+}
+
+/// Fifty turns on a server whose model has a small window, which `HARNESS_LIVE_WINDOW` says (2,048 unless set): the
+/// conversation never fills up. What the model says is of no account: a summary of its that is none ends a run with an error
+/// that says so.
+#[tokio::test]
+async fn fifty_turns_fit_into_a_small_window() {
+    let Some(url) = server() else { return };
+    let window = std::env::var("HARNESS_LIVE_WINDOW").ok().and_then(|it| it.parse().ok());
+    let window: u64 = window.unwrap_or(2_048);
+    for provider in providers(&url) {
+        let name = provider.name().to_owned();
+        let agent = Agent::builder(provider)
+            .system("Be brief.")
+            .window(Window::new().tokens(window))
+            .build()
+            .expect("an agent");
+        let mut chat = agent.chat();
+        let (mut answered, mut unsummed, mut errors) = (0, 0, Vec::new());
+        for turn in 0..50 {
+            let before = chat.context().used;
+            match chat.send(format!("Question {turn}: what do you say to this?")).await {
+                Ok(reply) => {
+                    answered += 1;
+                    if let Some(counted) = reply.usage().input.filter(|_| before > 400) {
+                        errors.push((before + 25).abs_diff(counted) * 1_000 / counted.max(1));
+                    }
+                }
+                Err(stopped) => {
+                    let error = stopped.error().map(ToString::to_string).unwrap_or_default();
+                    let is_typed = stopped.error().is_some_and(Error::is_context_full);
+                    let is_cut = stopped.outcome() == Outcome::Truncated;
+                    assert!(is_typed || is_cut, "{name}, {turn}: {stopped} {error}");
+                    assert!(!error.contains("exceed"), "{name}, {turn}: {error}");
+                    unsummed += usize::from(is_typed);
+                    // A person would begin anew here.
+                    if is_typed {
+                        chat = agent.chat();
+                    }
+                }
+            }
+        }
+        errors.sort_unstable();
+        let median = errors.get(errors.len() / 2).copied().unwrap_or(0);
+        println!(
+            "{name}: {answered} answered, {unsummed} not summed up; the estimate is wrong by {median} of 1,000"
+        );
+        assert!(answered > 0, "{name}");
     }
 }

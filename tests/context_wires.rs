@@ -126,6 +126,13 @@ async fn what_was_said_first_is_known_after_four_hundred_turns_and_requests_begi
             !pair[1].starts_with(before)
         };
         let pairs = bodies.windows(2).filter(differs).count();
+        // Thinking is bound to what it came after: behind other words it is not sent.
+        if wire == "anthropic" {
+            let thinks = |body: &[u8]| String::from_utf8_lossy(body).contains("c2ln");
+            assert!(bodies.iter().any(|body| thinks(body)));
+            let moved = bodies.windows(2).filter(differs).filter(|pair| thinks(&pair[1]));
+            assert_eq!(moved.count(), 0);
+        }
         // The request for a summary begins like the one before, and the next one unlike that.
         assert_eq!(pairs, summaries + clearings, "{wire}");
     }

@@ -49,7 +49,11 @@ impl Gauge {
         }
         let then = self.asked.1;
         let scale = scale(known.tokens, then);
-        let more = scaled(estimated.saturating_sub(then), scale);
+        // In a small request, what the vendor adds to it counts for much, and says nothing of what comes.
+        let growth = if then < MANY { (1, 1) } else { scale };
+        let more = scaled(estimated.saturating_sub(then), growth);
+        let frames = u64::try_from(sent.len().saturating_sub(known.messages)).unwrap_or(0);
+        let more = more.saturating_add(frames.saturating_mul(FRAME));
         Used { tokens: known.tokens.saturating_add(more), scale }
     }
 }
@@ -72,6 +76,12 @@ impl Used {
         scaled(estimated, self.scale)
     }
 }
+
+/// From so many tokens on, what is new is like what was there.
+const MANY: u64 = 2_000;
+
+/// What stands around a message costs so many tokens, more or less.
+const FRAME: u64 = 10;
 
 /// A few tokens do not say by how much an estimate is wrong.
 const FEW: u64 = 200;

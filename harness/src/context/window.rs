@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// When old results are cleared and the oldest part of a conversation is summed up, in percent of the window of
-/// the model: see the [module](self).
+/// the model: see the [module](crate::context).
 ///
 /// The window is the one that the [table of models](crate::models) says, or the one that is set here, or the one
 /// that the vendor has named when it refused a request. Where nobody knows it, nothing is cleared or summed up
