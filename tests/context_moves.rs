@@ -6,11 +6,11 @@ use std::sync::{
 };
 
 use harness::{
-    Agent, Chat, Error, ErrorKind, Event, Guardrails, Message, Outcome, Role, SideEffects, Tool,
-    Transcript,
+    Agent, Block, Chat, Error, ErrorKind, Event, Guardrails, Message, Outcome, Role, SideEffects,
+    Tool, Transcript,
     agent::Machine,
     context::Window,
-    journal::{Entry, Journal, MemoryJournal},
+    journal::{ClearedResult, Entry, Journal, MemoryJournal},
     message::Messages,
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
 };
@@ -403,4 +403,73 @@ async fn a_summary_is_charged() {
     let mut empty = chat.agent().chat();
     let nothing = empty.compact().await.expect_err("nothing is there to sum up");
     assert_eq!(nothing.kind(), ErrorKind::Transcript, "{nothing}");
+}
+
+/// A server that can is told the form of the second try as a schema, and its JSON is a summary like any other.
+#[tokio::test]
+async fn the_second_try_may_answer_as_json() {
+    let lists = json!({
+        "goals": ["find the otter"], "decisions": [], "open_work": ["look"], "names_and_ids": ["B-9"],
+        "tried_and_failed": [],
+    });
+    let model = summing_up(vec![reply().text("Well."), reply().text(lists.to_string())]);
+    let mut chat = agent(&model, Window::new().tokens(2_000)).chat();
+    talks(&mut chat, 20).await.expect("the second try is a summary");
+    let sent: String = chat.sent().messages().iter().map(Message::text).collect();
+    assert!(
+        sent.contains("## Goals\n- find the otter\n## Decisions\n## Open work\n- look\n"),
+        "{sent}"
+    );
+}
+
+/// Facts that cannot be true are refused, and change nothing.
+#[tokio::test]
+async fn a_fact_that_cannot_follow_changes_nothing() {
+    let model = looking(3, "look");
+    let journal = MemoryJournal::new();
+    let agent = agent(&model, Window::off());
+    let mut chat = agent.open(&journal, "a").await.expect("a chat");
+    chat.send("Look.").await.expect("an answer");
+    let facts = facts(&journal, "a").await;
+    let mut machine = Machine::new();
+    facts.iter().for_each(|fact| machine.apply(fact).expect("a fact"));
+    let before = machine.sent().clone();
+    let cleared = |call: &str| Entry::ContextCleared {
+        results: vec![ClearedResult::new(call, "[a line]")],
+        before: 9,
+        after: 1,
+    };
+    let compacted = |messages: u64, kept: Vec<u64>, summary: Message| Entry::ContextCompacted {
+        messages,
+        kept,
+        summary,
+        request: Box::default(),
+        before: 9,
+        after: 1,
+    };
+    let user = || Message::user("A summary.");
+    // The messages: the user, and three times a call and its result, and the answer.
+    let wrong = [
+        cleared("nobody"),
+        Entry::ContextCleared { results: Vec::new(), before: 9, after: 1 },
+        compacted(0, vec![], user()),
+        compacted(2, vec![0], user()),
+        compacted(99, vec![0], user()),
+        compacted(3, vec![1], user()),
+        compacted(3, vec![0, 0], user()),
+        compacted(3, vec![7], user()),
+        compacted(3, vec![0], Message::assistant([Block::text("A summary.")])),
+        Entry::ContextOverflowed { window: None, tokens: None, estimated: 9 },
+    ];
+    for fact in wrong {
+        let error = machine.apply(&fact).expect_err("it cannot be true");
+        assert_eq!(error.kind(), ErrorKind::Transcript, "{fact:?}");
+        assert_eq!(machine.sent(), &before, "{fact:?}");
+    }
+    machine.apply(&cleared("look_0")).expect("a result");
+    assert!(machine.apply(&cleared("look_0")).is_err(), "it was cleared before");
+    machine.apply(&compacted(5, vec![0], user())).expect("a cut between turns");
+    let texts: Vec<String> = machine.sent().messages().iter().map(Message::text).collect();
+    assert_eq!(texts, ["Look.", "A summary.", "", "", "Done."]);
+    assert_eq!(machine.transcript(), chat.transcript());
 }

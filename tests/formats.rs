@@ -14,6 +14,8 @@ use harness::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::context_moves::{asks, summary};
+
 fn facts(format: u32, name: &str) -> Vec<Envelope> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("formats");
     let path = folder.join(format.to_string()).join(format!("{name}.jsonl"));
@@ -109,7 +111,10 @@ async fn conversations_of_every_format_open_and_go_on() {
         for kept in 1..=facts.len() {
             let journal = MemoryJournal::new();
             journal.append(name, 0, &facts[..kept]).await.expect("a new conversation");
-            let model = ScriptedProvider::answering(|_| reply().text("Hello again."));
+            let model = ScriptedProvider::answering(|request| match asks(request) {
+                true => reply().text(summary("none")),
+                false => reply().text("Hello again."),
+            });
             let agent = Agent::builder(model).build().expect("an agent");
             let mut chat = agent
                 .open(&journal, name)

@@ -4,17 +4,21 @@ use std::future::poll_fn;
 
 use super::{
     Chat, Event,
+    as_words::AsWords,
     halt::Told,
     run::Run,
     turn::Answering,
     window::{Gauge, Used},
 };
 use crate::{
-    context::{ContextUse, Cut, TAILS, asks, cut, fault, in_short, percent},
+    context::{ContextUse, Cut, TAILS, asks, cut, fault, in_short, of_json, percent, schema},
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause, SummaryRequest},
     message::{Message, Transcript},
-    provider::{Accumulator, ProviderResponse, Request, Sent, StopReason, StreamEvent, cut_off},
+    provider::{
+        Accumulator, AnswerSchema, ProviderResponse, Request, Sent, StopReason, StreamEvent,
+        cut_off,
+    },
 };
 
 /// So often a summary is asked for in one run before it fails.
@@ -272,6 +276,9 @@ impl Run<'_> {
         let program = halt.program();
         // It begins with the same bytes as the requests before, so that the vendor reads it from its cache.
         let alone = Sent::new();
+        // The second time, a vendor that can holds the model to the form.
+        let form = AnswerSchema::new("summary", schema(), 0);
+        let mut as_words = AsWords::new(short.then_some(&form));
         let request = match Request::new(transcript) {
             Ok(request) => request,
             Err(error) => return Heard::Failed(error.to_string()),
@@ -282,7 +289,9 @@ impl Run<'_> {
             .with_ledger(Some(ledger))
             .with_sent(Some(if short { &alone } else { &chat.sent }))
             .with_stop(&program);
-        if !short {
+        if short {
+            request = request.with_answer(Some(&form));
+        } else {
             request = request
                 .with_thinking_from(chat.machine.thinking_from())
                 .with_tools(tools.schemas())
@@ -308,6 +317,7 @@ impl Run<'_> {
                 None => break,
                 Some(Err(error)) => return failed(error),
                 Some(Ok(event)) => {
+                    let Some(event) = as_words.read(event) else { continue };
                     if let StreamEvent::Retrying { attempt, of, wait, refused: _, cause } = &event {
                         let cause = &*agent.secrets().hide(cause);
                         let (attempt, of, wait) = (*attempt, *of, *wait);
@@ -327,7 +337,8 @@ impl Run<'_> {
         match said {
             Err(error) => failed_with(&error),
             Ok(ProviderResponse { stop: StopReason::Complete, message: Some(message), .. }) => {
-                Heard::Text(message.text())
+                let text = message.text();
+                Heard::Text(of_json(&text).unwrap_or(text))
             }
             Ok(ProviderResponse { stop, .. }) => {
                 Heard::Failed(format!("the model gave no whole summary: it stopped as {stop:?}"))

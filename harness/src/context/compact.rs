@@ -1,6 +1,8 @@
 //! How the oldest part of a conversation is summed up: where it is cut, what stays whatever the summary says, how the
 //! summary is asked for, and what is checked of it.
 
+use serde_json::{Map, Value, json};
+
 use crate::{
     message::{Block, CallOutcome, Message, Messages, Role, ToolContent, Transcript},
     provider::tokens_of,
@@ -115,6 +117,35 @@ fn begin(text: &str, most: usize) -> String {
 const HEADINGS: [&str; 5] =
     ["Goals", "Decisions", "Open work", "Names and ids", "Tried and failed"];
 
+/// The name of a heading in JSON.
+fn key(heading: &str) -> String {
+    heading.to_ascii_lowercase().replace(' ', "_")
+}
+
+/// The JSON Schema of a summary, for a model that is held to it.
+pub(crate) fn schema() -> Value {
+    let lines = json!({"type": "array", "items": {"type": "string"}});
+    let keys = HEADINGS.map(key);
+    let lists: Map<String, Value> = keys.iter().map(|key| (key.clone(), lines.clone())).collect();
+    json!({
+        "type": "object", "properties": lists, "required": keys, "additionalProperties": false,
+    })
+}
+
+/// A summary that came as JSON, in its form.
+pub(crate) fn of_json(text: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let mut summary = String::new();
+    for heading in HEADINGS {
+        let lines = value.get(key(heading))?.as_array()?;
+        summary.push_str(&format!("## {heading}\n"));
+        for line in lines {
+            summary.push_str(&format!("- {}\n", line.as_str()?));
+        }
+    }
+    Some(summary)
+}
+
 /// How a summary is asked for.
 pub(crate) fn asks(words: u64) -> Message {
     let headings = HEADINGS.map(|heading| format!("## {heading}\n")).concat();
@@ -188,7 +219,11 @@ pub(crate) fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
     }
     last.reverse();
     let asks = asks(words).text();
-    let text = format!("The conversation, in short:\n\n{first}\n\n{}\n\n{asks}", last.join("\n\n"));
+    let text = format!(
+        "The conversation, in short:\n\n{first}\n\n{}\n\n{asks} If the answer has to be JSON, the lines of each heading \
+         stand in the list of its name.",
+        last.join("\n\n")
+    );
     Transcript::of_sent([Message::user(text)].into_iter().collect())
 }
 

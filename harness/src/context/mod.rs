@@ -11,7 +11,7 @@ mod window;
 pub use self::window::{ContextUse, Window};
 pub(crate) use self::{
     clear::{clear, tail},
-    compact::{Cut, TAILS, asks, cut, fault, in_short},
+    compact::{Cut, TAILS, asks, cut, fault, in_short, of_json, schema},
     overflow::sizes,
     window::percent,
 };
