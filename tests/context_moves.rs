@@ -1,20 +1,24 @@
 //! A conversation that never fills up: what is sent is made smaller, and nothing is lost.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use harness::{
     Agent, Block, Chat, Error, ErrorKind, Event, Guardrails, Message, Outcome, Role, SideEffects,
-    Tool, Transcript,
-    agent::Machine,
+    StreamEvent, Tool, Transcript, Usage,
+    agent::{Action, Machine},
     context::Window,
     journal::{ClearedResult, Entry, Journal, MemoryJournal},
     message::Messages,
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
 };
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::probe::{READ, WRITE};
 
@@ -472,4 +476,69 @@ async fn a_fact_that_cannot_follow_changes_nothing() {
     let texts: Vec<String> = machine.sent().messages().iter().map(Message::text).collect();
     assert_eq!(texts, ["Look.", "A summary.", "", "", "Done."]);
     assert_eq!(machine.transcript(), chat.transcript());
+}
+
+/// A run, or the call of `compact`, that is dropped while the summary is given leaves what it has cost, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_summary_that_is_cut_leaves_what_it_has_cost() {
+    for by_hand in [false, true] {
+        let half = |text: &str| {
+            let usage = Usage { input: Some(900), output: Some(7), ..Usage::default() };
+            reply().text(text).event(StreamEvent::UsageSoFar(usage)).stall()
+        };
+        let model = summing_up(vec![half("## Goals"), reply().text(summary("ok"))]);
+        let journal = MemoryJournal::new();
+        let window = if by_hand { Window::off() } else { Window::new().tokens(2_000) };
+        let agent = agent(&model, window);
+        let mut chat = agent.open(&journal, "a").await.expect("a chat");
+        let second = Duration::from_secs(1);
+        if by_hand {
+            talks(&mut chat, 9).await.expect("answers");
+            timeout(second, chat.compact()).await.expect_err("it hangs");
+        } else {
+            timeout(second, talks(&mut chat, 30)).await.expect_err("it hangs");
+        }
+        assert_eq!(chat.sent(), chat.transcript());
+        let usage = chat.usage();
+        assert_eq!((usage.input, usage.output), (Some(900), Some(7)), "{by_hand}");
+        chat.save().await.expect("a journal");
+        let failed: Vec<Entry> = facts(&journal, "a")
+            .await
+            .into_iter()
+            .filter(|fact| matches!(fact, Entry::CompactionFailed { .. }))
+            .collect();
+        let [Entry::CompactionFailed { request, .. }] = &*failed else { panic!("{failed:?}") };
+        assert!(request.broke_off && request.usage == usage);
+        // In another process it is tried again.
+        drop(chat);
+        let mut chat = agent.open(&journal, "a").await.expect("a chat");
+        match by_hand {
+            true => drop(chat.compact().await.expect("a summary")),
+            false => drop(chat.send("Go on.").await.expect("an answer")),
+        }
+        assert!(chat.context().summed_up > 0);
+    }
+}
+
+/// Another driver moves what is sent by actions of its own.
+#[tokio::test]
+async fn another_driver_sums_up_too() {
+    let model = summing_up((0..9).map(|_| reply().text(summary("ok"))).collect());
+    let agent = agent(&model, Window::new().tokens(2_000));
+    let mut steps = agent.steps("a", Vec::new()).expect("steps");
+    let mut moves = 0;
+    for turn in 0..25 {
+        let said = steps.say(Message::user(format!("Turn {turn}."))).await.expect("facts");
+        steps.apply(said).expect("facts that follow");
+        while steps.next() == Action::CallProvider {
+            let facts = steps.act().await.expect("facts");
+            let is_summary = |fact: &Entry| matches!(fact, Entry::ContextCompacted { .. });
+            moves += facts.iter().filter(|it| is_summary(&it.entry().expect("a fact"))).count();
+            steps.apply(facts).expect("facts that follow");
+        }
+        assert_eq!(steps.next(), Action::Finish(Outcome::Answered));
+    }
+    assert!(moves > 0);
+    let longest = model.requests().iter().map(|it| it.messages().len()).max();
+    assert!(longest < Some(45), "of 49 that were said: {longest:?}");
 }
