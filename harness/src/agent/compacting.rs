@@ -210,8 +210,7 @@ impl Run<'_> {
                 return Ok(None);
             }
             Heard::Stop(cause) => {
-                let why = "the run was stopped".to_owned();
-                self.compaction_failed(request, why)?;
+                self.compaction_stopped(request)?;
                 return Ok(Some(cause));
             }
         };
@@ -242,7 +241,12 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         self.emit(Event::CompactionFailed { cause: &cause });
         self.last_fault = Some(cause.clone());
-        self.chat.record(&Entry::CompactionFailed { request, cause })
+        self.chat.record(&Entry::CompactionFailed { request, cause, stopped: false })
+    }
+
+    fn compaction_stopped(&mut self, request: Box<SummaryRequest>) -> Result<(), Error> {
+        let cause = "the run was stopped".to_owned();
+        self.chat.record(&Entry::CompactionFailed { request, cause, stopped: true })
     }
 
     /// What has been spent on the summary that is being heard.
@@ -350,9 +354,8 @@ impl Run<'_> {
     pub(super) fn drops_summary(&mut self) {
         if self.summary.is_some() {
             let request = Box::new(self.summary_request(false));
-            let cause = "the run was stopped".to_owned();
             // Nobody waits for the error.
-            let _ = self.chat.record(&Entry::CompactionFailed { request, cause });
+            let _ = self.compaction_stopped(request);
         }
     }
 }

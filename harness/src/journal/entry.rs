@@ -214,6 +214,9 @@ pub enum Entry {
         request: Box<SummaryRequest>,
         /// Why there is none, in words for a person.
         cause: String,
+        /// Whether the run was stopped meanwhile: that is no failure of the model, and does not count as one.
+        #[serde(default, skip_serializing_if = "is_false")]
+        stopped: bool,
     },
     /// The vendor has refused a request because it does not fit into the window of the model.
     ContextOverflowed {

@@ -350,7 +350,7 @@ impl Tracer {
                     model: self.secrets.name(&request.model),
                 }
             }
-            Entry::CompactionFailed { request, cause } => Happened::CompactionFailed {
+            Entry::CompactionFailed { request, cause, .. } => Happened::CompactionFailed {
                 cause: shortened(self.secrets.hide(cause, None)),
                 usage: request.usage,
             },

@@ -193,7 +193,9 @@ impl Replay {
                 let (before, after) = (*before, *after);
                 self.tell(Event::ContextCompacted { messages, before, after });
             }
-            Entry::CompactionFailed { cause, .. } => self.tell(Event::CompactionFailed { cause }),
+            Entry::CompactionFailed { cause, stopped: false, .. } => {
+                self.tell(Event::CompactionFailed { cause })
+            }
             Entry::CallEnded { tool, result } => self.tell(Event::ToolEnded { tool, result }),
             _ => {}
         }

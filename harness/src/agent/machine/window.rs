@@ -197,8 +197,9 @@ impl Machine {
                 self.usage.add(&request.usage);
                 Ok(())
             }
-            Entry::CompactionFailed { request, .. } => {
-                self.window.failures = self.window.failures.saturating_add(1);
+            Entry::CompactionFailed { request, stopped, cause: _ } => {
+                let failures = u32::from(!stopped);
+                self.window.failures = self.window.failures.saturating_add(failures);
                 self.usage.add(&request.usage);
                 Ok(())
             }
