@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the conformance suite of the Model Context Protocol against `mcp_conformance`:
+# Runs the conformance suite of the Model Context Protocol against `mcp_conformance`, as a server and as a client:
 #
 #     HARNESS_MCP_CONFORMANCE=FOLDER examples/mcp/conformance.sh
 #
@@ -17,8 +17,9 @@ node=$HARNESS_MCP_CONFORMANCE/node_modules/node/bin/node
 [ -x "$node" ] || node=$(command -v node) || { echo "skipped: there is no node"; exit 0; }
 
 cargo build --quiet -p harness-mcp-examples --bin mcp_conformance
+program=${CARGO_TARGET_DIR:-target}/debug/mcp_conformance
 port=${PORT:-18970}
-"${CARGO_TARGET_DIR:-target}/debug/mcp_conformance" server --listen "127.0.0.1:$port" &
+"$program" server --listen "127.0.0.1:$port" &
 server=$!
 trap 'kill "$server"' EXIT
 for _ in $(seq 100); do
@@ -30,6 +31,9 @@ status=0
 for revision in 2025-11-25 2026-07-28; do
     echo "== $revision"
     "$node" "$suite" server --url "http://127.0.0.1:$port/mcp" --requirements "$revision" \
+        --expected-failures "examples/mcp/conformance-misses-$revision.yaml" | sed -n '/SUMMARY/,$p' || status=1
+    echo "== $revision, the client"
+    "$node" "$suite" client --command "$program client" --requirements "$revision" \
         --expected-failures "examples/mcp/conformance-misses-$revision.yaml" | sed -n '/SUMMARY/,$p' || status=1
 done
 exit "$status"

@@ -1,10 +1,12 @@
-//! What the conformance suite of the Model Context Protocol asks of a server with tools: `conformance.sh` runs the suite
-//! against it.
+//! What the conformance suite of the Model Context Protocol asks of a server with tools, and of a client: `conformance.sh`
+//! runs the suite against both.
 //!
 //!     cargo run -p harness-mcp-examples --bin mcp_conformance -- server --listen 127.0.0.1:8080
+//!     cargo run -p harness-mcp-examples --bin mcp_conformance -- client http://127.0.0.1:8080/mcp
 //!
 //! Source of names and texts: <https://github.com/modelcontextprotocol/conformance>, 0.2.0-alpha.12.
 
+mod asked;
 mod beside;
 #[path = "../program.rs"]
 mod program;
@@ -21,8 +23,8 @@ use serde_json::{Value, json};
 
 use self::beside::Beside;
 
-const USAGE: &str =
-    "mcp_conformance server --listen 127.0.0.1:PORT: the tools that the conformance suite calls";
+const USAGE: &str = "mcp_conformance server --listen 127.0.0.1:PORT: the tools that the conformance suite calls; \
+    mcp_conformance client URL: what it asks of a client";
 
 /// One pixel.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde\0\0\0\x0cIDATx\x9cc\xf8\xcf\xc0\
@@ -254,8 +256,16 @@ async fn run() -> anyhow::Result<ExitCode> {
     }
     let given = program::arguments()?;
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
-    let ["server", "--listen", address] = given.as_slice() else {
-        return Err(program::wrong(format!("expected `server --listen ADDRESS`; {USAGE}")));
+    let address = match given.as_slice() {
+        ["server", "--listen", address] => address,
+        ["client", url] => {
+            asked::client(url).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {
+            let why = format!("expected `server --listen ADDRESS` or `client URL`; {USAGE}");
+            return Err(program::wrong(why));
+        }
     };
     let tools = tools![
         test_simple_text,

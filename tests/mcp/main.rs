@@ -6,6 +6,7 @@ mod hostile;
 mod http;
 mod inspector;
 mod later;
+mod newer;
 mod npm;
 mod offers;
 mod served;

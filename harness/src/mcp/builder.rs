@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use super::{
-    McpAnswer, McpForm, McpServer,
+    McpAnswer, McpForm, McpServer, McpVersion,
     asking::OnForm,
     effects::Trust,
     link::{Link, Place},
@@ -24,6 +24,7 @@ pub struct McpServerBuilder {
     trust: Trust,
     time_limit: Option<Duration>,
     on_form: Option<Arc<OnForm>>,
+    version: Option<McpVersion>,
     /// What cannot be set for a server at this place.
     fault: Option<String>,
 }
@@ -41,7 +42,8 @@ impl fmt::Debug for McpServerBuilder {
 impl McpServerBuilder {
     pub(super) fn at(place: Place) -> Self {
         let name = "mcp".to_owned();
-        Self { place, name, trust: Trust::default(), time_limit: None, on_form: None, fault: None }
+        let trust = Trust::default();
+        Self { place, name, trust, time_limit: None, on_form: None, version: None, fault: None }
     }
 
     fn command(&mut self, what: &str) -> Option<&mut Command> {
@@ -119,6 +121,21 @@ impl McpServerBuilder {
         self
     }
 
+    /// Sets the version of the protocol. Without this `initialize` of 2025-11-25 is sent first, since nearly all servers
+    /// answer it at once, and only a server that refuses it is asked anew in 2026-07-28; what it has answered holds
+    /// for later sessions. A server that passes over methods it does not know would otherwise cost a wait.
+    ///
+    /// ```
+    /// use harness::mcp::{McpServer, McpVersion};
+    ///
+    /// let server = McpServer::url("https://mcp.example.com/mcp").version(McpVersion::V2026_07_28);
+    /// # let _ = server;
+    /// ```
+    pub fn version(mut self, version: McpVersion) -> Self {
+        self.version = Some(version);
+        self
+    }
+
     /// Gives the server a way to ask a person while a call runs (elicitation). Without it the server is told
     /// that nobody can be asked. The time that the person takes counts in the time limit of the call. The person
     /// gets one question of this server at a time and at most eight for each call; what a server asks beyond
@@ -160,7 +177,7 @@ impl McpServerBuilder {
         if let Some(fault) = self.fault {
             return Err(wrong(fault));
         }
-        let link = Arc::new(Link::new(self.name, self.place, self.on_form));
+        let link = Arc::new(Link::new(self.name, self.place, self.on_form, self.version));
         let listing = link.begin().await?;
         McpServer::of(link, Sight { trust: self.trust, time_limit: self.time_limit }, listing)
     }

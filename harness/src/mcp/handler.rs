@@ -116,6 +116,14 @@ impl fmt::Debug for Handler {
     }
 }
 
+impl Handler {
+    /// The server has said that its tools have changed.
+    pub(super) fn tools_changed(&self) {
+        self.changed.store(true, Ordering::Relaxed);
+        self.stale.store(true, Ordering::Relaxed);
+    }
+}
+
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut able = ClientCapabilities::default();
@@ -136,8 +144,7 @@ impl ClientHandler for Handler {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.store(true, Ordering::Relaxed);
-        self.stale.store(true, Ordering::Relaxed);
+        self.tools_changed();
     }
 
     // What is not declared is not there: without this, the answer is an empty list.

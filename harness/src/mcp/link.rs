@@ -3,28 +3,31 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use rmcp::{
-    service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _},
+    RoleClient,
+    service::{ClientInitializeError, ClientServiceExt as _, RunningService},
     transport::async_rw::AsyncRwTransport,
 };
 use tokio::{
     sync::Mutex,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep_until, timeout_at},
 };
 
 use super::{
+    McpVersion,
     asking::{OnForm, Person},
     handler::{Handler, Reports},
     http::Address,
     list::{self, Listing},
-    process::Command,
+    process::{Child, Command},
     session::Session,
+    version::is_newer,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -56,6 +59,8 @@ pub(super) enum Place {
 pub(super) struct Link {
     pub(super) name: String,
     place: Place,
+    /// What the program has said, or what the server has answered to.
+    version: OnceLock<McpVersion>,
     pub(super) person: Person,
     /// What no error may say.
     secrets: Secrets,
@@ -84,7 +89,12 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    pub(super) fn new(name: String, place: Place, on_form: Option<Arc<OnForm>>) -> Self {
+    pub(super) fn new(
+        name: String,
+        place: Place,
+        on_form: Option<Arc<OnForm>>,
+        version: Option<McpVersion>,
+    ) -> Self {
         let mut secrets = Secrets::default();
         let known: Vec<String> = match &place {
             Place::Command(command) => command.variables.values().cloned().collect(),
@@ -105,6 +115,7 @@ impl Link {
             person: Person::new(&name, on_form),
             name,
             place,
+            version: version.map(OnceLock::from).unwrap_or_default(),
             secrets,
             changed: Arc::default(),
             starts: AtomicU32::new(0),
@@ -174,30 +185,37 @@ impl Link {
         Ok(session)
     }
 
-    /// Reads what the server says of its tools now, if it has said that this has changed.
+    /// Reads what the server says of its tools now, if it has said that this has changed, or does not tell and what it
+    /// said is old.
     async fn refresh(&self, session: &Session) -> Result<(), Error> {
         let stale = &session.handler().stale;
-        if stale.swap(false, Ordering::Relaxed)
-            && let Err(err) = self.list_of(session).await
-        {
+        if !stale.swap(false, Ordering::Relaxed) && !session.is_old() {
+            return Ok(());
+        }
+        session.listen().await;
+        let before = session.definitions();
+        if let Err(err) = self.list_of(session).await {
             stale.store(true, Ordering::Relaxed);
             return Err(err);
+        }
+        if session.definitions() != before {
+            self.changed.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// Lists the tools anew.
     pub(super) async fn list(&self) -> Result<Listing, Error> {
+        let session = self.session().await?;
         // What changes from here on is told again.
         self.changed.store(false, Ordering::Relaxed);
-        let session = self.session().await?;
         session.handler().stale.store(false, Ordering::Relaxed);
         self.list_of(&session).await
     }
 
     async fn list_of(&self, session: &Session) -> Result<Listing, Error> {
         let listing = list::read(session).await.map_err(|failed| self.unread(session, failed))?;
-        session.define(listing.definitions());
+        session.define(listing.definitions(), listing.fresh);
         Ok(listing)
     }
 
@@ -231,42 +249,70 @@ impl Link {
             stale: Arc::default(),
             person: self.person.clone(),
         };
-        let mode = ClientLifecycleMode::Initialize;
+        let until = Instant::now() + START;
+        let (service, child) = match self.version.get() {
+            Some(version) => self.start(handler, *version, until).await.map_err(|it| it.0)?,
+            // Nearly all servers answer it, and those that do not say so at once.
+            None => match self.start(handler.clone(), McpVersion::V2025_11_25, until).await {
+                Ok(started) => started,
+                Err((_, true)) => {
+                    let started = self.start(handler, McpVersion::V2026_07_28, until).await;
+                    let started = started.map_err(|it| it.0)?;
+                    // Another task cannot have set it: whoever opens a session holds the state.
+                    let _ = self.version.set(McpVersion::V2026_07_28);
+                    started
+                }
+                Err((err, false)) => return Err(err),
+            },
+        };
+        let session = Session::new(service, child);
+        session.listen().await;
+        let listing = self.list_of(&session).await?;
+        Ok((Arc::new(session), listing))
+    }
+
+    /// Starts the server and begins in this version. The failure says, too, whether a newer version may do.
+    async fn start(
+        &self,
+        handler: Handler,
+        version: McpVersion,
+        until: Instant,
+    ) -> Result<(RunningService<RoleClient, Handler>, Option<Child>), (Error, bool)> {
+        let mode = version.lifecycle();
         let (served, child) = match &self.place {
             Place::Command(command) => {
                 let (child, output, input) = command.start().map_err(|err| {
                     let why =
                         format!("cannot be started: the program `{}`: {err}", command.program);
-                    self.error(ErrorKind::Configuration, why)
+                    (self.error(ErrorKind::Configuration, why), false)
                 })?;
                 let transport = AsyncRwTransport::new(output, input);
-                (timeout(START, handler.serve_with_lifecycle(transport, mode)).await, Some(child))
+                let served = handler.serve_with_lifecycle(transport, mode);
+                (timeout_at(until, served).await, Some(child))
             }
             Place::Address(address) => {
-                let transport = address.transport()?;
-                (timeout(START, handler.serve_with_lifecycle(transport, mode)).await, None)
+                let transport = address.transport().map_err(|err| (err, false))?;
+                let served = handler.serve_with_lifecycle(transport, mode);
+                (timeout_at(until, served).await, None)
             }
         };
         let said = || {
             let said = child.as_ref().map(|child| child.said().shown()).unwrap_or_default();
             harmless(&self.secrets.hide(&said))
         };
-        let service = match served {
-            Ok(Ok(service)) => service,
+        match served {
+            Ok(Ok(service)) => Ok((service, child)),
             Ok(Err(err)) => {
                 // What it said before its end may still be on its way.
                 tokio::task::yield_now().await;
                 let why = format!("did not begin a session: {}{}", self.shown(&why(&err)), said());
-                return Err(self.error(ErrorKind::Connect, why));
+                Err((self.error(ErrorKind::Connect, why), is_newer(&err)))
             }
             Err(_) => {
                 let why = format!("did not begin a session within {} s{}", START.as_secs(), said());
-                return Err(self.error(ErrorKind::Timeout, why));
+                Err((self.error(ErrorKind::Timeout, why), false))
             }
-        };
-        let session = Session::new(service, child);
-        let listing = self.list_of(&session).await?;
-        Ok((Arc::new(session), listing))
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Listing {
     pub(super) tools: Vec<Listed>,
     /// Which are left out, and why.
     pub(super) left_out: Vec<String>,
+    /// For how long it holds, if the server says so.
+    pub(super) fresh: Option<Duration>,
     /// Whether the server says that it has resources, and prompts.
     pub(super) resources: bool,
     pub(super) prompts: bool,
@@ -82,6 +84,9 @@ impl Listing {
 
     /// Reads one page.
     fn add(&mut self, page: &Value, seen: &mut HashSet<String>) {
+        // Source: `ttlMs` of <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>.
+        let fresh = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
+        self.fresh = self.fresh.into_iter().chain(fresh).min();
         let tools = page.get("tools").and_then(Value::as_array);
         for tool in tools.into_iter().flatten() {
             match one(tool) {

@@ -42,6 +42,8 @@ mod service;
 #[cfg(feature = "mcp")]
 mod session;
 #[cfg(feature = "mcp")]
+mod version;
+#[cfg(feature = "mcp")]
 mod wanted;
 
 #[cfg(feature = "mcp-server")]
@@ -52,4 +54,5 @@ pub use self::{
     builder::McpServerBuilder,
     offers::{McpArgument, McpPrompt, McpResource},
     server::McpServer,
+    version::McpVersion,
 };

@@ -63,7 +63,7 @@ impl McpServer {
     }
 
     pub(super) fn of(link: Arc<Link>, sight: Sight, listing: Listing) -> Result<Self, Error> {
-        let Listing { tools: listed, mut left_out, resources, prompts } = listing;
+        let Listing { tools: listed, mut left_out, resources, prompts, .. } = listing;
         if let Some(unknown) =
             sight.trust.tools.keys().find(|name| !listed.iter().any(|tool| tool.name == **name))
         {
@@ -116,7 +116,7 @@ impl McpServer {
         &self.left_out
     }
 
-    /// Whether the server has said that its tools have changed since they were read.
+    /// Whether the server has said that its tools have changed since they were read, or it was seen before a call.
     pub fn has_changed(&self) -> bool {
         self.link.has_changed()
     }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -12,13 +12,17 @@ use std::{
 
 use rmcp::{
     RoleClient,
-    model::{CancelledNotificationParam, ClientRequest, RequestId, ServerCapabilities},
-    service::{Peer, RunningService, ServiceError},
+    model::{
+        CancelledNotificationParam, ClientRequest, ProtocolVersion, RequestId, ServerCapabilities,
+        ServerNotification, SubscriptionFilter,
+    },
+    service::{Peer, RunningService, ServiceError, Subscription},
 };
 use serde_json::Value;
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::AbortHandle,
+    time::{Instant, timeout},
 };
 
 use super::{
@@ -28,6 +32,12 @@ use super::{
 
 /// How long what a process has written may be read after its end.
 const LAST_WORDS: Duration = Duration::from_millis(250);
+
+/// How long a server may take to say that it will tell of changes.
+const LISTEN: Duration = Duration::from_secs(5);
+
+/// For how long what a server says of its tools is taken to hold, at most, if it does not tell of changes.
+const FRESH: Duration = Duration::from_secs(60);
 
 /// A session. Its process and its tasks end with it.
 pub(super) struct Session {
@@ -41,8 +51,20 @@ pub(super) struct Session {
     watcher: Option<AbortHandle>,
     /// Whether the server does not know the session any more.
     lost: AtomicBool,
-    /// What the server said of each of its tools, as a hash.
-    definitions: Mutex<BTreeMap<String, String>>,
+    listed: Mutex<Listed>,
+    /// Hears that the tools have changed, where the server has to be asked to tell.
+    listener: Mutex<Option<AbortHandle>>,
+    /// Whether that hears anything.
+    hears: Arc<AtomicBool>,
+}
+
+/// What the server said of its tools.
+#[derive(Default)]
+struct Listed {
+    /// Of each of them, as a hash.
+    definitions: BTreeMap<String, String>,
+    /// Until when it holds, if the server does not tell of changes.
+    until: Option<Instant>,
 }
 
 impl Session {
@@ -68,7 +90,9 @@ impl Session {
             teller,
             watcher,
             lost: AtomicBool::new(false),
-            definitions: Mutex::default(),
+            listed: Mutex::default(),
+            listener: Mutex::default(),
+            hears: Arc::default(),
         }
     }
 
@@ -94,15 +118,68 @@ impl Session {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Keeps what the server says of its tools now.
-    pub(super) fn define(&self, definitions: BTreeMap<String, String>) {
-        *self.definitions.lock().unwrap_or_else(PoisonError::into_inner) = definitions;
+    fn listed(&self) -> std::sync::MutexGuard<'_, Listed> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what the server says of its tools now, and for how long it says that this holds.
+    pub(super) fn define(&self, definitions: BTreeMap<String, String>, fresh: Option<Duration>) {
+        let until = Some(Instant::now() + fresh.unwrap_or(FRESH).min(FRESH));
+        *self.listed() = Listed { definitions, until };
+    }
+
+    /// What the server said of its tools last.
+    pub(super) fn definitions(&self) -> BTreeMap<String, String> {
+        self.listed().definitions.clone()
     }
 
     /// Whether the server describes this tool in this way, if it has the tool at all.
     pub(super) fn describes(&self, tool: &str, definition: &str) -> Option<bool> {
-        let definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
-        definitions.get(tool).map(|known| known == definition)
+        self.listed().definitions.get(tool).map(|known| known == definition)
+    }
+
+    /// Whether the tools may have changed without a word of the server.
+    pub(super) fn is_old(&self) -> bool {
+        let tells = match self.has_no_session() {
+            true => self.hears.load(Ordering::Relaxed),
+            false => self.tells(),
+        };
+        !tells && self.listed().until.is_none_or(|until| Instant::now() >= until)
+    }
+
+    /// Whether the version of the protocol is one in which a server tells nothing by itself.
+    fn has_no_session(&self) -> bool {
+        let said = self.peer().peer_info();
+        said.is_some_and(|said| said.protocol_version == ProtocolVersion::V_2026_07_28)
+    }
+
+    /// Whether the server says that it tells of changed tools.
+    fn tells(&self) -> bool {
+        let said = self.peer().peer_info();
+        let tools = said.as_ref().and_then(|said| said.capabilities.tools.as_ref());
+        tools.is_some_and(|tools| tools.list_changed == Some(true))
+    }
+
+    /// Asks the server to tell of changed tools, where it has to be asked. What cannot be heard is looked up after some
+    /// time: see [`is_old`](Self::is_old).
+    pub(super) async fn listen(&self) {
+        if !self.has_no_session() || !self.tells() || self.hears.load(Ordering::Relaxed) {
+            return;
+        }
+        let wanted = SubscriptionFilter::builder().tools_list_changed().build();
+        let Ok(Ok(subscription)) = timeout(LISTEN, self.peer().listen(wanted)).await else {
+            return;
+        };
+        if subscription.acknowledged().tools_list_changed != Some(true) {
+            return;
+        }
+        self.hears.store(true, Ordering::Relaxed);
+        let hearing = hear(subscription, self.handler().clone(), Arc::clone(&self.hears));
+        let task = tokio::spawn(hearing).abort_handle();
+        let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = listener.replace(task) {
+            old.abort();
+        }
     }
 
     /// Whether the server has said that it has resources, and prompts.
@@ -142,6 +219,9 @@ impl Drop for Session {
         if let Some(watcher) = &self.watcher {
             watcher.abort();
         }
+        if let Some(listener) = &*self.listener.lock().unwrap_or_else(PoisonError::into_inner) {
+            listener.abort();
+        }
     }
 }
 
@@ -160,4 +240,15 @@ async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
             break;
         }
     }
+}
+
+/// Hears that the tools have changed. When the server tells no more, they may have: nobody would know.
+async fn hear(mut subscription: Subscription, handler: Handler, hears: Arc<AtomicBool>) {
+    while let Ok(Some(told)) = subscription.next().await {
+        if matches!(told, ServerNotification::ToolListChangedNotification(_)) {
+            handler.tools_changed();
+        }
+    }
+    hears.store(false, Ordering::Relaxed);
+    handler.stale.store(true, Ordering::Relaxed);
 }

@@ -2,6 +2,7 @@
 //! argument says. Each thing that it does is a line in the file that its second argument names.
 
 mod hostile;
+mod newer;
 mod offers;
 
 use std::{
@@ -191,7 +192,9 @@ impl Server {
             let answer =
                 |result: Value| say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
             let method = request["method"].as_str().unwrap_or_default();
-            if self.hostile_message(method, &request, &mut lines) {
+            if self.hostile_message(method, &request, &mut lines)
+                || self.newer_message(method, &request)
+            {
                 continue;
             }
             match method {
@@ -209,7 +212,12 @@ impl Server {
                     );
                 }
                 "tools/list" => answer(self.list(request["params"]["cursor"].as_str())),
-                "tools/call" => self.call(&request, &mut lines),
+                "tools/call" => {
+                    self.call(&request, &mut lines);
+                    if self.way == "newer-changes" {
+                        self.tell_of_change();
+                    }
+                }
                 method if self.way.starts_with("offers") && method.contains('/') => {
                     self.offers(method, &request);
                 }
