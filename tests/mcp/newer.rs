@@ -39,9 +39,7 @@ async fn a_tool_that_is_described_otherwise_by_now_is_not_called_in_either_versi
         let run = server.tools().remove(0);
         assert!(call(&run).await.is_ok(), "{way}");
         if way == "newer-changes" {
-            while !server.has_changed() {
-                tokio::task::yield_now().await;
-            }
+            scripted.until("the word of it", |_| server.has_changed()).await;
         }
         let err = call(&run).await.expect_err("another tool").to_string();
         assert!(err.contains("describes it differently"), "{way}: {err}");
