@@ -1,6 +1,6 @@
 //! Answers of a type where the type, the model or the server does what nobody expects.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use harness::{
     Agent, ChatCompletionsProvider, Error, ErrorKind,
@@ -129,4 +129,47 @@ async fn a_server_that_refuses_in_its_own_words_is_asked_in_the_next_way() {
         let answered = agent.run("When?").answer::<Closed>().await;
         assert!(answered.is_ok(), "{refusal}: {answered:?}");
     }
+}
+
+#[derive(Debug, Deserialize, JsonSchema, PartialEq, Eq, Hash)]
+struct Cell {
+    x: u8,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "no answer is read as it")]
+struct Grid {
+    cells: HashMap<Cell, u8>,
+}
+
+/// What is said of a type that no answer can be, and how often the model was asked.
+async fn unreadable<T: AnswerType + std::fmt::Debug>() -> (String, usize) {
+    let model = ScriptedProvider::answering(|_| reply().text("{}"));
+    let agent = Agent::builder(model.clone()).build().unwrap();
+    let stopped = agent.run("Which?").answer::<T>().await.unwrap_err();
+    (stopped.to_string(), model.requests().len())
+}
+
+#[tokio::test]
+async fn a_map_whose_keys_no_string_can_be_is_an_error_before_the_first_request() {
+    for (said, asked) in [
+        unreadable::<Grid>().await,
+        unreadable::<HashMap<Cell, u8>>().await,
+        unreadable::<Vec<Grid>>().await,
+        unreadable::<Option<Grid>>().await,
+    ] {
+        assert!(said.contains("whose keys are not read from a string"), "{said}");
+        assert!(said.contains("a list of entries"), "{said}");
+        assert_eq!(asked, 0, "{said}");
+    }
+    let model = ScriptedProvider::new([reply().text(r#"{"7": 1}"#)]);
+    let agent = Agent::builder(model).build().unwrap();
+    let numbers = agent.run("Which?").answer::<HashMap<u32, u8>>().await.unwrap();
+    assert_eq!(numbers.value()[&7], 1);
+}
+
+#[tokio::test]
+async fn a_name_that_an_answer_does_not_have_is_a_field_and_no_argument() {
+    let told = told::<Cell>(r#"{"x": 1, "height": 2}"#.to_owned()).await;
+    assert!(told.contains("at `/height`: there is no such field; the fields are `x`"), "{told}");
 }

@@ -282,6 +282,17 @@ fn table() -> Vec<Row> {
 }
 
 #[test]
+fn a_document_that_is_elsewhere_may_be_sent_as_its_bytes() {
+    let elsewhere =
+        [Media::from_url("https://a.test/a.pdf"), Media::from_file_id("openai", "file-1")];
+    for media in elsewhere {
+        let (wire, model) = WIRES[2];
+        let fault = said(wire, model, part("document", media).0).unwrap_err();
+        assert!(fault.ends_with("; send its bytes or its text, or ask another model"), "{fault}");
+    }
+}
+
+#[test]
 fn what_each_wire_says_of_a_file_of_the_user() {
     for (kind, media, expected) in table() {
         for ((wire, model), expected) in WIRES.iter().zip(expected) {

@@ -17,7 +17,10 @@ use crate::{
     journal::{AnswerCheck, Entry, WantedAnswer},
     message::{Block, CallOutcome, Message, Role, ToolContent, Transcript, is_strict},
     provider::{AnswerWay, Provider, in_words},
-    schema::{Checker, DerivedAnswer, Unusable, WRAPPED, schema_of_answer},
+    schema::{
+        Checker, DerivedAnswer, Misfit, Unusable, WRAPPED, problem_of_keys, problem_of_keys_in,
+        schema_of_answer,
+    },
     unwind::{Panicked, Shielded, caught},
 };
 
@@ -34,6 +37,8 @@ pub(super) struct Wants {
     pub(super) schema: Option<Value>,
     /// Checks it against the schema and reads it as the type.
     pub(super) faults: Option<Faults>,
+    /// Why no value can be read as the type, whatever the model answers.
+    pub(super) unreadable: Option<fn() -> Option<String>>,
     pub(super) tries: u32,
     /// What looks at an answer that fits, and how often the model may answer anew after it.
     pub(super) verifier: Option<(u32, Verifier)>,
@@ -41,7 +46,7 @@ pub(super) struct Wants {
 
 impl Default for Wants {
     fn default() -> Self {
-        Self { schema: None, faults: None, tries: TRIES, verifier: None }
+        Self { schema: None, faults: None, unreadable: None, tries: TRIES, verifier: None }
     }
 }
 
@@ -74,7 +79,7 @@ pub(super) struct Reader<T> {
 impl<T: Answer> Reader<T> {
     pub(super) fn new() -> Self {
         let schema = schema_of_answer::<T>();
-        let checker = Checker::new(&schema.checked);
+        let checker = Checker::of_answer(&schema.checked);
         Self { schema, checker, of: PhantomData }
     }
 
@@ -114,6 +119,27 @@ impl<T: Answer> Reader<T> {
             read.map_err(|error| vec![error.to_string()])
         })
     }
+}
+
+/// Why no answer can be read as the type: a map of it has keys that no string can be.
+pub(super) fn unreadable<T: Answer>() -> Option<String> {
+    let schema = schema_of_answer::<T>();
+    let check = |value| match serde_json::from_value::<T>(value) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Misfit::from(error.to_string())),
+    };
+    // What reads the type may be code of the program; a value that nobody answered counts for nothing.
+    let found = caught(|| match schema.wrapped {
+        true => problem_of_keys(WRAPPED, &schema.checked, &check),
+        false => problem_of_keys_in(&schema.checked, &check),
+    });
+    found.ok()?.map(|problem| {
+        format!(
+            "the type `{}` of the answer {problem}; JSON object keys are strings: take a list of entries, or a \
+             key with `#[serde(try_from = \"String\")]`",
+            std::any::type_name::<T>()
+        )
+    })
 }
 
 impl<T> Reader<T> {
@@ -263,8 +289,12 @@ impl Chat {
         self.wants().map(|wants| Entry::AnswerWanted { answer: Box::new(wants.fact()) })
     }
 
-    /// Fails if what looks at the answer cannot do so.
-    pub(super) fn check_verifier(&self) -> Result<(), Error> {
+    /// Fails if no answer can be read, or what looks at the answer cannot do so.
+    pub(super) fn check_answer(&self) -> Result<(), Error> {
+        let unreadable = self.wants().and_then(|wants| wants.unreadable);
+        if let Some(why) = unreadable.and_then(|why| why()) {
+            return Err(Error::new(ErrorKind::Configuration, why));
+        }
         match self.wants().and_then(|wants| wants.verifier.as_ref()) {
             Some((_, Verifier::Tools(tools))) => {
                 tools.iter().try_for_each(|tool| self.can_verify(tool))
@@ -321,7 +351,7 @@ impl Run<'_> {
             (Some(Wants { faults: Some(faults), .. }), _) => caught(|| faults(&words))
                 .map_err(|panicked| fault("the type of the answer", &panicked))?,
             (_, Some(WantedAnswer { schema: Some(schema), .. })) => {
-                let checker = Checker::new(schema);
+                let checker = Checker::of_answer(schema);
                 let read = checker.as_ref().map_err(no_schema);
                 let read = read.and_then(|checker| checked(checker, value_of(&words)?));
                 read.err().unwrap_or_default()

@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
     pub(super) async fn begin_with(&mut self, opening: Opening, anew: bool) -> Result<(), Error> {
         self.halt.check_timer(self.chat.durable.is_some())?;
         self.chat.check_circumstances()?;
-        self.chat.check_verifier()?;
+        self.chat.check_answer()?;
         self.catch_up().await?;
         self.hear_late_ends()?;
         if let Opening::Resume = opening {

@@ -466,7 +466,7 @@ impl Steps {
             }
             if chat.machine.next() == Action::CheckAnswer {
                 chat.check_wants()?;
-                chat.check_verifier()?;
+                chat.check_answer()?;
             }
             let owned = match chat.machine.next() {
                 Action::AwaitResults => own(started, life, &begun)?,

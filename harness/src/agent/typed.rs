@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     AnswerView, Chat, Machine, Outcome, Reply, Sending, Steps, Stopped,
-    accept::{Reader, Wants, last_words},
+    accept::{Reader, Wants, last_words, unreadable},
     verifier::{Verdict, Verifier, said, verifier_of_text},
 };
 use crate::{
@@ -372,6 +372,11 @@ impl Wants {
         let reader = Reader::<T>::new();
         let schema = reader.told().clone();
         let faults = move |words: &[String]| reader.read(words).err().unwrap_or_default();
-        Self { schema: Some(schema), faults: Some(Arc::new(faults)), ..Self::default() }
+        Self {
+            schema: Some(schema),
+            faults: Some(Arc::new(faults)),
+            unreadable: Some(unreadable::<T>),
+            ..Self::default()
+        }
     }
 }

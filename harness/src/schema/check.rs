@@ -605,8 +605,8 @@ impl<'a> Check<'a> {
         }
         let Some(others) = rules.others else { return fits };
         if self.checker.node(others).never {
-            return self
-                .fault(&below, || words::unknown(name, rules, matches!(place, Place::Root)));
+            let is_argument = matches!(place, Place::Root) && !self.checker.of_answer;
+            return self.fault(&below, || words::unknown(name, rules, is_argument));
         }
         self.node(others, value, &below, depth + 1) && fits
     }

@@ -29,6 +29,8 @@ pub(crate) struct Checker {
     pub(super) nodes: Vec<Node>,
     pub(super) root: Id,
     pub(super) unchecked: Vec<Unchecked>,
+    /// Whether the value is an answer, and not the arguments of a tool.
+    pub(super) of_answer: bool,
 }
 
 /// Why a schema cannot be used at all: a value could never be checked against it.
@@ -123,10 +125,18 @@ impl Checker {
         // A place that is referred to may be read more than once.
         let mut seen = HashSet::new();
         unchecked.retain(|part| seen.insert(part.clone()));
-        let mut checker = Self { nodes, root, unchecked };
+        let mut checker = Self { nodes, root, unchecked, of_answer: false };
         checker.leave_open();
         checker.ends(&targets)?;
         Ok(checker)
+    }
+
+    /// Reads the schema of an answer, whose members are no arguments.
+    ///
+    /// # Errors
+    /// Fails as [`new`](Self::new) does.
+    pub(crate) fn of_answer(schema: &Value) -> Result<Self, Unusable> {
+        Ok(Self { of_answer: true, ..Self::new(schema)? })
     }
 
     /// Reads the schema of the arguments of a tool. One that lists some and says nothing of others takes

@@ -1,4 +1,4 @@
-//! The keys of maps that a parameter takes. JSON writes them as strings, and a schema does not say
+//! The keys of maps that a parameter or an answer takes. JSON writes them as strings, and a schema does not say
 //! whether the type reads one: so each object of the schema is tried with a key.
 
 use serde_json::{Map, Value, json};
@@ -20,6 +20,14 @@ pub(crate) fn problem_of_keys(
 ) -> Option<String> {
     let schema = root.get("properties")?.get(member)?;
     Search { check, root, seen: Vec::new() }.schema(schema, "", &|value| value)
+}
+
+/// The same for the whole value that `root` describes, such as an answer.
+pub(crate) fn problem_of_keys_in(
+    root: &Value,
+    check: &dyn Fn(Value) -> Result<(), Misfit>,
+) -> Option<String> {
+    Search { check, root, seen: Vec::new() }.schema(root, "", &|value| value)
 }
 
 struct Search<'a> {

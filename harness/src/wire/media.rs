@@ -320,6 +320,13 @@ impl Recipient<'_> {
                 (asked.images, "send it as a PNG, JPEG, GIF or WebP file, or ask another model")
             }
             MediaKind::Audio => (asked.audio, "send it in words, or ask a model that takes sound"),
+            // A model that takes documents may take this one when its bytes are here.
+            MediaKind::Document
+                if asked.documents == Some(true)
+                    && matches!(media.source(), Source::Url(_) | Source::File { .. }) =>
+            {
+                (asked.documents, "send its bytes or its text, or ask another model")
+            }
             MediaKind::Document => (asked.documents, "send its text, or ask a model that takes it"),
         };
         let declare = match (kind, ability) {
