@@ -8,6 +8,7 @@ use std::{
 use harness::{
     Agent, AnthropicProvider, ChatCompletionsProvider, Message, OpenAIProvider, Provider,
     SideEffect, SideEffects, Tool, Transcript,
+    context::Window,
     journal::MemoryJournal,
     models::{Models, Price},
     provider::{PromptCache, Request, Settings},
@@ -184,6 +185,8 @@ async fn conversation(
             builder
                 .system("Look at the files and say what is in them.")
                 .tools([look()])
+                // Nothing moves: to clear results empties the cache.
+                .window(Window::off())
                 .build()
                 .unwrap()
         };

@@ -31,7 +31,7 @@ const PIECE: usize = 128;
 /// written to it, and what all of them cost. It tells whether the requests of a program begin alike.
 ///
 /// Tokens are counted as four bytes of JSON each. Time is tokio's, so a test can let it pass with
-/// [`tokio::time::advance`].
+/// `tokio::time::advance`.
 ///
 /// ```
 /// use harness::{
