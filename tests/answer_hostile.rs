@@ -173,3 +173,56 @@ async fn a_name_that_an_answer_does_not_have_is_a_field_and_no_argument() {
     let told = told::<Cell>(r#"{"x": 1, "height": 2}"#.to_owned()).await;
     assert!(told.contains("at `/height`: there is no such field; the fields are `x`"), "{told}");
 }
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind")]
+#[expect(dead_code, reason = "one choice is never read")]
+enum Tagged {
+    Unit,
+    Named(Cell),
+    Number(u32),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "one choice is never read")]
+struct Holds {
+    first: String,
+    tagged: Vec<Tagged>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema, PartialEq)]
+#[serde(tag = "kind")]
+enum Readable {
+    Unit,
+    Named(Cell),
+    Map(HashMap<String, u8>),
+}
+
+#[tokio::test]
+async fn a_choice_that_no_object_can_be_is_an_error_before_the_first_request() {
+    for (said, asked) in [
+        unreadable::<Tagged>().await,
+        unreadable::<Vec<Tagged>>().await,
+        unreadable::<Option<Tagged>>().await,
+        unreadable::<Holds>().await,
+    ] {
+        assert!(said.contains("a choice") && said.contains("is never read"), "{said}");
+        assert!(
+            said.contains(r#"`kind` is "Number", and beside that tag u32 is expected"#),
+            "{said}"
+        );
+        assert!(said.contains(r#"content = "value""#), "{said}");
+        assert_eq!(asked, 0, "{said}");
+    }
+    let model = ScriptedProvider::new([
+        reply().text(r#"{"kind": "Unit"}"#),
+        reply().text(r#"{"kind": "Named", "x": 1}"#),
+        reply().text(r#"{"kind": "Map"}"#),
+    ]);
+    let agent = Agent::builder(model).build().unwrap();
+    for expected in [Readable::Unit, Readable::Named(Cell { x: 1 }), Readable::Map(HashMap::new())]
+    {
+        let read = agent.run("Which?").answer::<Readable>().await.unwrap();
+        assert_eq!(*read.value(), expected);
+    }
+}

@@ -18,7 +18,7 @@ use crate::{
     message::{Block, CallOutcome, Message, Role, ToolContent, Transcript, is_strict},
     provider::{AnswerWay, Provider, in_words},
     schema::{
-        Checker, DerivedAnswer, Misfit, Unusable, WRAPPED, problem_of_keys, problem_of_keys_in,
+        Checker, DerivedAnswer, Misfit, Unusable, WRAPPED, never_read, never_read_in,
         schema_of_answer,
     },
     unwind::{Panicked, Shielded, caught},
@@ -121,7 +121,7 @@ impl<T: Answer> Reader<T> {
     }
 }
 
-/// Why no answer can be read as the type: a map of it has keys that no string can be.
+/// Why no answer, or none of one choice, can be read as the type.
 pub(super) fn unreadable<T: Answer>() -> Option<String> {
     let schema = schema_of_answer::<T>();
     let check = |value| match serde_json::from_value::<T>(value) {
@@ -130,16 +130,12 @@ pub(super) fn unreadable<T: Answer>() -> Option<String> {
     };
     // What reads the type may be code of the program; a value that nobody answered counts for nothing.
     let found = caught(|| match schema.wrapped {
-        true => problem_of_keys(WRAPPED, &schema.checked, &check),
-        false => problem_of_keys_in(&schema.checked, &check),
+        true => never_read(WRAPPED, &schema.checked, &check),
+        false => never_read_in(&schema.checked, &check),
     });
-    found.ok()?.map(|problem| {
-        format!(
-            "the type `{}` of the answer {problem}; JSON object keys are strings: take a list of entries, or a \
-             key with `#[serde(try_from = \"String\")]`",
-            std::any::type_name::<T>()
-        )
-    })
+    found
+        .ok()?
+        .map(|problem| format!("the type `{}` of the answer {problem}", std::any::type_name::<T>()))
 }
 
 impl<T> Reader<T> {

@@ -1,5 +1,5 @@
-//! The keys of maps that a parameter or an answer takes. JSON writes them as strings, and a schema does not say
-//! whether the type reads one: so each object of the schema is tried with a key.
+//! What a schema takes and the type behind it never reads, whatever a model writes: maps whose keys no string can
+//! be, and choices with a tag inside of what is no object. The schema does not say it, so each object is tried.
 
 use serde_json::{Map, Value, json};
 
@@ -9,11 +9,11 @@ use super::fault::Misfit;
 /// than that it is a string.
 const KEYS: [&str; 2] = ["true", "1"];
 
-/// What is wrong with the keys of a map in a member of the object that `root` describes; `check` reads
-/// the member's value as its type does.
+/// What is wrong with a member of the object that `root` describes, and the way out; `check` reads the member's
+/// value as its type does.
 ///
 /// An untagged enum does not tell what it makes of a key, and of a tuple only the first part is tried.
-pub(crate) fn problem_of_keys(
+pub(crate) fn never_read(
     member: &str,
     root: &Value,
     check: &dyn Fn(Value) -> Result<(), Misfit>,
@@ -23,7 +23,7 @@ pub(crate) fn problem_of_keys(
 }
 
 /// The same for the whole value that `root` describes, such as an answer.
-pub(crate) fn problem_of_keys_in(
+pub(crate) fn never_read_in(
     root: &Value,
     check: &dyn Fn(Value) -> Result<(), Misfit>,
 ) -> Option<String> {
@@ -90,8 +90,13 @@ impl<'a> Search<'a> {
         if let [Some(expected), Some(_)] = faults {
             let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
             return Some(format!(
-                "takes a map{place} whose keys are not read from a string ({expected} is expected)"
+                "takes a map{place} whose keys are not read from a string ({expected} is expected); JSON \
+                 object keys are strings: take a list of entries, or a key with \
+                 `#[serde(try_from = \"String\")]`"
             ));
+        }
+        if let Some(found) = self.tagged(schema, &tags, place, whole) {
+            return Some(found);
         }
         let values = schema.get("additionalProperties").into_iter();
         let matching = schema.get("patternProperties").and_then(Value::as_object);
@@ -105,6 +110,30 @@ impl<'a> Search<'a> {
             }
         }
         None
+    }
+
+    /// What is wrong with a choice of an enum that has nothing beside its tag.
+    fn tagged(
+        &self,
+        schema: &Value,
+        tags: &Map<String, Value>,
+        place: &str,
+        whole: &dyn Fn(Value) -> Value,
+    ) -> Option<String> {
+        let (name, tag) = tags.iter().next()?;
+        let needed = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        let mut needed = needed.filter_map(Value::as_str);
+        if needed.any(|name| !tags.contains_key(name)) {
+            return None;
+        }
+        let misfit = (self.check)(whole(Value::Object(tags.clone()))).err()?;
+        let (_, expected) = misfit.0.reason.split_once("invalid type: map, expected ")?;
+        let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
+        Some(format!(
+            "has a choice{place} that is never read: `{name}` is {tag}, and beside that tag {expected} is \
+             expected, which is no object; give it a field of its own (`Choice {{ value: .. }}`) or its own \
+             member with `#[serde(tag = \"{name}\", content = \"value\")]`"
+        ))
     }
 
     /// What is expected in place of this key, if it cannot be a string.

@@ -36,6 +36,6 @@ pub(crate) use self::{
     },
     fault::{Fault, Misfit, step},
     forms::{Forms, Parameters, Told},
-    keys::{problem_of_keys, problem_of_keys_in},
+    keys::{never_read, never_read_in},
     nearest::{misspelt, nearest},
 };

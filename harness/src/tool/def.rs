@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     message::Arguments,
-    schema::{Checker, Derived, Fault, Range, ToolSchema, problem_of_keys, schema_of, step},
+    schema::{Checker, Derived, Fault, Range, ToolSchema, never_read, schema_of, step},
 };
 
 /// What `#[tool]` makes of a function; `calc::TOOL` is the one of `calc`.
@@ -211,12 +211,9 @@ impl ToolDef {
         };
         self.params.iter().find_map(|param| {
             let check = |value| param.check(Some(value), None);
-            if let Some(problem) = problem_of_keys(param.name, schema, &check) {
-                return Some(format!(
-                    "the parameter `{}` of the tool `{}` {problem}; JSON object keys are strings: take a \
-                     list of entries, or a key with `#[serde(try_from = \"String\")]`",
-                    param.name, self.name
-                ));
+            if let Some(problem) = never_read(param.name, schema, &check) {
+                let Self { name, .. } = self;
+                return Some(format!("the parameter `{}` of the tool `{name}` {problem}", param.name));
             }
             if let Some(range) = param.range.map(|range| range()).filter(Range::is_empty) {
                 return Some(format!(
