@@ -165,6 +165,8 @@ async fn conversation(
     prompt_cache: PromptCache,
     messages: usize,
     calls: usize,
+    // Unless the test is about it, nothing moves: to clear results empties the cache.
+    window: Window,
 ) -> (Vec<Vec<u8>>, Arc<SimulatedCache>) {
     let cache = Arc::new(match wire {
         "anthropic" => SimulatedCache::anthropic(),
@@ -185,8 +187,7 @@ async fn conversation(
             builder
                 .system("Look at the files and say what is in them.")
                 .tools([look()])
-                // Nothing moves: to clear results empties the cache.
-                .window(Window::off())
+                .window(window.clone())
                 .build()
                 .unwrap()
         };
@@ -204,7 +205,7 @@ async fn conversation(
 #[tokio::test(start_paused = true)]
 async fn each_request_begins_with_the_one_before_also_after_a_restart() {
     for wire in WIRES {
-        let (bodies, _) = conversation(wire, PromptCache::Short, 10, 2).await;
+        let (bodies, _) = conversation(wire, PromptCache::Short, 10, 2, Window::off()).await;
         assert_eq!(bodies.len(), 36, "{wire}");
         for (at, pair) in bodies.windows(2).enumerate() {
             // Behind the last message the list and the body end.
@@ -218,7 +219,8 @@ async fn each_request_begins_with_the_one_before_also_after_a_restart() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_of_many_calls_at_once_finds_what_was_kept_before_it() {
     for calls in [8, 9, 10, 30] {
-        let (bodies, cache) = conversation("anthropic", PromptCache::Short, 10, calls).await;
+        let (bodies, cache) =
+            conversation("anthropic", PromptCache::Short, 10, calls, Window::off()).await;
         let requests = cache.requests();
         for pair in requests.windows(2) {
             let (before, read) = (pair[0].input.unwrap(), pair[1].cache_read.unwrap());
@@ -244,7 +246,7 @@ async fn a_conversation_costs_a_fraction_with_the_cache() {
         ("responses", Price::new(1.75, 14.0).cached(0.175, 1.75), 0.2),
         ("chat", Price::new(1.75, 14.0).cached(0.175, 1.75), 0.2),
     ] {
-        let (_, cache) = conversation(wire, PromptCache::Short, 20, 2).await;
+        let (_, cache) = conversation(wire, PromptCache::Short, 20, 2, Window::off()).await;
         let with = cache.cost(&price);
         let all: u64 = cache.requests().iter().filter_map(|usage| usage.input).sum();
         #[expect(clippy::cast_precision_loss, reason = "some millions")]
@@ -257,9 +259,37 @@ async fn a_conversation_costs_a_fraction_with_the_cache() {
     }
 }
 
+/// What is cleared empties the cache, so it is done rarely.
+#[tokio::test(start_paused = true)]
+async fn to_clear_in_steps_costs_less_than_to_send_all_and_than_to_clear_at_each_turn() {
+    let price = Price::new(3.0, 15.0).cached(0.3, 3.75);
+    let window = || Window::new().tokens(40_000).keep_messages();
+    let mut costs = Vec::new();
+    for (name, window) in [
+        ("sends all", Window::off()),
+        ("in steps", window()),
+        ("at each turn", window().clear_at(1)),
+    ] {
+        let (_, cache) = conversation("anthropic", PromptCache::Short, 25, 4, window).await;
+        let requests = cache.requests();
+        // All that was sent before is read from the cache, but where results were cleared.
+        let clearings =
+            requests.windows(2).filter(|pair| pair[1].cache_read < pair[0].input).count() - 1;
+        let cost = cache.cost(&price);
+        println!("{name}: ${cost:.3}, {} requests, {clearings} clearings", requests.len());
+        costs.push((cost, clearings));
+    }
+    let [(all, _), (in_steps, few), (each, many)] = costs[..] else { unreachable!() };
+    assert!(few > 1 && many > few, "{few} and {many} clearings");
+    assert!(
+        in_steps < 0.6 * all && in_steps < 0.8 * each,
+        "${in_steps:.2} of ${all:.2}, ${each:.2}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_is_read_where_the_cache_is_off() {
-    let (bodies, cache) = conversation("anthropic", PromptCache::Off, 3, 2).await;
+    let (bodies, cache) = conversation("anthropic", PromptCache::Off, 3, 2, Window::off()).await;
     assert!(bodies.iter().all(|body| !String::from_utf8_lossy(body).contains("cache_control")));
     assert!(cache.requests().iter().all(|usage| usage.cache_read == Some(0)));
     assert!(cache.requests().iter().all(|usage| usage.cache_write == Some(0)));
