@@ -10,6 +10,7 @@ mod file;
 mod races;
 mod repeats;
 mod rivals;
+mod spilling;
 mod sweep;
 #[cfg(all(unix, feature = "postgres"))]
 mod ways;

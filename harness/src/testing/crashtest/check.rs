@@ -11,6 +11,7 @@ use crate::{
     agent::{Action, Machine, Outcome},
     journal::{Decision, Entry, Repeat},
     message::CallOutcome,
+    tool::READ_RESULT,
 };
 
 /// What is left of one conversation.
@@ -152,6 +153,8 @@ struct Told {
     outcomes: BTreeMap<String, CallOutcome>,
     /// Calls of which the program has said what became of them.
     settled: BTreeSet<String>,
+    /// Calls that read a large result: the library does it by itself, and nobody has seen them begin.
+    reads: BTreeSet<String>,
     repeats: BTreeMap<String, Repeat>,
     /// A fact that does not follow from those before it.
     broken: Option<String>,
@@ -163,6 +166,7 @@ impl Told {
             machine: Machine::new(),
             outcomes: BTreeMap::new(),
             settled: BTreeSet::new(),
+            reads: BTreeSet::new(),
             repeats: BTreeMap::new(),
             broken: None,
         };
@@ -186,6 +190,8 @@ impl Told {
         }
         let messages = told.machine.transcript().messages();
         for message in messages {
+            let reads = message.calls().filter(|call| call.name() == READ_RESULT);
+            told.reads.extend(reads.map(|call| call.id().to_owned()));
             for result in message.results() {
                 told.outcomes.insert(result.call_id().to_owned(), result.outcome());
             }
@@ -217,7 +223,7 @@ fn lie(
     ended: &Ended,
     undisturbed: &Undisturbed,
 ) -> Option<String> {
-    if told.settled.contains(call) {
+    if told.settled.contains(call) || told.reads.contains(call) {
         return None;
     }
     let tool = &called.tool;
