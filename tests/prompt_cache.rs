@@ -24,7 +24,7 @@ fn body(wire: &str, vendor: &str, model: &str, settings: &Settings) -> (String, 
     let mut transcript = Transcript::default();
     transcript.push(Message::user("Hello")).unwrap();
     let first = transcript.messages().get(0).unwrap().id().to_owned();
-    let request = Request::new(&transcript).unwrap();
+    let request = Request::new(&transcript).unwrap().with_system(Some("Be \"brief\"."));
     let takes = Takes::of(vendor, model, &Models::default());
     let settings = settings.clone();
     let body = match wire {
@@ -90,6 +90,66 @@ fn a_lifetime_is_said_where_the_model_has_it() {
             assert_eq!(body[member], *said, "{wire}, {model}, {prompt_cache:?}");
         }
     }
+}
+
+#[test]
+fn a_system_prompt_is_marked_where_conversations_share_a_key() {
+    let shared =
+        |prompt_cache| Settings { cache_key: Some("tenant-7".to_owned()), ..cache(prompt_cache) };
+    let text = "Be \"brief\".";
+    let mark = json!({"mode": "explicit"});
+    for vendor in ["openai", "azure"] {
+        let (_, chat) = body("chat", vendor, "gpt-5.6", &shared(PromptCache::Short));
+        let part = json!([{"type": "text", "text": text, "prompt_cache_breakpoint": mark}]);
+        assert_eq!(chat["messages"][0], json!({"role": "system", "content": part}));
+        assert_eq!(chat["messages"][1]["role"], "user");
+        let (_, responses) = body("responses", vendor, "gpt-5.6", &shared(PromptCache::Long));
+        let part = json!([{"type": "input_text", "text": text, "prompt_cache_breakpoint": mark}]);
+        let said = json!({"type": "message", "role": "developer", "content": part});
+        assert_eq!(responses["input"][0], said);
+        assert_eq!(responses["input"][1]["role"], "user");
+        assert_eq!(responses["instructions"], Value::Null);
+        assert_eq!(
+            responses["prompt_cache_options"],
+            Value::Null,
+            "the newest message has its mark, too"
+        );
+    }
+    for (vendor, model, settings) in [
+        ("openai", "gpt-5.6", cache(PromptCache::Short)),
+        ("openai", "gpt-5.6", shared(PromptCache::Off)),
+        ("openai", "gpt-5.2", shared(PromptCache::Short)),
+        ("groq", "gpt-5.6", shared(PromptCache::Short)),
+    ] {
+        let (_, chat) = body("chat", vendor, model, &settings);
+        assert_eq!(
+            chat["messages"][0],
+            json!({"role": "system", "content": text}),
+            "{vendor}, {model}"
+        );
+        let (_, responses) = body("responses", vendor, model, &settings);
+        assert_eq!(responses["instructions"], text, "{vendor}, {model}");
+        assert_eq!(responses["input"][0]["role"], "user", "{vendor}, {model}");
+    }
+}
+
+#[test]
+fn a_model_of_anthropic_behind_openrouter_is_asked_to_keep_the_conversation() {
+    for (model, prompt_cache, said) in [
+        ("anthropic/claude-opus-5", PromptCache::Short, json!({"type": "ephemeral"})),
+        ("anthropic/claude-opus-5", PromptCache::Long, json!({"type": "ephemeral", "ttl": "1h"})),
+        ("anthropic/claude-opus-5", PromptCache::Off, Value::Null),
+        ("google/gemini-3.7-flash", PromptCache::Long, Value::Null),
+    ] {
+        let (_, body) = body("chat", "openrouter", model, &cache(prompt_cache));
+        assert_eq!(body["cache_control"], said, "{model}, {prompt_cache:?}");
+    }
+    let (_, other) = body("chat", "groq", "anthropic/claude-opus-5", &cache(PromptCache::Short));
+    assert_eq!(
+        other["cache_control"],
+        Value::Null,
+        "other servers may refuse what they do not know"
+    );
 }
 
 fn provider(wire: &str, url: &str, prompt_cache: PromptCache) -> Box<dyn Provider> {

@@ -43,7 +43,7 @@ pub enum ToolChoice {
 /// How the vendor's prompt cache is used. A vendor keeps the beginning of a request for a while, and reads it
 /// for a tenth of its price or so when another request begins with the same bytes.
 ///
-/// | | Anthropic | OpenAI up to `gpt-5.5` | OpenAI from `gpt-5.6` | others |
+/// | | Anthropic, also through OpenRouter | OpenAI up to `gpt-5.5` | OpenAI from `gpt-5.6` | others |
 /// |---|---|---|---|---|
 /// | `Off` | nothing is marked | cannot be switched off | no writes (`mode: explicit`) | as the server does |
 /// | `Short` | marks for 5 minutes: tools, system prompt, last message | 5 to 10 minutes | 30 minutes | as the server does |
@@ -105,7 +105,8 @@ pub struct Settings {
     /// Which requests have their beginning in common: OpenAI sends requests of one key to the same machines,
     /// whose cache holds what they have sent before. Default: the id of the first message, so each
     /// conversation and its forks have a key of their own, the same one after a restart. Servers that are not
-    /// known to take a key get one only if it stands here. At most 64 letters; a longer one is hashed.
+    /// known to take a key get one only if it stands here. At most 64 letters; a longer one is hashed. Where it stands here,
+    /// OpenAI's models from `gpt-5.6` on also get the end of the system prompt marked, for conversations that begin alike.
     pub cache_key: Option<String>,
     /// A name for the end user that says nothing about them, for the vendor's abuse checks.
     pub user: Option<String>,

@@ -1,12 +1,17 @@
-//! What a request in OpenAI's protocols says of the prompt cache. Nothing is marked: the vendor keeps the longest
-//! beginning by itself.
+//! What a request in OpenAI's protocols says of the prompt cache. The vendor keeps the conversation by itself; the
+//! system prompt is marked where other conversations are to find it.
 //!
-//! Source: <https://platform.openai.com/docs/guides/prompt-caching>.
+//! Sources: <https://platform.openai.com/docs/guides/prompt-caching> and
+//! <https://openrouter.ai/docs/guides/best-practices/prompt-caching>.
 
-use super::{json::Body, media::Takes, names};
+use super::{
+    json::{Body, comma, member, raw},
+    media::Takes,
+    names,
+};
 use crate::{
     models::CacheLife,
-    provider::{PromptCache, Request, Settings},
+    provider::{Draft, PromptCache, Request, Settings},
 };
 
 /// So long a key may be.
@@ -34,4 +39,40 @@ pub(super) fn write(
         }
         _ => {}
     }
+    // OpenRouter passes the member on to Anthropic, which marks the last message of each request by itself.
+    if takes.provider() == "openrouter"
+        && takes.model().starts_with("anthropic/")
+        && let Some(mark) = anthropic(cache)
+    {
+        body.member("cache_control", |out| raw(out, mark));
+    }
+}
+
+/// What marks the end of a part that Anthropic keeps. All marks of a request have one lifetime, since longer ones
+/// would have to stand before shorter ones.
+pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
+    match cache {
+        PromptCache::Off => None,
+        PromptCache::Short => Some(r#"{"type":"ephemeral"}"#),
+        PromptCache::Long => Some(r#"{"type":"ephemeral","ttl":"1h"}"#),
+    }
+}
+
+/// Whether the system prompt is marked. OpenAI's newer models look for a beginning only where a mark was, and the vendor
+/// sets one behind the newest message alone. A program that gives a key says that its conversations begin alike;
+/// without it each has a key of its own and finds only itself.
+pub(super) fn marks_system(settings: &Settings, takes: &Takes) -> bool {
+    settings.cache_key.is_some()
+        && matches!(takes.provider(), "openai" | "azure")
+        && takes.cache_life() == Some(CacheLife::Options)
+        && settings.prompt_cache != Some(PromptCache::Off)
+}
+
+/// A marked text, as the one part of a message.
+pub(super) fn marked(out: &mut Draft, kind: &str, words: &str) {
+    comma(out);
+    raw(out, "{");
+    member(out, "type", kind);
+    member(out, "text", words);
+    raw(out, r#","prompt_cache_breakpoint":{"mode":"explicit"}}"#);
 }

@@ -35,6 +35,11 @@ impl Takes {
         &self.provider
     }
 
+    /// The name of the model.
+    pub(super) fn model(&self) -> &str {
+        &self.model
+    }
+
     /// How the vendor's cache can be told how long it keeps what it has, if it is known.
     pub(super) fn cache_life(&self) -> Option<CacheLife> {
         self.known.cache_life

@@ -17,12 +17,13 @@ use crate::{
         ToolCall, ToolResult, VendorData, in_line,
     },
     models::{Model, Models, SchemaAnswers},
-    provider::{AnswerWay, Draft, PromptCache, Request, Settings, ToolChoice},
+    provider::{AnswerWay, Draft, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     secret::beginning,
     wire::{
         Encoded,
         answer::{self, Plan, Server},
+        cache,
         encoded::{Form, Stays, conversation, thinking_from},
         json::{Body, comma, key, member, members, object, put, raw, room_for, sendable, text},
         media::{Part, Places, Recipient, Takes, line},
@@ -150,7 +151,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     if let Some(user) = user {
         body.value("metadata", &serde_json::json!({ "user_id": user }));
     }
-    let mark = mark(prompt_cache.unwrap_or_default());
+    let mark = cache::anthropic(prompt_cache.unwrap_or_default());
     if let Some(mark) = mark {
         // The vendor puts it on the last block, so that earlier messages keep their bytes.
         body.member("cache_control", |out| raw(out, mark));
@@ -193,16 +194,6 @@ fn server(options: &Options) -> Server {
         takes_any: false,
         in_words: false,
         way: options.answer_way,
-    }
-}
-
-/// What marks the end of a part that the vendor keeps. All marks of a request have one lifetime, since longer ones
-/// would have to stand before shorter ones.
-fn mark(cache: PromptCache) -> Option<&'static str> {
-    match cache {
-        PromptCache::Off => None,
-        PromptCache::Short => Some(r#"{"type":"ephemeral"}"#),
-        PromptCache::Long => Some(r#"{"type":"ephemeral","ttl":"1h"}"#),
     }
 }
 

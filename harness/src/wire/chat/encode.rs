@@ -190,8 +190,14 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mut leading = Draft::default();
     if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
         raw(&mut leading, r#"{"role":"system""#);
-        member(&mut leading, "content", system);
-        leading.push(b'}');
+        if cache::marks_system(settings, &options.takes) {
+            raw(&mut leading, r#","content":["#);
+            cache::marked(&mut leading, "text", system);
+            raw(&mut leading, "]}");
+        } else {
+            member(&mut leading, "content", system);
+            leading.push(b'}');
+        }
     }
     let Options { thought, call_ids, strict_turns, origin, signed_calls, takes, .. } = options;
     let to = Recipient { takes, places: &PLACES };

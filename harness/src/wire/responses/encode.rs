@@ -146,7 +146,17 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     body.maybe("safety_identifier", user.as_ref());
     cache::write(&mut body, request, settings, &options.takes);
-    body.maybe("instructions", request.system().filter(|system| !system.trim().is_empty()));
+    let system = request.system().filter(|system| !system.trim().is_empty());
+    let mut leading = Draft::default();
+    match system {
+        // Only a part of a message can have a mark.
+        Some(system) if cache::marks_system(settings, takes) => {
+            raw(&mut leading, r#"{"type":"message","role":"developer","content":["#);
+            cache::marked(&mut leading, "input_text", system);
+            raw(&mut leading, "]}");
+        }
+        system => body.maybe("instructions", system),
+    }
     let strict = strict_tools.unwrap_or(false);
     body.tools(|out| tools(out, request, strict));
     if !request.tools().is_empty() {
@@ -154,10 +164,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
     }
     let thinking_from = thinking_from(request, settings);
-    let is = format!("{WIRE} {thinking_from}{}", answer::form(plan.as_ref()));
+    let is =
+        format!("{WIRE} {thinking_from} {}{}", leading.len() == 0, answer::form(plan.as_ref()));
     let form = Form { is, mark: None };
     let to = Recipient { takes, places: &PLACES };
-    conversation(body, "input", b"", form, request, to, |out, before, message| {
+    conversation(body, "input", leading.ready(), form, request, to, |out, before, message| {
         let message = &answer::said(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, before.len() >= thinking_from, to);
         Stays::Always
