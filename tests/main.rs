@@ -57,6 +57,7 @@ mod examples;
 mod fallback;
 mod formats;
 mod guard;
+mod guide;
 mod interrupt;
 mod kept;
 mod left_over;

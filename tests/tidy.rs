@@ -48,6 +48,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("__private", &["schema", "tool"]),
+    // Pages of the docs, without code.
+    ("guide", &[]),
 ];
 
 /// Lines of one file, at most; and of the median file.

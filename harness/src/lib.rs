@@ -35,6 +35,8 @@
 //! }
 //! ```
 //!
+//! The [`guide`](crate::guide) has a page for each thing that a program may want.
+//!
 //! # Cargo features
 //!
 //! None is on unless it is named.
@@ -71,6 +73,7 @@
 //! # What it is not
 //!
 //! No prompt templates, no vector store, no chains: a model, its tools, and the loop between them.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -91,6 +94,8 @@ pub mod agent;
 pub mod client;
 pub mod context;
 pub mod error;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 pub mod journal;
 #[cfg(any(feature = "mcp", feature = "mcp-server"))]
 pub mod mcp;

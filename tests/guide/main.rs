@@ -1,0 +1,73 @@
+//! Makes a book of the guide, as a preprocessor of mdBook; with `write`, makes `llms.txt` and the skill for coding
+//! agents.
+
+mod pages;
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    fs,
+    io::{Read as _, Write as _},
+    path::Path,
+};
+
+use serde_json::Value;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    match std::env::args().nth(1).as_deref() {
+        // mdBook asks whether the preprocessor is for this kind of output.
+        Some("supports") => Ok(()),
+        Some("write") => {
+            let (readme, pages) = (fs::read_to_string(root.join("README.md"))?, read(&root)?);
+            fs::write(root.join("llms.txt"), pages::llms_txt(&readme, &pages))?;
+            fs::write(root.join("harness/guide/skill/SKILL.md"), pages::skill(&readme, &pages))?;
+            Ok(())
+        }
+        Some(other) => Err(format!(
+            "`{other}` is not known: write `guide write`, or `mdbook build harness/guide`"
+        )
+        .into()),
+        None => book(&root),
+    }
+}
+
+/// The pages, in reading order.
+fn read(root: &Path) -> Result<Vec<(pages::Page, String)>, Box<dyn Error>> {
+    let folder = root.join("harness/guide");
+    let summary = fs::read_to_string(folder.join("SUMMARY.md"))?;
+    let with_text = |page: pages::Page| {
+        let text = fs::read_to_string(folder.join(&page.file))?;
+        Ok((page, text))
+    };
+    pages::contents(&summary).into_iter().map(with_text).collect()
+}
+
+/// Changes the chapters that mdBook gives on standard input, as its guide says:
+/// <https://rust-lang.github.io/mdBook/for_developers/preprocessors.html>.
+fn book(root: &Path) -> Result<(), Box<dyn Error>> {
+    let mut given = String::new();
+    std::io::stdin().read_to_string(&mut given)?;
+    let (context, mut book): (Value, Value) = serde_json::from_str(&given)?;
+    let docs = context.pointer("/config/preprocessor/guide/docs").and_then(Value::as_str);
+    let all = read(root)?;
+    let texts = all.iter().map(|(page, text)| (&*page.file, &**text));
+    change(&mut book, &pages::anchors(texts), docs.unwrap_or("../doc"));
+    std::io::stdout().write_all(serde_json::to_string(&book)?.as_bytes())?;
+    Ok(())
+}
+
+fn change(part: &mut Value, anchors: &BTreeMap<String, String>, docs: &str) {
+    if let Some(chapter) = part.get_mut("Chapter") {
+        let title = chapter["name"].as_str().unwrap_or_default().to_owned();
+        if let Some(content) = chapter.get_mut("content") {
+            let text = content.as_str().unwrap_or_default();
+            *content = pages::for_book(&title, text, anchors, docs).into();
+        }
+    }
+    match part {
+        Value::Object(members) => members.values_mut().for_each(|part| change(part, anchors, docs)),
+        Value::Array(parts) => parts.iter_mut().for_each(|part| change(part, anchors, docs)),
+        _ => {}
+    }
+}
