@@ -447,6 +447,7 @@ async fn a_fact_that_cannot_follow_changes_nothing() {
         messages,
         kept,
         summary,
+        vendor: None,
         request: Box::default(),
         before: 9,
         after: 1,

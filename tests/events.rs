@@ -86,8 +86,10 @@ fn all() -> Vec<EventBuf> {
         Event::LimitUnknown { limit, scope, detail },
         Event::ContextCleared { results: 3, before: 900, after: 400 },
         Event::Compacting,
-        Event::ContextCompacted { messages: 12, before: 900, after: 400 },
+        Event::ContextCompacted { messages: 12, vendor: false, before: 900, after: 400 },
+        Event::ContextCompacted { messages: 24, vendor: true, before: 900, after: 400 },
         Event::CompactionFailed { cause: "it frees too little" },
+        Event::VendorSummaryRefused { cause: "it is bound to another conversation" },
         Event::TurnEnded { turn: 1, stop: StopReason::ToolCalls, usage },
         Event::OfAgent { path: &path, event: &Event::Text("Below.").into_owned() },
         Event::RunEnded { outcome: Outcome::Answered, usage },
@@ -114,7 +116,7 @@ fn each_event_is_read_back_from_its_json() {
         assert_eq!(format!("{again:?}"), format!("{event:?}"));
     }
     kinds.dedup();
-    assert_eq!(kinds.len(), 29, "an event of each kind: {kinds:?}");
+    assert_eq!(kinds.len(), 30, "an event of each kind: {kinds:?}");
 }
 
 #[test]

@@ -121,6 +121,8 @@ mod trace_sink;
 mod transcript;
 mod typed_answers;
 mod unsupported_items;
+mod vendor_summaries;
+mod vendors;
 mod verdicts;
 mod waiting;
 mod wire_alike;

@@ -11,13 +11,13 @@ use super::{
     window::{Gauge, Used},
 };
 use crate::{
-    context::{ContextUse, Cut, TAILS, asks, cut, fault, in_short, of_json, percent, schema},
+    context::{ContextUse, Cut, TAILS, asks, cut, fault, in_short, of_json, percent, schema, why},
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause, SummaryRequest},
-    message::{Message, Transcript},
+    message::{Message, Messages, Role, Transcript},
     provider::{
         Accumulator, AnswerSchema, ProviderResponse, Request, Sent, StopReason, StreamEvent,
-        cut_off,
+        VendorsView, cut_off,
     },
 };
 
@@ -25,13 +25,25 @@ use crate::{
 const TRIES: u32 = 2;
 
 /// A summary has at most so many percent of the window.
-const SUMMARY: u8 = 10;
+pub(super) const SUMMARY: u8 = 10;
 
 /// How an answer to the question for a summary ended.
-enum Heard {
-    Text(String),
+pub(super) enum Heard {
+    /// It is whole.
+    Said(Message, StopReason),
     Failed(String),
     Stop(InterruptCause),
+}
+
+/// How a summary is asked for.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum How {
+    /// In words, behind all that is sent.
+    Whole,
+    /// In words, with the conversation in short.
+    Short,
+    /// As one of the vendor's own.
+    Vendor,
 }
 
 impl Chat {
@@ -41,14 +53,18 @@ impl Chat {
         if !self.machine.can_move() {
             return None;
         }
-        let machine = &self.machine;
-        let (all, as_sent) = (machine.transcript().messages(), |at: usize| machine.sent_for(at));
+        let (machine, seen) = (&self.machine, self.seen());
+        let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
+        // Never between calls and their results.
+        let may_cut =
+            |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
         let window = used.estimate_of(window);
         let user_tokens = self.agent.window().user_tokens(window);
         let mut found = None;
         for (tail, words) in TAILS {
             let (tail, words) = (percent(window, tail), percent(user_tokens, words));
-            let Some(next) = cut(all, machine.summed_up(), as_sent, tail, words) else { continue };
+            let next = cut(all, machine.summed_up(), as_sent, may_cut, tail, words);
+            let Some(next) = next else { continue };
             let frees = |after| after < most_after(used.tokens);
             let is_enough = self.after(&next, "", used).is_ok_and(frees);
             found = Some(next);
@@ -90,10 +106,10 @@ impl Chat {
         self.record(&Entry::ContextPinned { text: text.into() })
     }
 
-    /// What is sent of the [transcript](Self::transcript): all of it, until results are cleared or its oldest part is
-    /// summed up.
+    /// What is sent of the [transcript](Self::transcript) to the model of this agent: all of it, until results are cleared or
+    /// its oldest part is summed up.
     pub fn sent(&self) -> &Transcript {
-        self.machine.sent()
+        self.seen().sent
     }
 
     /// Lets the model sum up the oldest part of the conversation now. What that costs is charged to the conversation.
@@ -131,7 +147,11 @@ impl Run<'_> {
                      wait for results",
                 ));
             };
-            match self.asks_for_summary(&cut, used, window, tries > 0).await? {
+            let asked = match self.asks_vendor(used, window).await? {
+                Some(asked) => asked,
+                None => self.asks_for_summary(&cut, used, window, tries > 0).await?,
+            };
+            match asked {
                 None if self.chat.machine.summed_up() > summed_up => return Ok(()),
                 None => {}
                 Some(_) => {
@@ -154,6 +174,9 @@ impl Run<'_> {
         // What was said before is written before the model is asked.
         if !self.write().await? {
             return Ok(());
+        }
+        if let Some(asked) = self.asks_vendor(used, window).await? {
+            return asked.map_or(Ok(()), |cause| self.interrupted(cause));
         }
         // One that was refused does not fit with more words behind it, either.
         let is_refused = self.chat.machine.is_refused();
@@ -190,21 +213,36 @@ impl Run<'_> {
         self.emit(Event::Compacting);
         // A token is three quarters of a word, and the model may use a few more.
         let words = (percent(window, SUMMARY) / 2).clamp(60, 1_500);
-        let transcript = match short {
+        let machine = &self.chat.machine;
+        let heard = match short {
             false => {
-                let mut all = self.chat.machine.sent().messages().clone();
-                all.push(asks(words));
-                Transcript::of_sent(all)
+                let asks = asks(words);
+                let with_question = |messages: &Messages| {
+                    let mut all = messages.clone();
+                    all.push(asks.clone());
+                    all
+                };
+                let all = Transcript::of_sent(with_question(machine.sent().messages()));
+                let vendors = machine.vendors_view().map(|view| with_question(view.messages));
+                self.hears_summary(&all, vendors.as_ref(), How::Whole).await
             }
             true => {
                 let room = (window / 2).saturating_sub(self.chat.agent.meter().tools());
-                in_short(self.chat.machine.sent().messages(), room, words)
+                let told = in_short(machine.sent().messages(), room, words);
+                self.hears_summary(&told, None, How::Short).await
             }
         };
-        let heard = self.hears_summary(&transcript, short).await;
-        let request = Box::new(self.summary_request(matches!(heard, Heard::Text(_))));
+        let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
         let text = match heard {
-            Heard::Text(text) => text,
+            Heard::Said(message, StopReason::Complete) => {
+                let text = message.text();
+                of_json(&text).unwrap_or(text)
+            }
+            Heard::Said(_, stop) => {
+                let cause = format!("the model gave no whole summary: it stopped as {stop:?}");
+                self.compaction_failed(request, cause)?;
+                return Ok(None);
+            }
             Heard::Failed(cause) => {
                 self.compaction_failed(request, cause)?;
                 return Ok(None);
@@ -229,8 +267,8 @@ impl Run<'_> {
         }
         let fact = self.chat.compacted(cut, &text, request, (used.tokens, after));
         self.chat.record(&fact)?;
-        let (messages, before) = (cut.messages, used.tokens);
-        self.emit(Event::ContextCompacted { messages, before, after });
+        let (messages, vendor, before) = (cut.messages, false, used.tokens);
+        self.emit(Event::ContextCompacted { messages, vendor, before, after });
         Ok(None)
     }
 
@@ -241,16 +279,20 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         self.emit(Event::CompactionFailed { cause: &cause });
         self.last_fault = Some(cause.clone());
-        self.chat.record(&Entry::CompactionFailed { request, cause, stopped: false })
+        let (stopped, vendor) = (false, false);
+        self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor })
     }
 
-    fn compaction_stopped(&mut self, request: Box<SummaryRequest>) -> Result<(), Error> {
-        let cause = "the run was stopped".to_owned();
-        self.chat.record(&Entry::CompactionFailed { request, cause, stopped: true })
+    pub(super) fn compaction_stopped(
+        &mut self,
+        request: Box<SummaryRequest>,
+    ) -> Result<(), Error> {
+        let (cause, stopped, vendor) = ("the run was stopped".to_owned(), true, false);
+        self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor })
     }
 
     /// What has been spent on the summary that is being heard.
-    fn summary_request(&mut self, whole: bool) -> SummaryRequest {
+    pub(super) fn summary_request(&mut self, whole: bool) -> SummaryRequest {
         let mut request = SummaryRequest::default();
         let (provider, model) = self.chat.agent.answers();
         (request.provider, request.model) = (provider.to_owned(), model.to_owned());
@@ -270,8 +312,15 @@ impl Run<'_> {
         request
     }
 
-    /// Hears an answer to its end. What has arrived of it stays in `summary`.
-    async fn hears_summary(&mut self, transcript: &Transcript, short: bool) -> Heard {
+    /// Asks for a summary of this transcript, or of these messages where the model has made a summary of its own, and
+    /// hears the answer to its end. What has arrived of it stays in `summary`.
+    pub(super) async fn hears_summary(
+        &mut self,
+        transcript: &Transcript,
+        vendors: Option<&Messages>,
+        how: How,
+    ) -> Heard {
+        let short = how == How::Short;
         self.chat.guard.asked();
         let Self { chat, watch, halt, summary, ledger, .. } = self;
         let agent = chat.agent.clone();
@@ -298,8 +347,14 @@ impl Run<'_> {
         } else {
             request = request
                 .with_thinking_from(chat.machine.thinking_from())
+                .with_vendors(vendors.zip(chat.machine.vendors_view()).map(|(messages, view)| {
+                    VendorsView { messages, ..view }
+                }))
                 .with_tools(tools.schemas())
                 .with_forms(tools.forms());
+        }
+        if how == How::Vendor {
+            request = request.with_summary_wanted();
         }
         let answer = summary.insert(Accumulator::default());
         let mut answering = Answering::of(agent.provider(), request);
@@ -316,7 +371,10 @@ impl Run<'_> {
                 },
                 event = poll_fn(|context| answering.poll_next(context)) => event,
             };
-            let failed = |error: Error| Heard::Failed(error.cleaned(agent.secrets()).to_string());
+            let failed = |error: Error| {
+                let why = why(error.last()).map(|why| format!("{why}: ")).unwrap_or_default();
+                Heard::Failed(format!("{why}{}", error.cleaned(agent.secrets())))
+            };
             match event {
                 None => break,
                 Some(Err(error)) => return failed(error),
@@ -340,12 +398,11 @@ impl Run<'_> {
         let said = answer.clone().finish();
         match said {
             Err(error) => failed_with(&error),
-            Ok(ProviderResponse { stop: StopReason::Complete, message: Some(message), .. }) => {
-                let text = message.text();
-                Heard::Text(of_json(&text).unwrap_or(text))
+            Ok(ProviderResponse { stop, message: Some(message), .. }) => {
+                Heard::Said(message, stop)
             }
             Ok(ProviderResponse { stop, .. }) => {
-                Heard::Failed(format!("the model gave no whole summary: it stopped as {stop:?}"))
+                Heard::Failed(format!("the answer is empty, and it stopped as {stop:?}"))
             }
         }
     }
@@ -365,7 +422,7 @@ fn failed_with(error: &Error) -> Heard {
 }
 
 /// So many tokens there may be, at most, after the oldest part of so many was summed up.
-fn most_after(before: u64) -> u64 {
+pub(super) fn most_after(before: u64) -> u64 {
     before.saturating_sub(before / 4)
 }
 
@@ -394,21 +451,32 @@ impl Chat {
             messages: number(cut.messages),
             kept: cut.kept.iter().map(|at| number(*at)).collect(),
             summary: self.summary_of(cut, text),
+            vendor: None,
             request,
             before,
             after,
         }
     }
 
-    fn summary_of(&self, cut: &Cut, text: &str) -> Message {
+    pub(super) fn summary_of(&self, cut: &Cut, text: &str) -> Message {
         cut.summary(text, self.machine.pins())
     }
 
     /// How many tokens there are with this summary.
     fn after(&self, cut: &Cut, text: &str, used: Used) -> Result<u64, Error> {
+        self.after_fact(&self.compacted(cut, text, Box::default(), (0, 0)), used)
+    }
+
+    /// How many tokens there are with this fact.
+    pub(super) fn after_fact(&self, fact: &Entry, used: Used) -> Result<u64, Error> {
         let mut machine = self.machine.clone();
-        machine.apply(&self.compacted(cut, text, Box::default(), (0, 0)))?;
-        let estimated = Gauge::new(self.agent.meter()).count(&machine).total();
+        machine.apply(fact)?;
+        let (provider, model) = match fact {
+            Entry::ContextCompacted { vendor: Some(made), .. } => (&*made.provider, &*made.model),
+            _ => self.agent.answers(),
+        };
+        let seen = machine.seen_by(provider, model);
+        let estimated = Gauge::new(self.agent.meter()).count(seen).total();
         Ok(used.scaled(estimated))
     }
 }

@@ -183,13 +183,23 @@ pub enum Event<'a> {
     ContextCompacted {
         /// For how many messages of the transcript it stands, from the first one on.
         messages: usize,
+        /// Whether it is [the vendor's own](crate::context::Window::vendor_summaries). If not, the model has given it
+        /// in words: the program has not asked for the vendor's, the vendor has none, or it has failed.
+        vendor: bool,
         /// How many tokens the next request would have had before: an estimate.
         before: u64,
         /// How many it has now.
         after: u64,
     },
-    /// A summary was asked for in vain. What is sent has not changed.
+    /// A summary was asked for in vain. What is sent has not changed. After one of the vendor's own the model is asked
+    /// for one in words.
     CompactionFailed {
+        /// Why, in words.
+        cause: &'a str,
+    },
+    /// The vendor has refused a request that begins with its own summary. The model is asked again, with the summary in
+    /// words.
+    VendorSummaryRefused {
         /// Why, in words.
         cause: &'a str,
     },

@@ -291,10 +291,15 @@ enum Form<'a> {
     Compacting {},
     ContextCompacted {
         messages: usize,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        vendor: bool,
         before: u64,
         after: u64,
     },
     CompactionFailed {
+        cause: Cow<'a, str>,
+    },
+    VendorSummaryRefused {
         cause: Cow<'a, str>,
     },
     TurnEnded {
@@ -367,10 +372,13 @@ impl<'a> Form<'a> {
                 Self::ContextCleared { results, before, after }
             }
             Event::Compacting => Self::Compacting {},
-            Event::ContextCompacted { messages, before, after } => {
-                Self::ContextCompacted { messages, before, after }
+            Event::ContextCompacted { messages, vendor, before, after } => {
+                Self::ContextCompacted { messages, vendor, before, after }
             }
             Event::CompactionFailed { cause } => Self::CompactionFailed { cause: text(cause) },
+            Event::VendorSummaryRefused { cause } => {
+                Self::VendorSummaryRefused { cause: text(cause) }
+            }
             Event::TurnEnded { turn, stop, usage } => {
                 Self::TurnEnded { turn, stop, usage: Lent(usage) }
             }
@@ -435,10 +443,13 @@ impl<'a> Form<'a> {
                 Form::ContextCleared { results, before, after }
             }
             Self::Compacting {} => Form::Compacting {},
-            Self::ContextCompacted { messages, before, after } => {
-                Form::ContextCompacted { messages, before, after }
+            Self::ContextCompacted { messages, vendor, before, after } => {
+                Form::ContextCompacted { messages, vendor, before, after }
             }
             Self::CompactionFailed { cause } => Form::CompactionFailed { cause: text(cause) },
+            Self::VendorSummaryRefused { cause } => {
+                Form::VendorSummaryRefused { cause: text(cause) }
+            }
             Self::TurnEnded { turn, stop, usage } => {
                 Form::TurnEnded { turn, stop, usage: usage.kept() }
             }
@@ -489,11 +500,12 @@ impl<'a> Form<'a> {
                 Event::ContextCleared { results: *results, before: *before, after: *after }
             }
             Self::Compacting {} => Event::Compacting,
-            Self::ContextCompacted { messages, before, after } => {
+            Self::ContextCompacted { messages, vendor, before, after } => {
                 let (messages, before, after) = (*messages, *before, *after);
-                Event::ContextCompacted { messages, before, after }
+                Event::ContextCompacted { messages, vendor: *vendor, before, after }
             }
             Self::CompactionFailed { cause } => Event::CompactionFailed { cause },
+            Self::VendorSummaryRefused { cause } => Event::VendorSummaryRefused { cause },
             Self::TurnEnded { turn, stop, usage } => {
                 Event::TurnEnded { turn: *turn, stop: *stop, usage }
             }

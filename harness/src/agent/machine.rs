@@ -7,6 +7,7 @@ mod window;
 use std::{collections::HashSet, sync::Arc};
 
 use self::window::Window;
+pub(super) use self::window::{Measured, Seen};
 use super::{
     Outcome,
     calling::{Call, Calling, Granted, Status, Then},
@@ -294,9 +295,10 @@ impl Machine {
                     calling.revoke(call, scope);
                 }
             }
-            Entry::ModelReplied { message, stop, usage, provider, model, .. } => {
+            Entry::ModelReplied { message, stop, usage, provider, model, asked_model } => {
                 self.asking("the model cannot reply")?;
-                let sent = self.sent().messages().len();
+                let asked = asked_model.as_deref().unwrap_or(model);
+                let sent = self.seen_by(provider, asked).messages().len();
                 let ended = match stop {
                     StopReason::Complete | StopReason::ToolCalls => Then::End(Outcome::Answered),
                     StopReason::Truncated => Then::End(Outcome::Truncated),
@@ -465,6 +467,7 @@ impl Machine {
             Entry::ContextCleared { .. }
             | Entry::ContextCompacted { .. }
             | Entry::CompactionFailed { .. }
+            | Entry::VendorSummaryRefused { .. }
             | Entry::ContextOverflowed { .. }
             | Entry::ContextPinned { .. } => self.moves(entry)?,
         }
@@ -589,7 +592,7 @@ impl Machine {
         self.begun_at = begun_at;
         self.turns = 0;
         self.usage = Usage::default();
-        self.window.failures = 0;
+        self.window.forgets_failures();
     }
 
     fn asking(&self, what: &str) -> Result<(), Error> {

@@ -52,6 +52,7 @@ mod verifier;
 mod view;
 mod wanted;
 mod watcher;
+mod vendors_summary;
 mod window;
 
 pub use self::{

@@ -68,7 +68,9 @@ impl Run<'_> {
         self.contexts.clear();
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
-        self.context = self.chat.gauge.asks(&self.chat.machine);
+        let mut gauge = self.chat.gauge;
+        self.context = gauge.asks(self.chat.seen());
+        self.chat.gauge = gauge;
         if let Some(tools) = self.chat.own.as_ref().and_then(|own| own.tools.as_ref()) {
             self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
         }
@@ -121,6 +123,7 @@ impl Run<'_> {
         let mut as_words = AsWords::new(wanted.as_ref());
         let request = Request::new(chat.machine.sent())?
             .with_thinking_from(chat.machine.thinking_from())
+            .with_vendors(chat.machine.vendors_view())
             .with_system(agent.system())
             .with_tools(tools.schemas())
             .with_forms(tools.forms())

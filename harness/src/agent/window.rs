@@ -1,6 +1,6 @@
 //! Keeps what is sent within the window of the model: old results are cleared, and the oldest part is summed up.
 
-use super::{Agent, Chat, Event, Machine, run::Run};
+use super::{Agent, Chat, Event, machine::{Measured, Seen}, run::Run};
 use crate::{
     context::{ContextUse, clear, sizes, tail},
     error::Error,
@@ -24,27 +24,27 @@ impl Gauge {
     }
 
     /// The estimate for the next request.
-    pub(super) fn count(&mut self, machine: &Machine) -> ContextTokens {
-        self.meter.count(machine.sent().messages(), machine.thinking_from())
+    pub(super) fn count(&mut self, seen: Seen<'_>) -> ContextTokens {
+        self.meter.count(seen.messages(), seen.thinking_from)
     }
 
     /// The same, for a request that is sent now.
-    pub(super) fn asks(&mut self, machine: &Machine) -> ContextTokens {
-        let tokens = self.count(machine);
-        self.asked = (machine.sent().messages().len(), tokens.total());
+    pub(super) fn asks(&mut self, seen: Seen<'_>) -> ContextTokens {
+        let tokens = self.count(seen);
+        self.asked = (seen.messages().len(), tokens.total());
         tokens
     }
 
     /// How many tokens the next request has. `empty` has counted no message.
-    fn used(&mut self, machine: &Machine, empty: ContextMeter) -> Used {
-        let estimated = self.count(machine).total();
-        let Some(known) = machine.measured() else {
+    fn used(&mut self, seen: Seen<'_>, known: Option<Measured>, empty: ContextMeter) -> Used {
+        let estimated = self.count(seen).total();
+        let Some(known) = known else {
             return Used { tokens: estimated, scale: (1, 1) };
         };
-        let sent = machine.sent().messages();
+        let sent = seen.messages();
         if self.asked.0 != known.messages {
             let mut meter = empty;
-            let then = meter.count(&sent.range(..known.messages), machine.thinking_from());
+            let then = meter.count(&sent.range(..known.messages), seen.thinking_from);
             self.asked = (known.messages, then.total());
         }
         let then = self.asked.1;
@@ -143,8 +143,8 @@ impl Chat {
     /// ```
     pub fn context(&self) -> ContextUse {
         let mut gauge = self.gauge;
-        let parts = gauge.count(&self.machine);
-        let used = gauge.used(&self.machine, self.agent.meter());
+        let parts = gauge.count(self.seen());
+        let used = gauge.used(self.seen(), self.machine.measured(), self.agent.meter());
         let mut all = ContextUse::default();
         (all.window, all.used, all.parts) = (self.window_tokens(), used.tokens, parts);
         (all.clearable, all.summed_up) = (self.clearable(used).1, self.machine.summed_up());
@@ -159,10 +159,10 @@ impl Chat {
 
     /// What can be cleared, and how many tokens that is.
     fn clearable(&self, used: Used) -> (Vec<ClearedResult>, u64) {
-        let Self { machine, .. } = self;
-        let (all, sent) = (machine.transcript().messages(), machine.sent().messages());
+        let (machine, seen) = (&self.machine, self.seen());
+        let all = machine.transcript().messages();
         let window = self.window_tokens().unwrap_or(used.tokens);
-        let before = machine.place_of(tail(sent, used.estimate_of(window)));
+        let before = seen.place_of(tail(seen.messages(), used.estimate_of(window)));
         let cleared = machine.clearable(before).filter_map(|(at, result)| clear(all, at, result));
         let (mut results, mut saved) = (Vec::new(), 0_u64);
         for (result, tokens) in cleared {
@@ -179,11 +179,13 @@ impl Chat {
             return None;
         }
         let refused = self.machine.is_refused();
-        let estimated = self.gauge.count(&self.machine).total();
+        let mut gauge = self.gauge;
+        let estimated = gauge.count(self.seen()).total();
+        self.gauge = gauge;
         if !refused && policy.set_tokens().is_none() && estimated < SMALL {
             return None;
         }
-        let used = self.gauge.used(&self.machine, self.agent.meter());
+        let used = self.used();
         let window = self.window_tokens().or_else(|| refused.then_some(used.tokens))?;
         let is_over = |at: Option<u64>| at.is_some_and(|at| refused || used.tokens >= at);
         let looks = refused || used.tokens >= self.gauge.look_at;
@@ -206,7 +208,16 @@ impl Chat {
 
     /// How many tokens the next request has.
     pub(super) fn used(&mut self) -> Used {
-        self.gauge.used(&self.machine, self.agent.meter())
+        let mut gauge = self.gauge;
+        let used = gauge.used(self.seen(), self.machine.measured(), self.agent.meter());
+        self.gauge = gauge;
+        used
+    }
+
+    /// What the model of the agent is sent.
+    pub(super) fn seen(&self) -> Seen<'_> {
+        let (provider, model) = self.agent.answers();
+        self.machine.seen_by(provider, model)
     }
 
     /// How many tokens the window has; where nobody knows it, it is full.
@@ -244,12 +255,15 @@ impl Run<'_> {
     /// The vendor has refused the request because it is too large. Says whether something can be moved, so that the
     /// model can be asked again. That is done once for each answer.
     pub(super) fn moves_after(&mut self, error: &Error) -> Result<bool, Error> {
+        if self.refuses_summary(error)? {
+            return Ok(true);
+        }
         let Chat { agent, machine, .. } = &*self.chat;
         if !error.is_context_full() || agent.window().is_off() || machine.overflows() > 0 {
             return Ok(false);
         }
         let (window, tokens) = sizes(error);
-        let estimated = self.chat.gauge.used(&self.chat.machine, self.chat.agent.meter()).tokens;
+        let estimated = self.chat.used().tokens;
         self.chat.record(&Entry::ContextOverflowed { window, tokens, estimated })?;
         Ok(self.chat.due().is_some())
     }

@@ -1,8 +1,8 @@
 //! Anthropic's models, and servers that speak its protocol too.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     address, credentials,
@@ -24,6 +24,25 @@ const BASE_URL: &str = "https://api.anthropic.com";
 /// The version of the protocol. The newer `2026-10-21` refuses sampling parameters for all
 /// models; this one still takes them where the model does.
 const VERSION: &str = "2023-06-01";
+
+/// What a request has to say that asks for a summary of the vendor's own, or begins with one.
+///
+/// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
+const SUMMARIES: &str = "compact-2026-09-04";
+
+const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+
+/// Names a part of the protocol that is tried out, beside those that the program names.
+fn add_beta(headers: &mut HeaderMap, name: &'static str) {
+    let given = headers.get(&BETA).and_then(|given| given.to_str().ok()).unwrap_or_default();
+    if given.split(',').any(|given| given.trim() == name) {
+        return;
+    }
+    let both = if given.is_empty() { name.to_owned() } else { format!("{given},{name}") };
+    if let Ok(both) = HeaderValue::from_str(&both) {
+        headers.insert(BETA, both);
+    }
+}
 
 /// Anthropic's models over the Messages API.
 ///
@@ -75,6 +94,16 @@ impl AnthropicProvider {
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
         let own = request.settings().map(|own| own.over(&self.options.settings));
+        let extra = &own.as_ref().unwrap_or(&self.options.settings).extra;
+        // A signed summary and one that the vendor makes by itself exclude each other.
+        let request = &*match extra.contains_key("context_management") {
+            true => Cow::Borrowed(request),
+            false => request.for_model(&self.name, &self.options.model),
+        };
+        let mut headers = self.headers.clone();
+        if request.asks_for_summary() || request.begins_with_summary() {
+            add_beta(&mut headers, SUMMARIES);
+        }
         let way = self.lessons.way(request);
         let body = match own {
             None if way.is_none() => anthropic::encode_pieces(request, &self.options)?,
@@ -85,7 +114,7 @@ impl AnthropicProvider {
                 anthropic::encode_pieces(request, &options)?
             }
         };
-        Ok(Question { url: self.url.clone(), headers: self.headers.clone(), body })
+        Ok(Question { url: self.url.clone(), headers, body })
     }
 }
 
@@ -117,11 +146,19 @@ impl Provider for AnthropicProvider {
         true
     }
 
+    fn has_vendor_summaries(&self) -> bool {
+        true
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let summarizes = request.asks_for_summary();
         self.transport.ask(
             request,
             |request| self.question(request),
-            || anthropic::decoder(self.answer_limits),
+            move || match summarizes {
+                true => anthropic::summary_decoder(self.answer_limits),
+                false => anthropic::decoder(self.answer_limits),
+            },
             (&self.lessons, &self.options.takes),
         )
     }

@@ -75,6 +75,14 @@ impl OpenAIProvider {
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
         let own = request.settings().map(|own| own.over(&self.options.settings));
+        let request = &*request.for_model(&self.name, &self.options.model);
+        if request.asks_for_summary() {
+            let mut options = self.options.clone();
+            options.settings = own.unwrap_or(options.settings);
+            let body = responses::encode_summary(request, &options)?;
+            let url = address::endpoint(&self.url, "", "/compact");
+            return Ok(Question { url, headers: self.headers.clone(), body });
+        }
         let way = self.lessons.way(request);
         let body = match own {
             None if way.is_none() => responses::encode_pieces(request, &self.options)?,
@@ -117,11 +125,19 @@ impl Provider for OpenAIProvider {
         true
     }
 
+    fn has_vendor_summaries(&self) -> bool {
+        true
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let summarizes = request.asks_for_summary();
         self.transport.ask(
             request,
             |request| self.question(request),
-            || responses::decoder(self.answer_limits),
+            move || match summarizes {
+                true => responses::summary_decoder(self.answer_limits),
+                false => responses::decoder(self.answer_limits),
+            },
             (&self.lessons, &self.options.takes),
         )
     }

@@ -22,26 +22,28 @@ pub(crate) struct Cut {
     calls: Vec<String>,
 }
 
-/// Cuts a transcript. `summed_up` messages are summed up already; of all others, `as_sent` is what is sent. At its
-/// end so many tokens stay, and of the user's words so many. There is no cut if nothing would be left out.
+/// Cuts a transcript. `summed_up` messages are summed up already; of all others, `as_sent` is what is sent, and `may_cut`
+/// says before which ones it may be cut. At its end so many tokens stay, and of the user's words so many. There is no cut
+/// if nothing would be left out.
 pub(crate) fn cut<'a>(
     all: &Messages,
     summed_up: usize,
     as_sent: impl Fn(usize) -> Option<&'a Message>,
+    may_cut: impl Fn(usize) -> bool,
     room: u64,
     user_tokens: u64,
 ) -> Option<Cut> {
-    let (mut messages, mut tokens) = (all.len(), 0_u64);
+    let (mut messages, mut tokens) = (may_cut(all.len()).then_some(all.len()), 0_u64);
     for at in (summed_up.saturating_add(1)..all.len()).rev() {
         tokens = tokens.saturating_add(as_sent(at).map_or(0, tokens_of));
-        if tokens > room {
+        if tokens > room && messages.is_some() {
             break;
         }
-        // Never between calls and their results.
-        if all.get(at).is_some_and(|message| message.role() != Role::Tool) {
-            messages = at;
+        if may_cut(at) {
+            messages = Some(at);
         }
     }
+    let messages = messages?;
     let kept = user_words(all, messages, user_tokens);
     let leaves_out = (summed_up..messages).any(|at| kept.binary_search(&at).is_err());
     let calls = open_ends(&all.range(..messages));
@@ -183,6 +185,54 @@ impl Cut {
              of all that was said but the words of the user above.]\n\n{}",
             text.trim()
         );
+        words.push_str(&self.lists(pins));
+        Message::user(words)
+    }
+
+    /// What must not be lost whatever the vendor's own summary says and holds: the user's words that do not stand in it
+    /// as they are, calls, and pins.
+    pub(crate) fn words(&self, all: &Messages, summary: &str, pins: &[String]) -> Option<Message> {
+        let stands = |text: &str| {
+            let quoted = serde_json::to_string(text).unwrap_or_default();
+            summary.contains(quoted.trim_matches('"'))
+        };
+        let is_missing = |message: &&Message| {
+            !message.blocks().iter().all(|block| match block {
+                Block::Text(text) => stands(text.text()),
+                _ => false,
+            })
+        };
+        let kept = self.kept.iter().filter_map(|at| all.get(*at)).filter(is_missing);
+        let kept: Vec<&Message> = kept.collect();
+        let lists = self.lists(pins);
+        if kept.is_empty() && lists.is_empty() {
+            return None;
+        }
+        let mut blocks = Vec::new();
+        let mut words = "[From the program: what has to stay as it was said of the part that was summed up. It was \
+                         said before the words above, and asks for nothing anew.]"
+            .to_owned();
+        if !kept.is_empty() {
+            words.push_str("\n\n## Words of the user");
+        }
+        for message in kept {
+            words.push_str("\n\n---");
+            for block in message.blocks() {
+                match block {
+                    Block::Text(text) => words.push_str(&format!("\n{}", text.text())),
+                    // A file stands between the words, in a block of its own.
+                    file => blocks.extend([Block::text(std::mem::take(&mut words)), file.clone()]),
+                }
+            }
+        }
+        words.push_str(&lists);
+        blocks.push(Block::text(words));
+        Some(Message::new(Role::User, blocks))
+    }
+
+    /// Calls and pins, under their headings.
+    fn lists(&self, pins: &[String]) -> String {
+        let mut words = String::new();
         let lists = [
             ("Calls that were not allowed or may have partly run", self.calls.clone()),
             ("To be kept in mind", pins.iter().map(|pin| format!("- {pin}")).collect()),
@@ -192,7 +242,7 @@ impl Cut {
                 words.push_str(&format!("\n\n## {heading}\n{}", lines.join("\n")));
             }
         }
-        Message::user(words)
+        words
     }
 }
 
@@ -203,6 +253,22 @@ const TOLD: usize = 600;
 /// summed up as it should be. It has at most so many tokens, more or less: the oldest part of what does not fit is left
 /// out, but for the beginning.
 pub(crate) fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
+    let (told, asks) = (short(sent, tokens), asks(words).text());
+    let text = format!(
+        "The conversation, in short:\n\n{told}\n\n{asks} If the answer has to be JSON, the lines of each heading \
+         stand in the list of its name."
+    );
+    Transcript::of_sent([Message::user(text)].into_iter().collect())
+}
+
+/// What stands for a summary that only the vendor can read: the conversation in short, in at most so many tokens, more or
+/// less.
+pub(crate) fn stand_in(said: &Messages, tokens: u64) -> String {
+    format!("The conversation, in short:\n\n{}", short(said, tokens))
+}
+
+/// The beginning and the newest part of a conversation, in at most so many tokens, more or less.
+fn short(sent: &Messages, tokens: u64) -> String {
     let told: Vec<String> = sent.iter().map(told).collect();
     let room = usize::try_from(tokens.saturating_mul(3)).unwrap_or(usize::MAX);
     let first = told.first().map(|text| begin(text, room / 4)).unwrap_or_default();
@@ -218,13 +284,7 @@ pub(crate) fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
         last.push(text.clone());
     }
     last.reverse();
-    let asks = asks(words).text();
-    let text = format!(
-        "The conversation, in short:\n\n{first}\n\n{}\n\n{asks} If the answer has to be JSON, the lines of each heading \
-         stand in the list of its name.",
-        last.join("\n\n")
-    );
-    Transcript::of_sent([Message::user(text)].into_iter().collect())
+    format!("{first}\n\n{}", last.join("\n\n"))
 }
 
 fn told(message: &Message) -> String {

@@ -6,12 +6,14 @@
 mod clear;
 mod compact;
 mod overflow;
+mod vendor;
 mod window;
 
 pub use self::window::{ContextUse, Window};
 pub(crate) use self::{
     clear::{clear, tail},
-    compact::{Cut, TAILS, asks, cut, fault, in_short, of_json, schema},
+    compact::{Cut, TAILS, asks, cut, fault, in_short, of_json, schema, stand_in},
     overflow::sizes,
+    vendor::why,
     window::percent,
 };

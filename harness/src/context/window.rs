@@ -27,6 +27,7 @@ pub struct Window {
     clear_at: Option<u8>,
     compact_at: Option<u8>,
     user_words: u8,
+    vendor_summaries: bool,
 }
 
 impl Default for Window {
@@ -38,7 +39,13 @@ impl Default for Window {
 impl Window {
     /// Clears at 60 percent, sums up at 80, and keeps the user's own words in up to 15.
     pub fn new() -> Self {
-        Self { tokens: None, clear_at: Some(60), compact_at: Some(80), user_words: 15 }
+        Self {
+            tokens: None,
+            clear_at: Some(60),
+            compact_at: Some(80),
+            user_words: 15,
+            vendor_summaries: false,
+        }
     }
 
     /// Nothing is cleared or summed up, and a conversation that does not fit fails. It can still be summed up by
@@ -91,6 +98,24 @@ impl Window {
         self
     }
 
+    /// Asks the vendor for a summary of its own where it has one: on Anthropic's Messages the block of a compaction on
+    /// demand, on OpenAI's Responses the items of `/responses/compact`. It is sent to the model that has made it alone,
+    /// with the thinking of the newest turns; a summary in words is there for all others. Where the vendor has none, as
+    /// on Chat Completions, and where it fails, the model gives one in words.
+    /// [`Event::ContextCompacted`](crate::Event::ContextCompacted) says which one it was.
+    ///
+    /// ```
+    /// use harness::context::Window;
+    ///
+    /// let window = Window::new().vendor_summaries();
+    /// # let _ = window;
+    /// ```
+    #[must_use]
+    pub fn vendor_summaries(mut self) -> Self {
+        self.vendor_summaries = true;
+        self
+    }
+
     /// # Errors
     /// Fails if a part of the window is none.
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -115,6 +140,11 @@ impl Window {
     /// Whether nothing is ever moved by itself.
     pub(crate) fn is_off(&self) -> bool {
         self.clear_at.is_none() && self.compact_at.is_none()
+    }
+
+    /// Whether the vendor is asked for a summary of its own.
+    pub(crate) fn asks_vendor(&self) -> bool {
+        self.vendor_summaries
     }
 
     /// What the program has set.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ClearedResult, SummaryRequest};
+use super::{ClearedResult, SummaryRequest, VendorSummary};
 use crate::{
     message::{Message, ToolResult, Transcript},
     provider::{StopReason, Usage},
@@ -201,6 +201,10 @@ pub enum Entry {
         kept: Vec<u64>,
         /// The summary, as it is sent.
         summary: Message,
+        /// What is sent in the place of all of these to the model that has made it, with the thinking of what
+        /// was said since.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vendor: Option<Box<VendorSummary>>,
         /// How it was asked for.
         request: Box<SummaryRequest>,
         /// How many tokens the next request would have had before: an estimate.
@@ -217,6 +221,15 @@ pub enum Entry {
         /// Whether the run was stopped meanwhile: that is no failure of the model, and does not count as one.
         #[serde(default, skip_serializing_if = "is_false")]
         stopped: bool,
+        /// Whether the vendor was asked for a summary of its own: the model is asked in words then.
+        #[serde(default, skip_serializing_if = "is_false")]
+        vendor: bool,
+    },
+    /// The vendor has refused a request that begins with its own summary: from now on the summary in words is sent
+    /// to everybody, and no thinking of what was said so far.
+    VendorSummaryRefused {
+        /// Why, in words for a person.
+        cause: String,
     },
     /// The vendor has refused a request because it does not fit into the window of the model.
     ContextOverflowed {
@@ -532,6 +545,7 @@ impl Entry {
             | Self::ContextCleared { .. }
             | Self::ContextCompacted { .. }
             | Self::CompactionFailed { .. }
+            | Self::VendorSummaryRefused { .. }
             | Self::ContextOverflowed { .. }
             | Self::ContextPinned { .. }
             | Self::CallFinished { spent: Some(_), .. }

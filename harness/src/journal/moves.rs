@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::provider::Usage;
+use crate::{message::Message, provider::Usage};
 
 /// A result in whose place a line is sent from then on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,35 @@ impl ClearedResult {
     /// This line in the place of the result of this call.
     pub fn new(call: impl Into<String>, text: impl Into<String>) -> Self {
         Self { call: call.into(), text: text.into() }
+    }
+}
+
+/// A summary that the vendor has made in a form of its own. It goes back to the provider and the model that made it, and
+/// to nobody else.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct VendorSummary {
+    /// The name of the provider that it goes back to.
+    pub provider: String,
+    /// The model that it goes back to, as it is asked.
+    pub model: String,
+    /// The vendor's block, unaltered, as the first message.
+    pub message: Message,
+    /// What must not be lost whatever the block says. It stands behind all that had been said when the block was made,
+    /// since nothing may stand between the block and the words that follow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<Message>,
+}
+
+impl VendorSummary {
+    /// This block, made by this model of this provider, and what is said beside it.
+    pub fn new(
+        provider: impl Into<String>,
+        model: impl Into<String>,
+        message: Message,
+        words: Option<Message>,
+    ) -> Self {
+        Self { provider: provider.into(), model: model.into(), message, words }
     }
 }
 

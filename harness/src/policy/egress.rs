@@ -185,6 +185,7 @@ impl Exposed {
             | Entry::ContextCleared { .. }
             | Entry::ContextCompacted { .. }
             | Entry::CompactionFailed { .. }
+            | Entry::VendorSummaryRefused { .. }
             | Entry::ContextOverflowed { .. }
             | Entry::ContextPinned { .. }
             | Entry::CallDecided { decision: Decision::Deny { .. }, .. }

@@ -162,10 +162,18 @@ impl Provider for FallbackProvider {
         self.members().all(|member| member.provider.tells_answer_schema())
     }
 
+    fn has_vendor_summaries(&self) -> bool {
+        self.members().any(|member| member.provider.has_vendor_summaries())
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         speak(move |speaker| async move {
             let mut failed: Option<Error> = None;
-            let mut order = self.order().into_iter().peekable();
+            let mut order = self.order();
+            if request.asks_for_summary() {
+                order.retain(|(_, member)| member.provider.has_vendor_summaries());
+            }
+            let mut order = order.into_iter().peekable();
             while let Some((number, member)) = order.next() {
                 let name = member.provider.name();
                 let ahead = StreamEvent::AnsweredBy {

@@ -77,6 +77,10 @@ impl<P: Provider> Provider for RetryProvider<P> {
         self.inner.tells_answer_schema()
     }
 
+    fn has_vendor_summaries(&self) -> bool {
+        self.inner.has_vendor_summaries()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         self.retry.stream(request, |request| self.inner.stream(request))
     }

@@ -108,6 +108,10 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
         self.0.provider.tells_answer_schema()
     }
 
+    fn has_vendor_summaries(&self) -> bool {
+        self.0.provider.has_vendor_summaries()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         speak(move |speaker| async move {
             let shared = &*self.0;

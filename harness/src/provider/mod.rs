@@ -23,6 +23,7 @@ mod wanted;
 use std::sync::Arc;
 
 pub(crate) use self::plan::{Cursor, Draft, Part};
+pub(crate) use self::request::VendorsView;
 pub(crate) use self::sent::Written;
 pub(crate) use self::settings::merge;
 pub use self::{
@@ -84,6 +85,12 @@ pub trait Provider: Send + Sync {
     fn tells_answer_schema(&self) -> bool {
         false
     }
+
+    /// Whether its vendor sums up a conversation by itself when [asked to](Request::asks_for_summary). Unless a provider
+    /// says so, it is not asked. A provider around others says what they say.
+    fn has_vendor_summaries(&self) -> bool {
+        false
+    }
 }
 
 impl<P: Provider + ?Sized> Provider for Arc<P> {
@@ -106,6 +113,10 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
     fn tells_answer_schema(&self) -> bool {
         (**self).tells_answer_schema()
     }
+
+    fn has_vendor_summaries(&self) -> bool {
+        (**self).has_vendor_summaries()
+    }
 }
 
 impl<P: Provider + ?Sized> Provider for Box<P> {
@@ -127,5 +138,9 @@ impl<P: Provider + ?Sized> Provider for Box<P> {
 
     fn tells_answer_schema(&self) -> bool {
         (**self).tells_answer_schema()
+    }
+
+    fn has_vendor_summaries(&self) -> bool {
+        (**self).has_vendor_summaries()
     }
 }

@@ -1,6 +1,6 @@
 //! What a provider is asked.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
@@ -28,12 +28,29 @@ pub struct Request<'a> {
     sent: Option<&'a Sent>,
     /// Of the messages before this one, no thinking is sent.
     thinking_from: usize,
+    /// What one model alone is sent in the place of the messages.
+    vendors: Option<VendorsView<'a>>,
+    /// Whether a summary of the messages is wanted in the place of an answer.
+    summarizes: bool,
     stop: Option<&'a CancellationToken>,
     ledger: Option<Ledger>,
     /// What this call has lost to failures.
     call: Ledger,
     retried_outside: bool,
     reconnects: Option<bool>,
+}
+
+/// A conversation with a summary that one model has made and nobody else understands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VendorsView<'a> {
+    /// The name of the provider that has made it.
+    pub(crate) provider: &'a str,
+    /// The model, as it is asked.
+    pub(crate) model: &'a str,
+    /// What is sent: the summary, and what was said since.
+    pub(crate) messages: &'a Messages,
+    /// The number of the first of these messages whose thinking is sent.
+    pub(crate) thinking_from: usize,
 }
 
 impl<'a> Request<'a> {
@@ -51,6 +68,8 @@ impl<'a> Request<'a> {
             answer: None,
             sent: None,
             thinking_from: 0,
+            vendors: None,
+            summarizes: false,
             stop: None,
             ledger: None,
             call: Ledger::default(),
@@ -118,6 +137,38 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Asks for the vendor's own summary of the messages in the place of an answer: see
+    /// [`asks_for_summary`](Self::asks_for_summary).
+    #[must_use]
+    pub fn with_summary_wanted(mut self) -> Self {
+        self.summarizes = true;
+        self
+    }
+
+    /// Adds what the model that has made a summary is sent in the place of the messages.
+    #[must_use]
+    pub(crate) fn with_vendors(mut self, view: Option<VendorsView<'a>>) -> Self {
+        self.vendors = view;
+        self
+    }
+
+    /// The request as this model is asked: with the summary that it has made, or as it is.
+    pub(crate) fn for_model(&self, provider: &str, model: &str) -> Cow<'_, Self> {
+        match &self.vendors {
+            Some(view) if (view.provider, view.model) == (provider, model) => {
+                let mut own = self.clone();
+                (own.messages, own.thinking_from) = (view.messages, view.thinking_from);
+                Cow::Owned(own)
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+
+    /// Whether the messages are what [`for_model`](Self::for_model) has put in the place of others.
+    pub(crate) fn begins_with_summary(&self) -> bool {
+        self.vendors.as_ref().is_some_and(|view| std::ptr::eq(view.messages, self.messages))
+    }
+
     /// Adds by what the program stops whoever asks, so that a connection is closed in the moment in which
     /// it is cancelled. Who asks hears the token itself: the stream says nothing any more.
     #[must_use]
@@ -168,6 +219,15 @@ impl<'a> Request<'a> {
     /// The number of the first message whose thinking is sent.
     pub fn thinking_from(&self) -> usize {
         self.thinking_from
+    }
+
+    /// Whether the vendor's own summary of the messages is wanted in the place of an answer. Only a provider that
+    /// [has such summaries](super::Provider::has_vendor_summaries) is asked for one. Its answer holds one
+    /// [block of the vendor](crate::Block::Vendor), in whose place all that the request said can be left out from then
+    /// on, and stops as [`Paused`](super::StopReason::Paused); words beside it are the summary for a reader. Any other
+    /// answer counts as none, and its words say why.
+    pub fn asks_for_summary(&self) -> bool {
+        self.summarizes
     }
 
     /// By what the program stops whoever asks.

@@ -130,6 +130,10 @@ impl<P: Provider> Provider for ChaosProvider<P> {
         self.inner.tells_answer_schema()
     }
 
+    fn has_vendor_summaries(&self) -> bool {
+        self.inner.has_vendor_summaries()
+    }
+
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         speak(move |speaker| async move {
             let mut stream = self.inner.stream(request);

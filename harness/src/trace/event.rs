@@ -331,8 +331,11 @@ pub enum Happened {
     ContextCompacted {
         /// For how many messages it stands.
         messages: u64,
-        /// The summary.
+        /// The summary; where the vendor's own is sent, what stands for it elsewhere.
         text: String,
+        /// Whether the vendor's own is sent.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        vendor: bool,
         /// How many tokens the next request would have had before: an estimate.
         before: u64,
         /// How many it has now.
@@ -348,6 +351,11 @@ pub enum Happened {
         cause: String,
         /// Tokens that it has cost.
         usage: Usage,
+    },
+    /// The vendor has refused a request that begins with its own summary.
+    VendorSummaryRefused {
+        /// Why.
+        cause: String,
     },
     /// A request did not fit into the window of the model.
     ContextOverflowed {

@@ -302,6 +302,7 @@ impl Spans {
             | Happened::ContextCleared { .. }
             | Happened::ContextCompacted { .. }
             | Happened::CompactionFailed { .. }
+            | Happened::VendorSummaryRefused { .. }
             | Happened::ContextOverflowed { .. }
             | Happened::ContextPinned { .. }
             | Happened::AnswerAccepted {}

@@ -234,12 +234,16 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
                 "{results} results are no longer sent whole: {before} tokens, now {after}"
             )
         }
-        Happened::ContextCompacted { messages, text, before, after, .. } => {
-            writeln!(out, "{messages} messages are summed up: {before} tokens, now {after}")?;
+        Happened::ContextCompacted { messages, text, vendor, before, after, .. } => {
+            let by = if *vendor { " by the vendor" } else { "" };
+            writeln!(out, "{messages} messages are summed up{by}: {before} tokens, now {after}")?;
             writeln!(out, "  {}", short(text))
         }
         Happened::CompactionFailed { cause, .. } => {
             writeln!(out, "the conversation could not be summed up: {}", short(cause))
+        }
+        Happened::VendorSummaryRefused { cause } => {
+            writeln!(out, "the vendor has refused its own summary: {}", short(cause))
         }
         Happened::ContextOverflowed { window, .. } => match window {
             Some(window) => writeln!(out, "the request did not fit into {window} tokens"),

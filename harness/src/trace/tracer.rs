@@ -340,10 +340,11 @@ impl Tracer {
             Entry::ContextCleared { results, before, after } => {
                 Happened::ContextCleared { results: results.len(), before: *before, after: *after }
             }
-            Entry::ContextCompacted { messages, summary, request, before, after, .. } => {
+            Entry::ContextCompacted { messages, summary, vendor, request, before, after, .. } => {
                 Happened::ContextCompacted {
                     messages: *messages,
                     text: shortened(self.secrets.hide(&summary.text(), None)),
+                    vendor: vendor.is_some(),
                     before: *before,
                     after: *after,
                     usage: request.usage,
@@ -353,6 +354,9 @@ impl Tracer {
             Entry::CompactionFailed { request, cause, .. } => Happened::CompactionFailed {
                 cause: shortened(self.secrets.hide(cause, None)),
                 usage: request.usage,
+            },
+            Entry::VendorSummaryRefused { cause } => Happened::VendorSummaryRefused {
+                cause: shortened(self.secrets.hide(cause, None)),
             },
             Entry::ContextOverflowed { window, tokens, .. } => {
                 Happened::ContextOverflowed { window: *window, tokens: *tokens }

@@ -188,13 +188,16 @@ impl Replay {
                 let (results, before, after) = (results.len(), *before, *after);
                 self.tell(Event::ContextCleared { results, before, after });
             }
-            Entry::ContextCompacted { messages, before, after, .. } => {
+            Entry::ContextCompacted { messages, vendor, before, after, .. } => {
                 let messages = usize::try_from(*messages).unwrap_or(usize::MAX);
-                let (before, after) = (*before, *after);
-                self.tell(Event::ContextCompacted { messages, before, after });
+                let (vendor, before, after) = (vendor.is_some(), *before, *after);
+                self.tell(Event::ContextCompacted { messages, vendor, before, after });
             }
             Entry::CompactionFailed { cause, stopped: false, .. } => {
                 self.tell(Event::CompactionFailed { cause })
+            }
+            Entry::VendorSummaryRefused { cause } => {
+                self.tell(Event::VendorSummaryRefused { cause })
             }
             Entry::CallEnded { tool, result } => self.tell(Event::ToolEnded { tool, result }),
             _ => {}

@@ -8,9 +8,9 @@ use std::{
 use super::{Machine, Phase, cannot};
 use crate::{
     error::Error,
-    journal::{ClearedResult, Entry},
+    journal::{ClearedResult, Entry, VendorSummary},
     message::{Block, Message, Messages, Role, ToolContent, ToolResult, Transcript},
-    provider::Usage,
+    provider::{Usage, VendorsView},
 };
 
 /// What is sent of a transcript, and what is known of its size.
@@ -29,8 +29,12 @@ pub(super) struct Window {
     overflows: u32,
     /// Whether nothing was moved since then.
     refused: bool,
-    /// How often a summary was asked for in vain since the last one, in this run.
-    pub(super) failures: u32,
+    /// How often a summary in words was asked for in vain since the last one, in this run.
+    failures: u32,
+    /// Whether the vendor's own was.
+    vendor_failed: bool,
+    /// Whether the vendor has refused a summary of its own: no other one is asked for.
+    vendor_refused: bool,
     /// What the program wants in each summary.
     pins: Arc<Vec<String>>,
 }
@@ -57,6 +61,83 @@ struct View {
     sent: Transcript,
     /// Of the first of these messages, no thinking is sent.
     thinking_from: usize,
+    /// What is sent to the model that has made a summary of its own.
+    vendor: Option<Box<VendorView>>,
+}
+
+/// What is sent to the model that has made a summary of its own.
+#[derive(Clone, Debug)]
+struct VendorView {
+    summary: VendorSummary,
+    /// So many messages of the transcript stand before the words beside the summary.
+    words_at: usize,
+    /// From which message of the transcript on thinking is sent.
+    thinks_at: usize,
+    sent: Transcript,
+}
+
+/// What is sent to one model, and where the messages of the transcript are in it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::agent) struct Seen<'a> {
+    pub(in crate::agent) sent: &'a Transcript,
+    /// Of the first of these messages, no thinking is sent.
+    pub(in crate::agent) thinking_from: usize,
+    /// So many messages of the transcript are summed up.
+    summed_up: usize,
+    /// So many messages stand for them.
+    head: usize,
+    /// Before which message of the transcript something stands that is not in the transcript.
+    words_at: Option<usize>,
+}
+
+impl<'a> Seen<'a> {
+    pub(in crate::agent) fn messages(&self) -> &'a Messages {
+        self.sent.messages()
+    }
+
+    /// Where a message of the transcript is sent that is not summed up, or what comes after the last one.
+    pub(in crate::agent) fn index_of(&self, at: usize) -> usize {
+        let words = usize::from(self.words_at.is_some_and(|words| words <= at));
+        self.head.saturating_add(at.saturating_sub(self.summed_up)).saturating_add(words)
+    }
+
+    /// Which message of the transcript is the one that is sent at this place, or the first one behind a summary.
+    pub(in crate::agent) fn place_of(&self, sent: usize) -> usize {
+        let at = self.summed_up.saturating_add(sent.saturating_sub(self.head));
+        at.saturating_sub(usize::from(self.words_at.is_some_and(|words| words < at)))
+    }
+
+    /// What is sent of a message of the transcript that is not summed up.
+    pub(in crate::agent) fn sent_for(&self, at: usize) -> Option<&'a Message> {
+        (at >= self.summed_up).then(|| self.messages().get(self.index_of(at)))?
+    }
+
+    /// What is sent of the messages before this one of the transcript.
+    pub(in crate::agent) fn messages_before(&self, at: usize) -> Messages {
+        self.messages().range(..self.index_of(at))
+    }
+
+    /// Whether the vendor may sum up what is sent before this message of the transcript. What is kept follows what is
+    /// summed up without a word between them, so the words beside an earlier summary are summed up with it; and who
+    /// speaks first of what is kept has not spoken last of what is summed up. A call and its result stay together.
+    ///
+    /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks>.
+    pub(in crate::agent) fn vendor_may_cut(&self, at: usize) -> bool {
+        if at <= self.summed_up || self.words_at.is_some_and(|words| words > at) {
+            return false;
+        }
+        let index = self.index_of(at);
+        let answers = |message: &Message| message.role() == Role::Assistant;
+        let last = index.checked_sub(1).and_then(|last| self.messages().get(last));
+        match (last, self.messages().get(index)) {
+            (Some(last), Some(next)) => {
+                let whole = next.role() != Role::Tool && !last.is_refused() && !next.is_refused();
+                whole && answers(last) != answers(next)
+            }
+            (Some(last), None) => answers(last) && !last.is_refused(),
+            (None, _) => false,
+        }
+    }
 }
 
 impl View {
@@ -69,6 +150,41 @@ impl View {
         }
         self.thinking_from = sent.len();
         self.sent = Transcript::of_sent(sent);
+        let Some(mut vendor) = self.vendor.take() else { return };
+        let summary = &vendor.summary;
+        let mut sent: Messages = [summary.message.clone()].into_iter().collect();
+        for (at, message) in all.iter().enumerate().skip(self.summed_up) {
+            if at == vendor.words_at {
+                summary.words.iter().for_each(|words| sent.push(words.clone()));
+            }
+            sent.push(self.as_sent(at, message));
+        }
+        if vendor.words_at >= all.len() {
+            summary.words.iter().for_each(|words| sent.push(words.clone()));
+        }
+        vendor.sent = Transcript::of_sent(sent);
+        self.vendor = Some(vendor);
+    }
+
+    /// What is sent to everybody.
+    fn seen(&self) -> Seen<'_> {
+        Seen {
+            sent: &self.sent,
+            thinking_from: self.thinking_from,
+            summed_up: self.summed_up,
+            head: self.kept.len().saturating_add(usize::from(self.summary.is_some())),
+            words_at: None,
+        }
+    }
+
+    /// What is sent to the model that has made the summary.
+    fn seen_by_vendor(&self) -> Option<Seen<'_>> {
+        let VendorView { summary, words_at, thinks_at, sent } = self.vendor.as_deref()?;
+        let words_at = summary.words.as_ref().map(|_| *words_at);
+        let summed_up = self.summed_up;
+        let mut seen = Seen { sent, thinking_from: 0, summed_up, head: 1, words_at };
+        seen.thinking_from = seen.index_of((*thinks_at).max(summed_up));
+        Some(seen)
     }
 
     /// A message as it is sent.
@@ -87,6 +203,11 @@ impl View {
 }
 
 impl Window {
+    /// A summary was given, or a run has begun.
+    pub(super) fn forgets_failures(&mut self) {
+        (self.failures, self.vendor_failed) = (0, false);
+    }
+
     /// The model has answered a request with so many messages.
     pub(super) fn was_sent(&mut self, messages: usize, usage: &Usage) {
         (self.overflows, self.refused) = (0, false);
@@ -100,6 +221,7 @@ impl Window {
 
 impl Machine {
     /// What is sent: the transcript, or what facts have put in the place of its parts. Between runs it can be sent.
+    /// A model that has made a [summary of its own](VendorSummary) is sent this one in the place of the summary in words.
     pub fn sent(&self) -> &Transcript {
         self.window.view.as_ref().map_or(&self.transcript, |view| &view.sent)
     }
@@ -107,6 +229,42 @@ impl Machine {
     /// Of the first of the messages that are sent, no thinking is sent: how many these are.
     pub fn thinking_from(&self) -> usize {
         self.window.view.as_ref().map_or(0, |view| view.thinking_from)
+    }
+
+    /// What this model of this provider is sent.
+    pub(in crate::agent) fn seen_by(&self, provider: &str, model: &str) -> Seen<'_> {
+        let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
+        let made_it = |vendor: &VendorView| {
+            (&*vendor.summary.provider, &*vendor.summary.model) == (provider, model)
+        };
+        let own = vendor.is_some_and(made_it).then(|| self.seen_by_vendor());
+        own.flatten().unwrap_or_else(|| self.readable())
+    }
+
+    /// What is sent to everybody who has not made the summary.
+    pub(in crate::agent) fn readable(&self) -> Seen<'_> {
+        let sent = &self.transcript;
+        let all = Seen { sent, thinking_from: 0, summed_up: 0, head: 0, words_at: None };
+        self.window.view.as_deref().map_or(all, View::seen)
+    }
+
+    /// What is sent to the model that has made a summary of its own.
+    pub(in crate::agent) fn seen_by_vendor(&self) -> Option<Seen<'_>> {
+        self.window.view.as_deref()?.seen_by_vendor()
+    }
+
+    /// What only the model is sent that has made a summary of its own.
+    pub(in crate::agent) fn vendors_view(&self) -> Option<VendorsView<'_>> {
+        let view = self.window.view.as_deref()?;
+        let (seen, vendor) = (view.seen_by_vendor()?, view.vendor.as_deref()?);
+        let (provider, model) = (&*vendor.summary.provider, &*vendor.summary.model);
+        let thinking_from = seen.thinking_from;
+        Some(VendorsView { provider, model, messages: seen.messages(), thinking_from })
+    }
+
+    /// Whether the vendor may be asked for a summary of its own.
+    pub(in crate::agent) fn may_ask_vendor(&self) -> bool {
+        !self.window.vendor_failed && !self.window.vendor_refused
     }
 
     /// How many messages of the transcript a summary stands for.
@@ -139,22 +297,7 @@ impl Machine {
         self.window.refused
     }
 
-    /// Which message of the transcript is the one that is sent at this place, or the first one behind a summary.
-    pub(in crate::agent) fn place_of(&self, sent: usize) -> usize {
-        let Some(view) = &self.window.view else { return sent };
-        let head = view.kept.len().saturating_add(usize::from(view.summary.is_some()));
-        view.summed_up.saturating_add(sent.saturating_sub(head))
-    }
-
-    /// What is sent of a message of the transcript that is not summed up.
-    pub(in crate::agent) fn sent_for(&self, at: usize) -> Option<&Message> {
-        let Some(view) = &self.window.view else { return self.transcript.messages().get(at) };
-        let head = view.kept.len().saturating_add(usize::from(view.summary.is_some()));
-        let behind = at.checked_sub(view.summed_up)?;
-        view.sent.messages().get(head.saturating_add(behind))
-    }
-
-    /// How often a summary was asked for in vain since the last one, in this run.
+    /// How often a summary in words was asked for in vain since the last one, in this run.
     pub(in crate::agent) fn failed_compactions(&self) -> u32 {
         self.window.failures
     }
@@ -182,27 +325,30 @@ impl Machine {
 
     pub(super) fn push(&mut self, message: Message) -> Result<(), Error> {
         self.transcript.push(message.clone())?;
-        match &mut self.window.view {
-            Some(view) => view.sent.push(message),
-            None => Ok(()),
+        let Some(view) = &mut self.window.view else { return Ok(()) };
+        if let Some(vendor) = &mut view.vendor {
+            vendor.sent.push(message.clone())?;
         }
+        view.sent.push(message)
     }
 
     /// Takes a fact that changes what is sent, or tells of it.
     pub(super) fn moves(&mut self, entry: &Entry) -> Result<(), Error> {
         match entry {
             Entry::ContextCleared { results, after, .. } => self.clear(results, *after),
-            Entry::ContextCompacted { messages, kept, summary, request, after, .. } => {
-                self.compact(*messages, kept, summary, *after)?;
+            Entry::ContextCompacted { messages, kept, summary, vendor, request, after, .. } => {
+                self.compact(*messages, kept, summary, vendor.as_deref(), *after)?;
                 self.usage.add(&request.usage);
                 Ok(())
             }
-            Entry::CompactionFailed { request, stopped, cause: _ } => {
-                let failures = u32::from(!stopped);
+            Entry::CompactionFailed { request, stopped, vendor, cause: _ } => {
+                let failures = u32::from(!stopped && !vendor);
                 self.window.failures = self.window.failures.saturating_add(failures);
+                self.window.vendor_failed |= *vendor && !stopped;
                 self.usage.add(&request.usage);
                 Ok(())
             }
+            Entry::VendorSummaryRefused { cause: _ } => self.refuse(),
             Entry::ContextOverflowed { window, tokens, estimated } => {
                 self.asking("a request cannot be refused")?;
                 self.window.overflows = self.window.overflows.saturating_add(1);
@@ -210,7 +356,7 @@ impl Machine {
                 let refused = window.or(*tokens).unwrap_or(*estimated);
                 self.window.told = Some(self.window.told.map_or(refused, |told| told.min(refused)));
                 if let Some(tokens) = tokens {
-                    let messages = self.sent().messages().len();
+                    let messages = self.widest().messages().len();
                     self.window.measured = Some(Measured { messages, tokens: *tokens });
                 }
                 Ok(())
@@ -256,6 +402,9 @@ impl Machine {
         for (at, cleared) in places {
             view.cleared.insert((at, cleared.call.clone()), cleared.text.clone());
         }
+        if let Some(vendor) = &mut view.vendor {
+            vendor.thinks_at = self.transcript.messages().len();
+        }
         // What was left as it is among them is small, and stays.
         window.reads.retain(|(at, _)| *at > last);
         self.moved(after);
@@ -267,6 +416,7 @@ impl Machine {
         messages: u64,
         kept: &[u64],
         summary: &Message,
+        vendor: Option<&VendorSummary>,
         after: u64,
     ) -> Result<(), Error> {
         self.may_move()?;
@@ -282,6 +432,18 @@ impl Machine {
                  end of a turn",
             ));
         }
+        let speaks = |message: &Message, role| message.role() == role && !message.blocks().is_empty();
+        let is_vendors = |vendor: &VendorSummary| {
+            speaks(&vendor.message, Role::Assistant)
+                && vendor.message.calls().next().is_none()
+                && vendor.words.as_ref().is_none_or(|words| speaks(words, Role::User))
+        };
+        if !vendor.is_none_or(is_vendors) {
+            return Err(cannot(
+                "a summary of the vendor's own is a message of the model, and what is said beside it is one of \
+                 the user",
+            ));
+        }
         let kept: Vec<usize> = kept.iter().map(|at| place(*at)).collect();
         let is_said = |at: &usize| {
             *at < summed_up && all.get(*at).is_some_and(|said| said.role() == Role::User)
@@ -289,22 +451,50 @@ impl Machine {
         if !kept.is_sorted_by(|one, next| one < next) || !kept.iter().all(is_said) {
             return Err(cannot("of what is summed up, messages of the user stay, in their order"));
         }
-        let window = &mut self.window;
+        let (window, words_at) = (&mut self.window, all.len());
         let view = window.view.get_or_insert_default();
+        // Thinking that was left out before stays out, and what the vendor sums up by itself takes no other along.
+        let thinks_at = match view.vendor.take() {
+            Some(vendor) => vendor.thinks_at,
+            None => view.seen().place_of(view.thinking_from),
+        };
+        view.vendor = vendor.map(|summary| {
+            let (summary, sent) = (summary.clone(), Transcript::default());
+            Box::new(VendorView { summary, words_at, thinks_at, sent })
+        });
         (view.summed_up, view.kept) = (summed_up, kept);
         view.summary = Some(summary.clone());
         view.cleared.retain(|(at, _), _| *at >= summed_up);
         window.reads.retain(|(at, _)| *at >= summed_up);
-        window.failures = 0;
+        window.forgets_failures();
         self.moved(after);
         Ok(())
+    }
+
+    /// The vendor has refused its own summary.
+    fn refuse(&mut self) -> Result<(), Error> {
+        self.asking("a summary cannot be refused")?;
+        let view = self.window.view.as_mut().filter(|view| view.vendor.is_some());
+        let Some(view) = view else {
+            return Err(cannot("no summary of the vendor's own is sent that it could refuse"));
+        };
+        view.vendor = None;
+        view.made_of(self.transcript.messages());
+        (self.window.vendor_refused, self.window.measured) = (true, None);
+        Ok(())
+    }
+
+    /// What is sent to the model that has made a summary of its own, or to everybody.
+    fn widest(&self) -> &Transcript {
+        let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
+        vendor.map_or(self.sent(), |vendor| &vendor.sent)
     }
 
     fn moved(&mut self, after: u64) {
         if let Some(view) = &mut self.window.view {
             view.made_of(self.transcript.messages());
         }
-        let messages = self.sent().messages().len();
+        let messages = self.widest().messages().len();
         self.window.measured = Some(Measured { messages, tokens: after });
         self.window.refused = false;
     }

@@ -217,6 +217,7 @@ impl Guard {
             | Entry::ContextCleared { .. }
             | Entry::ContextCompacted { .. }
             | Entry::CompactionFailed { .. }
+            | Entry::VendorSummaryRefused { .. }
             | Entry::ContextOverflowed { .. }
             | Entry::ContextPinned { .. }
             | Entry::CallStarted { .. }
@@ -280,6 +281,7 @@ impl Guard {
             | Entry::CallCleared { .. }
             | Entry::GrantRevoked { .. }
             | Entry::ContextCleared { .. }
+            | Entry::VendorSummaryRefused { .. }
             | Entry::ContextOverflowed { .. }
             | Entry::ContextPinned { .. }
             | Entry::CallEnded { .. }

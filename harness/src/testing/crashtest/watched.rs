@@ -178,6 +178,7 @@ pub(super) fn name(fact: &Envelope) -> String {
         Entry::ContextCleared { .. } => "ContextCleared".to_owned(),
         Entry::ContextCompacted { .. } => "ContextCompacted".to_owned(),
         Entry::CompactionFailed { .. } => "CompactionFailed".to_owned(),
+        Entry::VendorSummaryRefused { .. } => "VendorSummaryRefused".to_owned(),
         Entry::ContextOverflowed { .. } => "ContextOverflowed".to_owned(),
         Entry::ContextPinned { .. } => "ContextPinned".to_owned(),
         Entry::CallEnded { result, .. } => of("CallEnded", result.call_id()),
@@ -216,6 +217,10 @@ impl Provider for WatchedProvider {
 
     fn tells_answer_schema(&self) -> bool {
         self.inner.tells_answer_schema()
+    }
+
+    fn has_vendor_summaries(&self) -> bool {
+        self.inner.has_vendor_summaries()
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{WIRE, decode::Delta};
+use super::{SUMMARY, WIRE, decode::Delta};
 use crate::{
     error::Error,
     provider::VendorPart,
@@ -118,6 +118,14 @@ impl OpenBlock {
 
     pub(super) fn is_call(&self) -> bool {
         matches!(self.kind, Kind::Call { .. })
+    }
+
+    /// All of it, if it is a summary of the vendor's own and is whole.
+    pub(super) fn summary(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Opaque { kind, json, .. } if kind == SUMMARY && self.closed => Some(json),
+            _ => None,
+        }
     }
 
     /// Its type and id, if it is a block of the vendor's that wants a result.
@@ -262,9 +270,12 @@ impl OpenBlock {
                 }
                 out.call_end(number);
             }
-            Kind::Opaque { json, input, changed, part, .. } => {
-                let json = whole(std::mem::take(json), input, changed);
-                out.vendor(number, *part, WIRE, json)?;
+            Kind::Opaque { kind, json, input, changed, part, .. } => {
+                let all = whole(std::mem::take(json), input, changed);
+                if kind == SUMMARY {
+                    json.clone_from(&all);
+                }
+                out.vendor(number, *part, WIRE, all)?;
             }
         }
         Ok(())

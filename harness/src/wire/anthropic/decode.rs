@@ -19,7 +19,7 @@ use crate::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, reader, scan,
         shape::Places,
-        tolerant::{Count, List, Members, Obj, Raw, Text},
+        tolerant::{Count, List, Members, Obj, Raw, Text, text_of},
     },
 };
 
@@ -28,9 +28,16 @@ pub fn decoder(limits: AnswerLimits) -> Decoder<Answer> {
     Decoder::with(Answer::default(), limits)
 }
 
+/// A decoder for the answer to a request for the vendor's own summary.
+pub fn summary_decoder(limits: AnswerLimits) -> Decoder<Answer> {
+    Decoder::with(Answer { is_summary: true, ..Answer::default() }, limits)
+}
+
 /// The answer so far.
 #[derive(Debug, Default)]
 pub struct Answer {
+    /// Whether it is to be a summary of the vendor's own.
+    is_summary: bool,
     id: Option<String>,
     started: bool,
     blocks: Vec<OpenBlock>,
@@ -441,7 +448,7 @@ impl Answer {
     }
 
     fn complete(&mut self, out: &mut Outlet) -> Result<(), Error> {
-        let stop = self.stop_reason();
+        let mut stop = self.stop_reason();
         for block in &mut self.blocks {
             // Whether the last call of a truncated answer is whole, nobody has said.
             if stop == StopReason::Truncated && block.is_call() {
@@ -449,8 +456,42 @@ impl Answer {
             }
             block.close(out)?;
         }
+        if self.is_summary && stop == StopReason::Paused {
+            stop = match self.summary() {
+                Ok(words) => {
+                    out.text(self.next, words)?;
+                    stop
+                }
+                Err(what) => {
+                    out.text(self.next, what)?;
+                    StopReason::Refused
+                }
+            };
+        }
         out.completed(stop, self.usage.known());
         Ok(())
+    }
+
+    /// The words of the vendor's own summary, if it is one that goes back. If not, what is wrong with it.
+    ///
+    /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
+    fn summary(&self) -> Result<String, String> {
+        let [block] = &*self.blocks else {
+            let blocks = self.blocks.len();
+            return Err(format!("the vendor gave {blocks} blocks in the place of one summary"));
+        };
+        let json = block
+            .summary()
+            .ok_or("the vendor gave a block of another type in the place of a summary")?;
+        let members = Members::of(json);
+        let words = text_of(members.get("content"));
+        if words.trim().is_empty() {
+            return Err("the vendor's own summary is empty: it could not make one".to_owned());
+        }
+        if text_of(members.get("signature")).is_empty() {
+            return Err("the vendor's own summary is not signed, so it does not go back".to_owned());
+        }
+        Ok(words)
     }
 
     /// What the answer waits for beside calls: a block that wants a result and has none. Those of the

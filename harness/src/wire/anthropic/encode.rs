@@ -9,9 +9,9 @@ use std::borrow::Cow;
 
 use serde_json::Map;
 
-use super::{WIRE, thinking::thinking};
+use super::{SUMMARY, WIRE, thinking::thinking};
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     message::{
         Block, Media, MediaKind, Message, Messages, ReasoningBlock, Role, Source, TextBlock,
         ToolCall, ToolResult, VendorData, in_line,
@@ -120,7 +120,14 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         }
         None => request,
     };
-    let mut body = Body::new(extra, &["messages", "stream"])?;
+    let summarizes = request.asks_for_summary();
+    if summarizes && extra.contains_key("context_management") {
+        return Err(Error::new(
+            ErrorKind::Configuration,
+            "the vendor makes no summary on demand where `extra` has `context_management`: leave one of them out",
+        ));
+    }
+    let mut body = Body::new(extra, &["messages", "stream", "compaction"])?;
     body.value("model", model);
     let known = Models::default().find("anthropic", model);
     let max_tokens = max_tokens.unwrap_or_else(|| longest_answer(&known));
@@ -128,7 +135,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.value("stream", &true);
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
-    if !stop.is_empty() {
+    // What says something of an answer is refused where none is given.
+    if !stop.is_empty() && !summarizes {
         body.value("stop_sequences", stop);
     }
     let mut output = Map::new();
@@ -166,13 +174,26 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let strict = strict_tools.unwrap_or(false);
     body.tools(|out| tools(out, request, strict, mark));
-    if let Some(choice) = choice(tool_choice.as_ref(), *parallel_calls)
+    let tool_choice = tool_choice.as_ref().filter(|choice| {
+        !summarizes || !matches!(choice, ToolChoice::Required | ToolChoice::Tool(_))
+    });
+    if let Some(choice) = choice(tool_choice, *parallel_calls)
         && !request.tools().is_empty()
     {
         body.value("tool_choice", &choice);
     }
+    if summarizes {
+        body.member("compaction", |out| raw(out, r#"{"type":"summarize"}"#));
+    }
     let thinking_from = thinking_from(request, settings);
-    let is = format!("{WIRE} {thinking_from}{}", answer::form(plan.as_ref()));
+    // One summary stands in such a request, as its first block.
+    let first_alone = summarizes || request.begins_with_summary();
+    let summary_at = first_alone.then(|| request.begins_with_summary().then_some(0));
+    let is = format!(
+        "{WIRE} {thinking_from}{}{}",
+        if first_alone { " summary" } else { "" },
+        answer::form(plan.as_ref())
+    );
     let before = mark.zip(marked(request, extra));
     let mark = before.map(|(mark, at)| (at, format!(r#","cache_control":{mark}"#)));
     let form = Form { is, mark };
@@ -181,7 +202,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let at = before.len();
         let after = request.messages().range(at.saturating_add(1)..);
         let message = &answer::said(plan.as_ref(), at, message);
-        encode_message(out, message, (at, &after), at >= thinking_from, to)
+        let summaries = summary_at.is_none_or(|first| first == Some(at));
+        encode_message(out, message, (at, &after), (at >= thinking_from, summaries), to)
     })
 }
 
@@ -272,7 +294,7 @@ fn encode_message(
     out: &mut Draft,
     message: &Message,
     (at, after): (usize, &Messages),
-    thinking: bool,
+    (thinking, summaries): (bool, bool),
     to: Recipient<'_>,
 ) -> Stays {
     // The vendor refuses to go on from what was refused.
@@ -297,6 +319,7 @@ fn encode_message(
         match block {
             Block::ToolCall(_) => {}
             Block::Reasoning(_) if !thinking => {}
+            Block::Vendor(data) if !summaries && is_summary(data) => {}
             // Only a person shows files.
             block if block.media().is_some() && message.role() == Role::Assistant => {}
             Block::Vendor(data) => match result_of(data, message, after) {
@@ -324,6 +347,11 @@ fn encode_message(
     }
     raw(out, "]}");
     stays
+}
+
+/// Whether this is a summary of the vendor's own.
+fn is_summary(data: &VendorData) -> bool {
+    data.wire() == WIRE && text_of(Members::of(data.json()).get("type")) == SUMMARY
 }
 
 /// Where the result of one of the vendor's blocks is.

@@ -9,9 +9,12 @@ mod thinking;
 mod walked;
 
 pub use self::{
-    decode::{Answer, decoder},
+    decode::{Answer, decoder, summary_decoder},
     encode::{Options, encode, encode_pieces},
 };
 
 /// The name under which vendor data of this wire is kept.
 pub(crate) const WIRE: &str = "anthropic";
+
+/// The type of a block that is a summary of the vendor's own.
+const SUMMARY: &str = "compaction";

@@ -8,12 +8,14 @@ use std::{
 use serde::Deserialize;
 
 use super::{
+    SUMMARY, WIRE,
     item::{Item, Told, What, call_id, is_call},
+    summary,
     walked::Common,
 };
 use crate::{
     error::{Error, ErrorKind},
-    provider::{AnswerLimits, StopReason, Usage, WantedItem},
+    provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, reader, scan,
@@ -27,9 +29,16 @@ pub fn decoder(limits: AnswerLimits) -> Decoder<Answer> {
     Decoder::with(Answer::default(), limits)
 }
 
+/// A decoder for the answer to a request for the vendor's own summary.
+pub fn summary_decoder(limits: AnswerLimits) -> Decoder<Answer> {
+    Decoder::with(Answer { is_summary: true, ..Answer::default() }, limits)
+}
+
 /// The answer so far.
 #[derive(Debug, Default)]
 pub struct Answer {
+    /// Whether it is to be a summary of the vendor's own.
+    is_summary: bool,
     started: bool,
     items: Vec<Item>,
     /// Where the last item stands that has this place in the output, and the last one with this id.
@@ -196,6 +205,23 @@ impl Dialect for Answer {
             "" if &*parsed.object == "response" => {
                 let response: Option<Raw<'_>> = serde_json::from_str(data).ok();
                 self.end_of("response.done", response, data, out)?;
+            }
+            "" if self.is_summary && &*parsed.object == SUMMARY => {
+                let response: Option<Raw<'_>> = serde_json::from_str(data).ok();
+                let response = response.and_then(read_response).unwrap_or_default();
+                self.start(&response, out);
+                out.part()?;
+                let stop = match summary::of_output(&response.output.0) {
+                    Ok(json) => {
+                        out.vendor(0, VendorPart::Opaque, WIRE, json)?;
+                        StopReason::Paused
+                    }
+                    Err(what) => {
+                        out.text(0, what)?;
+                        StopReason::Refused
+                    }
+                };
+                out.completed(stop, response.used());
             }
             _ => {
                 if let Some(what) = What::of(kind.as_bytes()) {

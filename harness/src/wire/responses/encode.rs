@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use super::{
     WIRE,
     item::{PICTURE, wanted},
+    summary,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -59,7 +60,7 @@ impl Options {
 
 /// Sources: <https://platform.openai.com/docs/guides/pdf-files> and
 /// <https://platform.openai.com/docs/guides/images-vision> (50 MB a file).
-const PLACES: Places = Places {
+pub(super) const PLACES: Places = Places {
     audio: false,
     other_pictures: false,
     picture_files: true,
@@ -228,7 +229,7 @@ fn tools(out: &mut Draft, request: &Request<'_>, strict: bool) {
 
 /// Writes the items that a message is. Thinking and what follows it stay beside each other, in
 /// their order.
-fn encode_message(
+pub(super) fn encode_message(
     out: &mut Draft,
     before: &Messages,
     message: &Message,
@@ -382,6 +383,13 @@ fn encode_block(out: &mut Draft, block: &Block, thinking: bool) {
         Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
         Block::Vendor(data) => {
             let json = ours(Some(data)).unwrap_or_default();
+            if let Some(items) = summary::items(&json) {
+                items.iter().for_each(|item| {
+                    comma(out);
+                    raw(out, item);
+                });
+                return;
+            }
             let kind = text_of(Members::of(&json).get("type"));
             // What has a block of its own is not sent as it came: its id and its result would be missing.
             let is_own = ["function_call", "custom_tool_call", "reasoning", "message"];

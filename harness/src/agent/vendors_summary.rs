@@ -1,0 +1,200 @@
+//! Asks the vendor for a summary of its own, and puts it in the place of the oldest part of a conversation. Where that
+//! fails, the model is asked for one in words.
+
+use super::{
+    Chat, Event,
+    compacting::{Heard, How, SUMMARY, most_after},
+    run::Run,
+    window::Used,
+};
+use crate::{
+    context::{Cut, TAILS, cut, percent, stand_in, why},
+    error::{Error, ErrorKind},
+    journal::{Entry, InterruptCause, SummaryRequest, VendorSummary},
+    message::{Block, Message, Transcript, VendorData, is_strict},
+    provider::StopReason,
+    secret::beginning,
+};
+
+impl Chat {
+    /// Where the vendor may cut the conversation, and how many tokens there are then at least.
+    fn vendor_cut(&self, window: u64, used: Used) -> Option<(Cut, u64)> {
+        let (machine, seen) = (&self.machine, self.seen());
+        let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
+        let may_cut = |at: usize| seen.vendor_may_cut(at);
+        let window = used.estimate_of(window);
+        let user_tokens = self.agent.window().user_tokens(window);
+        let nothing = Message::assistant([Block::text("")]);
+        TAILS.iter().find_map(|(tail, words)| {
+            let (tail, words) = (percent(window, *tail), percent(user_tokens, *words));
+            let cut = cut(all, machine.summed_up(), as_sent, may_cut, tail, words)?;
+            let least = self.vendors(&cut, &nothing, "", Box::default(), (0, 0));
+            let least = self.after_fact(&least, used).ok()?;
+            (least < most_after(used.tokens)).then_some((cut, least))
+        })
+    }
+
+    /// The fact with which the vendor's own summary takes the place of the oldest part. Without words of its own, the
+    /// conversation told in short stands for it elsewhere.
+    fn vendors(
+        &self,
+        cut: &Cut,
+        block: &Message,
+        text: &str,
+        request: Box<SummaryRequest>,
+        (before, after): (u64, u64),
+    ) -> Entry {
+        let number = |at: usize| u64::try_from(at).unwrap_or(u64::MAX);
+        let json = block.blocks().iter().find_map(vendor_data).map_or("", VendorData::json);
+        let words = cut.words(self.machine.transcript().messages(), json, self.machine.pins());
+        let (provider, model) = (&*request.provider, &*request.model);
+        let model = request.asked_model.as_deref().unwrap_or(model);
+        let made = VendorSummary::new(provider, model, block.clone(), words);
+        Entry::ContextCompacted {
+            messages: number(cut.messages),
+            kept: cut.kept.iter().map(|at| number(*at)).collect(),
+            summary: self.summary_of(cut, text),
+            vendor: Some(Box::new(made)),
+            request,
+            before,
+            after,
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Asks the vendor for a summary of its own, once. `None` if the program has not asked for it, the vendor has none, it
+    /// has failed before, or it could not be cut off where the vendor wants it. Else the cause, if the run was stopped
+    /// meanwhile.
+    pub(super) async fn asks_vendor(
+        &mut self,
+        used: Used,
+        window: u64,
+    ) -> Result<Option<Option<InterruptCause>>, Error> {
+        let chat = &*self.chat;
+        let is_asked = chat.agent.window().asks_vendor()
+            && chat.machine.may_ask_vendor()
+            && chat.agent.provider().has_vendor_summaries();
+        if !is_asked {
+            return Ok(None);
+        }
+        let Some((cut, _)) = chat.vendor_cut(window, used) else { return Ok(None) };
+        self.emit(Event::Compacting);
+        let machine = &self.chat.machine;
+        let readable = machine.readable().messages_before(cut.messages);
+        let vendors = machine.seen_by_vendor().map(|seen| seen.messages_before(cut.messages));
+        let readable = Transcript::of_sent(readable);
+        let heard = self.hears_summary(&readable, vendors.as_ref(), How::Vendor).await;
+        let asked = self.summary.as_ref().and_then(|answer| answer.asked()).map(str::to_owned);
+        let mut request = self.summary_request(matches!(heard, Heard::Said(..)));
+        if let Some(asked) = asked.filter(|asked| *asked != request.model) {
+            request.asked_model = Some(asked);
+        }
+        let request = Box::new(request);
+        let made = match heard {
+            Heard::Said(message, stop) => block_of(&message, stop),
+            Heard::Failed(cause) => Err(cause),
+            Heard::Stop(cause) => {
+                self.compaction_stopped(request)?;
+                return Ok(Some(Some(cause)));
+            }
+        };
+        let (block, text) = match made {
+            Ok(made) => made,
+            Err(cause) => return self.vendor_failed(request, cause),
+        };
+        let text = match text.is_empty() {
+            false => text,
+            true => {
+                let said = self.chat.machine.transcript().messages().range(..cut.messages);
+                stand_in(&said, used.estimate_of(percent(window, SUMMARY)))
+            }
+        };
+        let fact = self.chat.vendors(&cut, &block, &text, request.clone(), (0, 0));
+        let (after, most) = (self.chat.after_fact(&fact, used)?, most_after(used.tokens));
+        if after >= most {
+            let cause = format!(
+                "the vendor's own summary frees too little: there would be {after} tokens, and at most {most} may be"
+            );
+            return self.vendor_failed(request, cause);
+        }
+        let (messages, vendor, before) = (cut.messages, true, used.tokens);
+        let fact = match fact {
+            Entry::ContextCompacted { messages, kept, summary, vendor, request, .. } => {
+                Entry::ContextCompacted { messages, kept, summary, vendor, request, before, after }
+            }
+            other => other,
+        };
+        self.chat.record(&fact)?;
+        self.emit(Event::ContextCompacted { messages, vendor, before, after });
+        Ok(Some(None))
+    }
+
+    fn vendor_failed(
+        &mut self,
+        request: Box<SummaryRequest>,
+        cause: String,
+    ) -> Result<Option<Option<InterruptCause>>, Error> {
+        self.emit(Event::CompactionFailed { cause: &cause });
+        let (stopped, vendor) = (false, true);
+        self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor })?;
+        Ok(Some(None))
+    }
+
+    /// Whether the vendor has refused a request since it begins with its own summary: by its code, or since it refuses the
+    /// request as a bad one. Thinking that does not hold behind the summary shows in no other way, and what is
+    /// refused once is refused again. From then on the summary in words is sent.
+    pub(super) fn refuses_summary(&mut self, error: &Error) -> Result<bool, Error> {
+        let Some(view) = self.chat.machine.vendors_view() else { return Ok(false) };
+        let answers = self.chat.agent.answers();
+        let answer = self.answer.as_ref();
+        let provider = answer.and_then(|it| it.provider()).unwrap_or(answers.0);
+        let model = answer.and_then(|it| it.asked()).unwrap_or(answers.1);
+        let last = error.last();
+        let code = last.code().unwrap_or_default();
+        let is_bad = last.kind() == ErrorKind::Api
+            && !last.is_retryable()
+            && !last.is_context_full()
+            && !last.is_out_of_quota()
+            && (matches!(last.status(), Some(400 | 422)) || code.contains("invalid_request"))
+            || code.starts_with("compaction_") && !last.is_retryable();
+        if !is_bad || (view.provider, view.model) != (provider, model) {
+            return Ok(false);
+        }
+        let why = why(last).map(|why| format!("{why}: ")).unwrap_or_default();
+        let cause = format!("{why}{}", self.chat.agent.secrets().hide(&last.to_string()));
+        self.emit(Event::VendorSummaryRefused { cause: &cause });
+        self.chat.record(&Entry::VendorSummaryRefused { cause })?;
+        Ok(true)
+    }
+}
+
+fn vendor_data(block: &Block) -> Option<&VendorData> {
+    match block {
+        Block::Vendor(data) => Some(data),
+        _ => None,
+    }
+}
+
+/// The vendor's block, as the message that is sent, and its words for a reader.
+fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), String> {
+    if stop != StopReason::Paused {
+        let words = message.text();
+        let words = beginning(&words, 300);
+        return Err(format!("the vendor gave no summary of its own, and stopped as {stop:?}: {words}"));
+    }
+    let mut blocks = message.blocks().iter().filter_map(vendor_data);
+    let (Some(block), None) = (blocks.next(), blocks.next()) else {
+        return Err("the vendor gave not one summary of its own but none or several".to_owned());
+    };
+    let only = |block: &Block| matches!(block, Block::Vendor(_) | Block::Text(_));
+    if !message.blocks().iter().all(only) {
+        return Err("the vendor gave something beside a summary of its own".to_owned());
+    }
+    // What cannot be sent again would be left out, and with it all that it stands for.
+    if !is_strict(block.json()) {
+        return Err("the vendor's own summary is JSON that not every reader takes".to_owned());
+    }
+    let text = message.text().trim().to_owned();
+    Ok((Message::assistant([Block::Vendor(block.clone())]), text))
+}

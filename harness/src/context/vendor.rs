@@ -1,0 +1,40 @@
+//! What vendors say of summaries of their own that they do not give or take.
+
+use crate::error::Error;
+
+/// The ends of the codes under which a vendor refuses to make a summary of its own, or one that it has made.
+///
+/// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
+const CODES: [(&str, &str); 9] = [
+    ("block_ambiguous", "the request holds more than one summary of the vendor's own"),
+    ("block_misplaced", "something stands before the vendor's own summary"),
+    ("content_mismatch", "the vendor's own summary does not say what the vendor has said"),
+    ("signature_invalid", "the vendor does not know the signature of its own summary"),
+    ("incomplete_turn", "a call has no result yet, so the vendor does not sum up what was said"),
+    ("nothing_to_summarize", "the vendor finds nothing to sum up"),
+    ("too_many_tool_references", "the vendor finds too many references to tools to sum up"),
+    ("tool_changes_mismatch", "the tools of the vendor's own summary are others by now"),
+    ("unavailable", "the vendor makes and reads no summaries at the moment"),
+];
+
+/// Why a vendor refuses to make a summary of its own, or one that it has made, as far as its code says it.
+pub(crate) fn why(error: &Error) -> Option<&'static str> {
+    let code = error.code()?.strip_prefix("compaction_")?;
+    CODES.iter().find_map(|(end, why)| code.ends_with(end).then_some(*why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CODES, why};
+    use crate::error::{Error, ErrorKind};
+
+    #[test]
+    fn each_code_is_told_in_words_of_its_own() {
+        for (end, words) in CODES {
+            let error = Error::new(ErrorKind::Api, "no").with_code(format!("compaction_{end}"));
+            assert_eq!(why(&error), Some(words));
+        }
+        let other = Error::new(ErrorKind::Api, "no").with_code("invalid_request_error");
+        assert_eq!(why(&other), None);
+    }
+}

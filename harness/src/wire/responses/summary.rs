@@ -1,0 +1,90 @@
+//! A summary of the vendor's own: how it is asked for, what is checked of it, and how it goes back.
+//!
+//! It is the whole list of items that the vendor gives, which is the beginning of each later request as it is: what the
+//! user said, word for word, and one encrypted item for the rest.
+//!
+//! Source: <https://platform.openai.com/docs/guides/compaction>.
+
+use serde_json::Map;
+
+use super::{
+    Options, SUMMARY, WIRE,
+    encode::{PLACES, encode_message},
+};
+use crate::{
+    error::Error,
+    provider::Request,
+    wire::{
+        Encoded, cache,
+        encoded::{Form, Stays, conversation, thinking_from},
+        json::Body,
+        media::Recipient,
+        tolerant::{Members, Raw, elements, text_of},
+    },
+};
+
+/// The type of the item that stands for all but the user's words.
+const ITEM: &str = "compaction";
+
+/// The body of a request for a summary. It says nothing of an answer, since none is given.
+///
+/// # Errors
+/// Fails if there is nothing to send.
+pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
+    let Options { model, settings, takes, answer_way: _ } = options;
+    let nothing = Map::new();
+    let mut body = Body::new(&nothing, &[])?;
+    body.value("model", model);
+    cache::write(&mut body, request, settings, takes);
+    body.maybe("instructions", request.system().filter(|system| !system.trim().is_empty()));
+    let thinking_from = thinking_from(request, settings);
+    let form = Form { is: format!("{WIRE} {thinking_from}"), mark: None };
+    let to = Recipient { takes, places: &PLACES };
+    conversation(body, "input", b"", form, request, to, |out, before, message| {
+        encode_message(out, before, message, before.len() >= thinking_from, to);
+        Stays::Always
+    })
+}
+
+/// What is kept of the items that the vendor gives, or what is wrong with them.
+pub(super) fn of_output(output: &[Raw<'_>]) -> Result<String, String> {
+    let mut summaries = 0_usize;
+    for (at, item) in output.iter().enumerate() {
+        let members = Members::of(item.get());
+        let text = |name| text_of(members.get(name));
+        match text("type").as_str() {
+            ITEM if text("encrypted_content").is_empty() => {
+                return Err("the vendor's own summary is empty".to_owned());
+            }
+            ITEM if at.saturating_add(1) < output.len() => {
+                return Err("the vendor's own summary is not the last item that it gave".to_owned());
+            }
+            ITEM => summaries = summaries.saturating_add(1),
+            "message" if text("role") != "user" => {
+                let role = text("role");
+                return Err(format!("words of `{role}` stand before the vendor's own summary"));
+            }
+            "function_call" | "custom_tool_call" | "function_call_output"
+            | "custom_tool_call_output" => {
+                return Err("a call stands before the vendor's own summary".to_owned());
+            }
+            // The user's words, and items that are not known yet.
+            _ => {}
+        }
+    }
+    if summaries == 0 {
+        return Err("the vendor gave items without a summary of its own".to_owned());
+    }
+    let items: Vec<&str> = output.iter().map(|item| item.get()).collect();
+    Ok(format!(r#"{{"object":"{SUMMARY}","output":[{}]}}"#, items.join(",")))
+}
+
+/// The items of a summary, if it is one.
+pub(super) fn items(json: &str) -> Option<Vec<&str>> {
+    if !json.contains(SUMMARY) {
+        return None;
+    }
+    let members = Members::of(json);
+    (text_of(members.get("object")) == SUMMARY)
+        .then(|| elements(members.get("output").unwrap_or_default()))
+}
