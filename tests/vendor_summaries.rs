@@ -131,14 +131,19 @@ async fn a_long_conversation_goes_on_behind_the_vendors_summaries_with_its_newes
             moved += usize::from(is_moved);
             kept += usize::from(is_moved && thinks(pair[1]));
         }
-        assert_eq!(moved, summaries + in_words + clearings, "{wire}: a request begins with the one before");
+        assert_eq!(
+            moved,
+            summaries + in_words + clearings,
+            "{wire}: a request begins with the one before"
+        );
         assert!(kept > 1, "{wire}: the newest thinking stays");
         for at in 1..state.requests.len() {
             let (before, now) = (&state.requests[at - 1], &state.requests[at]);
             if !asks_vendor(&now.0, &now.2) {
                 continue;
             }
-            let [before, now] = [&before.2, &now.2].map(|it| list(&serde_json::from_slice(it).unwrap()));
+            let [before, now] =
+                [&before.2, &now.2].map(|it| list(&serde_json::from_slice(it).unwrap()));
             let common = before.len().min(now.len());
             assert_eq!(before[..common], now[..common], "{wire}: the vendor has read it before");
         }
@@ -258,7 +263,8 @@ async fn a_summary_that_is_refused_later_gives_way_to_the_one_in_words() {
         assert!(sent.iter().eq(chat.sent().messages()), "{wire}");
         // The request that was refused and the one in its place stand one after the other.
         let state = vendor.state();
-        let is_made = |body: &[u8]| String::from_utf8_lossy(body).contains(r#""type":"compaction""#);
+        let is_made =
+            |body: &[u8]| String::from_utf8_lossy(body).contains(r#""type":"compaction""#);
         let at = state.requests.iter().position(|it| is_made(&it.2)).expect("the block is sent");
         let next = String::from_utf8_lossy(&state.requests[at + 1].2).into_owned();
         assert!(next.contains("From the program: the summary") && !next.contains("thought-"));
@@ -295,7 +301,8 @@ async fn what_must_not_be_lost_stands_behind_what_is_kept() {
         assert!(vendor.state().wrong.is_empty(), "{wire}: {:?}", vendor.state().wrong);
         assert!(vendor.asked() > 1, "{wire}");
         let state = vendor.state();
-        let is_behind = |body: &[u8]| String::from_utf8_lossy(body).contains(r#""type":"compaction""#);
+        let is_behind =
+            |body: &[u8]| String::from_utf8_lossy(body).contains(r#""type":"compaction""#);
         let behind = state.requests.iter().filter(|it| !asks_vendor(&it.0, &it.2));
         let body = behind.map(|it| &it.2).find(|it| is_behind(it)).expect("a request");
         let text = String::from_utf8_lossy(body);
@@ -404,9 +411,8 @@ async fn a_stop_in_the_middle_leaves_what_is_sent() {
         assert_eq!(stopped.outcome(), Outcome::Cancelled, "{wire}");
         assert!(chat.sent().messages().iter().eq(chat.transcript().messages()), "{wire}");
         let facts = facts(&journal, "a").await;
-        let is_stopped = |fact: &Entry| {
-            matches!(fact, Entry::CompactionFailed { stopped: true, .. })
-        };
+        let is_stopped =
+            |fact: &Entry| matches!(fact, Entry::CompactionFailed { stopped: true, .. });
         assert_eq!(facts.iter().filter(|fact| is_stopped(fact)).count(), 1, "{wire}");
         drop(chat);
         // The next one waits for the vendor until its clock has run out, and goes on in words.

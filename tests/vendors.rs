@@ -359,13 +359,14 @@ impl State {
         let proof = format!("gAAAA-{number}");
         let said = list.iter().filter(|it| it["type"] == "message" && it["role"] == "user");
         let mut output: Vec<Value> = said.cloned().collect();
-        let mut item =
-            json!({"type": "compaction", "id": format!("cmp_{number}"), "encrypted_content": proof});
+        let mut item = json!({"type": "compaction", "id": format!("cmp_{number}"), "encrypted_content": proof});
         match lie {
             Lie::Refuses(status, code) => return Ok(refusal(status, code, "No.")),
             Lie::Null => item["encrypted_content"] = Value::Null,
             Lie::Twice => output.push(item.clone()),
-            Lie::Foreign => output.push(json!({"type": "message", "role": "system", "content": ""})),
+            Lie::Foreign => {
+                output.push(json!({"type": "message", "role": "system", "content": ""}))
+            }
             Lie::Beside => output.push(json!({"type": "function_call", "call_id": "a"})),
             Lie::Answers => return Ok(responses::body().text("What can I do?").answer()),
             Lie::Ends(_) => item = json!({"type": "message", "role": "user", "content": "Hm."}),

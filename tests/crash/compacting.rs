@@ -3,10 +3,13 @@
 
 use std::path::Path;
 
+use futures_util::stream;
 use harness::{
-    Agent, Error, SideEffect, SideEffects,
+    Agent, Error, Provider, SideEffect, SideEffects, StreamEvent, Usage,
     context::Window,
     journal::SqliteJournal,
+    message::VendorData,
+    provider::{EventStream, Request, StopReason, VendorPart},
     testing::{Crashtest, RecordedRequest, ScriptedProvider, ScriptedReply, crash_point, reply},
 };
 use serde_json::json;
@@ -39,11 +42,59 @@ fn answers(request: &RecordedRequest) -> ScriptedReply {
     }
 }
 
-#[test]
-fn with_a_window_that_gets_full() {
+/// A model whose vendor makes summaries of its own.
+struct WithSummaries(ScriptedProvider);
+
+impl Provider for WithSummaries {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn model(&self) -> &str {
+        self.0.model()
+    }
+
+    fn has_vendor_summaries(&self) -> bool {
+        true
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let request = request.for_model(self.name(), self.model()).into_owned();
+        if !request.asks_for_summary() {
+            return self.0.stream(request);
+        }
+        crash_point("while the vendor is asked for a summary");
+        let summary = format!(r#"{{"summary":{}}}"#, request.messages().len());
+        let data = VendorData::new("own", summary).expect("JSON");
+        let usage = Usage { input: Some(9), output: Some(3), ..Usage::default() };
+        Box::pin(stream::iter([
+            Ok(StreamEvent::Vendor { block: 0, part: VendorPart::Opaque, data }),
+            Ok(StreamEvent::Completed { stop: StopReason::Paused, usage: Box::new(usage) }),
+        ]))
+    }
+}
+
+fn agent_with_summaries(folder: &Path) -> Result<Agent, Error> {
+    let tools = [tool("look", READ, folder, reads), tool("pay", WRITE, folder, appends)];
+    let window = Window::new().tokens(3_000).clear_at(20).compact_at(40).vendor_summaries();
+    let model = WithSummaries(ScriptedProvider::answering(answers));
+    Agent::builder(model).tools(tools).window(window).build()
+}
+
+fn survives(agent: fn(&Path) -> Result<Agent, Error>) {
     let test = Crashtest::new(|folder| SqliteJournal::open(folder.join("chats.db")), agent);
     let test = (1..=5).fold(test, |test, number| test.send(format!("Message {number}")));
     let report = test.observe(observe).kills(60).run();
     println!("{report}");
     report.assert_clean();
+}
+
+#[test]
+fn with_a_window_that_gets_full() {
+    survives(agent);
+}
+
+#[test]
+fn with_summaries_of_the_vendors_own() {
+    survives(agent_with_summaries);
 }

@@ -56,8 +56,7 @@ impl Chat {
         let (machine, seen) = (&self.machine, self.seen());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         // Never between calls and their results.
-        let may_cut =
-            |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
+        let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
         let window = used.estimate_of(window);
         let user_tokens = self.agent.window().user_tokens(window);
         let mut found = None;
@@ -283,10 +282,7 @@ impl Run<'_> {
         self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor })
     }
 
-    pub(super) fn compaction_stopped(
-        &mut self,
-        request: Box<SummaryRequest>,
-    ) -> Result<(), Error> {
+    pub(super) fn compaction_stopped(&mut self, request: Box<SummaryRequest>) -> Result<(), Error> {
         let (cause, stopped, vendor) = ("the run was stopped".to_owned(), true, false);
         self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor })
     }
@@ -347,9 +343,11 @@ impl Run<'_> {
         } else {
             request = request
                 .with_thinking_from(chat.machine.thinking_from())
-                .with_vendors(vendors.zip(chat.machine.vendors_view()).map(|(messages, view)| {
-                    VendorsView { messages, ..view }
-                }))
+                .with_vendors(
+                    vendors
+                        .zip(chat.machine.vendors_view())
+                        .map(|(messages, view)| VendorsView { messages, ..view }),
+                )
                 .with_tools(tools.schemas())
                 .with_forms(tools.forms());
         }
@@ -398,9 +396,7 @@ impl Run<'_> {
         let said = answer.clone().finish();
         match said {
             Err(error) => failed_with(&error),
-            Ok(ProviderResponse { stop, message: Some(message), .. }) => {
-                Heard::Said(message, stop)
-            }
+            Ok(ProviderResponse { stop, message: Some(message), .. }) => Heard::Said(message, stop),
             Ok(ProviderResponse { stop, .. }) => {
                 Heard::Failed(format!("the answer is empty, and it stopped as {stop:?}"))
             }

@@ -48,11 +48,11 @@ mod steps;
 mod told;
 mod turn;
 mod typed;
+mod vendors_summary;
 mod verifier;
 mod view;
 mod wanted;
 mod watcher;
-mod vendors_summary;
 mod window;
 
 pub use self::{

@@ -181,7 +181,9 @@ fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), St
     if stop != StopReason::Paused {
         let words = message.text();
         let words = beginning(&words, 300);
-        return Err(format!("the vendor gave no summary of its own, and stopped as {stop:?}: {words}"));
+        return Err(format!(
+            "the vendor gave no summary of its own, and stopped as {stop:?}: {words}"
+        ));
     }
     let mut blocks = message.blocks().iter().filter_map(vendor_data);
     let (Some(block), None) = (blocks.next(), blocks.next()) else {

@@ -1,6 +1,10 @@
 //! Keeps what is sent within the window of the model: old results are cleared, and the oldest part is summed up.
 
-use super::{Agent, Chat, Event, machine::{Measured, Seen}, run::Run};
+use super::{
+    Agent, Chat, Event,
+    machine::{Measured, Seen},
+    run::Run,
+};
 use crate::{
     context::{ContextUse, clear, sizes, tail},
     error::Error,

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AnswerSchema, Ledger, Lost, Sent, Settings};
 use crate::{
     error::Error,
-    message::{Messages, Transcript},
+    message::{Message, Messages, Transcript},
     schema::{Forms, Parameters, Told, ToolSchema},
 };
 
@@ -30,6 +30,8 @@ pub struct Request<'a> {
     thinking_from: usize,
     /// What one model alone is sent in the place of the messages.
     vendors: Option<VendorsView<'a>>,
+    /// Whether the messages are those that one model alone is sent, and how they began for everybody.
+    began: Option<Option<&'a Message>>,
     /// Whether a summary of the messages is wanted in the place of an answer.
     summarizes: bool,
     stop: Option<&'a CancellationToken>,
@@ -49,6 +51,8 @@ pub(crate) struct VendorsView<'a> {
     pub(crate) model: &'a str,
     /// What is sent: the summary, and what was said since.
     pub(crate) messages: &'a Messages,
+    /// What is said in it beside the summary.
+    pub(crate) words: Option<&'a Message>,
     /// The number of the first of these messages whose thinking is sent.
     pub(crate) thinking_from: usize,
 }
@@ -69,6 +73,7 @@ impl<'a> Request<'a> {
             sent: None,
             thinking_from: 0,
             vendors: None,
+            began: None,
             summarizes: false,
             stop: None,
             ledger: None,
@@ -152,11 +157,14 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The request as this model is asked: with the summary that it has made, or as it is.
-    pub(crate) fn for_model(&self, provider: &str, model: &str) -> Cow<'_, Self> {
+    /// The request as this model of this provider is asked. A model that has made a [summary of its own](
+    /// crate::journal::VendorSummary) is sent it as the first message, with what is said beside it and all that
+    /// was said since; for all others it is this request.
+    pub fn for_model(&self, provider: &str, model: &str) -> Cow<'_, Self> {
         match &self.vendors {
             Some(view) if (view.provider, view.model) == (provider, model) => {
                 let mut own = self.clone();
+                own.began = Some(self.messages.get(0));
                 (own.messages, own.thinking_from) = (view.messages, view.thinking_from);
                 Cow::Owned(own)
             }
@@ -166,7 +174,18 @@ impl<'a> Request<'a> {
 
     /// Whether the messages are what [`for_model`](Self::for_model) has put in the place of others.
     pub(crate) fn begins_with_summary(&self) -> bool {
-        self.vendors.as_ref().is_some_and(|view| std::ptr::eq(view.messages, self.messages))
+        self.began.is_some()
+    }
+
+    /// The message with which the conversation has begun, whoever is sent another one in its place.
+    pub(crate) fn first(&self) -> Option<&'a Message> {
+        self.began.unwrap_or_else(|| self.messages.get(0))
+    }
+
+    /// Whether these are words that stand beside a vendor's summary: the user has said all that is in them before.
+    pub(crate) fn is_beside_summary(&self, message: &Message) -> bool {
+        let words = self.vendors.as_ref().and_then(|view| view.words);
+        self.began.is_some() && words.is_some_and(|words| words.id() == message.id())
     }
 
     /// Adds by what the program stops whoever asks, so that a connection is closed in the moment in which

@@ -340,24 +340,24 @@ impl Tracer {
             Entry::ContextCleared { results, before, after } => {
                 Happened::ContextCleared { results: results.len(), before: *before, after: *after }
             }
-            Entry::ContextCompacted { messages, summary, vendor, request, before, after, .. } => {
-                Happened::ContextCompacted {
-                    messages: *messages,
-                    text: shortened(self.secrets.hide(&summary.text(), None)),
-                    vendor: vendor.is_some(),
-                    before: *before,
-                    after: *after,
-                    usage: request.usage,
-                    model: self.secrets.name(&request.model),
-                }
-            }
+            Entry::ContextCompacted {
+                messages, summary, vendor, request, before, after, ..
+            } => Happened::ContextCompacted {
+                messages: *messages,
+                text: shortened(self.secrets.hide(&summary.text(), None)),
+                vendor: vendor.is_some(),
+                before: *before,
+                after: *after,
+                usage: request.usage,
+                model: self.secrets.name(&request.model),
+            },
             Entry::CompactionFailed { request, cause, .. } => Happened::CompactionFailed {
                 cause: shortened(self.secrets.hide(cause, None)),
                 usage: request.usage,
             },
-            Entry::VendorSummaryRefused { cause } => Happened::VendorSummaryRefused {
-                cause: shortened(self.secrets.hide(cause, None)),
-            },
+            Entry::VendorSummaryRefused { cause } => {
+                Happened::VendorSummaryRefused { cause: shortened(self.secrets.hide(cause, None)) }
+            }
             Entry::ContextOverflowed { window, tokens, .. } => {
                 Happened::ContextOverflowed { window: *window, tokens: *tokens }
             }

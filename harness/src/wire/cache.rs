@@ -26,7 +26,7 @@ pub(super) fn write(
     let cache = settings.prompt_cache.unwrap_or_default();
     // Other servers that speak these protocols may refuse a member that they do not know.
     let is_known = matches!(takes.provider(), "openai" | "azure");
-    let first = || request.messages().get(0).map(|first| first.id());
+    let first = || request.first().map(|first| first.id());
     let own = is_known && cache != PromptCache::Off;
     let key = settings.cache_key.as_deref().or_else(|| first().filter(|_| own));
     body.maybe("prompt_cache_key", key.map(|key| names::id(key, KEY)).as_ref());

@@ -186,7 +186,9 @@ pub(super) fn conversation(
     }
     // What was written before was looked at then.
     let mut later = messages.iter().skip(count);
-    if let Some(last) = later.rfind(|message| message.role() == Role::User) {
+    let says =
+        |message: &&Message| message.role() == Role::User && !request.is_beside_summary(message);
+    if let Some(last) = later.rfind(says) {
         recipient.check(last)?;
     }
     let new = match parts.last() {

@@ -258,8 +258,8 @@ impl Machine {
         let view = self.window.view.as_deref()?;
         let (seen, vendor) = (view.seen_by_vendor()?, view.vendor.as_deref()?);
         let (provider, model) = (&*vendor.summary.provider, &*vendor.summary.model);
-        let thinking_from = seen.thinking_from;
-        Some(VendorsView { provider, model, messages: seen.messages(), thinking_from })
+        let (words, thinking_from) = (vendor.summary.words.as_ref(), seen.thinking_from);
+        Some(VendorsView { provider, model, messages: seen.messages(), words, thinking_from })
     }
 
     /// Whether the vendor may be asked for a summary of its own.
@@ -432,7 +432,8 @@ impl Machine {
                  end of a turn",
             ));
         }
-        let speaks = |message: &Message, role| message.role() == role && !message.blocks().is_empty();
+        let speaks =
+            |message: &Message, role| message.role() == role && !message.blocks().is_empty();
         let is_vendors = |vendor: &VendorSummary| {
             speaks(&vendor.message, Role::Assistant)
                 && vendor.message.calls().next().is_none()

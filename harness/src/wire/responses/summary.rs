@@ -64,7 +64,9 @@ pub(super) fn of_output(output: &[Raw<'_>]) -> Result<String, String> {
                 let role = text("role");
                 return Err(format!("words of `{role}` stand before the vendor's own summary"));
             }
-            "function_call" | "custom_tool_call" | "function_call_output"
+            "function_call"
+            | "custom_tool_call"
+            | "function_call_output"
             | "custom_tool_call_output" => {
                 return Err("a call stands before the vendor's own summary".to_owned());
             }
