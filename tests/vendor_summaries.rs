@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use harness::{
-    Agent, AnthropicProvider, CancellationToken, Chat, Error, Event, Message, Outcome, Provider,
-    SideEffects, Tool, Usage,
+    Agent, AnthropicProvider, Block, CancellationToken, Chat, Error, Event, Media, Message,
+    Outcome, Provider, Role, SideEffects, Tool, Usage,
     context::Window,
     journal::{Entry, Journal, MemoryJournal, VendorSummary},
     policy::FallbackProvider,
+    provider::{Settings, ToolChoice},
     testing::{ScriptedProvider, reply},
 };
 use serde_json::{Value, json};
@@ -122,6 +123,12 @@ async fn a_long_conversation_goes_on_behind_the_vendors_summaries_with_its_newes
         assert_eq!((usage.input, usage.output), (Some(counted.0), Some(counted.1)), "{wire}");
 
         let state = vendor.state();
+        if wire == "responses" {
+            let key = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap();
+            let key = |body: &[u8]| key(body)["prompt_cache_key"].to_string();
+            let first = key(&state.requests[0].2);
+            assert!(first != "null" && state.requests.iter().all(|it| key(&it.2) == first));
+        }
         let (mut moved, mut kept) = (0, 0);
         let answers = state.requests.iter().filter(|it| !asks_vendor(&it.0, &it.2));
         let bodies: Vec<&[u8]> = answers.map(|it| &*it.2).collect();
@@ -447,13 +454,53 @@ async fn the_vendors_two_kinds_of_summary_exclude_each_other() {
     assert!(chat.context().summed_up > 0);
 }
 
-/// The header that the program names stays beside the one that the summary needs.
+/// Summaries that stand where none was asked for do not go back beside the one that was.
 #[tokio::test(start_paused = true)]
-async fn the_programs_own_header_stays() {
+async fn a_summary_that_slips_into_an_answer_does_not_go_back() {
+    let vendor = Vendor::of("anthropic", Lie::Slips).await;
+    let mut chat = agent("anthropic", &vendor).chat();
+    talks(&mut chat, 0..60).await.unwrap();
+    let state = vendor.state();
+    assert!(state.wrong.is_empty(), "{:?}", state.wrong);
+    let asked = state.requests.iter().filter(|it| asks_vendor(&it.0, &it.2)).count();
+    assert!(asked > 1);
+    let blocks = chat.transcript().messages().iter().flat_map(|it| it.blocks().to_vec());
+    assert!(blocks.filter(|it| matches!(it, Block::Vendor(_))).count() > 3, "they are kept");
+}
+
+/// A file that the user had shown to another model stands among the words that stay. It is no reason to fail.
+#[tokio::test(start_paused = true)]
+async fn a_file_that_the_model_does_not_take_is_a_line_among_the_words() {
+    let vendor = Vendor::of("anthropic", Lie::None).await;
+    let journal = MemoryJournal::new();
+    let mut chat = agent_with(scripted(), Window::new()).open(&journal, "a").await.unwrap();
+    let sound = Block::Audio(Media::from_bytes("audio/wav", b"RIFF"));
+    chat.send(Message::new(Role::User, [Block::text("Hear this."), sound])).await.unwrap();
+    drop(chat);
+    for turns in [3..20, 20..24] {
+        // The first request of a process writes all anew.
+        let mut chat = agent("anthropic", &vendor).open(&journal, "a").await.unwrap();
+        talks(&mut chat, turns).await.unwrap();
+    }
+    let state = vendor.state();
+    assert!(state.wrong.is_empty(), "{:?}", state.wrong);
+    let last = String::from_utf8_lossy(&state.requests.last().unwrap().2).into_owned();
+    assert!(last.contains(r#""type":"compaction""#) && last.contains("Hear this."), "{last}");
+}
+
+/// The header that the program names stays beside the one that the summary needs, and what the program says of answers
+/// is left out where none is given.
+#[tokio::test(start_paused = true)]
+async fn the_programs_own_header_stays_and_nothing_is_said_of_an_answer() {
     let vendor = Vendor::of("anthropic", Lie::None).await;
     let provider = AnthropicProvider::builder()
         .api_key("k")
         .base_url(vendor.server.url())
+        .settings(Settings {
+            stop: vec!["END".to_owned()],
+            tool_choice: Some(ToolChoice::Required),
+            ..Settings::default()
+        })
         .header("anthropic-beta", "mine-2026-01-01");
     let agent = agent_with(provider.build().unwrap(), Window::new().keep_results());
     let mut chat = agent.chat();
@@ -484,7 +531,7 @@ fn facts_of_a_vendors_summary_are_checked() -> Result<(), Error> {
         before: 10,
         after: 5,
     };
-    let block = Message::assistant([harness::Block::text("block")]);
+    let block = Message::assistant([Block::text("block")]);
     for wrong in [
         compacted(Message::user("Hm."), None),
         compacted(Message::assistant([]), None),

@@ -44,6 +44,8 @@ pub(crate) enum Lie {
     Foreign,
     /// The summary is not the last item.
     Misplaced,
+    /// Answers behind a summary hold another one that nobody has asked for.
+    Slips,
 }
 
 #[derive(Default)]
@@ -236,6 +238,10 @@ impl State {
         let text = json!([body["system"], list]).to_string();
         let answer = anthropic::body().usage(tokens, 90);
         Ok(match next(&list, &text) {
+            Next::Say(words) if lie == Lie::Slips && !summaries.is_empty() => {
+                let block = json!({"type": "compaction", "content": "Hm.", "signature": "c2ln"});
+                answer.text(words).block(block).answer()
+            }
             Next::Say(words) => answer.text(words).answer(),
             Next::Look => {
                 let number = self.requests.len();
