@@ -454,6 +454,25 @@ async fn the_vendors_two_kinds_of_summary_exclude_each_other() {
     assert!(chat.context().summed_up > 0);
 }
 
+/// The user has spoken twice where a run has failed. No cut stands between the two, since the vendor would take what is
+/// kept for more of what is summed up, and thinking behind it would not hold.
+#[tokio::test(start_paused = true)]
+async fn no_cut_stands_between_two_messages_of_the_user() {
+    let vendor = Vendor::of("anthropic", Lie::None).await;
+    let mut chat = agent("anthropic", &vendor).chat();
+    for turn in 0..40 {
+        for part in 0..turn % 3 {
+            let failed = chat.send(format!("Fail now. {part} {:->200}", "")).await;
+            assert_eq!(failed.expect_err("no key").outcome(), Outcome::Failed);
+        }
+        chat.send("Please look.").await.unwrap();
+    }
+    let state = vendor.state();
+    assert!(state.wrong.is_empty(), "{:?}", state.wrong);
+    let asked = state.requests.iter().filter(|it| asks_vendor(&it.0, &it.2)).count();
+    assert!(asked > 5, "{asked}");
+}
+
 /// Summaries that stand where none was asked for do not go back beside the one that was.
 #[tokio::test(start_paused = true)]
 async fn a_summary_that_slips_into_an_answer_does_not_go_back() {

@@ -234,6 +234,10 @@ impl State {
         if !body["compaction"].is_null() {
             return self.summarize(&body, has_beta, all, tokens, lie);
         }
+        let said = list.last().map_or("", |last| last["content"][0]["text"].as_str().unwrap_or(""));
+        if said.starts_with("Fail now.") {
+            return Ok(refusal(401, "", "invalid x-api-key"));
+        }
         self.count(tokens, 90);
         let text = json!([body["system"], list]).to_string();
         let answer = anthropic::body().usage(tokens, 90);

@@ -152,12 +152,15 @@ impl Run<'_> {
         let model = answer.and_then(|it| it.asked()).unwrap_or(answers.1);
         let last = error.last();
         let code = last.code().unwrap_or_default();
+        let is_bad_request = match last.status() {
+            Some(status) => matches!(status, 400 | 422),
+            None => code.contains("invalid_request"),
+        };
         let is_bad = last.kind() == ErrorKind::Api
             && !last.is_retryable()
             && !last.is_context_full()
             && !last.is_out_of_quota()
-            && (matches!(last.status(), Some(400 | 422)) || code.contains("invalid_request"))
-            || code.starts_with("compaction_") && !last.is_retryable();
+            && (is_bad_request || code.starts_with("compaction_"));
         if !is_bad || (view.provider, view.model) != (provider, model) {
             return Ok(false);
         }

@@ -157,9 +157,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The request as this model of this provider is asked. A model that has made a [summary of its own](
-    /// crate::journal::VendorSummary) is sent it as the first message, with what is said beside it and all that
-    /// was said since; for all others it is this request.
+    /// The request as this model of this provider is asked. A model that has made a summary of its own, as the fact
+    /// `context_compacted` tells, is sent it as the first message, with what is said beside it and all that was said
+    /// since; for all others it is this request.
     pub fn for_model(&self, provider: &str, model: &str) -> Cow<'_, Self> {
         match &self.vendors {
             Some(view) if (view.provider, view.model) == (provider, model) => {
