@@ -348,6 +348,7 @@ impl Run<'_> {
                         .zip(chat.machine.vendors_view())
                         .map(|(messages, view)| VendorsView { messages, ..view }),
                 )
+                .with_open_turn(chat.machine.open_turn())
                 .with_tools(tools.schemas())
                 .with_forms(tools.forms());
         }
