@@ -7,15 +7,18 @@ use std::sync::{
 };
 
 use harness::{
-    Agent, AnthropicProvider, OpenAIProvider, Provider, Tool,
+    Agent, AnthropicProvider, Message, OpenAIProvider, Provider, Tool,
     context::Window,
     journal::{Entry, Journal, MemoryJournal},
     provider::Effort,
-    testing::{Answer, LoopbackServer, anthropic, responses},
+    testing::{Answer, LoopbackServer, ScriptedProvider, anthropic, reply, responses},
 };
 use serde_json::{Value, json};
 
-use crate::probe::READ;
+use crate::{
+    context_moves::{asks, summary},
+    probe::{READ, WRITE},
+};
 
 const WINDOW: u64 = 8_000;
 
@@ -151,4 +154,56 @@ async fn a_turn_goes_on_after_a_move_with_the_thinking_that_its_model_needs() {
         };
         assert_eq!(bodies.windows(2).filter(differs).count(), moves, "{model}");
     }
+}
+
+/// A summary has the beginning of the arguments of a call that may have partly run. The model reads the rest, from what
+/// was said: also in another process, and of no other call.
+#[tokio::test]
+async fn the_arguments_of_a_call_that_was_summed_up_are_read_whole() {
+    let content: String =
+        (1..=2_000).map(|line| format!("line {line} is {}\n", line * 7919)).collect();
+    let written = content.clone();
+    let model = ScriptedProvider::answering(move |request| {
+        let last = request.last_text();
+        if asks(request) {
+            return reply().text(summary("none"));
+        }
+        match &*last {
+            "Write." => reply().call("write", json!({"content": written})),
+            "Read it." => {
+                reply().call("read_result", json!({"name": "a-1-0", "search": "line 1999 "}))
+            }
+            "Read others." => reply().call("read_result", json!({"name": "a-1-1"})),
+            _ => reply().text("x".repeat(600)),
+        }
+    });
+    let write = Tool::new("write", "Writes.", json!({"type": "object"}), WRITE, |_, _| {
+        Box::pin(async { panic!("half way") })
+    });
+    let agent = Agent::builder(model).tools([write]).build().unwrap();
+    let journal = MemoryJournal::new();
+    let mut chat = agent.open(&journal, "long").await.unwrap();
+    chat.send("Write.").await.unwrap();
+    for number in 0..20 {
+        chat.send(format!("Message {number}.")).await.unwrap();
+    }
+    chat.compact().await.unwrap();
+    let sent: String = chat.sent().messages().iter().map(Message::text).collect();
+    let told = "(all of them: `a-1-0`, which `read_result` reads) may have partly run";
+    assert!(sent.contains(told) && sent.contains("line 50 is") && !sent.contains("line 1000 is"));
+    drop(chat);
+    let mut chat = agent.open(&journal, "long").await.unwrap();
+    let results = |chat: &harness::Chat| -> Vec<String> {
+        let messages = chat.transcript().messages().iter();
+        messages.flat_map(|message| message.results()).map(|result| result.to_text()).collect()
+    };
+    chat.send("Read it.").await.unwrap();
+    let found = results(&chat).pop().unwrap();
+    assert!(
+        found.contains("1 hits, all of them") && found.contains("line 1999 is 15830081"),
+        "{found}"
+    );
+    chat.send("Read others.").await.unwrap();
+    let none = results(&chat).pop().unwrap();
+    assert!(none.contains("no result of this conversation is kept by that name"), "{none}");
 }
