@@ -44,6 +44,7 @@ mod content_names;
 mod context_full;
 mod context_moves;
 mod context_random;
+mod context_turns;
 mod context_wires;
 mod conversations;
 mod corpus;

@@ -73,6 +73,20 @@ enum Wrong {
     BusyHasAnotherKind,
     DroppedAppendIsHalf,
     DroppedHoldStays,
+    SpillChunksSwap,
+    SpillsLoseBytes,
+    SpillsAreOfEverybody,
+    SpillsStayWhenDeleted,
+    SpillsAppend,
+    SpillsMakeTheConversation,
+    SpillsIntoNothingAreLost,
+    SpillRefusalHasAnotherKind,
+    SpillsOutliveTheConversation,
+    ForksWithoutSpills,
+    ForksShareSpillsThatComeLater,
+    ForkSpillsGoWithTheBase,
+    SpillsShareOneSlot,
+    KeepsSpillsInSecret,
 }
 
 type Shared<T> = Arc<std::sync::Mutex<Vec<T>>>;
@@ -87,12 +101,15 @@ struct Broken {
     is_second: bool,
     /// Forks by reference that go on with their base.
     views: Shared<(String, String)>,
+    /// Chunks that it keeps beside the journal: of which conversation, which result, which number.
+    chunks: Shared<(String, String, u64, Vec<u8>)>,
 }
 
 impl Broken {
     fn new(wrong: Wrong) -> Self {
         let (own, views) = (Arc::default(), Arc::default());
-        Self { wrong, inner: MemoryJournal::new(), own, is_second: false, views }
+        let inner = MemoryJournal::new();
+        Self { wrong, inner, own, is_second: false, views, chunks: Arc::default() }
     }
 
     fn name<'a>(&self, name: &'a str) -> std::borrow::Cow<'a, str> {
@@ -350,6 +367,14 @@ impl Journal for Broken {
                     }
                     return Ok(was_there);
                 }
+                Wrong::ForkSpillsGoWithTheBase => {
+                    let views = self.views.lock().unwrap().clone();
+                    for (fork, _) in views.iter().filter(|(_, base)| base == conversation) {
+                        for name in ["r-1", "r-2"] {
+                            self.inner.delete_spill(fork, name).await?;
+                        }
+                    }
+                }
                 Wrong::DeleteAlwaysSaysTrue => {
                     return self.inner.delete(conversation).await.map(|_| true);
                 }
@@ -372,6 +397,18 @@ impl Journal for Broken {
                     }
                     return Ok(());
                 }
+                Wrong::ForksWithoutSpills => {
+                    self.inner.fork(from, facts, to).await?;
+                    for name in ["r-1", "r-2"] {
+                        self.inner.delete_spill(to, name).await?;
+                    }
+                    return Ok(());
+                }
+                Wrong::ForksShareSpillsThatComeLater | Wrong::ForkSpillsGoWithTheBase => {
+                    self.inner.fork(from, facts, to).await?;
+                    self.views.lock().unwrap().push((to.to_owned(), from.to_owned()));
+                    return Ok(());
+                }
                 Wrong::ForkReplaces if to != from && facts <= there => {
                     self.inner.delete(to).await?;
                 }
@@ -387,6 +424,117 @@ impl Journal for Broken {
             self.inner.fork(from, facts, to).await
         })
     }
+
+    fn keeps_spills(&self) -> bool {
+        self.wrong != Wrong::KeepsSpillsInSecret
+    }
+
+    fn write_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+        bytes: &'a [u8],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            match self.wrong {
+                Wrong::SpillsLoseBytes => {
+                    let text = String::from_utf8_lossy(bytes);
+                    return inner.write_spill(conversation, name, chunk, text.as_bytes()).await;
+                }
+                Wrong::SpillsAppend => {
+                    let there = inner.read_spill(conversation, name, chunk).await?;
+                    let all = [&there.unwrap_or_default(), bytes].concat();
+                    return inner.write_spill(conversation, name, chunk, &all).await;
+                }
+                Wrong::SpillsMakeTheConversation => {
+                    let there = inner.read(conversation, 0).await?.len() as u64;
+                    inner.append(conversation, there, &[fact()]).await?;
+                }
+                Wrong::SpillsIntoNothingAreLost => {
+                    let written = inner.write_spill(conversation, name, chunk, bytes).await;
+                    return written
+                        .or_else(|err| if err.is_conflict() { Ok(()) } else { Err(err) });
+                }
+                Wrong::SpillRefusalHasAnotherKind => {
+                    let written = inner.write_spill(conversation, name, chunk, bytes).await;
+                    return written.map_err(|_| other(ErrorKind::Journal));
+                }
+                Wrong::SpillsOutliveTheConversation => {
+                    inner.write_spill(conversation, name, chunk, bytes).await?;
+                    let kept = (conversation.to_owned(), name.to_owned(), chunk, bytes.to_vec());
+                    self.chunks.lock().unwrap().push(kept);
+                    return Ok(());
+                }
+                Wrong::ForksShareSpillsThatComeLater => {
+                    let views = self.views.lock().unwrap().clone();
+                    for (_, base) in views.iter().filter(|(fork, _)| fork == conversation) {
+                        inner.write_spill(base, name, chunk, bytes).await?;
+                    }
+                }
+                Wrong::SpillsShareOneSlot => {
+                    // The names are found, and then it writes: another one has written meanwhile.
+                    let kept = (conversation.to_owned(), name.to_owned(), chunk, bytes.to_vec());
+                    let mut all = self.chunks.lock().unwrap().clone();
+                    tokio::task::yield_now().await;
+                    all.retain(|it| (&it.0, &it.1, it.2) != (&kept.0, &kept.1, kept.2));
+                    inner.write_spill(conversation, name, chunk, bytes).await?;
+                    all.push(kept);
+                    *self.chunks.lock().unwrap() = all;
+                    return Ok(());
+                }
+                Wrong::SpillsAreOfEverybody => {
+                    inner.write_spill(conversation, name, chunk, bytes).await?;
+                    let kept = (conversation.to_owned(), name.to_owned(), chunk, bytes.to_vec());
+                    self.chunks.lock().unwrap().push(kept);
+                    return Ok(());
+                }
+                _ => {}
+            }
+            inner.write_spill(conversation, name, chunk, bytes).await
+        })
+    }
+
+    fn read_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        name: &'a str,
+        chunk: u64,
+    ) -> JournalFuture<'a, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let beside = |is: &dyn Fn(&str, &str) -> bool| {
+                let chunks = self.chunks.lock().unwrap();
+                let of = |it: &&(String, String, u64, Vec<u8>)| is(&it.0, &it.1) && it.2 == chunk;
+                chunks.iter().rev().find(of).map(|it| it.3.clone())
+            };
+            let chunk = match self.wrong {
+                Wrong::SpillChunksSwap if chunk < 2 => 1 - chunk,
+                Wrong::SpillsAreOfEverybody => return Ok(beside(&|_, at| at == name)),
+                Wrong::SpillsOutliveTheConversation | Wrong::SpillsShareOneSlot => {
+                    return Ok(beside(&|of, at| (of, at) == (conversation, name)));
+                }
+                _ => chunk,
+            };
+            self.inner.read_spill(conversation, name, chunk).await
+        })
+    }
+
+    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            if self.wrong == Wrong::SpillsStayWhenDeleted {
+                return Ok(());
+            }
+            self.chunks.lock().unwrap().retain(|it| (&*it.0, &*it.1) != (conversation, name));
+            self.inner.delete_spill(conversation, name).await
+        })
+    }
+}
+
+fn fact() -> Envelope {
+    let message = harness::Message::user("nothing");
+    let entry = harness::journal::Entry::UserSaid { message, limits: None };
+    Envelope::of(&entry, 0).expect("a fact")
 }
 
 fn change(page: &mut Conversations, how: impl FnMut(&mut Summary)) {
@@ -454,6 +602,20 @@ const CAUGHT: &[(Wrong, &str)] = &[
     (Wrong::BusyHasAnotherKind, "that is held is busy"),
     (Wrong::DroppedAppendIsHalf, "an append that is dropped"),
     (Wrong::DroppedHoldStays, "dropped before it is given"),
+    (Wrong::SpillChunksSwap, "a large result is read as it was written"),
+    (Wrong::SpillsLoseBytes, "a large result is read as it was written"),
+    (Wrong::SpillsAreOfEverybody, "in this conversation alone"),
+    (Wrong::SpillsStayWhenDeleted, "a large result is read as it was written"),
+    (Wrong::SpillsAppend, "a large result is read as it was written"),
+    (Wrong::SpillsMakeTheConversation, "into a conversation that exists, or not at all"),
+    (Wrong::SpillsIntoNothingAreLost, "into a conversation that exists, or not at all"),
+    (Wrong::SpillRefusalHasAnotherKind, "into a conversation that exists, or not at all"),
+    (Wrong::KeepsSpillsInSecret, "into a conversation that exists, or not at all"),
+    (Wrong::SpillsOutliveTheConversation, "are deleted with their conversation"),
+    (Wrong::ForksWithoutSpills, "a fork has the large results of its base"),
+    (Wrong::ForksShareSpillsThatComeLater, "a fork has the large results of its base"),
+    (Wrong::ForkSpillsGoWithTheBase, "a fork has the large results of its base"),
+    (Wrong::SpillsShareOneSlot, "what is written at the same time is kept apart"),
 ];
 
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ const KILLS: &str = "HARNESS_TESTS_JOURNAL_KILLS";
 
 const BATCH: usize = 3;
 
-fn child(what: &str, path: &Path, seed: u64) -> Command {
+pub(crate) fn child(what: &str, path: &Path, seed: u64) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "killed::as_a_child", "--nocapture", "--quiet"]);
     command.env(CHILD, format!("{what}|{seed}|{}", path.display()));
@@ -38,6 +38,7 @@ async fn as_a_child() {
         "race" => race(Path::new(path), seed).await,
         "hold" => hold_until_killed(Path::new(path)).await,
         "read" => read_only(Path::new(path)).await,
+        "upgrade" => crate::upgrade::upgrade(Path::new(path)).await,
         "fill" => fill(Path::new(path)).await,
         _ => unreachable!("{what}"),
     }

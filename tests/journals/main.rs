@@ -6,3 +6,4 @@ mod killed;
 #[cfg(target_os = "linux")]
 mod room;
 mod sqlite;
+mod upgrade;

@@ -2,10 +2,10 @@
 
 use harness::{
     ErrorKind,
-    journal::{Journal, Life, Listing, Metadata, PostgresJournal},
+    journal::{Envelope, Journal, Life, Listing, Metadata, PostgresJournal},
 };
 
-use crate::server::{fact, fresh, server};
+use crate::server::{Server, fact, fresh, server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_journals_make_the_tables_together() {
@@ -16,6 +16,117 @@ async fn many_journals_make_the_tables_together() {
         futures_util::future::try_join_all(journals).await.expect("journals");
         assert_eq!(server.sql(&format!("select * from {schema}.journal_version")), "2");
     }
+}
+
+/// The tables of the first version, as it made them, with a conversation and a fork of it.
+const FIRST: &str = r#"
+create table conversations (
+    id text collate "C" primary key,
+    facts bigint not null default 0,
+    base text collate "C" references conversations,
+    shared bigint not null default 0,
+    metadata text not null default '{}',
+    owner text collate "C",
+    parent text collate "C",
+    changed bigint not null,
+    created_at bigint not null,
+    updated_at bigint not null,
+    check (shared <= facts),
+    check ((base is null) = (shared = 0))
+);
+create unique index conversations_changed on conversations (changed);
+create index conversations_owner on conversations (left(owner, 512), changed) where owner is not null;
+create index conversations_parent on conversations (left(parent, 512), changed) where parent is not null;
+create index conversations_base on conversations (base) where base is not null;
+create table facts (
+    conversation text collate "C" not null,
+    number bigint not null,
+    format bigint not null,
+    version text not null,
+    life text not null,
+    at bigint not null,
+    elapsed bigint not null,
+    fact text not null,
+    primary key (conversation, number)
+);
+create sequence changes;
+create table journal_version (version integer not null);
+insert into journal_version values (1);
+insert into conversations values
+    ('old', 5, null, 0, '{"owner":"ann"}', 'ann', null, nextval('changes'), 10, 20),
+    ('fork', 4, 'old', 3, '{}', null, null, nextval('changes'), 11, 21);
+insert into facts
+    select 'old', n, 1, '0.1.0', '0123456789abcdef', 7, n, '{"n":' || n || '}' from generate_series(0, 4) n;
+insert into facts values ('fork', 3, 1, '0.1.0', '0123456789abcdef', 7, 4, '{"n":4}');
+"#;
+
+/// A schema of the first version.
+fn first_version(server: &Server) -> String {
+    let schema = fresh("first");
+    server.sql(&format!("create schema {schema}; set search_path = {schema}; {FIRST}"));
+    schema
+}
+
+async fn has_all(journal: &PostgresJournal) {
+    let life = Life::parse("0123456789abcdef").expect("a life");
+    let fact = |n| Envelope::stored(1, "0.1.0", life, 7, n, format!("{{\"n\":{n}}}"));
+    let all: Vec<Envelope> = (0..5).map(fact).collect();
+    assert_eq!(journal.read("old", 0).await.expect("facts"), all);
+    assert_eq!(journal.read("fork", 0).await.expect("facts"), [&all[..3], &all[4..]].concat());
+    let page = journal.list(&Listing::new().owner("ann")).await.expect("a page");
+    let [old] = &page.conversations[..] else { panic!("{page:?}") };
+    assert_eq!((&*old.id, old.facts, old.created_at, old.updated_at), ("old", 5, 10, 20));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_of_the_first_version_are_brought_up_to_date_once_and_keep_all() {
+    let server = server!();
+    for _ in 0..5 {
+        let schema = first_version(server);
+        // Each journal has connections of its own, as processes have.
+        let journals = (0..8).map(|_| server.builder(&schema).connect());
+        let journals = futures_util::future::try_join_all(journals).await.expect("journals");
+        assert_eq!(server.sql(&format!("select * from {schema}.journal_version")), "2");
+        for journal in &journals[..2] {
+            has_all(journal).await;
+        }
+        journals[0].write_spill("old", "r-1", 0, b"large").await.expect("written");
+        journals[1].fork("old", 5, "second").await.expect("forked");
+        assert!(journals[2].delete("old").await.expect("deleted"));
+        let large = journals[3].read_spill("second", "r-1", 0).await.expect("read");
+        assert_eq!(large, Some(b"large".to_vec()));
+    }
+}
+
+/// Whoever brings the tables up to date is killed at the end of it, before the commit: it waits there for a lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_killed_while_it_brings_tables_up_to_date_leaves_them_as_they_were() {
+    let server = server!();
+    let schema = first_version(server);
+    // The new tables can be made, and the version cannot be written.
+    let lock = server.open(&format!("lock table {schema}.journal_version in exclusive mode"));
+    let url = format!("{}?application_name={schema}", server.socket("harness", "postgres"));
+    let builder = PostgresJournal::builder(url).schema(&schema).max_connections(1);
+    let connecting = tokio::spawn(async move { builder.connect().await.map(drop) });
+    let waits = format!(
+        "select 1 from pg_stat_activity where application_name = '{schema}' \
+         and wait_event_type = 'Lock' and query like 'update journal_version%'"
+    );
+    server.until(&waits).await;
+    server.sql(&format!(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '{schema}'"
+    ));
+    let err = connecting.await.expect("no panic").expect_err("it was killed");
+    assert_eq!(err.kind(), ErrorKind::Journal, "{err}");
+    drop(lock);
+    let new = format!(
+        "select count(*) from pg_class where relnamespace = '{schema}'::regnamespace \
+         and relname in ('spills', 'chunks')"
+    );
+    assert_eq!(server.sql(&new), "0");
+    assert_eq!(server.sql(&format!("select * from {schema}.journal_version")), "1");
+    has_all(&server.journal(&schema).await).await;
+    assert_eq!(server.sql(&format!("select * from {schema}.journal_version")), "2");
 }
 
 /// What there is in a schema.

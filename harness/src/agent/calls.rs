@@ -31,8 +31,8 @@ use crate::{
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult, Transcript},
     policy::{Exposure, Judgement, Permissions, ProposedCall, Question},
     tool::{
-        CallIdentity, Dispatched, Found, GRACE, Place, Places, RUNS_ON, Review, SideEffects, Tool,
-        ToolContext, Unfound, equal_still_running, runs_on,
+        CallIdentity, Dispatched, Found, GRACE, Place, Places, READ_RESULT, RUNS_ON, Review,
+        SideEffects, Tool, ToolContext, Unfound, equal_still_running, runs_on,
     },
     trace::Scope,
 };
@@ -149,7 +149,7 @@ impl Contexts {
             })
             .with_identity(identity)
             .with_host(Arc::new(site))
-            .with_spills(self.spilling.for_call(transcript))
+            .with_spills(self.spilling.for_call(transcript, call.name() == READ_RESULT))
             .inside_of(self.caller.places().iter().chain(tool.and_then(Tool::places)));
         // To hand it to all would make the next message copy what is shared.
         let context = match tool.is_some_and(Tool::needs::<Transcript>) {

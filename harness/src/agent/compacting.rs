@@ -19,6 +19,7 @@ use crate::{
         Accumulator, AnswerSchema, ProviderResponse, Request, Sent, StopReason, StreamEvent,
         VendorsView, cut_off,
     },
+    tool::READ_RESULT,
 };
 
 /// So often a summary is asked for in one run before it fails.
@@ -47,6 +48,11 @@ pub(super) enum How {
 }
 
 impl Chat {
+    /// Whether the model has the tool that reads large results.
+    pub(super) fn reads_large(&self) -> bool {
+        self.agent.tools().get(READ_RESULT).is_some()
+    }
+
     /// Where the conversation is cut, if something can be summed up. It leaves so much at the end, and of the user's words,
     /// as frees enough.
     pub(super) fn cut(&self, window: u64, used: Used) -> Option<Cut> {
@@ -59,10 +65,11 @@ impl Chat {
         let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
         let window = used.estimate_of(window);
         let user_tokens = self.agent.window().user_tokens(window);
+        let reads = self.reads_large();
         let mut found = None;
         for (tail, words) in TAILS {
             let (tail, words) = (percent(window, tail), percent(user_tokens, words));
-            let next = cut(all, machine.summed_up(), as_sent, may_cut, tail, words);
+            let next = cut(all, machine.summed_up(), as_sent, may_cut, (tail, words), reads);
             let Some(next) = next else { continue };
             let frees = |after| after < most_after(used.tokens);
             let is_enough = self.after(&next, "", used).is_ok_and(frees);
@@ -348,6 +355,7 @@ impl Run<'_> {
                         .zip(chat.machine.vendors_view())
                         .map(|(messages, view)| VendorsView { messages, ..view }),
                 )
+                .with_open_turn(chat.machine.open_turn())
                 .with_tools(tools.schemas())
                 .with_forms(tools.forms());
         }

@@ -6,7 +6,7 @@ use super::{Agent, Chat, durable::guarded};
 use crate::{
     journal::Journal,
     message::{Message, Transcript},
-    tool::{Folder, READ_RESULT, SpillFuture, SpillStore, Spills},
+    tool::{Folder, READ_RESULT, SpillFuture, SpillStore, Spills, WithArguments},
     unwind::caught,
 };
 
@@ -39,16 +39,30 @@ impl Spilling {
     }
 
     /// For a call of the conversation in which this was said. A folder knows it by its first message, which is the same
-    /// where the conversation goes on from its transcript.
-    pub(super) fn for_call(&self, transcript: &Transcript) -> Option<Spills> {
+    /// where the conversation goes on from its transcript. Only who `reads` needs what was said: to hand it to all would
+    /// make the next message copy what is shared.
+    pub(super) fn for_call(&self, transcript: &Transcript, reads: bool) -> Option<Spills> {
         let first = || transcript.messages().first().map_or("", Message::id);
         let (place, limit) = self.0.as_ref()?;
         Some(match place {
             Where::Journal(journal, id) => {
-                Spills::new(InJournal(Arc::clone(journal), Arc::clone(id)), *limit)
+                let store = InJournal(Arc::clone(journal), Arc::clone(id));
+                spills(store, *limit, transcript, reads)
             }
-            Where::Folder(folder) => Spills::new(Folder::of(folder, first()), *limit),
+            Where::Folder(folder) => spills(Folder::of(folder, first()), *limit, transcript, reads),
         })
+    }
+}
+
+fn spills(
+    store: impl SpillStore + 'static,
+    limit: usize,
+    transcript: &Transcript,
+    reads: bool,
+) -> Spills {
+    match reads {
+        true => Spills::new(WithArguments::new(store, transcript.messages().clone()), limit),
+        false => Spills::new(store, limit),
     }
 }
 

@@ -124,6 +124,7 @@ impl Run<'_> {
         let request = Request::new(chat.machine.sent())?
             .with_thinking_from(chat.machine.thinking_from())
             .with_vendors(chat.machine.vendors_view())
+            .with_open_turn(chat.machine.open_turn())
             .with_system(agent.system())
             .with_tools(tools.schemas())
             .with_forms(tools.forms())

@@ -27,7 +27,8 @@ impl Chat {
         let nothing = Message::assistant([Block::text("")]);
         TAILS.iter().find_map(|(tail, words)| {
             let (tail, words) = (percent(window, *tail), percent(user_tokens, *words));
-            let cut = cut(all, machine.summed_up(), as_sent, may_cut, tail, words)?;
+            let cut =
+                cut(all, machine.summed_up(), as_sent, may_cut, (tail, words), self.reads_large())?;
             let least = self.vendors(&cut, &nothing, "", Box::default(), (0, 0));
             let least = self.after_fact(&least, used).ok()?;
             (least < most_after(used.tokens)).then_some((cut, least))

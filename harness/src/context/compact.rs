@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     message::{Block, CallOutcome, Message, Messages, Role, ToolContent, Transcript},
     provider::tokens_of,
+    tool::{READ_RESULT, name_of_arguments},
 };
 
 /// So many percent of the window at its end are not summed up, and so much of the room for the user's words is used: less
@@ -23,15 +24,15 @@ pub(crate) struct Cut {
 }
 
 /// Cuts a transcript. `summed_up` messages are summed up already; of all others, `as_sent` is what is sent, and `may_cut`
-/// says before which ones it may be cut. At its end so many tokens stay, and of the user's words so many. There is no cut
-/// if nothing would be left out.
+/// says before which ones it may be cut. At its end so many tokens stay, and of the user's words so many. `reads` is
+/// whether the model has the tool that reads large results. There is no cut if nothing would be left out.
 pub(crate) fn cut<'a>(
     all: &Messages,
     summed_up: usize,
     as_sent: impl Fn(usize) -> Option<&'a Message>,
     may_cut: impl Fn(usize) -> bool,
-    room: u64,
-    user_tokens: u64,
+    (room, user_tokens): (u64, u64),
+    reads: bool,
 ) -> Option<Cut> {
     let (mut messages, mut tokens) = (may_cut(all.len()).then_some(all.len()), 0_u64);
     for at in (summed_up.saturating_add(1)..all.len()).rev() {
@@ -46,7 +47,7 @@ pub(crate) fn cut<'a>(
     let messages = messages?;
     let kept = user_words(all, messages, user_tokens);
     let leaves_out = (summed_up..messages).any(|at| kept.binary_search(&at).is_err());
-    let calls = open_ends(&all.range(..messages));
+    let calls = open_ends(&all.range(..messages), reads);
     leaves_out.then_some(Cut { messages, kept, calls })
 }
 
@@ -77,26 +78,36 @@ fn user_words(all: &Messages, messages: usize, room: u64) -> Vec<usize> {
 const ARGUMENTS: usize = 2_000;
 
 /// The calls that were denied, or of which nobody knows how far they came. Equal ones are told once.
-fn open_ends(messages: &Messages) -> Vec<String> {
+fn open_ends(messages: &Messages, reads: bool) -> Vec<String> {
     let mut lines: Vec<(String, usize)> = Vec::new();
-    let mut asked: Option<&Message> = None;
-    for message in messages {
+    let mut asked: Option<(usize, &Message)> = None;
+    for (at, message) in messages.iter().enumerate() {
         for result in message.results() {
             let what = match result.outcome() {
                 CallOutcome::Denied => "was denied",
                 CallOutcome::InDoubt | CallOutcome::StillRunning => "may have partly run",
                 _ => continue,
             };
-            let call = asked.and_then(|it| it.calls().find(|it| it.id() == result.call_id()));
-            let Some(call) = call else { continue };
+            let Some((place, asked)) = asked else { continue };
+            let mut calls = asked.calls().enumerate();
+            let Some((number, call)) = calls.find(|(_, it)| it.id() == result.call_id()) else {
+                continue;
+            };
             let (name, arguments) = (call.name(), begin(call.arguments(), ARGUMENTS));
-            let line = format!("- `{name}` with {arguments} {what}: {}", result.as_text());
+            let rest = match reads && call.arguments().len() > ARGUMENTS {
+                true => {
+                    let kept = name_of_arguments(place, number);
+                    format!(" (all of them: `{kept}`, which `{READ_RESULT}` reads)")
+                }
+                false => String::new(),
+            };
+            let line = format!("- `{name}` with {arguments}{rest} {what}: {}", result.as_text());
             match lines.iter_mut().find(|(known, _)| *known == line) {
                 Some((_, times)) => *times = times.saturating_add(1),
                 None => lines.push((line, 1)),
             }
         }
-        asked = Some(message);
+        asked = Some((at, message));
     }
     let told = |(line, times): (String, usize)| match times {
         1 => line,

@@ -34,6 +34,7 @@ pub struct Request<'a> {
     began: Option<Option<&'a Message>>,
     /// Whether a summary of the messages is wanted in the place of an answer.
     summarizes: bool,
+    open_turn: usize,
     stop: Option<&'a CancellationToken>,
     ledger: Option<Ledger>,
     /// What this call has lost to failures.
@@ -55,6 +56,8 @@ pub(crate) struct VendorsView<'a> {
     pub(crate) words: Option<&'a Message>,
     /// The number of the first of these messages whose thinking is sent.
     pub(crate) thinking_from: usize,
+    /// The number of the first message of the turn that was open when thinking was left out.
+    pub(crate) open_turn: usize,
 }
 
 impl<'a> Request<'a> {
@@ -75,6 +78,7 @@ impl<'a> Request<'a> {
             vendors: None,
             began: None,
             summarizes: false,
+            open_turn: 0,
             stop: None,
             ledger: None,
             call: Ledger::default(),
@@ -138,7 +142,15 @@ impl<'a> Request<'a> {
     /// words since then, and vendors refuse thinking that does not follow what it came after.
     #[must_use]
     pub fn with_thinking_from(mut self, message: usize) -> Self {
-        self.thinking_from = message;
+        (self.thinking_from, self.open_turn) = (message, message);
+        self
+    }
+
+    /// Says where the turn began that was open when thinking was left out: there are models that refuse results
+    /// without the thinking before their calls, and that take it behind other words.
+    #[must_use]
+    pub(crate) fn with_open_turn(mut self, message: usize) -> Self {
+        self.open_turn = message.min(self.thinking_from);
         self
     }
 
@@ -165,8 +177,9 @@ impl<'a> Request<'a> {
             Some(view) if (view.provider, view.model) == (provider, model) => {
                 let mut own = self.clone();
                 own.began = Some(self.messages.get(0));
-                (own.messages, own.thinking_from) = (view.messages, view.thinking_from);
-                Cow::Owned(own)
+                own.messages = view.messages;
+                let own = own.with_thinking_from(view.thinking_from);
+                Cow::Owned(own.with_open_turn(view.open_turn))
             }
             _ => Cow::Borrowed(self),
         }
@@ -247,6 +260,11 @@ impl<'a> Request<'a> {
     /// answer counts as none, and its words say why.
     pub fn asks_for_summary(&self) -> bool {
         self.summarizes
+    }
+
+    /// The number of the first message whose thinking is sent to a model that needs that of an open turn.
+    pub(crate) fn open_turn(&self) -> usize {
+        self.open_turn
     }
 
     /// By what the program stops whoever asks.

@@ -29,7 +29,10 @@ pub(crate) use self::{
     asking::{Asked, Asking},
     dispatch::{Dispatched, Found, GRACE, RUNS_ON},
     places::{Place, Places},
-    spill::{Folder, READ_RESULT, SpillFuture, SpillStore, Spills, name_in},
+    spill::{
+        Folder, READ_RESULT, SpillFuture, SpillStore, Spills, WithArguments, name_in,
+        name_of_arguments,
+    },
     state::{StateType, Values},
     threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},
     tool::{Unfound, fault_of_name},

@@ -90,8 +90,11 @@ impl Pieces {
 /// out, and else from the first one on; in any case from where the request says. Words that follow the results of calls at once stand in the turn
 /// that asked for the calls: Messages refuses the results without the thinking before the calls.
 ///
+/// `needs_open` is whether the model refuses a turn that it has not ended without the thinking of it, also where
+/// earlier words have changed since.
+///
 /// Source: <https://docs.claude.com/en/docs/build-with-claude/extended-thinking>.
-pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings) -> usize {
+pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings, needs_open: bool) -> usize {
     let speaks = |message: &Message| {
         let mut blocks = message.blocks().iter();
         message.role() == Role::User
@@ -112,7 +115,8 @@ pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings) -> usize
         }
         Some(true) | None => 0,
     };
-    of_settings.max(request.thinking_from())
+    let of_request = if needs_open { request.open_turn() } else { request.thinking_from() };
+    of_settings.max(of_request)
 }
 
 /// For how long the bytes of a message stay the same.

@@ -61,6 +61,9 @@ struct View {
     sent: Transcript,
     /// Of the first of these messages, no thinking is sent.
     thinking_from: usize,
+    /// Where the turn begins that was open at the last move: the model has called tools and not ended its answer. If
+    /// none was, that is where the thinking begins.
+    open_turn: usize,
     /// What is sent to the model that has made a summary of its own.
     vendor: Option<Box<VendorView>>,
 }
@@ -73,6 +76,8 @@ struct VendorView {
     words_at: usize,
     /// From which message of the transcript on thinking is sent.
     thinks_at: usize,
+    /// In which message of the transcript the turn begins that was open when that changed, if one was.
+    open_at: usize,
     sent: Transcript,
 }
 
@@ -82,6 +87,8 @@ pub(in crate::agent) struct Seen<'a> {
     pub(in crate::agent) sent: &'a Transcript,
     /// Of the first of these messages, no thinking is sent.
     pub(in crate::agent) thinking_from: usize,
+    /// Where the turn begins that was open when that changed, if one was.
+    open_turn: usize,
     /// So many messages of the transcript are summed up.
     summed_up: usize,
     /// So many messages stand for them.
@@ -140,6 +147,13 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// Where the turn begins that is open: the model has called tools and not ended its answer. Without one, it is the end.
+fn open_turn(messages: &Messages) -> usize {
+    let is_open = messages.last().is_some_and(|last| last.role() == Role::Tool);
+    let said = || messages.iter().rposition(|message| message.role() == Role::User);
+    if is_open { said().map_or(0, |at| at.saturating_add(1)) } else { messages.len() }
+}
+
 impl View {
     /// Makes what is sent anew, after a move.
     fn made_of(&mut self, all: &Messages) {
@@ -149,6 +163,7 @@ impl View {
             sent.push(self.as_sent(at, message));
         }
         self.thinking_from = sent.len();
+        self.open_turn = open_turn(&sent);
         self.sent = Transcript::of_sent(sent);
         let Some(mut vendor) = self.vendor.take() else { return };
         let summary = &vendor.summary;
@@ -171,6 +186,7 @@ impl View {
         Seen {
             sent: &self.sent,
             thinking_from: self.thinking_from,
+            open_turn: self.open_turn,
             summed_up: self.summed_up,
             head: self.kept.len().saturating_add(usize::from(self.summary.is_some())),
             words_at: None,
@@ -179,11 +195,12 @@ impl View {
 
     /// What is sent to the model that has made the summary.
     fn seen_by_vendor(&self) -> Option<Seen<'_>> {
-        let VendorView { summary, words_at, thinks_at, sent } = self.vendor.as_deref()?;
+        let VendorView { summary, words_at, thinks_at, open_at, sent } = self.vendor.as_deref()?;
         let words_at = summary.words.as_ref().map(|_| *words_at);
         let summed_up = self.summed_up;
-        let mut seen = Seen { sent, thinking_from: 0, summed_up, head: 1, words_at };
+        let mut seen = Seen { sent, thinking_from: 0, open_turn: 0, summed_up, head: 1, words_at };
         seen.thinking_from = seen.index_of((*thinks_at).max(summed_up));
+        seen.open_turn = seen.index_of((*open_at).max(summed_up));
         Some(seen)
     }
 
@@ -244,7 +261,8 @@ impl Machine {
     /// What is sent to everybody who has not made the summary.
     pub(in crate::agent) fn readable(&self) -> Seen<'_> {
         let sent = &self.transcript;
-        let all = Seen { sent, thinking_from: 0, summed_up: 0, head: 0, words_at: None };
+        let all =
+            Seen { sent, thinking_from: 0, open_turn: 0, summed_up: 0, head: 0, words_at: None };
         self.window.view.as_deref().map_or(all, View::seen)
     }
 
@@ -258,13 +276,19 @@ impl Machine {
         let view = self.window.view.as_deref()?;
         let (seen, vendor) = (view.seen_by_vendor()?, view.vendor.as_deref()?);
         let (provider, model) = (&*vendor.summary.provider, &*vendor.summary.model);
-        let (words, thinking_from) = (vendor.summary.words.as_ref(), seen.thinking_from);
-        Some(VendorsView { provider, model, messages: seen.messages(), words, thinking_from })
+        let (messages, words) = (seen.messages(), vendor.summary.words.as_ref());
+        let (thinking_from, open_turn) = (seen.thinking_from, seen.open_turn);
+        Some(VendorsView { provider, model, messages, words, thinking_from, open_turn })
     }
 
     /// Whether the vendor may be asked for a summary of its own.
     pub(in crate::agent) fn may_ask_vendor(&self) -> bool {
         !self.window.vendor_failed && !self.window.vendor_refused
+    }
+
+    /// Where the turn begins that was open when thinking was left out, if one was.
+    pub(in crate::agent) fn open_turn(&self) -> usize {
+        self.window.view.as_ref().map_or(0, |view| view.open_turn)
     }
 
     /// How many messages of the transcript a summary stands for.
@@ -403,7 +427,8 @@ impl Machine {
             view.cleared.insert((at, cleared.call.clone()), cleared.text.clone());
         }
         if let Some(vendor) = &mut view.vendor {
-            vendor.thinks_at = self.transcript.messages().len();
+            let all = self.transcript.messages();
+            (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
         }
         // What was left as it is among them is small, and stays.
         window.reads.retain(|(at, _)| *at > last);
@@ -455,13 +480,16 @@ impl Machine {
         let (window, words_at) = (&mut self.window, all.len());
         let view = window.view.get_or_insert_default();
         // Thinking that was left out before stays out, and what the vendor sums up by itself takes no other along.
-        let thinks_at = match view.vendor.take() {
-            Some(vendor) => vendor.thinks_at,
-            None => view.seen().place_of(view.thinking_from),
+        let (thinks_at, open_at) = match view.vendor.take() {
+            Some(vendor) => (vendor.thinks_at, vendor.open_at),
+            None => {
+                let seen = view.seen();
+                (seen.place_of(seen.thinking_from), seen.place_of(seen.open_turn))
+            }
         };
         view.vendor = vendor.map(|summary| {
             let (summary, sent) = (summary.clone(), Transcript::default());
-            Box::new(VendorView { summary, words_at, thinks_at, sent })
+            Box::new(VendorView { summary, words_at, thinks_at, open_at, sent })
         });
         (view.summed_up, view.kept) = (summed_up, kept);
         view.summary = Some(summary.clone());

@@ -11,7 +11,7 @@ use std::{fmt, pin::Pin, sync::Arc};
 pub(super) use self::file::read_file;
 pub(super) use self::reader::read_result;
 pub(crate) use self::{folder::Folder, reader::READ_RESULT};
-use crate::error::Error;
+use crate::{error::Error, message::Messages};
 
 /// What a call of a [`SpillStore`] comes to.
 pub(crate) type SpillFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -130,4 +130,55 @@ const KEPT_AS: &str = "the whole is kept as `";
 fn is_name(name: &str) -> bool {
     let digits = name.strip_prefix(PREFIX).unwrap_or_default();
     digits.len() == 16 && digits.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// What the name of the arguments of a call begins with.
+const ARGUMENTS: &str = "a-";
+
+/// The name by which the arguments of a call are read: of this message of the transcript, the call of this number.
+pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
+    format!("{ARGUMENTS}{message}-{call}")
+}
+
+/// Whose arguments are read by a name: the message and the number of the call in it.
+fn call_of(name: &str) -> Option<(usize, usize)> {
+    let (message, call) = name.strip_prefix(ARGUMENTS)?.split_once('-')?;
+    let (message, call) = (message.parse().ok()?, call.parse().ok()?);
+    (name_of_arguments(message, call) == name).then_some((message, call))
+}
+
+/// The large results of a conversation and the arguments of its calls, which stand in what was said.
+pub(crate) struct WithArguments<S> {
+    store: S,
+    said: Messages,
+}
+
+impl<S> WithArguments<S> {
+    pub(crate) fn new(store: S, said: Messages) -> Self {
+        Self { store, said }
+    }
+
+    /// A chunk of the arguments of a call, if there is such a call.
+    fn chunk(&self, (message, call): (usize, usize), chunk: u64) -> Option<Vec<u8>> {
+        let call = self.said.get(message)?.calls().nth(call)?;
+        let number = usize::try_from(chunk).ok()?;
+        call.arguments().as_bytes().chunks(CHUNK).nth(number).map(<[u8]>::to_vec)
+    }
+}
+
+impl<S: SpillStore> SpillStore for WithArguments<S> {
+    fn write<'a>(&'a self, name: &'a str, chunk: u64, bytes: &'a [u8]) -> SpillFuture<'a, ()> {
+        self.store.write(name, chunk, bytes)
+    }
+
+    fn read<'a>(&'a self, name: &'a str, chunk: u64) -> SpillFuture<'a, Option<Vec<u8>>> {
+        match call_of(name) {
+            Some(call) => Box::pin(async move { Ok(self.chunk(call, chunk)) }),
+            None => self.store.read(name, chunk),
+        }
+    }
+
+    fn delete<'a>(&'a self, name: &'a str) -> SpillFuture<'a, ()> {
+        self.store.delete(name)
+    }
 }

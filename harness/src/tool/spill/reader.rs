@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    is_name,
+    call_of, is_name,
     read::{Stretch, bytes, lines, search},
 };
 use crate::{
@@ -65,7 +65,7 @@ async fn answer(
              was cut, such as r-0123456789abcdef; those of other conversations cannot be read here",
         )
     };
-    if !is_name(name) {
+    if !is_name(name) && call_of(name).is_none() {
         return Err(unknown());
     }
     let room = spills.limit().saturating_sub(SAID).max(spills.limit() / 2);

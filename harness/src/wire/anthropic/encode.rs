@@ -16,8 +16,8 @@ use crate::{
         Block, Media, MediaKind, Message, Messages, ReasoningBlock, Role, Source, TextBlock,
         ToolCall, ToolResult, VendorData, in_line,
     },
-    models::{Model, Models, SchemaAnswers},
-    provider::{AnswerWay, Draft, Request, Settings, ToolChoice},
+    models::{Model, Models, SchemaAnswers, Thinking as Thinks},
+    provider::{AnswerWay, Draft, Effort, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     secret::beginning,
     wire::{
@@ -140,6 +140,12 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.value("stop_sequences", stop);
     }
     let mut output = Map::new();
+    let of_extra = extra.get("thinking").and_then(|it| it.get("type"));
+    let has_budget = match (of_extra, effort) {
+        (Some(of_extra), _) => of_extra == "enabled",
+        (None, Some(effort)) => known.thinking == Some(Thinks::Budget) && *effort != Effort::Off,
+        (None, None) => false,
+    };
     if let Some(effort) = effort {
         let said = thinking(known.thinking, *effort, max_tokens);
         if let Some(config) = said.config {
@@ -185,7 +191,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     if summarizes {
         body.member("compaction", |out| raw(out, r#"{"type":"summarize"}"#));
     }
-    let thinking_from = thinking_from(request, settings);
+    // With a budget, the last answer that calls tools has to begin with its thinking, which those models do not bind to
+    // what came before.
+    let thinking_from = thinking_from(request, settings, has_budget);
     // One summary stands in such a request, as its first block.
     let first_alone = summarizes || request.begins_with_summary();
     let summary_at = first_alone.then(|| request.begins_with_summary().then_some(0));

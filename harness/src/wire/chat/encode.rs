@@ -201,7 +201,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let Options { thought, call_ids, strict_turns, origin, signed_calls, takes, .. } = options;
     let to = Recipient { takes, places: &PLACES };
-    let thinking_from = thinking_from(request, settings);
+    let thinking_from = thinking_from(request, settings, false);
     let is = format!(
         "{WIRE} {thinking_from} {} {thought:?} {call_ids:?} {strict_turns} {origin:?} {signed_calls:?}{}",
         leading.len() == 0,

@@ -164,7 +164,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
     }
-    let thinking_from = thinking_from(request, settings);
+    let thinking_from = thinking_from(request, settings, false);
     let is =
         format!("{WIRE} {thinking_from} {}{}", leading.len() == 0, answer::form(plan.as_ref()));
     let form = Form { is, mark: None };

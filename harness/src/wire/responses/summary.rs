@@ -37,7 +37,7 @@ pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encode
     body.value("model", model);
     cache::write(&mut body, request, settings, takes);
     body.maybe("instructions", request.system().filter(|system| !system.trim().is_empty()));
-    let thinking_from = thinking_from(request, settings);
+    let thinking_from = thinking_from(request, settings, false);
     let form = Form { is: format!("{WIRE} {thinking_from}"), mark: None };
     let to = Recipient { takes, places: &PLACES };
     conversation(body, "input", b"", form, request, to, |out, before, message| {
