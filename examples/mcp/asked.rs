@@ -5,17 +5,24 @@ use std::{env, io, io::Write as _};
 
 use anyhow::Context as _;
 use harness::{
-    Tool, ToolContext,
-    mcp::{McpAnswer, McpForm, McpServer, McpServerBuilder, McpVersion},
+    Error, ErrorKind, Tool, ToolContext,
+    mcp::{McpAnswer, McpAuth, McpForm, McpServer, McpServerBuilder, McpVersion},
 };
 use serde_json::{Map, Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+/// The document that describes the client, by the suite's word. Nobody fetches it.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
 /// Connects and calls what the scenario names, or each tool once.
 pub(crate) async fn client(url: &str) -> anyhow::Result<()> {
     let context = env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_else(|_| "{}".to_owned());
     let context: Value =
         serde_json::from_str(&context).context("MCP_CONFORMANCE_CONTEXT is no JSON")?;
-    let server = server(url)?.connect().await?;
+    let server = server(url, &context)?.connect().await?;
     for line in server.left_out() {
         writeln!(io::stderr(), "left out: {line}")?;
     }
@@ -30,7 +37,15 @@ pub(crate) async fn client(url: &str) -> anyhow::Result<()> {
         }
     };
     for (number, (tool, arguments)) in calls.into_iter().enumerate() {
-        let said = tool.call(&ToolContext::new(format!("call_{number}")), arguments).await;
+        let context = ToolContext::new(format!("call_{number}"));
+        let mut said = tool.call(&context, arguments.clone()).await;
+        // What a model does that reads that the call did not run and may be made again.
+        for _ in 0..2 {
+            if !said.as_ref().is_err_and(|err| err.to_string().contains("may be made again")) {
+                break;
+            }
+            said = tool.call(&context, arguments.clone()).await;
+        }
         match said {
             Ok(output) => writeln!(io::stdout(), "{}: {:?}", tool.name(), output.content())?,
             Err(err) => writeln!(io::stdout(), "{} failed: {err}", tool.name())?,
@@ -40,15 +55,70 @@ pub(crate) async fn client(url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn server(url: &str) -> anyhow::Result<McpServerBuilder> {
+fn server(url: &str, context: &Value) -> anyhow::Result<McpServerBuilder> {
     let server = McpServer::url(url).named("c").on_form(|form| {
         let filled = defaults(&form);
         Box::pin(async move { McpAnswer::Accept(filled) })
     });
+    let scenario = env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    let server = match scenario.starts_with("auth/") {
+        true => server.oauth(auth(&scenario, context)),
+        false => server,
+    };
     Ok(match env::var("MCP_CONFORMANCE_PROTOCOL_VERSION").as_deref() {
         Ok("2026-07-28") => server.version(McpVersion::V2026_07_28),
         _ => server,
     })
+}
+
+/// What the program says of its authorization, and a person who says yes to everything.
+fn auth(scenario: &str, context: &Value) -> McpAuth {
+    let mut auth = McpAuth::new().metadata(DOCUMENT).on_page(|page| {
+        Box::pin(async move {
+            let visit = async {
+                let back = location(&page.url).await?;
+                visited(&back).await.map(drop)
+            };
+            visit.await.map_err(|err: anyhow::Error| {
+                Error::new(ErrorKind::Connect, format!("the page cannot be visited: {err}"))
+            })
+        })
+    });
+    if let Some(id) = context["client_id"].as_str() {
+        auth = auth.client(id);
+    }
+    if let Some(secret) = context["client_secret"].as_str() {
+        auth = auth.secret(secret);
+    }
+    if let Some(issuer) = context["issuer"].as_str() {
+        auth = auth.issuer(issuer);
+    }
+    match scenario.starts_with("auth/client-credentials") {
+        true => auth.without_person(),
+        false => auth,
+    }
+}
+
+/// Where the page leads to.
+async fn location(page: &str) -> anyhow::Result<String> {
+    let answer = visited(page).await?;
+    let line = answer.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("location").then_some(value.trim())
+    });
+    Ok(line.context("the page leads nowhere")?.to_owned())
+}
+
+/// What a browser reads at an address of this machine.
+async fn visited(address: &str) -> anyhow::Result<String> {
+    let rest = address.strip_prefix("http://").context("no address of this machine")?;
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let mut stream = TcpStream::connect(host).await?;
+    let request = format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// One call of the context.

@@ -8,6 +8,8 @@ mod inspector;
 mod later;
 mod newer;
 mod npm;
+#[cfg(feature = "mcp-oauth")]
+mod oauth;
 mod offers;
 mod served;
 mod served_beside;

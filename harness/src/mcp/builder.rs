@@ -25,6 +25,8 @@ pub struct McpServerBuilder {
     time_limit: Option<Duration>,
     on_form: Option<Arc<OnForm>>,
     version: Option<McpVersion>,
+    #[cfg(feature = "mcp-oauth")]
+    auth: Option<super::McpAuth>,
     /// What cannot be set for a server at this place.
     fault: Option<String>,
 }
@@ -43,7 +45,17 @@ impl McpServerBuilder {
     pub(super) fn at(place: Place) -> Self {
         let name = "mcp".to_owned();
         let trust = Trust::default();
-        Self { place, name, trust, time_limit: None, on_form: None, version: None, fault: None }
+        Self {
+            place,
+            name,
+            trust,
+            time_limit: None,
+            on_form: None,
+            version: None,
+            #[cfg(feature = "mcp-oauth")]
+            auth: None,
+            fault: None,
+        }
     }
 
     fn command(&mut self, what: &str) -> Option<&mut Command> {
@@ -99,6 +111,35 @@ impl McpServerBuilder {
             }
         }
         self
+    }
+
+    /// Says how the program is authorized to use the server, if the server asks for it. `connect` waits for the person
+    /// then, and so does a call that finds the authorization ended.
+    #[cfg(feature = "mcp-oauth")]
+    pub fn oauth(mut self, auth: super::McpAuth) -> Self {
+        self.auth = Some(auth);
+        self
+    }
+
+    /// The authorization, once all is known of the server.
+    #[cfg(feature = "mcp-oauth")]
+    fn authorization(&mut self) -> Result<(), Error> {
+        let Some(auth) = self.auth.take() else { return Ok(()) };
+        let wrong = |why| Error::new(ErrorKind::Configuration, why);
+        let Place::Address(address) = &mut self.place else {
+            return Err(wrong(
+                "`oauth` is for a server that is an address, and this one is a command",
+            ));
+        };
+        if address.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+            return Err(wrong(
+                "the header `authorization` is set, and `oauth` sets it, too: leave one out",
+            ));
+        }
+        let client = super::http::client()?;
+        let made = super::oauth::Authorization::new(auth, &self.name, &address.url, client)?;
+        address.authorization = Some(Arc::new(made));
+        Ok(())
     }
 
     /// Believes what the server says of its tools (`readOnlyHint` and the other
@@ -166,7 +207,16 @@ impl McpServerBuilder {
     /// Fails if something was set that cannot be, if the server does not begin a session within 30 seconds or
     /// does not list its tools within 30 more, and if [`effects`](Self::effects) names a tool that it does not
     /// have. The error shows the end of what the process has written to its standard error.
-    pub async fn connect(self) -> Result<McpServer, Error> {
+    #[cfg_attr(
+        not(feature = "mcp-oauth"),
+        allow(unused_mut, reason = "only the authorization is added")
+    )]
+    pub async fn connect(mut self) -> Result<McpServer, Error> {
+        #[cfg(feature = "mcp-oauth")]
+        if let Err(err) = self.authorization() {
+            let name = self.name.escape_debug();
+            return Err(Error::new(err.kind(), format!("the MCP server `{name}`: {err}")));
+        }
         let wrong = |why: String| {
             let name = self.name.escape_debug();
             Error::new(ErrorKind::Configuration, format!("the MCP server `{name}`: {why}"))

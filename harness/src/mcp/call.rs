@@ -9,7 +9,9 @@ use rmcp::{
 };
 use serde_json::{Map, Value};
 
-use super::{content, link::Link, list::told, session::Session, wanted::Wanted};
+use super::{
+    content, link::Link, list::told, oauth::Authorization, session::Session, wanted::Wanted,
+};
 use crate::{
     message::ToolContent,
     schema::Checker,
@@ -154,9 +156,15 @@ impl Remote {
                     StreamableHttpError::AuthRequired(_)
                     | StreamableHttpError::InsufficientScope(_),
                 ) => {
-                    let why = format!(
+                    let mut why = format!(
                         "the MCP server `{server}` has refused the call: the program is not authorized to make it"
                     );
+                    if link.authorization().is_some_and(Authorization::is_refused) {
+                        why.push_str(
+                            ". By what the server says, the call did not run. It was sent once and is not sent again; the \
+                             program is authorized anew before the next call, so the call may be made again",
+                        );
+                    }
                     return ToolError::new(why);
                 }
                 Some(StreamableHttpError::SessionExpired) => session.lose(),

@@ -12,6 +12,7 @@ use rmcp::transport::{
     streamable_http_client::StreamableHttpClientTransportConfig,
 };
 
+use super::oauth::{Authorization, Way, way};
 use crate::{
     error::{Error, ErrorKind},
     tls,
@@ -29,6 +30,7 @@ const STREAMS: usize = 5;
 pub(super) struct Address {
     pub(super) url: String,
     pub(super) headers: Vec<(String, String)>,
+    pub(super) authorization: Option<Arc<Authorization>>,
 }
 
 /// Without the values of headers, and without what may be secret in the address.
@@ -88,7 +90,7 @@ impl Address {
     ///
     /// # Errors
     /// Fails if the address or a header cannot be used.
-    pub(super) fn transport(&self) -> Result<StreamableHttpClientTransport<Client>, Error> {
+    pub(super) fn transport(&self) -> Result<StreamableHttpClientTransport<Way>, Error> {
         let known = Url::parse(&self.url);
         if !known.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
             return Err(Error::new(
@@ -96,20 +98,7 @@ impl Address {
                 "this is no address of an MCP server: it begins with `https://` or `http://` and a host",
             ));
         }
-        let unusable = |err| {
-            Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up").because(err)
-        };
-        let mut tls = tls::shared()?;
-        tls.alpn_protocols = vec!["http/1.1".into()];
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls)
-            .redirect(redirect::Policy::none())
-            .retry(retry::never())
-            // A connection that was kept may end at the moment in which a call is written to it.
-            .pool_max_idle_per_host(0)
-            .connect_timeout(CONNECT)
-            .build()
-            .map_err(unusable)?;
+        let client = way(client()?, self.authorization.clone());
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .reinit_on_expired_session(false)
             .custom_headers(self.headers()?);
@@ -119,4 +108,21 @@ impl Address {
         config.retry_config = Arc::new(waits);
         Ok(StreamableHttpClientTransport::with_client(client, config))
     }
+}
+
+/// A client that sends nothing twice and follows no redirect.
+pub(super) fn client() -> Result<Client, Error> {
+    let unusable =
+        |err| Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up").because(err);
+    let mut tls = tls::shared()?;
+    tls.alpn_protocols = vec!["http/1.1".into()];
+    Client::builder()
+        .tls_backend_preconfigured(tls)
+        .redirect(redirect::Policy::none())
+        .retry(retry::never())
+        // A connection that was kept may end at the moment in which a call is written to it.
+        .pool_max_idle_per_host(0)
+        .connect_timeout(CONNECT)
+        .build()
+        .map_err(unusable)
 }

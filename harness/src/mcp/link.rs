@@ -1,6 +1,7 @@
 //! The way to one server, which its tools share: its session, and how it is begun anew.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{
         Arc, OnceLock,
@@ -25,6 +26,7 @@ use super::{
     handler::{Handler, Reports},
     http::Address,
     list::{self, Listing},
+    oauth::Authorization,
     process::{Child, Command},
     session::Session,
     version::is_newer,
@@ -125,7 +127,36 @@ impl Link {
 
     /// What others say, for an error: without secrets and what a terminal obeys, and not all of it.
     pub(super) fn shown(&self, text: &str) -> String {
-        harmless(&beginning(&self.secrets.hide(text), SHOWN))
+        let text = self.secrets.hide(text);
+        let text = match self.authorization() {
+            Some(authorization) => Cow::Owned(authorization.secrets().hide(&text).into_owned()),
+            None => text,
+        };
+        harmless(&beginning(&text, SHOWN))
+    }
+
+    /// How it is authorized, if the program has said so.
+    pub(super) fn authorization(&self) -> Option<&Authorization> {
+        match &self.place {
+            Place::Address(address) => address.authorization.as_deref(),
+            Place::Command(_) => None,
+        }
+    }
+
+    /// Does what is to be done for the authorization before a request.
+    async fn authorized(&self) -> Result<(), Error> {
+        let Some(authorization) = self.authorization() else { return Ok(()) };
+        authorization.ready().await.map_err(|(kind, why)| {
+            self.error(
+                kind,
+                format!("cannot be used without an authorization: {}", self.shown(&why)),
+            )
+        })
+    }
+
+    /// Whether the server has refused what was sent, and something may be done about it.
+    fn is_refused(&self) -> bool {
+        self.authorization().is_some_and(Authorization::is_refused)
     }
 
     /// What the process of a session said last.
@@ -140,14 +171,26 @@ impl Link {
     /// Says that a call was answered.
     pub(super) fn answered(&self) {
         self.starts.store(0, Ordering::Relaxed);
+        if let Some(authorization) = self.authorization() {
+            authorization.answered();
+        }
     }
 
     /// The first session, and the tools of the server.
     pub(super) async fn begin(&self) -> Result<Listing, Error> {
-        let mut state = self.state.lock().await;
-        let (session, listing) = self.open().await?;
-        state.session = Some(session);
-        Ok(listing)
+        // What begins a session and lists tools changes nothing, so it may be sent again.
+        loop {
+            self.authorized().await?;
+            let mut state = self.state.lock().await;
+            match self.open().await {
+                Ok((session, listing)) => {
+                    state.session = Some(session);
+                    return Ok(listing);
+                }
+                Err(_) if self.is_refused() => {}
+                Err(err) => return Err(err),
+            }
+        }
     }
 
     /// A session to which a call can be sent: the one that there is, or a new one.
@@ -155,6 +198,17 @@ impl Link {
     /// # Errors
     /// Fails if there is none. Nothing was sent then.
     pub(super) async fn session(&self) -> Result<Arc<Session>, Error> {
+        loop {
+            // Before the state is held, so that the program can close it while a person is waited for.
+            self.authorized().await?;
+            match self.session_now().await {
+                Err(_) if self.is_refused() => {}
+                session => return session,
+            }
+        }
+    }
+
+    async fn session_now(&self) -> Result<Arc<Session>, Error> {
         let mut state = self.state.lock().await;
         if state.closed {
             return Err(self.error(ErrorKind::Closed, "was closed by the program"));
@@ -230,6 +284,9 @@ impl Link {
 
     /// Ends the session for good.
     pub(super) async fn close(&self) {
+        if let Some(authorization) = self.authorization() {
+            authorization.close();
+        }
         let mut state = self.state.lock().await;
         state.closed = true;
         if let Some(session) = state.session.take() {

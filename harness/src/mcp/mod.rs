@@ -29,6 +29,11 @@ mod link;
 mod list;
 #[cfg(feature = "mcp")]
 mod name;
+#[cfg(all(feature = "mcp", not(feature = "mcp-oauth")))]
+#[path = "no_oauth.rs"]
+mod oauth;
+#[cfg(feature = "mcp-oauth")]
+mod oauth;
 #[cfg(feature = "mcp")]
 mod offer_tools;
 #[cfg(feature = "mcp")]
@@ -46,6 +51,8 @@ mod version;
 #[cfg(feature = "mcp")]
 mod wanted;
 
+#[cfg(feature = "mcp-oauth")]
+pub use self::oauth::{McpAuth, McpGrant, McpGrantFuture, McpGrants, McpPage};
 #[cfg(feature = "mcp-server")]
 pub use self::service::{Alone, McpHttp, McpService};
 #[cfg(feature = "mcp")]

@@ -59,7 +59,11 @@ impl McpServer {
 
     /// A server at an address, spoken to over streamable HTTP. Redirects are not followed.
     pub fn url(url: impl Into<String>) -> McpServerBuilder {
-        McpServerBuilder::at(Place::Address(Address { url: url.into(), headers: Vec::new() }))
+        McpServerBuilder::at(Place::Address(Address {
+            url: url.into(),
+            headers: Vec::new(),
+            authorization: None,
+        }))
     }
 
     pub(super) fn of(link: Arc<Link>, sight: Sight, listing: Listing) -> Result<Self, Error> {

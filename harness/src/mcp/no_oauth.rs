@@ -1,0 +1,39 @@
+//! What stands in place of OAuth in a program without the feature `mcp-oauth`: there is no authorization.
+
+use std::sync::Arc;
+
+use reqwest::Client;
+
+use crate::{error::ErrorKind, secret::Secrets};
+
+/// There is none.
+pub(super) enum Authorization {}
+
+impl Authorization {
+    pub(super) fn secrets(&self) -> Secrets {
+        match *self {}
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        match *self {}
+    }
+
+    pub(super) fn answered(&self) {
+        match *self {}
+    }
+
+    pub(super) fn close(&self) {
+        match *self {}
+    }
+
+    pub(super) async fn ready(&self) -> Result<(), (ErrorKind, String)> {
+        match *self {}
+    }
+}
+
+/// The HTTP client below the protocol.
+pub(super) type Way = Client;
+
+pub(super) fn way(client: Client, _: Option<Arc<Authorization>>) -> Way {
+    client
+}

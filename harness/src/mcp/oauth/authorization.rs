@@ -1,0 +1,486 @@
+//! How one connection is authorized: what it was granted, what the server has refused, and what is to be done before the
+//! next request.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use reqwest::{Client as Http, Url};
+use ring::{
+    digest,
+    rand::{SecureRandom as _, SystemRandom},
+};
+use secrecy::ExposeSecret as _;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Fault, McpAuth, McpPage,
+    challenge::Challenge,
+    discovery::{self, Found},
+    grant::{self, Client, Grant, Ungranted, Wanted},
+    page::{Back, Port},
+    web::{Web, is_near, is_safe},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    secret::Secrets,
+    unwind::{Shielded, caught},
+};
+
+/// How often the server may refuse before a call is answered.
+const TRIES: u32 = 3;
+
+/// The authorization of one connection.
+pub(in super::super) struct Authorization {
+    auth: McpAuth,
+    /// The program's name for the server.
+    name: String,
+    server: Url,
+    web: Web,
+    state: Mutex<State>,
+    /// Ends what a person is waited for with.
+    closed: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    grant: Option<Arc<Grant>>,
+    /// What was refused since.
+    refused: Option<Challenge>,
+    /// Whether the store was looked into.
+    looked: bool,
+    /// Refusals since a call was answered.
+    tries: u32,
+    /// Whether it was renewed because of one of them.
+    renewed: bool,
+}
+
+impl Authorization {
+    /// Nothing is sent yet.
+    ///
+    /// # Errors
+    /// Fails if a token would be read by others on the way, and if what the program has said cannot go together.
+    pub(in super::super) fn new(
+        auth: McpAuth,
+        name: &str,
+        server: &str,
+        client: Http,
+    ) -> Result<Self, Error> {
+        let wrong = |why| Error::new(ErrorKind::Configuration, why);
+        let mut server =
+            Url::parse(server).map_err(|_| wrong("this is no address of an MCP server"))?;
+        server.set_fragment(None);
+        if !is_safe(&server) {
+            return Err(wrong(
+                "tokens are sent to addresses of `https` and of this machine alone: change the address",
+            ));
+        }
+        if auth.secret.is_some() && auth.client.is_none() {
+            return Err(wrong("a secret belongs to a client: say which by `client`"));
+        }
+        if !auth.person && auth.secret.is_none() {
+            return Err(wrong(
+                "without a person there has to be a client with a secret: set `client` and `secret`",
+            ));
+        }
+        let near = is_near(&server);
+        let (state, closed) = (Mutex::default(), CancellationToken::new());
+        Ok(Self { auth, name: name.to_owned(), server, web: Web { client, near }, state, closed })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What no error may show.
+    pub(in super::super) fn secrets(&self) -> Secrets {
+        let secrets = self.state().grant.as_ref().map(|grant| grant.secrets()).unwrap_or_default();
+        match &self.auth.secret {
+            Some(secret) => secrets.with(secret.expose_secret()),
+            None => secrets,
+        }
+    }
+
+    /// The token for a request to this address, renewed if it is old.
+    pub(super) async fn token(&self, uri: &str) -> Option<String> {
+        let mut asked = Url::parse(uri).ok()?;
+        asked.set_fragment(None);
+        if asked != self.server {
+            return None;
+        }
+        let old = self.state().grant.as_ref().is_some_and(|grant| grant.is_old());
+        if old {
+            // Should it fail, the server says of the old token what it wants to.
+            let _ = self.changed(false).await;
+        }
+        self.state().grant.as_ref().map(|grant| grant.token.clone())
+    }
+
+    /// Says that the server has refused a request that had this token.
+    pub(super) fn refused(&self, status: u16, header: &str, token: Option<&str>) {
+        let challenge = Challenge::read(header);
+        if status == 403 && !challenge.wants_more() {
+            return;
+        }
+        let mut state = self.state();
+        // Requests that were on their way with an older one say nothing of the new one.
+        if state.grant.as_ref().map(|grant| grant.token.as_str()) == token {
+            state.refused = Some(challenge);
+        }
+    }
+
+    /// Whether there is something to be done before the next request.
+    pub(in super::super) fn is_refused(&self) -> bool {
+        self.state().refused.is_some()
+    }
+
+    /// Says that a call was answered.
+    pub(in super::super) fn answered(&self) {
+        let mut state = self.state();
+        state.tries = 0;
+        state.renewed = false;
+    }
+
+    /// Ends what is waited for, for good.
+    pub(in super::super) fn close(&self) {
+        self.closed.cancel();
+    }
+
+    /// Does what is to be done before the next request.
+    ///
+    /// # Errors
+    /// Fails if the server has refused and there is no token that it may take.
+    pub(in super::super) async fn ready(&self) -> Result<(), Fault> {
+        let is_ready = {
+            let state = self.state();
+            let old = state.grant.as_ref().is_some_and(|grant| grant.is_old());
+            state.looked && state.refused.is_none() && !old
+        };
+        if is_ready { Ok(()) } else { self.changed(true).await }
+    }
+
+    /// Holds what connections share, and changes it.
+    async fn changed(&self, may_ask: bool) -> Result<(), Fault> {
+        let closed = || (ErrorKind::Closed, "the connection was closed by the program".to_owned());
+        let changing = async {
+            let key = self.server.as_str();
+            let slot = self.auth.kept.slot(key);
+            let mut memory = slot.lock().await;
+            self.auth.kept.load(key, &mut memory).await?;
+            let known = memory.clone().filter(|grant| self.is_usable(grant));
+            let next = self.next(known, may_ask).await?;
+            let Some((mut next, is_new)) = next else { return Ok(()) };
+            {
+                let mut state = self.state();
+                state.grant = Some(Arc::new(next.clone()));
+                state.refused = None;
+            }
+            // The program's own secret is not kept.
+            if next.client.redirect.is_none() {
+                next.client.secret = None;
+            }
+            match is_new {
+                true => self.auth.kept.save(key, &mut memory, next).await,
+                false => Ok(()),
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.closed.cancelled() => Err(closed()),
+            changed = changing => changed,
+        }
+    }
+
+    /// Whether it was granted for this server and to this client.
+    fn is_usable(&self, grant: &Grant) -> bool {
+        grant.server == self.server.as_str()
+            && self.auth.client.as_ref().is_none_or(|id| *id == grant.client.id)
+            && self
+                .auth
+                .issuer
+                .as_ref()
+                .is_none_or(|issuer| discovery::is_issuer(issuer, &grant.issuer))
+    }
+
+    /// What goes with the next request, and whether it is new.
+    async fn next(
+        &self,
+        mut known: Option<Grant>,
+        may_ask: bool,
+    ) -> Result<Option<(Grant, bool)>, Fault> {
+        if let Some(known) = &mut known {
+            // It is the program's.
+            if let Some(secret) =
+                self.auth.secret.as_ref().filter(|_| known.client.redirect.is_none())
+            {
+                known.client.secret = Some(secret.expose_secret().to_owned());
+            }
+        }
+        let (own, refused) = {
+            let mut state = self.state();
+            state.looked = true;
+            (state.grant.clone(), state.refused.clone())
+        };
+        let is_other = known
+            .as_ref()
+            .is_some_and(|known| own.as_ref().is_none_or(|own| own.token != known.token));
+        // Another connection has been here.
+        if is_other && let Some(other) = known.take_if(|it| !it.is_old()) {
+            return Ok(Some((other, false)));
+        }
+        let known = known.or_else(|| own.as_deref().cloned());
+        let Some(refused) = refused else {
+            let Some(known) = known.filter(Grant::is_old) else { return Ok(None) };
+            match grant::renew(&self.web, &known).await {
+                Ok(Some(new)) => return Ok(Some((new, true))),
+                Ok(None) | Err(Ungranted::Refused(_)) if may_ask => {
+                    return Ok(Some((
+                        self.authorize(&Challenge::default(), Some(known)).await?,
+                        true,
+                    )));
+                }
+                Ok(None) => return Ok(None),
+                Err(failed) => return Err(failed.into()),
+            }
+        };
+        if !may_ask {
+            return Ok(None);
+        }
+        self.may_try(&refused, known.as_ref())?;
+        Ok(Some((self.authorize(&refused, known).await?, true)))
+    }
+
+    /// Whether to ask once more may help.
+    fn may_try(&self, refused: &Challenge, known: Option<&Grant>) -> Result<(), Fault> {
+        let wrong = |why: String| Err((ErrorKind::Api, why));
+        let asked = known.map(|grant| grant.scopes.as_slice()).unwrap_or_default();
+        if refused.wants_more() && refused.scopes.iter().all(|scope| asked.contains(scope)) {
+            return wrong(
+                "it refuses the token for what was asked for already (`insufficient_scope`): the person, or the program, \
+                 may not do this"
+                    .to_owned(),
+            );
+        }
+        let mut state = self.state();
+        if state.tries >= TRIES {
+            return wrong(format!("it has refused {TRIES} tokens in a row; connect to it anew"));
+        }
+        state.tries += 1;
+        Ok(())
+    }
+
+    /// Looks up who gives tokens now, and gets one.
+    async fn authorize(&self, refused: &Challenge, known: Option<Grant>) -> Result<Grant, Fault> {
+        let found =
+            discovery::find(&self.web, &self.server, refused, self.auth.issuer.as_deref()).await?;
+        // What one authorization server has given is not shown to another.
+        let known = known.filter(|known| known.issuer == found.metadata.issuer);
+        if let Some(known) = known.as_ref().filter(|_| !refused.wants_more()) {
+            let first = !std::mem::replace(&mut self.state().renewed, true);
+            if first && known.resource == found.resource {
+                match grant::renew(&self.web, known).await {
+                    Ok(Some(new)) => return Ok(new),
+                    Ok(None) | Err(Ungranted::Refused(_)) => {}
+                    Err(failed) => return Err(failed.into()),
+                }
+            }
+        }
+        let scopes = self.scopes(refused, &found, known.as_ref());
+        match self.auth.person {
+            true => self.ask_person(&found, known.as_ref(), &scopes).await,
+            false => {
+                let client = self
+                    .registered(&found)
+                    .ok_or_else(|| (ErrorKind::Configuration, "there is no `client`".to_owned()))?;
+                let scope = scopes.join(" ");
+                let mut parameters = vec![("grant_type", "client_credentials")];
+                if !scopes.is_empty() {
+                    parameters.push(("scope", &scope));
+                }
+                let wanted = self.wanted(&found, &client, &scopes)?;
+                Ok(wanted.ask(&self.web, &parameters, Secrets::default()).await?)
+            }
+        }
+    }
+
+    /// What the token shall be good for.
+    fn scopes(&self, refused: &Challenge, found: &Found, known: Option<&Grant>) -> Vec<String> {
+        let mut scopes = match (&self.auth.scopes, refused.scopes.is_empty()) {
+            (Some(scopes), _) => scopes.clone(),
+            (None, false) => refused.scopes.clone(),
+            (None, true) => found.scopes.clone(),
+        };
+        if refused.wants_more() {
+            let before = known.map(|known| known.scopes.as_slice()).unwrap_or_default();
+            for scope in before.iter().chain(&refused.scopes) {
+                grant::add(&mut scopes, scope);
+            }
+        }
+        // Without it many give nothing that can be renewed.
+        let offline = "offline_access";
+        if self.auth.person && found.metadata.scopes_supported.iter().any(|scope| scope == offline)
+        {
+            grant::add(&mut scopes, offline);
+        }
+        scopes
+    }
+
+    /// The client that the program has named.
+    fn registered(&self, found: &Found) -> Option<Client> {
+        let id = self.auth.client.clone()?;
+        let secret = self.auth.secret.as_ref().map(|secret| secret.expose_secret().to_owned());
+        let method = match secret {
+            Some(_) => grant::method(&found.metadata, false),
+            None => "none",
+        };
+        Some(Client { id, secret, method: method.to_owned(), redirect: None })
+    }
+
+    fn wanted<'a>(
+        &'a self,
+        found: &'a Found,
+        client: &'a Client,
+        scopes: &'a [String],
+    ) -> Result<Wanted<'a>, Fault> {
+        let endpoint = found.metadata.token_endpoint.as_deref();
+        Ok(Wanted {
+            server: self.server.as_str(),
+            resource: &found.resource,
+            issuer: &found.metadata.issuer,
+            token_endpoint: endpoint.ok_or_else(|| missing("token endpoint"))?,
+            client,
+            scopes,
+        })
+    }
+
+    /// The program as the authorization server knows it, and the port to which its page leads back.
+    async fn introduced(
+        &self,
+        found: &Found,
+        known: Option<&Grant>,
+    ) -> Result<(Client, Port), Fault> {
+        if let Some(client) = self.registered(found) {
+            return Ok((client, Port::open(&self.auth.redirect).await?));
+        }
+        let metadata = &found.metadata;
+        // The same registration again, if the port that it names is free.
+        let known = known.map(|known| &known.client);
+        if let Some(known) = known
+            && let Some(redirect) = &known.redirect
+            && let Ok(port) = Port::open(redirect).await
+        {
+            return Ok((known.clone(), port));
+        }
+        let port = Port::open(&self.auth.redirect).await?;
+        if let Some(id) =
+            self.auth.metadata.as_ref().filter(|_| metadata.client_id_metadata_document_supported)
+        {
+            let method = "none".to_owned();
+            return Ok((Client { id: id.clone(), secret: None, method, redirect: None }, port));
+        }
+        let endpoint = metadata.registration_endpoint.as_deref().ok_or_else(|| {
+            let why = "the authorization server registers no programs: register it there and set `client`";
+            (ErrorKind::Configuration, why.to_owned())
+        })?;
+        let redirect = port.redirect.as_str();
+        let client =
+            grant::register(&self.web, endpoint, &self.auth.name, redirect, metadata).await?;
+        Ok((client, port))
+    }
+
+    /// Shows the page to the person, and waits for what comes back.
+    async fn ask_person(
+        &self,
+        found: &Found,
+        known: Option<&Grant>,
+        scopes: &[String],
+    ) -> Result<Grant, Fault> {
+        let metadata = &found.metadata;
+        if !metadata.code_challenge_methods_supported.iter().any(|method| method == "S256") {
+            let why = "the authorization server does not protect codes (PKCE with `S256`), so none is asked for";
+            return Err((ErrorKind::Protocol, why.to_owned()));
+        }
+        let endpoint = metadata.authorization_endpoint.as_deref();
+        let endpoint = endpoint.ok_or_else(|| missing("authorization endpoint"))?;
+        let endpoint = self.web.address("the authorization page", endpoint)?;
+        let (client, port) = self.introduced(found, known).await?;
+        let wanted = self.wanted(found, &client, scopes)?;
+        let (state, verifier) = (random()?, random()?);
+        let challenge =
+            URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()));
+        let (redirect, scope) = (port.redirect.to_string(), scopes.join(" "));
+        let mut parameters = vec![
+            ("response_type", "code"),
+            ("client_id", &client.id),
+            ("redirect_uri", &redirect),
+            ("state", &state),
+            ("code_challenge", &challenge),
+            ("code_challenge_method", "S256"),
+            ("resource", &found.resource),
+        ];
+        if !scopes.is_empty() {
+            parameters.push(("scope", &scope));
+        }
+        let page = grant::page(endpoint, &parameters);
+        let page = McpPage { server: self.name.clone(), url: page.into() };
+        let back = self.back(&port, page, &state).await?;
+        // RFC 9207: letter by letter, and needed where it is promised.
+        match &back.issuer {
+            Some(issuer) if *issuer != metadata.issuer => {
+                let why = "another authorization server has answered than was asked; its code was not used";
+                return Err((ErrorKind::Protocol, why.to_owned()));
+            }
+            None if metadata.authorization_response_iss_parameter_supported => {
+                let why = "the answer does not say which authorization server it is from (`iss`), though it should";
+                return Err((ErrorKind::Protocol, why.to_owned()));
+            }
+            _ => {}
+        }
+        let parameters = [
+            ("grant_type", "authorization_code"),
+            ("code", back.code.as_str()),
+            ("redirect_uri", &redirect),
+            ("code_verifier", &verifier),
+        ];
+        let secrets = Secrets::default().with(&back.code).with(&verifier);
+        Ok(wanted.ask(&self.web, &parameters, secrets).await?)
+    }
+
+    /// Opens the page, and hears at the same time what comes back.
+    async fn back(&self, port: &Port, page: McpPage, state: &str) -> Result<Back, Fault> {
+        let panicked = |why| (ErrorKind::Panicked, format!("what opens the page {why}"));
+        let opening = caught(|| (self.auth.on_page)(page)).map(Shielded::new).map_err(panicked)?;
+        let opened = async {
+            match opening.await {
+                Ok(Ok(())) => std::future::pending().await,
+                Ok(Err(err)) => Err((err.kind(), format!("the page cannot be opened: {err}"))),
+                Err(why) => Err(panicked(why)),
+            }
+        };
+        let both = async {
+            tokio::select! {
+                biased;
+                back = port.wait(state) => back,
+                failed = opened => failed,
+            }
+        };
+        timeout(self.auth.limit, both).await.unwrap_or_else(|_| {
+            let limit = self.auth.limit;
+            let why = format!("nobody has come back from the authorization page within {limit:?}");
+            Err((ErrorKind::Timeout, why))
+        })
+    }
+}
+
+fn missing(what: &str) -> Fault {
+    (ErrorKind::Protocol, format!("the authorization server has no {what}"))
+}
+
+/// A word that nobody can guess: 256 bits.
+fn random() -> Result<String, Fault> {
+    let mut bytes = [0; 32];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| (ErrorKind::Configuration, "the system gives no random numbers".to_owned()))?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}

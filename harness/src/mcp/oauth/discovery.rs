@@ -1,0 +1,212 @@
+//! Who gives tokens for a server: RFC 9728 for the server, RFC 8414 and OpenID Connect Discovery for who gives them.
+
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::{Fault, challenge::Challenge, web::Web};
+use crate::error::ErrorKind;
+
+/// What a server says of itself (RFC 9728).
+#[derive(Deserialize)]
+struct Resource {
+    resource: String,
+    #[serde(default)]
+    authorization_servers: Vec<String>,
+    #[serde(default)]
+    scopes_supported: Vec<String>,
+}
+
+/// What an authorization server says of itself (RFC 8414).
+#[derive(Deserialize)]
+pub(super) struct Metadata {
+    pub(super) issuer: String,
+    pub(super) authorization_endpoint: Option<String>,
+    pub(super) token_endpoint: Option<String>,
+    pub(super) registration_endpoint: Option<String>,
+    #[serde(default)]
+    pub(super) scopes_supported: Vec<String>,
+    #[serde(default)]
+    pub(super) code_challenge_methods_supported: Vec<String>,
+    #[serde(default)]
+    pub(super) token_endpoint_auth_methods_supported: Vec<String>,
+    #[serde(default)]
+    pub(super) client_id_metadata_document_supported: bool,
+    #[serde(default)]
+    pub(super) authorization_response_iss_parameter_supported: bool,
+}
+
+/// Who gives tokens for a server.
+pub(super) struct Found {
+    /// The name of the server there.
+    pub(super) resource: String,
+    /// What the server says that tokens can be good for.
+    pub(super) scopes: Vec<String>,
+    pub(super) metadata: Metadata,
+}
+
+/// Looks it up.
+pub(super) async fn find(
+    web: &Web,
+    server: &Url,
+    challenge: &Challenge,
+    issuer: Option<&str>,
+) -> Result<Found, Fault> {
+    let (resource, scopes, servers) = match resource(web, server, challenge).await? {
+        Some(found) => (found.resource, found.scopes_supported, found.authorization_servers),
+        // A server of 2025-03-26 is its own authorization server.
+        None => (server.to_string(), Vec::new(), vec![server.origin().ascii_serialization()]),
+    };
+    let chosen = match issuer {
+        Some(issuer) => servers.iter().find(|named| is_issuer(named, issuer)).ok_or_else(|| {
+            let why = format!(
+                "it does not take tokens of `{issuer}`, the issuer that the program has named"
+            );
+            (ErrorKind::Protocol, why)
+        })?,
+        None => servers.first().ok_or_else(|| {
+            (
+                ErrorKind::Protocol,
+                "it does not say which authorization server gives tokens for it".to_owned(),
+            )
+        })?,
+    };
+    let metadata = metadata(web, chosen).await?;
+    Ok(Found { resource, scopes, metadata })
+}
+
+async fn resource(
+    web: &Web,
+    server: &Url,
+    challenge: &Challenge,
+) -> Result<Option<Resource>, Fault> {
+    let what = "the description of the server";
+    let mut places = Vec::new();
+    if let Some(named) = &challenge.metadata {
+        places.push(web.address(what, named)?);
+    }
+    let path = server.path().trim_end_matches('/');
+    for path in [path, ""] {
+        let place = at(server, &format!("/.well-known/oauth-protected-resource{path}"));
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    for place in places {
+        let answer = web.get(what, &place).await?;
+        if answer.status >= 500 {
+            let why = format!("{what} cannot be read: status {}", answer.status);
+            return Err((ErrorKind::Api, why));
+        }
+        let Some(found) = answer.is_success().then(|| answer.json::<Resource>()).flatten() else {
+            continue;
+        };
+        // Otherwise one server could ask for tokens that are good for another.
+        if !is_of(&found.resource, server) {
+            let why = "it says that tokens for it are to be made for another server, which its address does not lie in";
+            return Err((ErrorKind::Protocol, why.to_owned()));
+        }
+        return Ok(Some(found));
+    }
+    Ok(None)
+}
+
+async fn metadata(web: &Web, issuer: &str) -> Result<Metadata, Fault> {
+    let what = "the description of the authorization server";
+    let address = web.address("the authorization server", issuer)?;
+    let path = address.path().trim_end_matches('/');
+    let mut places = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        places.push(format!("{path}/.well-known/openid-configuration"));
+    }
+    for place in places {
+        let answer = web.get(what, &at(&address, &place)).await?;
+        if answer.status >= 500 {
+            let why = format!("{what} cannot be read: status {}", answer.status);
+            return Err((ErrorKind::Api, why));
+        }
+        let Some(found) = answer.is_success().then(|| answer.json::<Metadata>()).flatten() else {
+            continue;
+        };
+        if !is_issuer(&found.issuer, issuer) {
+            let why = "the authorization server describes itself as another one than was asked for";
+            return Err((ErrorKind::Protocol, why.to_owned()));
+        }
+        return Ok(found);
+    }
+    Err((ErrorKind::Protocol, "the authorization server does not describe itself".to_owned()))
+}
+
+/// The same host with another path.
+fn at(url: &Url, path: &str) -> Url {
+    let mut url = url.clone();
+    url.set_path(path);
+    url.set_query(None);
+    url.set_fragment(None);
+    url
+}
+
+/// Whether two names are those of the same issuer: letter by letter, but that a host may be written with or without the
+/// `/` of its empty path.
+pub(super) fn is_issuer(one: &str, other: &str) -> bool {
+    let bare = |text: &str| -> String {
+        let root = Url::parse(text).is_ok_and(|url| url.path() == "/" && url.query().is_none());
+        if root { text.trim_end_matches('/') } else { text }.to_owned()
+    };
+    bare(one) == bare(other)
+}
+
+/// Whether the address of the server lies in what it says that tokens are made for.
+fn is_of(resource: &str, server: &Url) -> bool {
+    let Ok(resource) = Url::parse(resource) else { return false };
+    let (wide, narrow) = (resource.path().trim_end_matches('/'), server.path());
+    let below =
+        narrow.strip_prefix(wide).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    resource.origin() == server.origin()
+        && below
+        && resource.fragment().is_none()
+        && (resource.query().is_none() || resource.query() == server.query())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_lies_in_what_tokens_are_made_for() {
+        let server = Url::parse("https://h.example/a/mcp?x=1").expect("an address");
+        for (resource, lies) in [
+            ("https://h.example/a/mcp", true),
+            ("https://h.example/a/mcp?x=1", true),
+            ("https://h.example/a/", true),
+            ("https://h.example", true),
+            ("https://H.example:443/a", true),
+            ("https://h.example/a/mc", false),
+            ("https://h.example/a/mcp/b", false),
+            ("https://h.example/a/mcp?x=2", false),
+            ("https://h.example/a/mcp#f", false),
+            ("http://h.example/a/mcp", false),
+            ("https://h.example:444/a/mcp", false),
+            ("https://h.example.evil/a/mcp", false),
+            ("mcp", false),
+        ] {
+            assert_eq!(is_of(resource, &server), lies, "{resource}");
+        }
+    }
+
+    #[test]
+    fn issuers_are_compared_letter_by_letter() {
+        assert!(is_issuer("https://as.example", "https://as.example/"));
+        for other in [
+            "https://AS.example",
+            "https://as.example:443",
+            "https://as.example/a",
+            "https://as.example?a",
+        ] {
+            assert!(!is_issuer("https://as.example", other), "{other}");
+        }
+        assert!(!is_issuer("https://as.example/a", "https://as.example/a/"));
+    }
+}

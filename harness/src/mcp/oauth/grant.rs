@@ -1,0 +1,300 @@
+//! What was granted, and the requests by which it is got: registration (RFC 7591), code, renewal and credentials
+//! (OAuth 2.1, RFC 8707).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use reqwest::{Url, header::HeaderValue};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    Fault,
+    discovery::Metadata,
+    web::{Answer, Web, form},
+};
+use crate::{
+    error::ErrorKind,
+    secret::{Secrets, beginning},
+};
+
+/// Bytes of what an authorization server says that an error shows.
+const SHOWN: usize = 300;
+
+/// A token is renewed so long before it ends, but never in the first three quarters of its time.
+const EARLY: u64 = 30;
+
+/// The program, as an authorization server knows it.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Client {
+    pub(super) id: String,
+    pub(super) secret: Option<String>,
+    /// How it says who it is: a method of RFC 7591.
+    pub(super) method: String,
+    /// Where the page leads back to, if it was registered with that.
+    pub(super) redirect: Option<String>,
+}
+
+/// What was granted for one server.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Grant {
+    /// The address of the server. It is sent to no other.
+    pub(super) server: String,
+    pub(super) resource: String,
+    pub(super) issuer: String,
+    /// Where it is renewed.
+    token_endpoint: String,
+    pub(super) client: Client,
+    pub(super) token: String,
+    pub(super) refresh: Option<String>,
+    /// From when on it is to be renewed, in seconds since 1970.
+    until: Option<u64>,
+    /// What it was asked for.
+    pub(super) scopes: Vec<String>,
+}
+
+impl Grant {
+    /// Whether it is to be renewed.
+    pub(super) fn is_old(&self) -> bool {
+        self.until.is_some_and(|until| until <= now())
+    }
+
+    /// What no error may show.
+    pub(super) fn secrets(&self) -> Secrets {
+        let known = [Some(&self.token), self.refresh.as_ref(), self.client.secret.as_ref()];
+        known.into_iter().flatten().fold(Secrets::default(), Secrets::with)
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
+}
+
+/// What an authorization server answers.
+#[derive(Deserialize)]
+struct Granted {
+    access_token: String,
+    token_type: String,
+    #[serde(default)]
+    expires_in: Option<serde_json::Number>,
+    #[serde(default)]
+    refresh_token: Option<String>,
+    #[serde(default)]
+    scope: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    error: String,
+    #[serde(default)]
+    error_description: Option<String>,
+}
+
+/// Why there is no token.
+pub(super) enum Ungranted {
+    /// The authorization server does not take what was shown to it.
+    Refused(Fault),
+    /// Anything else.
+    Failed(Fault),
+}
+
+impl From<Ungranted> for Fault {
+    fn from(why: Ungranted) -> Self {
+        match why {
+            Ungranted::Refused(fault) | Ungranted::Failed(fault) => fault,
+        }
+    }
+}
+
+/// For what a token is asked.
+pub(super) struct Wanted<'a> {
+    pub(super) server: &'a str,
+    pub(super) resource: &'a str,
+    pub(super) issuer: &'a str,
+    pub(super) token_endpoint: &'a str,
+    pub(super) client: &'a Client,
+    pub(super) scopes: &'a [String],
+}
+
+impl Wanted<'_> {
+    /// Asks for a token by what these parameters say.
+    pub(super) async fn ask(
+        &self,
+        web: &Web,
+        parameters: &[(&str, &str)],
+        secrets: Secrets,
+    ) -> Result<Grant, Ungranted> {
+        let what = "the token endpoint";
+        let client = self.client;
+        let mut sent = parameters.to_vec();
+        sent.push(("resource", self.resource));
+        let mut basic = None;
+        match (client.method.as_str(), &client.secret) {
+            ("client_secret_basic", Some(secret)) => {
+                basic = Some(credentials(&client.id, secret).map_err(Ungranted::Failed)?);
+            }
+            ("client_secret_post", Some(secret)) => {
+                sent.extend([("client_id", client.id.as_str()), ("client_secret", secret)]);
+            }
+            _ => sent.push(("client_id", &client.id)),
+        }
+        let endpoint = web.address(what, self.token_endpoint).map_err(Ungranted::Failed)?;
+        let body = ("application/x-www-form-urlencoded", form(&sent));
+        let answer = web.post(what, &endpoint, body, basic).await.map_err(Ungranted::Failed)?;
+        let secrets = client.secret.iter().fold(secrets, Secrets::with);
+        if !answer.is_success() {
+            let why = said(what, &answer, &secrets);
+            return Err(match answer.status {
+                400 | 401 => Ungranted::Refused((ErrorKind::Api, why)),
+                _ => Ungranted::Failed((ErrorKind::Api, why)),
+            });
+        }
+        self.read(&answer)
+            .map_err(|why| Ungranted::Failed((ErrorKind::Protocol, format!("{what} {why}"))))
+    }
+
+    fn read(&self, answer: &Answer) -> Result<Grant, String> {
+        let granted: Granted =
+            answer.json().ok_or("has answered without `access_token` or `token_type`")?;
+        if !granted.token_type.eq_ignore_ascii_case("bearer") {
+            return Err("gives tokens of a type that cannot be used here; `Bearer` can".to_owned());
+        }
+        let token = granted.access_token;
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("gives a token that cannot stand in a header".to_owned());
+        }
+        let lives = granted.expires_in.and_then(|number| number.as_f64()).filter(|it| *it >= 0.0);
+        let until = lives.map(|seconds| {
+            let seconds = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).as_secs();
+            now().saturating_add(seconds - EARLY.min(seconds / 4))
+        });
+        let mut scopes = self.scopes.to_vec();
+        for scope in granted.scope.iter().flat_map(|scopes| scopes.split_ascii_whitespace()) {
+            add(&mut scopes, scope);
+        }
+        Ok(Grant {
+            server: self.server.to_owned(),
+            resource: self.resource.to_owned(),
+            issuer: self.issuer.to_owned(),
+            token_endpoint: self.token_endpoint.to_owned(),
+            client: self.client.clone(),
+            token,
+            refresh: granted.refresh_token.filter(|token| !token.is_empty()),
+            until,
+            scopes,
+        })
+    }
+}
+
+/// Renews what was granted, if that can be done. The old renewal token may be spent then.
+pub(super) async fn renew(web: &Web, old: &Grant) -> Result<Option<Grant>, Ungranted> {
+    let Some(refresh) = &old.refresh else { return Ok(None) };
+    let wanted = Wanted {
+        server: &old.server,
+        resource: &old.resource,
+        issuer: &old.issuer,
+        token_endpoint: &old.token_endpoint,
+        client: &old.client,
+        scopes: &old.scopes,
+    };
+    let parameters = [("grant_type", "refresh_token"), ("refresh_token", refresh)];
+    let mut new = wanted.ask(web, &parameters, old.secrets()).await?;
+    new.refresh = new.refresh.or_else(|| old.refresh.clone());
+    Ok(Some(new))
+}
+
+/// Adds what is not there.
+pub(super) fn add(scopes: &mut Vec<String>, scope: &str) {
+    if !scopes.iter().any(|known| known == scope) {
+        scopes.push(scope.to_owned());
+    }
+}
+
+/// Registers the program.
+pub(super) async fn register(
+    web: &Web,
+    endpoint: &str,
+    name: &str,
+    redirect: &str,
+    metadata: &Metadata,
+) -> Result<Client, Fault> {
+    let what = "the registration";
+    let endpoint = web.address(what, endpoint)?;
+    let wanted = method(metadata, true);
+    let body = json!({
+        "client_name": name,
+        "redirect_uris": [redirect],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        // A program on a person's machine keeps no secret that holds; one is taken where nothing else is known there.
+        "token_endpoint_auth_method": wanted,
+        "application_type": "native",
+    });
+    let answer = web.post(what, &endpoint, ("application/json", body.to_string()), None).await?;
+    if !answer.is_success() {
+        return Err((ErrorKind::Api, said(what, &answer, Secrets::none())));
+    }
+    #[derive(Deserialize)]
+    struct Registered {
+        client_id: String,
+        client_secret: Option<String>,
+        token_endpoint_auth_method: Option<String>,
+    }
+    let Some(known) = answer.json::<Registered>().filter(|it| !it.client_id.is_empty()) else {
+        return Err((ErrorKind::Protocol, format!("{what} has answered without `client_id`")));
+    };
+    let method = known.token_endpoint_auth_method;
+    let method =
+        method.unwrap_or_else(|| self::method(metadata, known.client_secret.is_none()).to_owned());
+    Ok(Client {
+        id: known.client_id,
+        secret: known.client_secret,
+        method,
+        redirect: Some(redirect.to_owned()),
+    })
+}
+
+/// How the program says who it is, of what the authorization server takes.
+pub(super) fn method(metadata: &Metadata, without_secret: bool) -> &'static str {
+    let known = &metadata.token_endpoint_auth_methods_supported;
+    let takes = |method: &&str| known.iter().any(|known| known == method);
+    let order = match without_secret {
+        true => ["none", "client_secret_basic", "client_secret_post"],
+        false => ["client_secret_basic", "client_secret_post", "none"],
+    };
+    // RFC 8414: without a list it is `client_secret_basic`.
+    order.into_iter().find(takes).unwrap_or(order[0])
+}
+
+/// RFC 6749, 2.3.1: both are encoded before they are joined.
+fn credentials(id: &str, secret: &str) -> Result<HeaderValue, Fault> {
+    let encoded = |text: &str| form(&[("", text)]).trim_start_matches('=').to_owned();
+    let joined = format!("{}:{}", encoded(id), encoded(secret));
+    let text = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(joined));
+    let mut value = HeaderValue::try_from(text).map_err(|_| {
+        (ErrorKind::Configuration, "the id of the client cannot be sent".to_owned())
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// What an authorization server says of its refusal.
+fn said(what: &str, answer: &Answer, secrets: &Secrets) -> String {
+    let status = answer.status;
+    match answer.json::<Refused>() {
+        Some(refused) => {
+            let more =
+                refused.error_description.map(|more| format!(" ({more})")).unwrap_or_default();
+            let words = format!("{}{more}", refused.error);
+            let words = beginning(&secrets.hide(&words), SHOWN).into_owned();
+            format!("{what} has refused, status {status}: {words}")
+        }
+        None => format!("{what} has refused, status {status}"),
+    }
+}
+
+/// The address of the page on which a person says yes.
+pub(super) fn page(mut endpoint: Url, parameters: &[(&str, &str)]) -> Url {
+    endpoint.query_pairs_mut().extend_pairs(parameters);
+    endpoint
+}

@@ -1,0 +1,215 @@
+//! Requests to authorization servers: none is repeated, no redirect is followed, and what comes back is bounded.
+
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    time::Duration,
+};
+
+use reqwest::{
+    Client, Method, Url,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue},
+};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::Fault;
+use crate::error::ErrorKind;
+
+/// How long a request may take, with its answer.
+const REQUEST: Duration = Duration::from_secs(30);
+
+/// Bytes of an answer.
+const ANSWER: usize = 256 * 1024;
+
+/// The way to authorization servers.
+pub(super) struct Web {
+    pub(super) client: Client,
+    /// Whether the server of the tools is on this machine or in its network: only then may what it names be, too.
+    pub(super) near: bool,
+}
+
+/// What came back.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(&self.body).ok()
+    }
+}
+
+impl Web {
+    /// An address that others have named, if it may be asked.
+    pub(super) fn address(&self, what: &str, named: &str) -> Result<Url, Fault> {
+        usable(self.near, named).map_err(|why| {
+            (ErrorKind::Protocol, format!("the address of {what} cannot be used: {why}"))
+        })
+    }
+
+    pub(super) async fn get(&self, what: &str, url: &Url) -> Result<Answer, Fault> {
+        self.ask(what, Method::GET, url, None, None).await
+    }
+
+    /// Sends a body of this type, with the client's name and secret if they belong into a header.
+    pub(super) async fn post(
+        &self,
+        what: &str,
+        url: &Url,
+        body: (&'static str, String),
+        basic: Option<HeaderValue>,
+    ) -> Result<Answer, Fault> {
+        self.ask(what, Method::POST, url, Some(body), basic).await
+    }
+
+    async fn ask(
+        &self,
+        what: &str,
+        method: Method,
+        url: &Url,
+        body: Option<(&'static str, String)>,
+        basic: Option<HeaderValue>,
+    ) -> Result<Answer, Fault> {
+        let mut request =
+            self.client.request(method, url.clone()).header(ACCEPT, "application/json");
+        if let Some((kind, body)) = body {
+            request = request.header(CONTENT_TYPE, kind).body(body);
+        }
+        if let Some(basic) = basic {
+            request = request.header(AUTHORIZATION, basic);
+        }
+        let reading = async {
+            let mut answer = request.send().await?;
+            let status = answer.status().as_u16();
+            let mut body = Vec::new();
+            while let Some(chunk) = answer.chunk().await? {
+                if body.len() + chunk.len() > ANSWER {
+                    return Ok(None);
+                }
+                body.extend_from_slice(&chunk);
+            }
+            Ok::<_, reqwest::Error>(Some(Answer { status, body }))
+        };
+        let host = url.host_str().unwrap_or_default();
+        match timeout(REQUEST, reading).await {
+            Ok(Ok(Some(answer))) if (300..400).contains(&answer.status) => {
+                let why = format!("{what} at `{host}` leads elsewhere, which is not followed");
+                Err((ErrorKind::Protocol, why))
+            }
+            Ok(Ok(Some(answer))) => Ok(answer),
+            Ok(Ok(None)) => {
+                let why = format!("{what} at `{host}` has answered with more than {ANSWER} bytes");
+                Err((ErrorKind::TooLarge, why))
+            }
+            Ok(Err(err)) => {
+                let err = super::super::link::sources(&err.without_url());
+                Err((ErrorKind::Connect, format!("{what} at `{host}` cannot be reached: {err}")))
+            }
+            Err(_) => {
+                let limit = REQUEST.as_secs();
+                Err((
+                    ErrorKind::Timeout,
+                    format!("{what} at `{host}` has not answered within {limit} s"),
+                ))
+            }
+        }
+    }
+}
+
+fn usable(near: bool, named: &str) -> Result<Url, &'static str> {
+    let url = Url::parse(named).map_err(|_| "it is none")?;
+    if !is_safe(&url) {
+        return Err("it is not one of `https`, nor on this machine");
+    }
+    if !near && is_near(&url) {
+        return Err("it is in the network of this machine, and the server is not");
+    }
+    if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
+        return Err("it has a user, a password or a fragment");
+    }
+    Ok(url)
+}
+
+/// Whether what is sent there is read by nobody on the way.
+pub(super) fn is_safe(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => url.has_host(),
+        "http" => is_loopback(url),
+        _ => false,
+    }
+}
+
+fn host(url: &Url) -> &str {
+    url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
+}
+
+/// Whether it is this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    let host = host(url);
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
+        || host.parse::<Ipv6Addr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Whether it is this machine or one of its network, as far as the address says.
+pub(super) fn is_near(url: &Url) -> bool {
+    let near = |ip: Ipv4Addr| {
+        ip.is_loopback() || ip.is_private() || ip.is_link_local() || ip.is_unspecified()
+    };
+    let host = host(url);
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || host.parse::<Ipv4Addr>().is_ok_and(near)
+        || host.parse::<Ipv6Addr>().is_ok_and(|ip| match ip.to_ipv4_mapped() {
+            Some(ip) => near(ip),
+            None => {
+                ip.is_loopback()
+                    || ip.is_unspecified()
+                    || ip.is_unique_local()
+                    || ip.is_unicast_link_local()
+            }
+        })
+}
+
+/// Parameters, as a form has them.
+pub(super) fn form(parameters: &[(&str, &str)]) -> String {
+    let Ok(mut url) = Url::parse("http://h/") else { return String::new() };
+    url.query_pairs_mut().extend_pairs(parameters);
+    url.query().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_distant_server_names_is_not_on_this_machine() {
+        for (near, text, expected) in [
+            (false, "https://as.example.com/token", true),
+            (false, "http://as.example.com/token", false),
+            (false, "https://u:p@as.example.com/token", false),
+            (false, "https://as.example.com/token#x", false),
+            (false, "https://10.0.0.1/", false),
+            (false, "https://[::ffff:127.0.0.1]/", false),
+            (false, "https://[fd00::1]/", false),
+            (false, "https://169.254.169.254/latest", false),
+            (false, "https://0x7f.1/", false),
+            (false, "https://localhost./", false),
+            (false, "http://127.0.0.1:80/", false),
+            (true, "http://127.0.0.1:80/", true),
+            (true, "http://[::1]:80/", true),
+            (true, "http://10.0.0.1/", false),
+            (true, "file:///etc/passwd", false),
+            (true, "data:,x", false),
+            (true, "", false),
+        ] {
+            assert_eq!(usable(near, text).is_ok(), expected, "{text}");
+        }
+    }
+}
