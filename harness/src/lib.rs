@@ -50,6 +50,7 @@
 //! | `postgres` | `journal::PostgresJournal`: conversations in PostgreSQL |
 //! | `collect` | `collected_tools`: all tools of a program without a list of them |
 //! | `mcp` | the module `mcp`: tools of servers that speak the Model Context Protocol |
+//! | `mcp-oauth` | `mcp::McpAuth`: the program is authorized to use such a server |
 //! | `mcp-server` | `mcp::McpService`: the program's tools, served by the same protocol |
 //! | `otel` | spans and metrics by OpenTelemetry's conventions |
 //! | `async-openai` | a typed request of that crate as the template of each request |

@@ -152,20 +152,12 @@ impl Remote {
                     );
                     return ToolError::transient(why);
                 }
-                Some(
-                    StreamableHttpError::AuthRequired(_)
-                    | StreamableHttpError::InsufficientScope(_),
-                ) => {
-                    let mut why = format!(
-                        "the MCP server `{server}` has refused the call: the program is not authorized to make it"
-                    );
-                    if link.authorization().is_some_and(Authorization::is_refused) {
-                        why.push_str(
-                            ". By what the server says, the call did not run. It was sent once and is not sent again; the \
-                             program is authorized anew before the next call, so the call may be made again",
-                        );
-                    }
-                    return ToolError::new(why);
+                Some(StreamableHttpError::AuthRequired(_)) => {
+                    return self.unauthorized(link.authorization().is_some());
+                }
+                Some(StreamableHttpError::InsufficientScope(_)) => {
+                    let may_help = link.authorization().is_some_and(Authorization::is_refused);
+                    return self.unauthorized(may_help);
                 }
                 Some(StreamableHttpError::SessionExpired) => session.lose(),
                 Some(_) => {}
@@ -177,6 +169,21 @@ impl Remote {
         let said = link.said(session);
         let why = format!("the MCP server `{server}` has not answered the call: {words}{said}");
         ToolError::in_doubt(why)
+    }
+
+    /// What a call comes to that the server has refused (RFC 6750), and whether the program asks for a token anew.
+    fn unauthorized(&self, may_help: bool) -> ToolError {
+        let server = &self.link.name;
+        let mut why = format!(
+            "the MCP server `{server}` has refused the call: the program is not authorized to make it"
+        );
+        if may_help {
+            why.push_str(
+                ". By what the server says, the call did not run. It was sent once and is not sent again; the \
+                 program is authorized anew before the next call, so the call may be made again",
+            );
+        }
+        ToolError::new(why)
     }
 
     fn read(&self, answer: ServerResult) -> Result<ToolOutput, ToolError> {

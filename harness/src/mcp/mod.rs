@@ -1,5 +1,6 @@
 //! Tools over the [Model Context Protocol](https://modelcontextprotocol.io). The feature `mcp`: a server is a child
-//! process or an address, and each of its tools becomes a [`Tool`](crate::Tool). The feature `mcp-server`: the
+//! process or an address, and each of its tools becomes a [`Tool`](crate::Tool). The feature `mcp-oauth`: a program is
+//! authorized to use such an address. The feature `mcp-server`: the
 //! program's own tools are served to others.
 #![cfg_attr(all(feature = "mcp", feature = "mcp-server"), doc = "")]
 #![cfg_attr(

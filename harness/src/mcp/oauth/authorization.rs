@@ -285,6 +285,8 @@ impl Authorization {
                 }
             }
         }
+        // Whoever is asked for everything anew is registered anew, too: the old registration may have ended.
+        let known = known.filter(|_| refused.wants_more());
         let scopes = self.scopes(refused, &found, known.as_ref());
         match self.auth.person {
             true => self.ask_person(&found, known.as_ref(), &scopes).await,

@@ -1,7 +1,7 @@
 //! Who gives tokens for a server: RFC 9728 for the server, RFC 8414 and OpenID Connect Discovery for who gives them.
 
 use reqwest::Url;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::{Fault, challenge::Challenge, web::Web};
 use crate::error::ErrorKind;
@@ -10,9 +10,9 @@ use crate::error::ErrorKind;
 #[derive(Deserialize)]
 struct Resource {
     resource: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     authorization_servers: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     scopes_supported: Vec<String>,
 }
 
@@ -23,16 +23,21 @@ pub(super) struct Metadata {
     pub(super) authorization_endpoint: Option<String>,
     pub(super) token_endpoint: Option<String>,
     pub(super) registration_endpoint: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     pub(super) scopes_supported: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     pub(super) code_challenge_methods_supported: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     pub(super) token_endpoint_auth_methods_supported: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     pub(super) client_id_metadata_document_supported: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     pub(super) authorization_response_iss_parameter_supported: bool,
+}
+
+/// What stands there, or nothing: some write `null` for it.
+fn given<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 /// Who gives tokens for a server.

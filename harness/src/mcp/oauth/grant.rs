@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use reqwest::{Url, header::HeaderValue};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Fault,
@@ -76,7 +76,7 @@ struct Granted {
     access_token: String,
     token_type: String,
     #[serde(default)]
-    expires_in: Option<serde_json::Number>,
+    expires_in: Option<Value>,
     #[serde(default)]
     refresh_token: Option<String>,
     #[serde(default)]
@@ -163,7 +163,12 @@ impl Wanted<'_> {
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("gives a token that cannot stand in a header".to_owned());
         }
-        let lives = granted.expires_in.and_then(|number| number.as_f64()).filter(|it| *it >= 0.0);
+        // Some write the number as a text.
+        let lives = granted.expires_in.and_then(|lives| match lives {
+            Value::String(text) => text.parse().ok(),
+            lives => lives.as_f64(),
+        });
+        let lives = lives.filter(|it| *it >= 0.0);
         let until = lives.map(|seconds| {
             let seconds = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).as_secs();
             now().saturating_add(seconds - EARLY.min(seconds / 4))
