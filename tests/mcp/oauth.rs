@@ -490,6 +490,7 @@ async fn an_answer_of_another_issuer_or_without_the_state_is_not_used() {
     let it = world.server(auth).connect().await.expect("a server");
     assert_eq!(text(call(&it.tools()[0]).await), "done");
     assert_eq!((count(&pages), world.to("/token").len()), (1, 1));
+    assert_eq!(world.to("/token")[0].parameter("code").as_deref(), Some("code-of-the-test"));
 
     let (auth, _) = person(|page| {
         let state = parameter(&page.url, "state").expect("a state");
@@ -571,7 +572,9 @@ async fn an_endpoint_that_hangs_is_given_up() {
     let connecting = tokio::spawn(world.server(auth).connect());
     until(|| !world.to("/token").is_empty()).await;
     time::pause();
+    let start = time::Instant::now();
     let err = connecting.await.expect("a task").expect_err("nothing");
+    assert!(start.elapsed() <= Duration::from_secs(31), "{:?}", start.elapsed());
     assert!(err.kind() == ErrorKind::Timeout && err.to_string().contains("within 30 s"), "{err}");
     assert_eq!(world.to("/token").len(), 1);
 }
