@@ -97,6 +97,7 @@ mod strict_turns;
 mod structured_results;
 mod sweep;
 mod taken_up;
+mod tap;
 mod terminal;
 mod terminal_asks;
 mod terminal_kept;

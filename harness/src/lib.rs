@@ -35,7 +35,7 @@
 //! }
 //! ```
 //!
-//! The [guide](crate::guide) has a page for each thing that a program may want.
+//! The module [`guide`] has a page for each thing that a program may want.
 //!
 //! # Cargo features
 //!

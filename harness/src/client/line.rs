@@ -17,6 +17,7 @@ use reqwest::{Response, StatusCode, header::HeaderMap};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use super::tap::Exchange;
 use crate::stop::OnCancel;
 
 /// A request that is sent, and then its answer.
@@ -24,6 +25,7 @@ pub(super) struct Line {
     /// Without a token nobody stops it from outside.
     _stop: Option<OnCancel>,
     slot: Arc<Slot>,
+    record: Option<Box<Exchange>>,
 }
 
 /// Whether a request was stopped: whoever writes its body asks before each piece.
@@ -64,6 +66,7 @@ impl Line {
         sending: impl Future<Output = reqwest::Result<Response>> + Send + 'static,
         stop: Option<&CancellationToken>,
         stopped: Stopped,
+        record: Option<Box<Exchange>>,
     ) -> Self {
         let held = Mutex::new(Held::Asking(Box::pin(sending)));
         let runtime = Handle::try_current().ok();
@@ -73,12 +76,12 @@ impl Line {
             move || slot.stop()
         };
         let stop = stop.map(|stop| OnCancel::new(stop, stops()));
-        Self { _stop: stop, slot }
+        Self { _stop: stop, slot, record }
     }
 
     /// Waits for the head of the answer.
     pub(super) async fn head(&mut self) -> reqwest::Result<(StatusCode, HeaderMap)> {
-        poll_fn(|context| {
+        let head = poll_fn(|context| {
             self.slot.read(|held| {
                 let Held::Asking(sending) = held else { return Poll::Pending };
                 let answered = ready!(sending.as_mut().poll(context));
@@ -90,7 +93,14 @@ impl Line {
                 }))
             })
         })
-        .await
+        .await;
+        if let Some(record) = &mut self.record {
+            match &head {
+                Ok((status, headers)) => record.answered(*status, headers),
+                Err(err) => record.broke(err),
+            }
+        }
+        head
     }
 
     /// The next bytes of the answer, until it is over.
@@ -98,11 +108,19 @@ impl Line {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<reqwest::Result<Bytes>>> {
-        self.slot.read(|held| {
+        let came = self.slot.read(|held| {
             let Held::Reading(response) = held else { return Poll::Pending };
             // A chunk that is waited for no more is not lost: the response has it still.
             pin!(response.chunk()).poll(context).map(Result::transpose)
-        })
+        });
+        if let (Some(record), Poll::Ready(came)) = (&mut self.record, &came) {
+            match came {
+                Some(Ok(bytes)) => record.came(Some(bytes)),
+                Some(Err(err)) => record.broke(err),
+                None => record.came(None),
+            }
+        }
+        came
     }
 
     /// The next bytes of the answer, until it is over.
@@ -210,7 +228,7 @@ mod tests {
             .await;
             pending().await
         };
-        Line::new(sending, Some(stop), Stopped::default())
+        Line::new(sending, Some(stop), Stopped::default(), None)
     }
 
     fn poll(line: &mut Line) {

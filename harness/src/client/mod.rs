@@ -15,6 +15,7 @@ mod lessons;
 mod line;
 mod openai;
 mod setup;
+mod tap;
 #[cfg(feature = "async-openai")]
 mod template;
 mod tls;
@@ -27,4 +28,5 @@ pub use self::{
     choose::provider_from_env,
     clocks::Clocks,
     openai::{OpenAIBuilder, OpenAIProvider},
+    tap::Tap,
 };

@@ -156,7 +156,7 @@ macro_rules! setters {
     };
 }
 
-/// The policy of every ready provider; each holds a `Transport` named `transport`.
+/// The policy and the tap of every ready provider; each holds a `Transport` named `transport`.
 macro_rules! with_retry {
     () => {
         /// Sets when a failed request is tried again. Unless it is set,
@@ -167,6 +167,13 @@ macro_rules! with_retry {
         #[must_use]
         pub fn with_retry(mut self, policy: $crate::policy::RetryPolicy) -> Self {
             self.transport = self.transport.with_retry(policy);
+            self
+        }
+
+        /// Records what is sent and what comes: see [`Tap`](crate::client::Tap).
+        #[must_use]
+        pub fn with_tap(mut self, tap: $crate::client::Tap) -> Self {
+            self.transport = self.transport.with_tap(tap);
             self
         }
     };

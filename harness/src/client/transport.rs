@@ -29,6 +29,7 @@ use super::{
     connection, credentials, failure,
     lessons::Lessons,
     line::{Line, Stopped},
+    tap::{Exchange, Record, Tap},
     tls,
 };
 use crate::{
@@ -60,12 +61,20 @@ pub(super) struct Question {
 
 impl Question {
     /// Sends it, until `stop` is cancelled. Nothing happens before the first poll.
-    fn of(self, client: &reqwest::Client, stop: Option<&CancellationToken>) -> Line {
+    fn of(
+        self,
+        client: &reqwest::Client,
+        stop: Option<&CancellationToken>,
+        record: impl FnOnce(&HeaderMap) -> Option<Exchange>,
+    ) -> Line {
         let Self { url, mut headers, body } = self;
         headers.insert(CONTENT_LENGTH, body.size().into());
+        let mut record = record(&headers).map(Box::new);
         let stopped = Stopped::default();
-        let body = reqwest::Body::wrap(Pieces::new(body, stopped.clone()));
-        Line::new(client.post(&url).headers(headers).body(body).send(), stop, stopped)
+        let mut body = Pieces::new(body, stopped.clone());
+        body.record = record.as_mut().and_then(|record| record.request());
+        let body = reqwest::Body::wrap(body);
+        Line::new(client.post(&url).headers(headers).body(body).send(), stop, stopped, record)
     }
 }
 
@@ -79,6 +88,7 @@ pub(super) struct Transport {
     /// What no error may say.
     secrets: Secrets,
     retry: Retry,
+    tap: Option<Tap>,
 }
 
 impl fmt::Debug for Transport {
@@ -104,7 +114,7 @@ impl Transport {
                 .cleaned(&secrets)
         })?;
         let retry = Retry::new(RetryPolicy::default());
-        Ok(Self { client, clocks, url: address::shown(url).into(), secrets, retry })
+        Ok(Self { client, clocks, url: address::shown(url).into(), secrets, retry, tap: None })
     }
 
     pub(super) fn secrets(&self) -> &Secrets {
@@ -113,6 +123,11 @@ impl Transport {
 
     pub(super) fn with_retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = Retry::new(policy);
+        self
+    }
+
+    pub(super) fn with_tap(mut self, tap: Tap) -> Self {
+        self.tap = Some(tap);
         self
     }
 
@@ -192,7 +207,11 @@ impl Transport {
         let whole = after(self.clocks.whole_call);
         let until = after(self.clocks.first_event).min(whole);
         let ran_out = |_| self.clocks.ran_out(whole, 0);
-        let mut line = question(&request)?.of(&self.client, request.stop());
+        let record = |headers: &HeaderMap| {
+            let tap = self.tap.as_ref()?;
+            tap.begin(&self.url, headers, self.secrets_with(request.settings()))
+        };
+        let mut line = question(&request)?.of(&self.client, request.stop(), record);
         let sent = timeout_at(until, connection::send(line.head())).await.map_err(ran_out)?;
         let reconnects = request.reconnects().unwrap_or(self.retry.policy.reconnect);
         let (status, headers) = match sent {
@@ -202,7 +221,7 @@ impl Transport {
                     .ok()
                     .and_then(|tls| connection::fresh(self.clocks.connect, tls).ok());
                 let Some(client) = client else { return Err(self.not_sent(lost.error)) };
-                line = question(&request)?.of(&client, request.stop());
+                line = question(&request)?.of(&client, request.stop(), record);
                 let sent = timeout_at(until, line.head()).await.map_err(ran_out)?;
                 sent.map_err(|err| self.not_sent(err))?
             }
@@ -383,12 +402,13 @@ struct Pieces {
     in_a_row: u32,
     stopped: Stopped,
     home: Home,
+    record: Option<Record>,
 }
 
 impl Pieces {
     fn new(body: Encoded, stopped: Stopped) -> Self {
         let (left, body) = (body.size(), body.into_pieces());
-        Self { body, left, in_a_row: 0, stopped, home: Home::default() }
+        Self { body, left, in_a_row: 0, stopped, home: Home::default(), record: None }
     }
 }
 
@@ -423,7 +443,7 @@ impl http_body::Body for Pieces {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let Self { body, left, in_a_row, stopped, home } = &mut *self;
+        let Self { body, left, in_a_row, stopped, home, record } = &mut *self;
         if *left == 0 {
             return Poll::Ready(None);
         }
@@ -441,6 +461,9 @@ impl http_body::Body for Pieces {
         let mut bytes = used.unwrap_or_else(|| vec![0; body.room()]);
         let length = body.write(&mut bytes);
         *left = left.saturating_sub(length);
+        if let Some(record) = record {
+            record.write(bytes.get(..length).unwrap_or_default());
+        }
         let piece = Piece { bytes, length, home: Arc::clone(home) };
         Poll::Ready((length > 0).then(|| Ok(Frame::data(Bytes::from_owner(piece)))))
     }

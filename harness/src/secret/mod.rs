@@ -1,6 +1,7 @@
 //! Values that must not be shown, and what stands in their place. It knows nobody's key: a provider
 //! and the program say which values are secret; what a trace must guess is in `trace`.
 
+mod cleaner;
 mod forms;
 mod name;
 mod search;
@@ -17,7 +18,9 @@ use std::{
 use self::search::Search;
 #[cfg(test)]
 pub(crate) use self::search::work;
-pub(crate) use self::{forms::forms, name::Names, search::united, searches::Searches};
+pub(crate) use self::{
+    cleaner::Cleaner, forms::forms, name::Names, search::united, searches::Searches,
+};
 
 /// What stands where something secret was.
 pub(crate) const HIDDEN: &str = "[secret]";

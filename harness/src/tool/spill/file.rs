@@ -6,8 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{CHUNK, Spills, Writer, text::Cleaner};
-use crate::{secret::Secrets, tool::cap::gap};
+use super::{CHUNK, Spills, Writer};
+use crate::{
+    secret::{Cleaner, Secrets},
+    tool::cap::gap,
+};
+
+/// So much of a file is searched for secrets at a time.
+const SEARCHED: usize = 256 * 1024;
 
 /// What a model reads of a file: its text without what is secret; of one with more than `limit` bytes the head and
 /// the tail, and the whole is kept, if there is where. Or why it cannot be read, in words.
@@ -20,7 +26,7 @@ pub(in crate::tool) async fn read_file(
     let failed = |err: io::Error| format!("the file `{}` cannot be read: {err}", path.display());
     let opened = path.to_owned();
     let mut file = off_loop(move || open(opened)).await.map_err(failed)?;
-    let mut cleaner = Cleaner::new(secrets);
+    let mut cleaner = Cleaner::new(secrets.clone(), SEARCHED);
     let mut taken = Taken::new(limit, spills);
     loop {
         let (left, piece) = off_loop(move || piece(file)).await.map_err(failed)?;
@@ -115,51 +121,5 @@ impl<'a> Taken<'a> {
             None => String::new(),
         };
         gap(&self.head, &self.tail, self.size, &whole)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Cleaner;
-    use crate::secret::Secrets;
-
-    /// However a text comes, it is cleaned as if it came at once.
-    #[test]
-    fn secrets_are_found_where_pieces_meet() {
-        let secrets = Secrets::default().with("sk-0123456789").with("9sk-").with("correct horse");
-        let mut random = fastrand::Rng::with_seed(7);
-        let words =
-            ["sk-0123456789", "sk-012345", "correct horse", "ä", "€", "x ", "correct ", "9"];
-        for round in 0..30 {
-            let mut text = String::new();
-            while text.len() < 900_000 {
-                // Some texts are hardly anything but secrets.
-                let most = if round % 3 == 0 { 1 } else { words.len() };
-                let word = words[random.usize(..most)];
-                text.push_str(&word.repeat(random.usize(1..200)));
-            }
-            let mut cleaner = Cleaner::new(&secrets);
-            let (mut clean, mut rest) = (String::new(), text.as_bytes());
-            while !rest.is_empty() {
-                let (piece, later) = rest.split_at(random.usize(1..=rest.len().min(100_000)));
-                clean.push_str(&cleaner.push(piece));
-                assert!(cleaner.held.len() < 1_000_000, "it holds {} bytes", cleaner.held.len());
-                rest = later;
-            }
-            clean.push_str(&cleaner.finish());
-            assert!(clean == secrets.hide(&text), "round {round}: {} bytes", clean.len());
-        }
-    }
-
-    #[test]
-    fn what_is_no_text_is_replaced_and_characters_are_whole() {
-        let none = Secrets::default();
-        let bytes = [b"a\xff\xfeb".as_slice(), "€ä𐍈".as_bytes(), b"\xe2\x82", b"c\xf0"].concat();
-        for size in 1..bytes.len() {
-            let mut cleaner = Cleaner::new(&none);
-            let mut text: String = bytes.chunks(size).map(|piece| cleaner.push(piece)).collect();
-            text.push_str(&cleaner.finish());
-            assert_eq!(text, String::from_utf8_lossy(&bytes), "{size}");
-        }
     }
 }

@@ -4,7 +4,6 @@ mod file;
 mod folder;
 mod read;
 mod reader;
-mod text;
 
 use std::{fmt, pin::Pin, sync::Arc};
 

@@ -1,32 +1,32 @@
-//! The text of a file that comes in pieces: whole characters, without what is secret.
+//! A text that comes in pieces: whole characters, without what is secret.
 
-use crate::secret::{HIDDEN, Secrets};
-
-/// So much is searched at a time.
-const SEARCHED: usize = 256 * 1024;
+use super::{HIDDEN, Secrets};
 
 /// Takes bytes in pieces of any size and gives text. What is no UTF-8 becomes U+FFFD; what is secret is hidden, also
 /// where two pieces meet.
-pub(super) struct Cleaner<'a> {
-    secrets: &'a Secrets,
+pub(crate) struct Cleaner {
+    secrets: Secrets,
+    /// So much is searched at a time.
+    searched: usize,
     /// As long as the longest secret: so much is held back, since a secret may end behind it.
     margin: usize,
     /// The end of a piece that is no whole character.
     cut: Vec<u8>,
-    pub(super) held: String,
+    pub(crate) held: String,
     /// So many bytes of it were hidden already, and are there to find what overlaps them.
     hidden: usize,
 }
 
-impl<'a> Cleaner<'a> {
-    pub(super) fn new(secrets: &'a Secrets) -> Self {
+impl Cleaner {
+    /// Searches pieces of this size or more.
+    pub(crate) fn new(secrets: Secrets, searched: usize) -> Self {
         // A text that was cut ends with a mark of three bytes.
         let margin = secrets.longest().saturating_add(4);
-        Self { secrets, margin, cut: Vec::new(), held: String::new(), hidden: 0 }
+        Self { secrets, searched, margin, cut: Vec::new(), held: String::new(), hidden: 0 }
     }
 
     /// Takes a piece, and gives what is clean for certain, if there is enough of it.
-    pub(super) fn push(&mut self, piece: &[u8]) -> String {
+    pub(crate) fn push(&mut self, piece: &[u8]) -> String {
         self.cut.extend_from_slice(piece);
         let mut whole = self.cut.len();
         if let Some(chunk) = self.cut.utf8_chunks().last()
@@ -37,14 +37,14 @@ impl<'a> Cleaner<'a> {
         let rest = self.cut.split_off(whole);
         self.held.push_str(&String::from_utf8_lossy(&self.cut));
         self.cut = rest;
-        match self.held.len() < SEARCHED.saturating_add(self.margin.saturating_mul(2)) {
+        match self.held.len() < self.searched.saturating_add(self.margin.saturating_mul(2)) {
             true => String::new(),
             false => self.clean(self.held.len().saturating_sub(self.margin)),
         }
     }
 
     /// Gives the rest.
-    pub(super) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(&String::from_utf8_lossy(&rest));
         self.clean(self.held.len())
@@ -93,4 +93,52 @@ fn is_unfinished(bytes: &[u8]) -> bool {
         _ => return false,
     };
     bytes.len() < wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cleaner, Secrets};
+
+    const SEARCHED: usize = 256 * 1024;
+
+    /// However a text comes, it is cleaned as if it came at once.
+    #[test]
+    fn secrets_are_found_where_pieces_meet() {
+        let secrets = Secrets::default().with("sk-0123456789").with("9sk-").with("correct horse");
+        let mut random = fastrand::Rng::with_seed(7);
+        let words =
+            ["sk-0123456789", "sk-012345", "correct horse", "ä", "€", "x ", "correct ", "9"];
+        for round in 0..30 {
+            let mut text = String::new();
+            while text.len() < 900_000 {
+                // Some texts are hardly anything but secrets.
+                let most = if round % 3 == 0 { 1 } else { words.len() };
+                let word = words[random.usize(..most)];
+                text.push_str(&word.repeat(random.usize(1..200)));
+            }
+            let mut cleaner =
+                Cleaner::new(secrets.clone(), if round % 2 == 0 { SEARCHED } else { 0 });
+            let (mut clean, mut rest) = (String::new(), text.as_bytes());
+            while !rest.is_empty() {
+                let (piece, later) = rest.split_at(random.usize(1..=rest.len().min(100_000)));
+                clean.push_str(&cleaner.push(piece));
+                assert!(cleaner.held.len() < 1_000_000, "it holds {} bytes", cleaner.held.len());
+                rest = later;
+            }
+            clean.push_str(&cleaner.finish());
+            assert!(clean == secrets.hide(&text), "round {round}: {} bytes", clean.len());
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_replaced_and_characters_are_whole() {
+        let none = Secrets::default();
+        let bytes = [b"a\xff\xfeb".as_slice(), "€ä𐍈".as_bytes(), b"\xe2\x82", b"c\xf0"].concat();
+        for size in 1..bytes.len() {
+            let mut cleaner = Cleaner::new(none.clone(), size);
+            let mut text: String = bytes.chunks(size).map(|piece| cleaner.push(piece)).collect();
+            text.push_str(&cleaner.finish());
+            assert_eq!(text, String::from_utf8_lossy(&bytes), "{size}");
+        }
+    }
 }

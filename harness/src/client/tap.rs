@@ -1,0 +1,246 @@
+//! Records what is sent to a server and what comes from it.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use reqwest::{StatusCode, header::HeaderMap};
+
+use crate::{
+    error::{Error, ErrorKind},
+    secret::{Cleaner, Secrets},
+};
+
+/// Records what a provider sends and what its server answers, byte by byte, without what is known to be secret: to see
+/// why a server refuses a request, and to show others what it answers.
+///
+/// ```
+/// use harness::{
+///     Agent, AnthropicProvider,
+///     client::Tap,
+///     testing::{LoopbackServer, anthropic},
+/// };
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path().join("wire");
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// # let server = LoopbackServer::start([anthropic::body().text("Cold.").answer()]).await?;
+/// let tap = Tap::to_folder(&folder)?;
+/// let provider = AnthropicProvider::builder().api_key("sk-0123").base_url(server.url()).build()?;
+/// Agent::builder(provider.with_tap(tap)).build()?.run("Oslo?").await?;
+///
+/// let head = std::fs::read_to_string(folder.join("000001-head.txt"))?;
+/// assert!(head.contains("x-api-key: [secret]"));
+/// let request = std::fs::read_to_string(folder.join("000001-request.json"))?;
+/// assert!(request.contains("Oslo?"));
+/// let answer = std::fs::read_to_string(folder.join("000001-answer.txt"))?;
+/// assert!(answer.contains("Cold."));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Each request, also one that is tried again, has a number and three files: the heads of both sides and how it ended, the
+/// body of the request, and the body of the answer as far as it came. `cargo run --example decode -- --wire anthropic
+/// 000001-answer.txt` says what is in an answer.
+///
+/// What is secret is what [`Provider::secrets`](crate::Provider::secrets) knows, such as the key and headers with secret
+/// names. **What was said is written as it is**, so the files are as private as the conversation; on Unix nobody else
+/// may read them. Bytes that are no UTF-8 become U+FFFD.
+///
+/// Files are written while the run waits, so a slow disk makes it slower. If one cannot be written, the run goes
+/// on, nothing more is recorded, and [`problem`](Self::problem) says why. Nothing is ever deleted: a tap is for a while.
+#[derive(Clone, Debug)]
+pub struct Tap(Arc<Folder>);
+
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    last: AtomicU64,
+    problem: Mutex<Option<String>>,
+}
+
+impl Tap {
+    /// Records into this folder, which is made if it is not there. What is in it stays: numbers go on behind the
+    /// largest one.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Configuration`] if the folder cannot be made, read or written to.
+    pub fn to_folder(path: impl Into<PathBuf>) -> Result<Self, Error> {
+        let path = path.into();
+        let last = opened(&path).map_err(|err| {
+            let text = format!("nothing can be recorded in the folder `{}`: {err}", path.display());
+            Error::new(ErrorKind::Configuration, text).because(err)
+        })?;
+        Ok(Self(Arc::new(Folder { path, last: AtomicU64::new(last), problem: Mutex::default() })))
+    }
+
+    /// Why nothing is recorded any more, if that is so.
+    pub fn problem(&self) -> Option<String> {
+        self.0.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn failed(&self, err: &io::Error) {
+        let mut problem = self.0.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        problem.get_or_insert_with(|| format!("`{}`: {err}", self.0.path.display()));
+    }
+
+    /// Begins a record of one request.
+    pub(super) fn begin(
+        &self,
+        url: &str,
+        headers: &HeaderMap,
+        secrets: Secrets,
+    ) -> Option<Exchange> {
+        if self.problem().is_some() {
+            return None;
+        }
+        let begun = || {
+            let (number, head) = loop {
+                let number = self.0.last.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+                match self.file(number, HEAD) {
+                    // Another process records here, too.
+                    Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
+                    file => break (number, file?),
+                }
+            };
+            let mut head = Record::new(head, &secrets, self);
+            head.write(format!("POST {url}\n{}", lines(headers)).as_bytes());
+            let request = Record::new(self.file(number, REQUEST)?, &secrets, self);
+            let answer = Record::new(self.file(number, ANSWER)?, &secrets, self);
+            Ok(Exchange { head, request: Some(request), answer, ended: false })
+        };
+        begun().map_err(|err| self.failed(&err)).ok()
+    }
+
+    fn file(&self, number: u64, name: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(self.0.path.join(format!("{number:06}-{name}")))
+    }
+}
+
+const HEAD: &str = "head.txt";
+const REQUEST: &str = "request.json";
+const ANSWER: &str = "answer.txt";
+
+/// Makes the folder, if it is not there, and gives the largest number in it.
+fn opened(path: &Path) -> io::Result<u64> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)?;
+    let probe = path.join(format!(".{:032x}", fastrand::u128(..)));
+    File::create_new(&probe)?;
+    fs::remove_file(&probe)?;
+    let mut last = 0;
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.split_once('-')?.0.parse().ok());
+        last = last.max(number.unwrap_or(0));
+    }
+    Ok(last)
+}
+
+/// Headers, one a line. The values of those that are secret are left out.
+fn lines(headers: &HeaderMap) -> String {
+    let shown = |value: &reqwest::header::HeaderValue| match value.is_sensitive() {
+        true => crate::secret::HIDDEN.to_owned(),
+        false => String::from_utf8_lossy(value.as_bytes()).into_owned(),
+    };
+    headers.iter().map(|(name, value)| format!("{name}: {}\n", shown(value))).collect()
+}
+
+/// The record of one request.
+pub(super) struct Exchange {
+    head: Record,
+    request: Option<Record>,
+    answer: Record,
+    ended: bool,
+}
+
+impl Exchange {
+    /// Where the body of the request is recorded, by whoever writes it.
+    pub(super) fn request(&mut self) -> Option<Record> {
+        self.request.take()
+    }
+
+    /// The head of the answer came.
+    pub(super) fn answered(&mut self, status: StatusCode, headers: &HeaderMap) {
+        self.head.write(format!("\n{status}\n{}", lines(headers)).as_bytes());
+    }
+
+    /// A piece of the answer came; `None` at its end.
+    pub(super) fn came(&mut self, piece: Option<&[u8]>) {
+        match piece {
+            Some(piece) => self.answer.write(piece),
+            None => self.end("The answer is whole."),
+        }
+    }
+
+    /// The connection broke.
+    pub(super) fn broke(&mut self, err: &dyn std::error::Error) {
+        let mut text = format!("The connection broke: {err}");
+        let mut cause = err.source();
+        while let Some(err) = cause {
+            text += &format!(": {err}");
+            cause = err.source();
+        }
+        self.end(&text);
+    }
+
+    fn end(&mut self, text: &str) {
+        if !self.ended {
+            self.head.write(format!("\n{text}\n").as_bytes());
+        }
+        self.ended = true;
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        // The answer was read as far as it matters, or the run was stopped.
+        self.end("Nothing more was read.");
+    }
+}
+
+/// A file that is being written. What may be the beginning of a secret is written when it is known not to be one.
+pub(super) struct Record {
+    file: File,
+    cleaner: Option<Cleaner>,
+    tap: Tap,
+}
+
+impl Record {
+    fn new(file: File, secrets: &Secrets, tap: &Tap) -> Self {
+        Self { file, cleaner: Some(Cleaner::new(secrets.clone(), 0)), tap: tap.clone() }
+    }
+
+    /// Writes what came.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        let Some(cleaner) = &mut self.cleaner else { return };
+        let clean = cleaner.push(bytes);
+        if let Err(err) = self.file.write_all(clean.as_bytes()) {
+            self.cleaner = None;
+            self.tap.failed(&err);
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let Some(cleaner) = self.cleaner.take() else { return };
+        if let Err(err) = self.file.write_all(cleaner.finish().as_bytes()) {
+            self.tap.failed(&err);
+        }
+    }
+}
