@@ -1,5 +1,7 @@
 //! OAuth: a server that wants tokens, an authorization server that lies, and a person who may not come back.
 
+mod attacked;
+
 use std::{
     collections::HashMap,
     io::{BufRead as _, BufReader, Read as _, Write as _},

@@ -1,7 +1,10 @@
 //! How one connection is authorized: what it was granted, what the server has refused, and what is to be done before the
 //! next request.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use reqwest::{Client as Http, Url};
@@ -19,6 +22,7 @@ use super::{
     discovery::{self, Found},
     grant::{self, Client, Grant, Ungranted, Wanted},
     page::{Back, Port},
+    store::Memory,
     web::{Web, is_near, is_safe},
 };
 use crate::{
@@ -29,6 +33,9 @@ use crate::{
 
 /// How often the server may refuse before a call is answered.
 const TRIES: u32 = 3;
+
+/// Of how many grants before the last no error shows anything.
+const EARLIER: usize = 8;
 
 /// The authorization of one connection.
 pub(in super::super) struct Authorization {
@@ -45,6 +52,8 @@ pub(in super::super) struct Authorization {
 #[derive(Default)]
 struct State {
     grant: Option<Arc<Grant>>,
+    /// What was granted before: it may be good still.
+    earlier: VecDeque<Arc<Grant>>,
     /// What was refused since.
     refused: Option<Challenge>,
     /// Whether the store was looked into.
@@ -75,6 +84,11 @@ impl Authorization {
                 "tokens are sent to addresses of `https` and of this machine alone: change the address",
             ));
         }
+        if !server.username().is_empty() || server.password().is_some() {
+            return Err(wrong(
+                "the address has a user or a password, and `oauth` authorizes, too: leave one out",
+            ));
+        }
         if auth.secret.is_some() && auth.client.is_none() {
             return Err(wrong("a secret belongs to a client: say which by `client`"));
         }
@@ -94,7 +108,11 @@ impl Authorization {
 
     /// What no error may show.
     pub(in super::super) fn secrets(&self) -> Secrets {
-        let secrets = self.state().grant.as_ref().map(|grant| grant.secrets()).unwrap_or_default();
+        let secrets = {
+            let state = self.state();
+            let grants = state.grant.iter().chain(&state.earlier);
+            grants.fold(Secrets::default(), |secrets, grant| secrets.and(&grant.secrets()))
+        };
         match &self.auth.secret {
             Some(secret) => secrets.with(secret.expose_secret()),
             None => secrets,
@@ -167,12 +185,15 @@ impl Authorization {
             let slot = self.auth.kept.slot(key);
             let mut memory = slot.lock().await;
             self.auth.kept.load(key, &mut memory).await?;
-            let known = memory.clone().filter(|grant| self.is_usable(grant));
-            let next = self.next(known, may_ask).await?;
+            let known = memory.grant.clone().filter(|grant| self.is_usable(grant));
+            let next = self.next(key, &mut memory, known, may_ask).await?;
             let Some((mut next, is_new)) = next else { return Ok(()) };
             {
                 let mut state = self.state();
-                state.grant = Some(Arc::new(next.clone()));
+                if let Some(old) = state.grant.replace(Arc::new(next.clone())) {
+                    state.earlier.push_front(old);
+                    state.earlier.truncate(EARLIER);
+                }
                 state.refused = None;
             }
             // The program's own secret is not kept.
@@ -194,6 +215,9 @@ impl Authorization {
     /// Whether it was granted for this server and to this client.
     fn is_usable(&self, grant: &Grant) -> bool {
         grant.server == self.server.as_str()
+            && grant.is_sendable()
+            && discovery::is_of(&grant.resource, &self.server)
+            && self.web.address("the token endpoint", &grant.token_endpoint).is_ok()
             && self.auth.client.as_ref().is_none_or(|id| *id == grant.client.id)
             && self
                 .auth
@@ -205,6 +229,8 @@ impl Authorization {
     /// What goes with the next request, and whether it is new.
     async fn next(
         &self,
+        key: &str,
+        memory: &mut Memory,
         mut known: Option<Grant>,
         may_ask: bool,
     ) -> Result<Option<(Grant, bool)>, Fault> {
@@ -234,6 +260,10 @@ impl Authorization {
             match grant::renew(&self.web, &known).await {
                 Ok(Some(new)) => return Ok(Some((new, true))),
                 Ok(None) | Err(Ungranted::Refused(_)) if may_ask => {
+                    if let Some(other) = self.changed_meanwhile(key, memory, &known).await? {
+                        return Ok(Some((other, false)));
+                    }
+                    self.may_try(&Challenge::default(), None)?;
                     return Ok(Some((
                         self.authorize(&Challenge::default(), Some(known)).await?,
                         true,
@@ -250,6 +280,25 @@ impl Authorization {
         Ok(Some((self.authorize(&refused, known).await?, true)))
     }
 
+    /// What another program has put into the store while this one was refused a renewal.
+    async fn changed_meanwhile(
+        &self,
+        key: &str,
+        memory: &mut Memory,
+        refused: &Grant,
+    ) -> Result<Option<Grant>, Fault> {
+        self.auth.kept.load(key, memory).await?;
+        let new = memory.grant.clone().filter(|grant| self.is_usable(grant));
+        Ok(new.filter(|grant| grant.token != refused.token && !grant.is_old()).map(|mut grant| {
+            if let Some(secret) =
+                self.auth.secret.as_ref().filter(|_| grant.client.redirect.is_none())
+            {
+                grant.client.secret = Some(secret.expose_secret().to_owned());
+            }
+            grant
+        }))
+    }
+
     /// Whether to ask once more may help.
     fn may_try(&self, refused: &Challenge, known: Option<&Grant>) -> Result<(), Fault> {
         let wrong = |why: String| Err((ErrorKind::Api, why));
@@ -263,7 +312,9 @@ impl Authorization {
         }
         let mut state = self.state();
         if state.tries >= TRIES {
-            return wrong(format!("it has refused {TRIES} tokens in a row; connect to it anew"));
+            return wrong(format!(
+                "{TRIES} times in a row it has refused a token, or none was given; connect to it anew"
+            ));
         }
         state.tries += 1;
         Ok(())
@@ -404,7 +455,7 @@ impl Authorization {
         }
         let endpoint = metadata.authorization_endpoint.as_deref();
         let endpoint = endpoint.ok_or_else(|| missing("authorization endpoint"))?;
-        let endpoint = self.web.address("the authorization page", endpoint)?;
+        let endpoint = grant::silent(self.web.address("the authorization page", endpoint)?)?;
         let (client, port) = self.introduced(found, known).await?;
         let wanted = self.wanted(found, &client, scopes)?;
         let (state, verifier) = (random()?, random()?);
@@ -423,8 +474,8 @@ impl Authorization {
         if !scopes.is_empty() {
             parameters.push(("scope", &scope));
         }
-        let page = grant::page(endpoint, &parameters);
-        let page = McpPage { server: self.name.clone(), url: page.into() };
+        let url = grant::page(endpoint, &parameters);
+        let page = McpPage { server: self.name.clone(), url };
         let back = self.back(&port, page, &state).await?;
         // RFC 9207: letter by letter, and needed where it is promised.
         match &back.issuer {

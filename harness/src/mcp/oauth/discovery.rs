@@ -59,7 +59,11 @@ pub(super) async fn find(
     let (resource, scopes, servers) = match resource(web, server, challenge).await? {
         Some(found) => (found.resource, found.scopes_supported, found.authorization_servers),
         // A server of 2025-03-26 is its own authorization server.
-        None => (server.to_string(), Vec::new(), vec![server.origin().ascii_serialization()]),
+        // What its query says may be secret, and stands in no name (RFC 8707, 2).
+        None => {
+            let resource = at(server, server.path()).to_string();
+            (resource, Vec::new(), vec![server.origin().ascii_serialization()])
+        }
     };
     let chosen = match issuer {
         Some(issuer) => servers.iter().find(|named| is_issuer(named, issuer)).ok_or_else(|| {
@@ -164,7 +168,7 @@ pub(super) fn is_issuer(one: &str, other: &str) -> bool {
 }
 
 /// Whether the address of the server lies in what it says that tokens are made for.
-fn is_of(resource: &str, server: &Url) -> bool {
+pub(super) fn is_of(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     let (wide, narrow) = (resource.path().trim_end_matches('/'), server.path());
     let below =
@@ -172,6 +176,8 @@ fn is_of(resource: &str, server: &Url) -> bool {
     resource.origin() == server.origin()
         && below
         && resource.fragment().is_none()
+        && resource.username().is_empty()
+        && resource.password().is_none()
         && (resource.query().is_none() || resource.query() == server.query())
 }
 
@@ -192,6 +198,8 @@ mod tests {
             ("https://h.example/a/mcp/b", false),
             ("https://h.example/a/mcp?x=2", false),
             ("https://h.example/a/mcp#f", false),
+            ("https://u@h.example/a/mcp", false),
+            ("https://u:p@h.example/a/mcp", false),
             ("http://h.example/a/mcp", false),
             ("https://h.example:444/a/mcp", false),
             ("https://h.example.evil/a/mcp", false),

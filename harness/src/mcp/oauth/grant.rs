@@ -1,7 +1,10 @@
 //! What was granted, and the requests by which it is got: registration (RFC 7591), code, renewal and credentials
 //! (OAuth 2.1, RFC 8707).
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    fmt::Write as _,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use base64::Engine as _;
 use reqwest::{Url, header::HeaderValue};
@@ -43,7 +46,7 @@ pub(super) struct Grant {
     pub(super) resource: String,
     pub(super) issuer: String,
     /// Where it is renewed.
-    token_endpoint: String,
+    pub(super) token_endpoint: String,
     pub(super) client: Client,
     pub(super) token: String,
     pub(super) refresh: Option<String>,
@@ -59,11 +62,20 @@ impl Grant {
         self.until.is_some_and(|until| until <= now())
     }
 
+    /// Whether it can stand in a header.
+    pub(super) fn is_sendable(&self) -> bool {
+        is_sendable(&self.token)
+    }
+
     /// What no error may show.
     pub(super) fn secrets(&self) -> Secrets {
         let known = [Some(&self.token), self.refresh.as_ref(), self.client.secret.as_ref()];
         known.into_iter().flatten().fold(Secrets::default(), Secrets::with)
     }
+}
+
+fn is_sendable(token: &str) -> bool {
+    !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn now() -> u64 {
@@ -128,10 +140,14 @@ impl Wanted<'_> {
         let client = self.client;
         let mut sent = parameters.to_vec();
         sent.push(("resource", self.resource));
-        let mut basic = None;
+        let (mut basic, mut secrets) = (None, client.secret.iter().fold(secrets, Secrets::with));
         match (client.method.as_str(), &client.secret) {
             ("client_secret_basic", Some(secret)) => {
-                basic = Some(credentials(&client.id, secret).map_err(Ungranted::Failed)?);
+                let value = credentials(&client.id, secret).map_err(Ungranted::Failed)?;
+                // Some say in their refusal what they have read.
+                let shown = value.to_str().ok().and_then(|value| value.strip_prefix("Basic "));
+                secrets = shown.into_iter().fold(secrets, Secrets::with);
+                basic = Some(value);
             }
             ("client_secret_post", Some(secret)) => {
                 sent.extend([("client_id", client.id.as_str()), ("client_secret", secret)]);
@@ -141,7 +157,6 @@ impl Wanted<'_> {
         let endpoint = web.address(what, self.token_endpoint).map_err(Ungranted::Failed)?;
         let body = ("application/x-www-form-urlencoded", form(&sent));
         let answer = web.post(what, &endpoint, body, basic).await.map_err(Ungranted::Failed)?;
-        let secrets = client.secret.iter().fold(secrets, Secrets::with);
         if !answer.is_success() {
             let why = said(what, &answer, &secrets);
             return Err(match answer.status {
@@ -160,7 +175,7 @@ impl Wanted<'_> {
             return Err("gives tokens of a type that cannot be used here; `Bearer` can".to_owned());
         }
         let token = granted.access_token;
-        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if !is_sendable(&token) {
             return Err("gives a token that cannot stand in a header".to_owned());
         }
         // Some write the number as a text.
@@ -168,7 +183,8 @@ impl Wanted<'_> {
             Value::String(text) => text.parse().ok(),
             lives => lives.as_f64(),
         });
-        let lives = lives.filter(|it| *it >= 0.0);
+        // A token that ends at once is of no use, so whoever says that means something else by it.
+        let lives = lives.filter(|it| *it >= 1.0);
         let until = lives.map(|seconds| {
             let seconds = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).as_secs();
             now().saturating_add(seconds - EARLY.min(seconds / 4))
@@ -298,8 +314,46 @@ fn said(what: &str, answer: &Answer, secrets: &Secrets) -> String {
     }
 }
 
-/// The address of the page on which a person says yes.
-pub(super) fn page(mut endpoint: Url, parameters: &[(&str, &str)]) -> Url {
+/// The address of an authorization page, if it leaves to the program what the program has to say of itself.
+///
+/// # Errors
+/// Fails if it does not: who reads it could believe the first that stands there.
+pub(super) fn silent(endpoint: Url) -> Result<Url, Fault> {
+    const OURS: [&str; 14] = [
+        "response_type",
+        "client_id",
+        "redirect_uri",
+        "state",
+        "code_challenge",
+        "code_challenge_method",
+        "resource",
+        "scope",
+        "nonce",
+        "prompt",
+        "request",
+        "request_uri",
+        "response_mode",
+        "login_hint",
+    ];
+    if endpoint.query_pairs().any(|(key, _)| OURS.contains(&key.as_ref())) {
+        let why = "the address of the authorization page says beforehand what the program has to say of itself, so it                    is not opened";
+        return Err((ErrorKind::Protocol, why.to_owned()));
+    }
+    Ok(endpoint)
+}
+
+/// The address of the page on which a person says yes, without the characters that a shell obeys, but for `&`.
+pub(super) fn page(mut endpoint: Url, parameters: &[(&str, &str)]) -> String {
     endpoint.query_pairs_mut().extend_pairs(parameters);
-    endpoint
+    let mut page = String::new();
+    for c in String::from(endpoint).chars() {
+        match c {
+            '$' | '`' | '\'' | '"' | '(' | ')' | ';' | '|' | '<' | '>' | '\\' | '{' | '}' | '*'
+            | '!' | '^' => {
+                let _ = write!(page, "%{:02X}", u32::from(c));
+            }
+            c => page.push(c),
+        }
+    }
+    page
 }

@@ -33,7 +33,8 @@ type Fault = (ErrorKind, String);
 pub struct McpPage {
     /// The name that the program has given to the server which the token is for.
     pub server: String,
-    /// The address that is to be opened in the person's browser. It is good once.
+    /// The address that is to be opened in the person's browser. It is good once. Others have chosen it: give it to the
+    /// browser as one argument, and not through a shell.
     pub url: String,
 }
 

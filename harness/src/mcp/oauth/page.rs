@@ -91,10 +91,13 @@ impl Port {
     /// Reads one request and says what the person shall see.
     async fn answer(&self, mut stream: TcpStream, state: &str) -> Option<Result<Back, Fault>> {
         let mut head = Vec::new();
-        while !head.contains(&b'\n') && head.len() < HEAD {
+        // To its end: a connection that is closed over what was not read takes the answer away from the browser.
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD {
             let mut some = [0; 2048];
-            let read = stream.read(&mut some).await.ok().filter(|read| *read > 0)?;
-            head.extend_from_slice(some.get(..read)?);
+            match stream.read(&mut some).await {
+                Ok(read) if read > 0 => head.extend_from_slice(some.get(..read)?),
+                _ => break,
+            }
         }
         let head = String::from_utf8_lossy(&head);
         let back = self.read(head.lines().next().unwrap_or_default(), state);
@@ -120,13 +123,16 @@ impl Port {
         if url.path() != self.redirect.path() || url.origin() != self.redirect.origin() {
             return None;
         }
-        let of = |name: &str| {
-            let mut found = url.query_pairs().filter(|(key, _)| key == name);
-            let first = found.next().map(|(_, value)| value.into_owned());
-            // What stands there twice is nobody's answer.
-            if found.next().is_some() { None } else { first }
+        let all = |name: &str| -> Vec<String> {
+            let found = url.query_pairs().filter(|(key, _)| key == name);
+            found.map(|(_, value)| value.into_owned()).collect()
         };
-        if of("state")? != state {
+        let of = |name: &str| all(name).pop();
+        // What says something twice, or both yes and no, is nobody's answer.
+        let is_odd = ["state", "code", "error", "error_description", "iss"]
+            .into_iter()
+            .any(|name| all(name).len() > 1);
+        if is_odd || of("code").is_some() == of("error").is_some() || of("state")? != state {
             return None;
         }
         if let Some(error) = of("error") {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
 
 use super::{Fault, grant::Grant};
@@ -88,7 +88,16 @@ pub trait McpGrants: Send + Sync {
 }
 
 /// What was granted for one server. Whoever holds it may ask for something new.
-pub(super) type Slot = Arc<tokio::sync::Mutex<Option<Grant>>>;
+pub(super) type Slot = Arc<tokio::sync::Mutex<Memory>>;
+
+/// What was granted last, and what the program's store had then.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) grant: Option<Grant>,
+    /// The text that was read from the store or kept there last. If it is still the same, nobody else has changed it, and
+    /// what is in memory is not older.
+    stored: Option<SecretString>,
+}
 
 /// What was granted, in memory and in the program's store.
 #[derive(Default)]
@@ -109,12 +118,16 @@ impl Kept {
     }
 
     /// What is granted now. Another process may have changed it.
-    pub(super) async fn load(&self, server: &str, memory: &mut Option<Grant>) -> Result<(), Fault> {
+    pub(super) async fn load(&self, server: &str, memory: &mut Memory) -> Result<(), Fault> {
         let Some(program) = &self.program else { return Ok(()) };
         let loading = caught(|| program.load(server));
         if let Some(kept) = ended("read", loading.map(Shielded::new)).await? {
-            // What cannot be read is of another version: it is as good as nothing.
-            *memory = serde_json::from_str(kept.expose_text()).ok();
+            let known = memory.stored.as_ref().map(ExposeSecret::expose_secret);
+            if known != Some(kept.expose_text()) {
+                // What cannot be read is of another version: it is as good as nothing.
+                memory.grant = serde_json::from_str(kept.expose_text()).ok();
+                memory.stored = Some(kept.0);
+            }
         }
         Ok(())
     }
@@ -123,15 +136,18 @@ impl Kept {
     pub(super) async fn save(
         &self,
         server: &str,
-        memory: &mut Option<Grant>,
+        memory: &mut Memory,
         grant: Grant,
     ) -> Result<(), Fault> {
         let text = serde_json::to_string(&grant);
-        *memory = Some(grant);
+        memory.grant = Some(grant);
         let Some(program) = &self.program else { return Ok(()) };
         let text = text.map_err(|err| (ErrorKind::Protocol, err.to_string()))?;
-        let saving = caught(|| program.save(server, McpGrant::from_text(text)));
-        ended("keep", saving.map(Shielded::new)).await
+        let kept = McpGrant::from_text(text);
+        let saving = caught(|| program.save(server, kept.clone()));
+        ended("keep", saving.map(Shielded::new)).await?;
+        memory.stored = Some(kept.0);
+        Ok(())
     }
 }
 

@@ -159,22 +159,37 @@ pub(super) fn is_loopback(url: &Url) -> bool {
 /// Whether it is this machine or one of its network, as far as the address says.
 pub(super) fn is_near(url: &Url) -> bool {
     let near = |ip: Ipv4Addr| {
-        ip.is_loopback() || ip.is_private() || ip.is_link_local() || ip.is_unspecified()
+        let shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xC0 == 64;
+        ip.is_private() || ip.is_link_local() || ip.is_broadcast() || shared
+            // Of 0.0.0.0/8 some systems make this machine.
+            || ip.is_loopback() || ip.octets()[0] == 0
     };
     let host = host(url);
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     name == "localhost"
         || name.ends_with(".localhost")
         || host.parse::<Ipv4Addr>().is_ok_and(near)
-        || host.parse::<Ipv6Addr>().is_ok_and(|ip| match ip.to_ipv4_mapped() {
-            Some(ip) => near(ip),
-            None => {
-                ip.is_loopback()
-                    || ip.is_unspecified()
-                    || ip.is_unique_local()
-                    || ip.is_unicast_link_local()
-            }
+        || host.parse::<Ipv6Addr>().is_ok_and(|ip| {
+            ip.is_loopback()
+                || ip.is_unspecified()
+                || ip.is_unique_local()
+                || ip.is_unicast_link_local()
+                // Site-local, as it once was.
+                || ip.segments()[0] & 0xFFC0 == 0xFEC0
+                || inner(ip).is_some_and(near)
         })
+}
+
+/// The older address that stands in a newer one: mapped, compatible, translated (RFC 6052, RFC 8215) or 6to4.
+fn inner(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+    let of = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    match ip.segments() {
+        [0, 0, 0, 0, 0, 0 | 0xFFFF, high, low]
+        | [0, 0, 0, 0, 0xFFFF, 0, high, low]
+        | [0x64, 0xFF9B, 0 | 1, _, _, _, high, low]
+        | [0x2002, high, low, ..] => Some(of(high, low)),
+        _ => None,
+    }
 }
 
 /// Parameters, as a form has them.
@@ -200,6 +215,17 @@ mod tests {
             (false, "https://[fd00::1]/", false),
             (false, "https://169.254.169.254/latest", false),
             (false, "https://0x7f.1/", false),
+            (false, "https://100.100.100.200/latest", false),
+            (false, "https://0.1.2.3/", false),
+            (false, "https://255.255.255.255/", false),
+            (false, "https://[::127.0.0.1]/", false),
+            (false, "https://[64:ff9b::a9fe:a9fe]/", false),
+            (false, "https://[64:ff9b:1::a00:1]/", false),
+            (false, "https://[2002:7f00:1::]/", false),
+            (false, "https://[fec0::1]/", false),
+            (false, "https://100.128.0.1/", true),
+            (false, "https://[64:ff9b::808:808]/", true),
+            (false, "https://[2606:4700::1]/", true),
             (false, "https://localhost./", false),
             (false, "http://127.0.0.1:80/", false),
             (true, "http://127.0.0.1:80/", true),
