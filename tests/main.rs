@@ -17,6 +17,7 @@ mod attacked_durable;
 mod attacked_panics;
 mod attacked_steering;
 mod attacked_threads;
+mod attacked_window;
 mod batches;
 mod bodies;
 mod bodies_kept;

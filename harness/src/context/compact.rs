@@ -101,7 +101,8 @@ fn open_ends(messages: &Messages, reads: bool) -> Vec<String> {
                 }
                 false => String::new(),
             };
-            let line = format!("- `{name}` with {arguments}{rest} {what}: {}", result.as_text());
+            let line = format!("`{name}` with {arguments}{rest} {what}: {}", result.as_text());
+            let line = format!("- {}", lines_of(&line).map(item).collect::<Vec<_>>().join("\n  "));
             match lines.iter_mut().find(|(known, _)| *known == line) {
                 Some((_, times)) => *times = times.saturating_add(1),
                 None => lines.push((line, 1)),
@@ -188,13 +189,45 @@ pub(crate) fn fault(summary: &str) -> Option<String> {
     }
 }
 
+/// Whether a line is this heading, however it is marked.
+fn is_heading(line: &str, heading: &str) -> bool {
+    line.trim().trim_matches(['#', '*', ':', ' ']).eq_ignore_ascii_case(heading)
+}
+
+/// The lines of a text, also where they end by another letter than the line feed.
+fn lines_of(text: &str) -> impl Iterator<Item = &str> {
+    let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
+    text.split(ends).map(str::trim_end)
+}
+
+/// A line that is no heading.
+fn item(line: &str) -> &str {
+    match line.trim_start() {
+        line if line.starts_with('#') => line.trim_start_matches(['#', ' ', '\t']),
+        _ => line,
+    }
+}
+
+/// What the model wrote, where only headings of a summary begin a part, so that it cannot pass for the program.
+fn in_form(summary: &str) -> String {
+    let lines = lines_of(summary).map(|line| match line {
+        "" => String::new(),
+        _ if HEADINGS.iter().any(|heading| is_heading(line, heading)) => line.to_owned(),
+        _ if line.starts_with("- ") || line.starts_with(' ') && item(line) == line => {
+            line.to_owned()
+        }
+        _ => format!("  {}", item(line)),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 impl Cut {
     /// The summary as it is sent, with what must not be lost.
     pub(crate) fn summary(&self, text: &str, pins: &[String]) -> Message {
         let mut words = format!(
             "[From the program: the summary, by the assistant, of the conversation up to here. It stands in the place \
              of all that was said but the words of the user above.]\n\n{}",
-            text.trim()
+            in_form(text.trim())
         );
         words.push_str(&self.lists(pins));
         Message::user(words)
