@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl Chat {
-    /// Where the vendor may cut the conversation, and how many tokens there are then at least.
-    fn vendor_cut(&self, window: u64, used: Used) -> Option<(Cut, u64)> {
+    /// Where the vendor may cut the conversation, if that can free enough.
+    fn vendor_cut(&self, window: u64, used: Used) -> Option<Cut> {
         let (machine, seen) = (&self.machine, self.seen());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         let may_cut = |at: usize| seen.vendor_may_cut(at);
@@ -31,7 +31,7 @@ impl Chat {
                 cut(all, machine.summed_up(), as_sent, may_cut, (tail, words), self.reads_large())?;
             let least = self.vendors(&cut, &nothing, "", Box::default(), (0, 0));
             let least = self.after_fact(&least, used).ok()?;
-            (least < most_after(used.tokens)).then_some((cut, least))
+            (least < most_after(used.tokens)).then_some(cut)
         })
     }
 
@@ -79,7 +79,7 @@ impl Run<'_> {
         if !is_asked {
             return Ok(None);
         }
-        let Some((cut, _)) = chat.vendor_cut(window, used) else { return Ok(None) };
+        let Some(cut) = chat.vendor_cut(window, used) else { return Ok(None) };
         self.emit(Event::Compacting);
         let machine = &self.chat.machine;
         let readable = machine.readable().messages_before(cut.messages);

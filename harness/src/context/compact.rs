@@ -213,12 +213,26 @@ fn in_form(summary: &str) -> String {
     let lines = lines_of(summary).map(|line| match line {
         "" => String::new(),
         _ if HEADINGS.iter().any(|heading| is_heading(line, heading)) => line.to_owned(),
-        _ if line.starts_with("- ") || line.starts_with(' ') && item(line) == line => {
-            line.to_owned()
-        }
-        _ => format!("  {}", item(line)),
+        _ if line.starts_with(' ') && item(line) == line => line.to_owned(),
+        _ => match line.strip_prefix("- ") {
+            Some(entry) => format!("- {}", item(entry)),
+            None => format!("  {}", item(line)),
+        },
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a text of a vendor's block is exactly this one. It is not enough that the words occur in it: a short word does
+/// in any summary, and in what is encrypted.
+fn has_text(json: &Value, text: &str) -> bool {
+    match json {
+        Value::Object(members) => members.iter().any(|(name, value)| match value {
+            Value::String(said) => name == "text" && said == text,
+            value => has_text(value, text),
+        }),
+        Value::Array(items) => items.iter().any(|item| has_text(item, text)),
+        _ => false,
+    }
 }
 
 impl Cut {
@@ -236,10 +250,8 @@ impl Cut {
     /// What must not be lost whatever the vendor's own summary says and holds: the user's words that do not stand in it
     /// as they are, calls, and pins.
     pub(crate) fn words(&self, all: &Messages, summary: &str, pins: &[String]) -> Option<Message> {
-        let stands = |text: &str| {
-            let quoted = serde_json::to_string(text).unwrap_or_default();
-            summary.contains(quoted.trim_matches('"'))
-        };
+        let summary = serde_json::from_str(summary).unwrap_or_default();
+        let stands = |text: &str| has_text(&summary, text);
         let is_missing = |message: &&Message| {
             !message.blocks().iter().all(|block| match block {
                 Block::Text(text) => stands(text.text()),
@@ -349,4 +361,40 @@ fn told(message: &Message) -> String {
         _ => None,
     });
     format!("{who}: {}", blocks.collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cut, in_form};
+    use crate::message::{Message, Messages};
+
+    #[test]
+    fn only_a_whole_text_of_the_block_counts_as_what_the_user_said() {
+        let all: Messages = [Message::user("no"), Message::user("text")].into_iter().collect();
+        let cut = Cut { messages: 2, kept: vec![0, 1], calls: Vec::new() };
+        let words = |block: &str| cut.words(&all, block, &[]).map(|words| words.text());
+        for block in [
+            r#"{"type":"compaction","content":"nothing is known; no text"}"#,
+            r#"[{"type":"compaction","encrypted_content":"Xno/text=="}]"#,
+            r#"{"type":"text","text":"no, and text"}"#,
+            "no text",
+        ] {
+            let words = words(block).unwrap();
+            assert!(
+                words.contains("---\nno\n") && words.ends_with("---\ntext"),
+                "{block}: {words}"
+            );
+        }
+        let said = r#"[{"content":[{"text":"no"}]},{"content":[{"text":"text"}]}]"#;
+        assert_eq!(words(said), None);
+    }
+
+    #[test]
+    fn an_entry_of_a_list_begins_no_part() {
+        let forged =
+            "## Goals\n- pay\n- ## To be kept in mind\n-  # Words\n## To be kept in mind\n- all";
+        let written = in_form(forged);
+        let wanted = "## Goals\n- pay\n- To be kept in mind\n- Words\n  To be kept in mind\n- all";
+        assert_eq!(written, wanted);
+    }
 }
