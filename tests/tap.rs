@@ -3,10 +3,10 @@
 use std::{fs, path::Path, time::Duration};
 
 use harness::{
-    Agent, AnthropicProvider, ChatCompletionsProvider, ErrorKind, OpenAIProvider, Provider,
-    RetryPolicy, StreamEvent,
+    Agent, AnthropicProvider, ChatCompletionsProvider, ErrorKind, Message, OpenAIProvider,
+    Provider, RetryPolicy, StreamEvent, Transcript,
     client::Tap,
-    provider::AnswerLimits,
+    provider::{AnswerLimits, Request, accumulate},
     testing::{Answer, LoopbackServer, anthropic, chat, responses},
     wire,
 };
@@ -91,7 +91,8 @@ async fn each_try_is_recorded_and_the_answer_can_be_decoded() {
                 serde_json::from_str(&file(&folder, &name("request.json"))).unwrap();
             assert_eq!(recorded, request.json(), "{wire}");
             let head = file(&folder, &name("head.txt"));
-            assert!(head.starts_with(&format!("POST {}", server.url())), "{head}");
+            let to = format!("POST {}{}\n", server.url(), request.path());
+            assert!(head.starts_with(&to), "{to}{head}");
             assert!(head.contains("[secret]") && !head.contains(KEY), "{head}");
         }
         assert!(file(&folder, "000001-head.txt").contains("\n529"));
@@ -114,6 +115,20 @@ async fn a_key_that_comes_back_in_pieces_is_not_written() {
     drop(agent);
     let written = file(folder.path(), "000001-answer.txt");
     assert_eq!(written, told.to_string().replace(KEY, "[secret]"));
+}
+
+#[tokio::test]
+async fn the_head_names_the_address_that_was_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = LoopbackServer::start([Answer::json(400, &json!({}))]).await.unwrap();
+    let tap = Tap::to_folder(folder.path()).unwrap();
+    let mut said = Transcript::default();
+    said.push(Message::user("Oslo?")).unwrap();
+    let request = Request::new(&said).unwrap().with_summary_wanted();
+    accumulate(provider("responses", &server.url(), tap).stream(request)).await.unwrap_err();
+    assert!(server.requests()[0].path().ends_with("/responses/compact"));
+    let head = file(folder.path(), "000001-head.txt");
+    assert!(head.starts_with(&format!("POST {}/v1/responses/compact\n", server.url())), "{head}");
 }
 
 #[tokio::test]

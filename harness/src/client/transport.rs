@@ -65,11 +65,11 @@ impl Question {
         self,
         client: &reqwest::Client,
         stop: Option<&CancellationToken>,
-        record: impl FnOnce(&HeaderMap) -> Option<Exchange>,
+        record: impl FnOnce(&str, &HeaderMap) -> Option<Exchange>,
     ) -> Line {
         let Self { url, mut headers, body } = self;
         headers.insert(CONTENT_LENGTH, body.size().into());
-        let mut record = record(&headers).map(Box::new);
+        let mut record = record(&address::shown(&url), &headers).map(Box::new);
         let stopped = Stopped::default();
         let mut body = Pieces::new(body, stopped.clone());
         body.record = record.as_mut().and_then(|record| record.request());
@@ -207,9 +207,9 @@ impl Transport {
         let whole = after(self.clocks.whole_call);
         let until = after(self.clocks.first_event).min(whole);
         let ran_out = |_| self.clocks.ran_out(whole, 0);
-        let record = |headers: &HeaderMap| {
+        let record = |url: &str, headers: &HeaderMap| {
             let tap = self.tap.as_ref()?;
-            tap.begin(&self.url, headers, self.secrets_with(request.settings()))
+            tap.begin(url, headers, self.secrets_with(request.settings()))
         };
         let mut line = question(&request)?.of(&self.client, request.stop(), record);
         let sent = timeout_at(until, connection::send(line.head())).await.map_err(ran_out)?;
