@@ -48,8 +48,8 @@ fn members<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The server of Anthropic. With a budget, the last answer has to begin with its thinking if it calls tools; newer
-/// models bind their thinking to all that came before.
+/// A server with Anthropic's rules. A model with a budget for thinking refuses a request whose last answer calls tools and
+/// does not begin with its thinking. A newer model refuses thinking that follows other words than it was made after.
 fn messages(body: &Value, tokens: u64) -> Answer {
     let has_budget = body["thinking"]["type"] == "enabled";
     let all = members(body, "messages");

@@ -224,7 +224,7 @@ impl State {
         for (at, message) in all.iter().enumerate() {
             for block in blocks(message).iter().filter(|it| it["type"] == "thinking") {
                 let proof = block["signature"].as_str().unwrap_or_default();
-                // That of another model is passed over.
+                // Thinking that another model has signed is left out of the check, as the vendor drops it.
                 if self.thoughts.get(proof).is_some_and(|thought| bound.get(at) != Some(thought)) {
                     let why = format!("messages.{at}: `thinking` is bound to another conversation");
                     return Err(("", why));

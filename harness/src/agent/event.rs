@@ -191,8 +191,8 @@ pub enum Event<'a> {
         /// How many it has now.
         after: u64,
     },
-    /// A summary was asked for in vain. What is sent has not changed. After one of the vendor's own the model is asked
-    /// for one in words.
+    /// A summary could not be made or used. What is sent has not changed. If it was to be one of the vendor's own, the model is
+    /// asked for one in words next.
     CompactionFailed {
         /// Why, in words.
         cause: &'a str,

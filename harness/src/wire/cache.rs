@@ -1,5 +1,5 @@
-//! What a request in OpenAI's protocols says of the prompt cache. The vendor keeps the conversation by itself; the
-//! system prompt is marked where other conversations are to find it.
+//! What a request says of the vendor's prompt cache. OpenAI keeps the conversation by itself; the system prompt is marked where
+//! other conversations are to find it. Anthropic keeps what is marked.
 //!
 //! Sources: <https://platform.openai.com/docs/guides/prompt-caching> and
 //! <https://openrouter.ai/docs/guides/best-practices/prompt-caching>.
