@@ -95,7 +95,7 @@ async fn old_results_that_only_read_give_way_to_a_line_and_the_others_stay() {
         let mut chat = agent(&model, window).open(&journal, "a").await.expect("a chat");
         let mut seen = Vec::new();
         let sent = chat.send("Look.").on_event(|event| {
-            if let Event::ContextCleared { results, before, after } = event {
+            if let Event::ContextCleared { results, before, after, .. } = event {
                 seen.push((results, before, after));
             }
         });
@@ -440,6 +440,7 @@ async fn a_fact_that_cannot_follow_changes_nothing() {
     let before = machine.sent().clone();
     let cleared = |call: &str| Entry::ContextCleared {
         results: vec![ClearedResult::new(call, "[a line]")],
+        arguments: Vec::new(),
         before: 9,
         after: 1,
     };
@@ -456,7 +457,7 @@ async fn a_fact_that_cannot_follow_changes_nothing() {
     // The messages: the user, and three times a call and its result, and the answer.
     let wrong = [
         cleared("nobody"),
-        Entry::ContextCleared { results: Vec::new(), before: 9, after: 1 },
+        Entry::ContextCleared { results: Vec::new(), arguments: Vec::new(), before: 9, after: 1 },
         compacted(0, vec![], user()),
         compacted(2, vec![0], user()),
         compacted(99, vec![0], user()),

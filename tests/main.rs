@@ -42,6 +42,7 @@ mod client_retry;
 mod clocks;
 mod content;
 mod content_names;
+mod context_arguments;
 mod context_full;
 mod context_moves;
 mod context_random;

@@ -251,6 +251,9 @@ impl Run<'_> {
         for call in calls {
             let id = call.id().to_owned();
             self.earlier.remove(&id);
+            if self.refuses_copy(call)? {
+                continue;
+            }
             let mut near = Vec::new();
             let looked = {
                 let Self { chat, halt, early, .. } = &mut *self;

@@ -166,10 +166,13 @@ pub enum Event<'a> {
         /// What the model is told; `None` if no try is left.
         message: Option<&'a Message>,
     },
-    /// Old results of tools that only read are no longer sent whole, since the window gets full.
+    /// Old results of tools that only read, and long arguments of old calls that went well, are no longer sent whole,
+    /// since the window gets full.
     ContextCleared {
         /// How many results.
         results: usize,
+        /// Of how many calls the arguments.
+        arguments: usize,
         /// How many tokens the next request would have had before: an estimate.
         before: u64,
         /// How many it has now.

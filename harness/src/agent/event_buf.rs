@@ -285,6 +285,8 @@ enum Form<'a> {
     },
     ContextCleared {
         results: usize,
+        #[serde(default)]
+        arguments: usize,
         before: u64,
         after: u64,
     },
@@ -368,8 +370,8 @@ impl<'a> Form<'a> {
             Event::LimitUnknown { limit, scope, detail } => {
                 Self::LimitUnknown { limit, scope, detail: text(detail) }
             }
-            Event::ContextCleared { results, before, after } => {
-                Self::ContextCleared { results, before, after }
+            Event::ContextCleared { results, arguments, before, after } => {
+                Self::ContextCleared { results, arguments, before, after }
             }
             Event::Compacting => Self::Compacting {},
             Event::ContextCompacted { messages, vendor, before, after } => {
@@ -439,8 +441,8 @@ impl<'a> Form<'a> {
             Self::LimitUnknown { limit, scope, detail } => {
                 Form::LimitUnknown { limit, scope, detail: text(detail) }
             }
-            Self::ContextCleared { results, before, after } => {
-                Form::ContextCleared { results, before, after }
+            Self::ContextCleared { results, arguments, before, after } => {
+                Form::ContextCleared { results, arguments, before, after }
             }
             Self::Compacting {} => Form::Compacting {},
             Self::ContextCompacted { messages, vendor, before, after } => {
@@ -496,9 +498,12 @@ impl<'a> Form<'a> {
             Self::LimitUnknown { limit, scope, detail } => {
                 Event::LimitUnknown { limit: *limit, scope: *scope, detail }
             }
-            Self::ContextCleared { results, before, after } => {
-                Event::ContextCleared { results: *results, before: *before, after: *after }
-            }
+            Self::ContextCleared { results, arguments, before, after } => Event::ContextCleared {
+                results: *results,
+                arguments: *arguments,
+                before: *before,
+                after: *after,
+            },
             Self::Compacting {} => Event::Compacting,
             Self::ContextCompacted { messages, vendor, before, after } => {
                 let (messages, before, after) = (*messages, *before, *after);

@@ -15,6 +15,7 @@ use super::{
     wanted::Wanted,
 };
 use crate::{
+    context::LONG,
     error::{Error, ErrorKind},
     journal::{AnswerCheck, Awaited, Decider, Decision, Entry, InterruptCause, Wait, WantedAnswer},
     message::{Block, CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
@@ -663,6 +664,8 @@ impl Machine {
         let mut results: Vec<ToolResult> = results.collect();
         let place = self.transcript.messages().len();
         self.window.reads.extend(reading(calls).map(|number| (place, number)));
+        let place = place.saturating_sub(1);
+        self.window.long.extend(long(calls).map(|number| (place, number)));
         if let Some(last) = results.last_mut().filter(|_| !self.news.is_empty()) {
             let news = ToolContent::Text(self.news.join("\n"));
             let content = last.content().iter().cloned().chain([news]);
@@ -701,6 +704,16 @@ fn reading(calls: &[Call]) -> impl Iterator<Item = usize> + '_ {
         _ => false,
     };
     (0..).zip(calls).filter(move |(_, call)| read(call)).map(|(number, _)| number)
+}
+
+/// Which of these calls have a value and long arguments.
+fn long(calls: &[Call]) -> impl Iterator<Item = usize> + '_ {
+    let went_well = |call: &Call| match &call.status {
+        Status::Finished(result) => result.outcome() == CallOutcome::Succeeded,
+        _ => false,
+    };
+    let is_long = move |call: &Call| call.call.arguments().len() > LONG && went_well(call);
+    (0..).zip(calls).filter(move |(_, call)| is_long(call)).map(|(number, _)| number)
 }
 
 fn cannot(message: impl Into<String>) -> Error {

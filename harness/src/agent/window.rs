@@ -1,15 +1,19 @@
 //! Keeps what is sent within the window of the model: old results are cleared, and the oldest part is summed up.
 
+use std::time::Duration;
+
 use super::{
     Agent, Chat, Event,
     machine::{Measured, Seen},
     run::Run,
 };
 use crate::{
-    context::{ContextUse, clear, sizes, tail},
+    context::{ContextUse, clear, clear_arguments, copied_line, sizes, tail},
     error::Error,
-    journal::{ClearedResult, Entry},
+    journal::{ClearedArguments, ClearedResult, Entry},
+    message::{CallOutcome, ToolCall},
     provider::{ContextMeter, ContextTokens},
+    tool::READ_RESULT,
 };
 
 /// Counts what is sent, and corrects the estimate by what the vendor has counted.
@@ -107,6 +111,15 @@ fn scaled(tokens: u64, (by, of): (u64, u64)) -> u64 {
 /// A conversation of fewer tokens by the estimate fits into any window that is not set.
 const SMALL: u64 = 1_000;
 
+/// What can be cleared.
+#[derive(Default)]
+struct Clearable {
+    results: Vec<ClearedResult>,
+    arguments: Vec<ClearedArguments>,
+    /// How many tokens that is.
+    saved: u64,
+}
+
 /// What is to be moved before the model is asked.
 pub(super) enum Move {
     /// Results are cleared.
@@ -151,7 +164,7 @@ impl Chat {
         let used = gauge.used(self.seen(), self.machine.measured(), self.agent.meter());
         let mut all = ContextUse::default();
         (all.window, all.used, all.parts) = (self.window_tokens(), used.tokens, parts);
-        (all.clearable, all.summed_up) = (self.clearable(used).1, self.machine.summed_up());
+        (all.clearable, all.summed_up) = (self.clearable(used).saved, self.machine.summed_up());
         all
     }
 
@@ -161,19 +174,28 @@ impl Chat {
         known.into_iter().chain(told).min()
     }
 
-    /// What can be cleared, and how many tokens that is.
-    fn clearable(&self, used: Used) -> (Vec<ClearedResult>, u64) {
+    /// What can be cleared.
+    fn clearable(&self, used: Used) -> Clearable {
         let (machine, seen) = (&self.machine, self.seen());
         let all = machine.transcript().messages();
         let window = self.window_tokens().unwrap_or(used.tokens);
         let before = seen.place_of(tail(seen.messages(), used.estimate_of(window)));
         let cleared = machine.clearable(before).filter_map(|(at, result)| clear(all, at, result));
-        let (mut results, mut saved) = (Vec::new(), 0_u64);
+        let mut found = Clearable::default();
         for (result, tokens) in cleared {
-            results.push(result);
-            saved = saved.saturating_add(tokens);
+            found.results.push(result);
+            found.saved = found.saved.saturating_add(tokens);
         }
-        (results, used.scaled(saved))
+        // What nobody could read again stays.
+        if self.tools().get(READ_RESULT).is_some() {
+            let long = machine.long_calls(before);
+            for (arguments, tokens) in long.filter_map(|(at, call)| clear_arguments(at, call)) {
+                found.arguments.push(arguments);
+                found.saved = found.saved.saturating_add(tokens);
+            }
+        }
+        found.saved = used.scaled(found.saved);
+        found
     }
 
     /// What is to be moved before the model is asked, if anything is.
@@ -194,15 +216,12 @@ impl Chat {
         let is_over = |at: Option<u64>| at.is_some_and(|at| refused || used.tokens >= at);
         let looks = refused || used.tokens >= self.gauge.look_at;
         if looks && is_over(policy.clears_at(window)) {
-            let (results, saved) = self.clearable(used);
-            let after = used.tokens.saturating_sub(saved);
-            if !results.is_empty() && (refused || saved >= window / WORTH) {
-                let before = used.tokens;
-                return Some(Move::Clear(Box::new(Entry::ContextCleared {
-                    results,
-                    before,
-                    after,
-                })));
+            let Clearable { results, arguments, saved } = self.clearable(used);
+            let (before, after) = (used.tokens, used.tokens.saturating_sub(saved));
+            let is_some = !results.is_empty() || !arguments.is_empty();
+            if is_some && (refused || saved >= window / WORTH) {
+                let cleared = Entry::ContextCleared { results, arguments, before, after };
+                return Some(Move::Clear(Box::new(cleared)));
             }
             self.gauge.look_at = used.tokens.saturating_add(window / WORTH / 2);
         }
@@ -249,9 +268,10 @@ impl Run<'_> {
 
     fn clears(&mut self, fact: &Entry) -> Result<(), Error> {
         self.chat.record(fact)?;
-        if let Entry::ContextCleared { results, before, after } = fact {
-            let (results, before, after) = (results.len(), *before, *after);
-            self.emit(Event::ContextCleared { results, before, after });
+        if let Entry::ContextCleared { results, arguments, before, after } = fact {
+            let (results, arguments) = (results.len(), arguments.len());
+            let (before, after) = (*before, *after);
+            self.emit(Event::ContextCleared { results, arguments, before, after });
         }
         Ok(())
     }
@@ -270,5 +290,24 @@ impl Run<'_> {
         let estimated = self.chat.used().tokens;
         self.chat.record(&Entry::ContextOverflowed { window, tokens, estimated })?;
         Ok(self.chat.due().is_some())
+    }
+
+    /// Answers a call that gives the line for an argument which stands in the record of an earlier call: it does not run.
+    /// Says whether it is one.
+    pub(super) fn refuses_copy(&mut self, call: &ToolCall) -> Result<bool, Error> {
+        let copied = || copied_line(&call.decoded().ok()?);
+        let Some((argument, name)) = self.chat.machine.shortens().then(copied).flatten() else {
+            return Ok(false);
+        };
+        let text = format!(
+            "This call was not started: its argument `{argument}` gives the line that stands in the record of an earlier \
+             call in the place of what was left out there. Nothing of this call has happened. Give the argument itself; \
+             `{READ_RESULT}` reads those of the earlier call as `{name}`."
+        );
+        let tools = self.chat.agent.tools();
+        let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);
+        self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
+        self.record_result(result)?;
+        Ok(true)
     }
 }

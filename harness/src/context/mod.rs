@@ -11,7 +11,7 @@ mod window;
 
 pub use self::window::{ContextUse, Window};
 pub(crate) use self::{
-    clear::{clear, tail},
+    clear::{LONG, clear, clear_arguments, copied_line, tail},
     compact::{Cut, TAILS, asks, cut, fault, in_short, of_json, schema, stand_in},
     overflow::sizes,
     vendor::why,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ClearedResult, SummaryRequest, VendorSummary};
+use super::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary};
 use crate::{
     message::{Message, ToolResult, Transcript},
     provider::{StopReason, Usage},
@@ -182,11 +182,14 @@ pub enum Entry {
         /// How it ended; it names the call.
         result: ToolResult,
     },
-    /// From now on a line is sent in the place of each of these results, and no thinking of what was said so far.
-    /// The transcript keeps all of it.
+    /// From now on a line is sent in the place of each of these results, shorter arguments are sent in the place of
+    /// those of each of these calls, and no thinking of what was said so far. The transcript keeps all of it.
     ContextCleared {
         /// The results.
         results: Vec<ClearedResult>,
+        /// The arguments.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        arguments: Vec<ClearedArguments>,
         /// How many tokens the next request would have had before: an estimate.
         before: u64,
         /// How many it has now.

@@ -26,6 +26,6 @@ pub use self::{
     envelope::{Envelope, FORMAT, Life},
     listing::{Conversations, Listing, Metadata, Summary},
     memory::MemoryJournal,
-    moves::{ClearedResult, SummaryRequest, VendorSummary},
+    moves::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},
     store::{Hold, Journal, JournalFuture, busy, check_id, conflict, too_few, unknown},
 };

@@ -21,6 +21,25 @@ impl ClearedResult {
     }
 }
 
+/// The arguments of a call in whose place shorter ones are sent from then on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ClearedArguments {
+    /// The place, in the transcript, of the message that has the call.
+    pub message: u64,
+    /// Which of its calls it is, from 0 on.
+    pub call: u64,
+    /// The arguments that are sent: a JSON object.
+    pub arguments: String,
+}
+
+impl ClearedArguments {
+    /// These arguments in the place of those of this call of this message.
+    pub fn new(message: u64, call: u64, arguments: impl Into<String>) -> Self {
+        Self { message, call, arguments: arguments.into() }
+    }
+}
+
 /// A summary that the vendor has made in a form of its own. It goes back to the provider and the model that made it, and
 /// to nobody else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -125,7 +125,7 @@ impl Message {
     }
 
     /// The same message with another block in the place of each for which there is one.
-    pub(crate) fn with_blocks(&self, other: impl Fn(&Block) -> Option<Block>) -> Self {
+    pub(crate) fn with_blocks(&self, mut other: impl FnMut(&Block) -> Option<Block>) -> Self {
         let mut inner = Inner::clone(&self.0);
         for block in &mut inner.blocks {
             if let Some(other) = other(block) {

@@ -318,10 +318,13 @@ pub enum Happened {
         /// Whether the model is told, and answers anew.
         again: bool,
     },
-    /// Results are no longer sent whole.
+    /// Results and arguments of calls are no longer sent whole.
     ContextCleared {
         /// How many results.
         results: usize,
+        /// Of how many calls the arguments.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        arguments: usize,
         /// How many tokens the next request would have had before: an estimate.
         before: u64,
         /// How many it has now.

@@ -228,11 +228,12 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
             let what = if *again { "the model answers anew" } else { "no try is left" };
             writeln!(out, "the answer is not accepted, {what}: {}", short(&faults.join("; ")))
         }
-        Happened::ContextCleared { results, before, after } => {
-            writeln!(
-                out,
-                "{results} results are no longer sent whole: {before} tokens, now {after}"
-            )
+        Happened::ContextCleared { results, arguments, before, after } => {
+            let what = match arguments {
+                0 => format!("{results} results"),
+                _ => format!("{results} results and the arguments of {arguments} calls"),
+            };
+            writeln!(out, "{what} are no longer sent whole: {before} tokens, now {after}")
         }
         Happened::ContextCompacted { messages, text, vendor, before, after, .. } => {
             let by = if *vendor { " by the vendor" } else { "" };

@@ -337,8 +337,9 @@ impl Tracer {
                 let (faults, again) = (faults.collect(), message.is_some());
                 Happened::AnswerRejected { by: *by, faults, again }
             }
-            Entry::ContextCleared { results, before, after } => {
-                Happened::ContextCleared { results: results.len(), before: *before, after: *after }
+            Entry::ContextCleared { results, arguments, before, after } => {
+                let (results, arguments) = (results.len(), arguments.len());
+                Happened::ContextCleared { results, arguments, before: *before, after: *after }
             }
             Entry::ContextCompacted {
                 messages, summary, vendor, request, before, after, ..

@@ -184,9 +184,10 @@ impl Replay {
                 let message = message.as_ref();
                 self.tell(Event::AnswerRejected { by: *by, faults, message });
             }
-            Entry::ContextCleared { results, before, after } => {
-                let (results, before, after) = (results.len(), *before, *after);
-                self.tell(Event::ContextCleared { results, before, after });
+            Entry::ContextCleared { results, arguments, before, after } => {
+                let (results, arguments) = (results.len(), arguments.len());
+                let (before, after) = (*before, *after);
+                self.tell(Event::ContextCleared { results, arguments, before, after });
             }
             Entry::ContextCompacted { messages, vendor, before, after, .. } => {
                 let messages = usize::try_from(*messages).unwrap_or(usize::MAX);

@@ -1,15 +1,17 @@
 //! What is sent of the transcript. Facts of its own change it; the transcript keeps all that was said.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
 use super::{Machine, Phase, cannot};
 use crate::{
     error::Error,
-    journal::{ClearedResult, Entry, VendorSummary},
-    message::{Block, Message, Messages, Role, ToolContent, ToolResult, Transcript},
+    journal::{ClearedArguments, ClearedResult, Entry, VendorSummary},
+    message::{
+        Arguments, Block, Message, Messages, Role, ToolCall, ToolContent, ToolResult, Transcript,
+    },
     provider::{Usage, VendorsView},
 };
 
@@ -21,6 +23,8 @@ pub(super) struct Window {
     /// The places of results that only read and that nobody has looked at to be cleared: the message, and the
     /// number of the result in it.
     pub(super) reads: VecDeque<(usize, usize)>,
+    /// The places of calls that went well and have long arguments: the message, and the number of the call in it.
+    pub(super) long: VecDeque<(usize, usize)>,
     /// The last request whose tokens the vendor has counted, or what was estimated at the last move after it.
     measured: Option<Measured>,
     /// How many tokens the window of the model has, by an error of its vendor.
@@ -57,6 +61,8 @@ struct View {
     summary: Option<Message>,
     /// What is sent in the place of results, by the place of their message and the id of the call.
     cleared: HashMap<(usize, String), String>,
+    /// The arguments that are sent in the place of those of calls, by the place of their message and their number in it.
+    shorter: HashMap<(usize, usize), String>,
     /// What is sent.
     sent: Transcript,
     /// Of the first of these messages, no thinking is sent.
@@ -147,6 +153,11 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// A place that a fact names.
+fn place(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 /// Where the turn begins that is open: the model has called tools and not ended its answer. Without one, it is the end.
 fn open_turn(messages: &Messages) -> usize {
     let is_open = messages.last().is_some_and(|last| last.role() == Role::Tool);
@@ -206,6 +217,9 @@ impl View {
 
     /// A message as it is sent.
     fn as_sent(&self, at: usize, message: &Message) -> Message {
+        if message.role() == Role::Assistant {
+            return self.with_shorter_calls(at, message);
+        }
         let line =
             |result: &ToolResult| self.cleared.get(&(at, result.call_id().to_owned())).cloned();
         if message.role() != Role::Tool || !message.results().any(|result| line(result).is_some()) {
@@ -215,6 +229,23 @@ impl View {
             let Block::ToolResult(result) = block else { return None };
             let content = [ToolContent::Text(line(result)?)];
             Some(Block::ToolResult(ToolResult::new(result.call_id(), result.outcome(), content)))
+        })
+    }
+
+    fn with_shorter_calls(&self, at: usize, message: &Message) -> Message {
+        let count = message.calls().count();
+        if self.shorter.is_empty() || !(0..count).any(|it| self.shorter.contains_key(&(at, it))) {
+            return message.clone();
+        }
+        let mut number = 0_usize;
+        message.with_blocks(|block| {
+            let Block::ToolCall(call) = block else { return None };
+            let shorter = self.shorter.get(&(at, number));
+            number = number.saturating_add(1);
+            let vendor = call.vendor().cloned();
+            Some(Block::ToolCall(
+                ToolCall::new(call.id(), call.name(), shorter?).with_vendor(vendor),
+            ))
         })
     }
 }
@@ -347,6 +378,25 @@ impl Machine {
         })
     }
 
+    /// The calls with long arguments that went well, are sent as they are and have their results before this message of
+    /// the transcript, with their places: the message, and the number of the call in it.
+    pub(in crate::agent) fn long_calls(
+        &self,
+        before: usize,
+    ) -> impl Iterator<Item = ((usize, usize), &ToolCall)> {
+        let from = self.summed_up();
+        let long = self.window.long.iter().take_while(move |(at, _)| at.saturating_add(1) < before);
+        long.filter(move |(at, _)| *at >= from).filter_map(|(at, number)| {
+            let message = self.transcript.messages().get(*at)?;
+            Some(((*at, *number), message.calls().nth(*number)?))
+        })
+    }
+
+    /// Whether shorter arguments are sent in the place of those of a call.
+    pub(in crate::agent) fn shortens(&self) -> bool {
+        self.window.view.as_ref().is_some_and(|view| !view.shorter.is_empty())
+    }
+
     pub(super) fn push(&mut self, message: Message) -> Result<(), Error> {
         self.transcript.push(message.clone())?;
         let Some(view) = &mut self.window.view else { return Ok(()) };
@@ -359,7 +409,9 @@ impl Machine {
     /// Takes a fact that changes what is sent, or tells of it.
     pub(super) fn moves(&mut self, entry: &Entry) -> Result<(), Error> {
         match entry {
-            Entry::ContextCleared { results, after, .. } => self.clear(results, *after),
+            Entry::ContextCleared { results, arguments, after, .. } => {
+                self.clear(results, arguments, *after)
+            }
             Entry::ContextCompacted { messages, kept, summary, vendor, request, after, .. } => {
                 self.compact(*messages, kept, summary, vendor.as_deref(), *after)?;
                 self.usage.add(&request.usage);
@@ -404,7 +456,12 @@ impl Machine {
         }
     }
 
-    fn clear(&mut self, results: &[ClearedResult], after: u64) -> Result<(), Error> {
+    fn clear(
+        &mut self,
+        results: &[ClearedResult],
+        arguments: &[ClearedArguments],
+        after: u64,
+    ) -> Result<(), Error> {
         self.may_move()?;
         // In a transcript that was kept elsewhere, it is not known what a call does.
         let can: HashMap<&str, usize> =
@@ -418,9 +475,24 @@ impl Machine {
             };
             places.push((*at, cleared));
         }
-        let Some(last) = places.iter().map(|(at, _)| *at).max() else {
-            return Err(cannot("a fact that clears results names at least one"));
-        };
+        let long: HashSet<(usize, usize)> =
+            self.long_calls(usize::MAX).map(|(place, _)| place).collect();
+        let mut shorter = HashMap::with_capacity(arguments.len());
+        for cleared in arguments {
+            let place = (place(cleared.message), place(cleared.call));
+            let is_object = Arguments::decode(&cleared.arguments).is_ok_and(|it| !it.is_empty());
+            if !long.contains(&place) || !is_object {
+                let (message, call) = place;
+                let what = "is not one with long arguments that went well and is sent whole, or what is to be sent is \
+                            no object";
+                return Err(cannot(format!("the call {call} of the message {message} {what}")));
+            }
+            shorter.insert(place, cleared.arguments.clone());
+        }
+        if places.is_empty() && shorter.is_empty() {
+            return Err(cannot("a fact that clears names at least one result or call"));
+        }
+        let last = places.iter().map(|(at, _)| *at).max();
         let window = &mut self.window;
         let view = window.view.get_or_insert_default();
         for (at, cleared) in places {
@@ -431,7 +503,9 @@ impl Machine {
             (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
         }
         // What was left as it is among them is small, and stays.
-        window.reads.retain(|(at, _)| *at > last);
+        window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
+        window.long.retain(|place| !shorter.contains_key(place));
+        view.shorter.extend(shorter);
         self.moved(after);
         Ok(())
     }
@@ -446,7 +520,6 @@ impl Machine {
     ) -> Result<(), Error> {
         self.may_move()?;
         let all = self.transcript.messages();
-        let place = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let summed_up = place(messages);
         let is_cut = summed_up > self.summed_up()
             && summed_up <= all.len()
@@ -494,7 +567,9 @@ impl Machine {
         (view.summed_up, view.kept) = (summed_up, kept);
         view.summary = Some(summary.clone());
         view.cleared.retain(|(at, _), _| *at >= summed_up);
+        view.shorter.retain(|(at, _), _| *at >= summed_up);
         window.reads.retain(|(at, _)| *at >= summed_up);
+        window.long.retain(|(at, _)| *at >= summed_up);
         window.forgets_failures();
         self.moved(after);
         Ok(())

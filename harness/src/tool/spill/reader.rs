@@ -14,8 +14,8 @@ use crate::{
 /// What the model calls it by. No other tool has this name where results are kept.
 pub(crate) const READ_RESULT: &str = "read_result";
 
-const DESCRIPTION: &str = "Reads what was cut of a result of this conversation. The note in the result says by which \
-                           name the whole is kept. Give one of `line`, `byte` and `search`.";
+const DESCRIPTION: &str = "Reads what was cut of a result of this conversation, or left out of the arguments of a call. \
+                           The note there says by which name the whole is kept. Give one of `line`, `byte` and `search`.";
 
 /// So much is said beside what was read.
 const SAID: usize = 200;
