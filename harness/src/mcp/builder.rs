@@ -136,8 +136,7 @@ impl McpServerBuilder {
                 "the header `authorization` is set, and `oauth` sets it, too: leave one out",
             ));
         }
-        let client = super::http::client()?;
-        let made = super::oauth::Authorization::new(auth, &self.name, &address.url, client)?;
+        let made = super::oauth::Authorization::new(auth, &self.name, &address.url)?;
         address.authorization = Some(Arc::new(made));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A server at an address: a client that sends nothing twice and follows no redirect.
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use reqwest::{
     Client, Url,
@@ -98,7 +98,8 @@ impl Address {
                 "this is no address of an MCP server: it begins with `https://` or `http://` and a host",
             ));
         }
-        let client = way(client()?, self.authorization.clone());
+        let straight = Url::parse(&self.url).is_ok_and(|url| is_here(&url));
+        let client = way(client(straight)?, self.authorization.clone());
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .reinit_on_expired_session(false)
             .custom_headers(self.headers()?);
@@ -110,14 +111,22 @@ impl Address {
     }
 }
 
-/// A client that sends nothing twice and follows no redirect.
-pub(super) fn client() -> Result<Client, Error> {
+/// Whether an address is on this machine: what is sent there goes through no proxy, whoever has named one.
+pub(super) fn is_here(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())
+}
+
+/// A client that sends nothing twice and follows no redirect: straight, or through the proxy that the environment names.
+pub(super) fn client(straight: bool) -> Result<Client, Error> {
     let unusable =
         |err| Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up").because(err);
     let mut tls = tls::shared()?;
     tls.alpn_protocols = vec!["http/1.1".into()];
-    Client::builder()
-        .tls_backend_preconfigured(tls)
+    let made = Client::builder();
+    let made = if straight { made.no_proxy() } else { made };
+    made.tls_backend_preconfigured(tls)
         .redirect(redirect::Policy::none())
         .retry(retry::never())
         // A connection that was kept may end at the moment in which a call is written to it.

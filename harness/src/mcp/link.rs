@@ -285,7 +285,7 @@ impl Link {
     /// Ends the session for good.
     pub(super) async fn close(&self) {
         if let Some(authorization) = self.authorization() {
-            authorization.close();
+            authorization.close().await;
         }
         let mut state = self.state.lock().await;
         state.closed = true;

@@ -22,7 +22,7 @@ impl Authorization {
         match *self {}
     }
 
-    pub(super) fn close(&self) {
+    pub(super) async fn close(&self) {
         match *self {}
     }
 

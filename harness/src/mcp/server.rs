@@ -136,7 +136,7 @@ impl McpServer {
     }
 
     /// Ends the connection, also for the tools. A process is given two seconds to end after its input was closed
-    /// and two more after `SIGTERM`; then its group is killed.
+    /// and two more after `SIGTERM`; then its group is killed. A token that is asked for is waited for, for at most 40 seconds.
     pub async fn close(&self) {
         self.link.close().await;
     }

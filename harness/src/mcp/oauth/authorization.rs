@@ -7,7 +7,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use reqwest::{Client as Http, Url};
+use reqwest::Url;
 use ring::{
     digest,
     rand::{SecureRandom as _, SystemRandom},
@@ -22,7 +22,7 @@ use super::{
     discovery::{self, Found},
     grant::{self, Client, Grant, Ungranted, Wanted},
     page::{Back, Port},
-    store::Memory,
+    store::Held,
     web::{Web, is_near, is_safe},
 };
 use crate::{
@@ -62,19 +62,19 @@ struct State {
     tries: u32,
     /// Whether it was renewed because of one of them.
     renewed: bool,
+    /// Whether the person has said no: it is not asked again.
+    denied: bool,
 }
+
+/// What goes with the next request, and whether it could be kept.
+type Next = (Grant, Result<(), Fault>);
 
 impl Authorization {
     /// Nothing is sent yet.
     ///
     /// # Errors
     /// Fails if a token would be read by others on the way, and if what the program has said cannot go together.
-    pub(in super::super) fn new(
-        auth: McpAuth,
-        name: &str,
-        server: &str,
-        client: Http,
-    ) -> Result<Self, Error> {
+    pub(in super::super) fn new(auth: McpAuth, name: &str, server: &str) -> Result<Self, Error> {
         let wrong = |why| Error::new(ErrorKind::Configuration, why);
         let mut server =
             Url::parse(server).map_err(|_| wrong("this is no address of an MCP server"))?;
@@ -97,9 +97,9 @@ impl Authorization {
                 "without a person there has to be a client with a secret: set `client` and `secret`",
             ));
         }
-        let near = is_near(&server);
+        let web = Web::new(is_near(&server))?;
         let (state, closed) = (Mutex::default(), CancellationToken::new());
-        Ok(Self { auth, name: name.to_owned(), server, web: Web { client, near }, state, closed })
+        Ok(Self { auth, name: name.to_owned(), server, web, state, closed })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -159,9 +159,10 @@ impl Authorization {
         state.renewed = false;
     }
 
-    /// Ends what is waited for, for good.
-    pub(in super::super) fn close(&self) {
+    /// Ends what is waited for, for good. A token that is asked for comes first, since what there was before may be spent.
+    pub(in super::super) async fn close(&self) {
         self.closed.cancel();
+        self.auth.kept.settled().await;
     }
 
     /// Does what is to be done before the next request.
@@ -182,28 +183,19 @@ impl Authorization {
         let closed = || (ErrorKind::Closed, "the connection was closed by the program".to_owned());
         let changing = async {
             let key = self.server.as_str();
-            let slot = self.auth.kept.slot(key);
-            let mut memory = slot.lock().await;
-            self.auth.kept.load(key, &mut memory).await?;
-            let known = memory.grant.clone().filter(|grant| self.is_usable(grant));
-            let next = self.next(key, &mut memory, known, may_ask).await?;
-            let Some((mut next, is_new)) = next else { return Ok(()) };
-            {
-                let mut state = self.state();
-                if let Some(old) = state.grant.replace(Arc::new(next.clone())) {
-                    state.earlier.push_front(old);
-                    state.earlier.truncate(EARLIER);
-                }
-                state.refused = None;
+            let mut held = self.auth.kept.slot(key).hold().await;
+            self.auth.kept.load(key, &mut held).await?;
+            let known = held.grant().cloned().filter(|grant| self.is_usable(grant));
+            let Some((next, kept)) = self.next(&mut held, known, may_ask).await? else {
+                return Ok(());
+            };
+            let mut state = self.state();
+            if let Some(old) = state.grant.replace(Arc::new(next)) {
+                state.earlier.push_front(old);
+                state.earlier.truncate(EARLIER);
             }
-            // The program's own secret is not kept.
-            if next.client.redirect.is_none() {
-                next.client.secret = None;
-            }
-            match is_new {
-                true => self.auth.kept.save(key, &mut memory, next).await,
-                false => Ok(()),
-            }
+            state.refused = None;
+            kept
         };
         tokio::select! {
             biased;
@@ -226,14 +218,26 @@ impl Authorization {
                 .is_none_or(|issuer| discovery::is_issuer(issuer, &grant.issuer))
     }
 
-    /// What goes with the next request, and whether it is new.
+    /// Asks for a token to the end, whoever waits for it.
+    async fn ask(
+        &self,
+        held: &mut Held,
+        asking: impl Future<Output = Result<Option<Grant>, Ungranted>> + Send + 'static,
+    ) -> Result<Option<Next>, Ungranted> {
+        self.auth.kept.ask(self.server.as_str(), held, asking).await
+    }
+
+    async fn renew(&self, held: &mut Held, known: &Grant) -> Result<Option<Next>, Ungranted> {
+        self.ask(held, grant::renew(self.web.clone(), known.clone())).await
+    }
+
+    /// What goes with the next request, and whether it could be kept.
     async fn next(
         &self,
-        key: &str,
-        memory: &mut Memory,
+        held: &mut Held,
         mut known: Option<Grant>,
         may_ask: bool,
-    ) -> Result<Option<(Grant, bool)>, Fault> {
+    ) -> Result<Option<Next>, Fault> {
         if let Some(known) = &mut known {
             // It is the program's.
             if let Some(secret) =
@@ -252,43 +256,43 @@ impl Authorization {
             .is_some_and(|known| own.as_ref().is_none_or(|own| own.token != known.token));
         // Another connection has been here.
         if is_other && let Some(other) = known.take_if(|it| !it.is_old()) {
-            return Ok(Some((other, false)));
+            return Ok(Some((other, Ok(()))));
         }
         let known = known.or_else(|| own.as_deref().cloned());
         let Some(refused) = refused else {
             let Some(known) = known.filter(Grant::is_old) else { return Ok(None) };
-            match grant::renew(&self.web, &known).await {
-                Ok(Some(new)) => return Ok(Some((new, true))),
+            match self.renew(held, &known).await {
+                Ok(Some(new)) => return Ok(Some(new)),
                 Ok(None) | Err(Ungranted::Refused(_)) if may_ask => {
-                    if let Some(other) = self.changed_meanwhile(key, memory, &known).await? {
-                        return Ok(Some((other, false)));
+                    if let Some(other) = self.changed_meanwhile(held, &known).await? {
+                        return Ok(Some((other, Ok(()))));
                     }
-                    self.may_try(&Challenge::default(), None)?;
-                    return Ok(Some((
-                        self.authorize(&Challenge::default(), Some(known)).await?,
-                        true,
-                    )));
+                    self.may_try(held, &Challenge::default(), None)?;
+                    return self.authorize(held, &Challenge::default(), Some(known)).await;
                 }
                 Ok(None) => return Ok(None),
+                // It is good for a moment still, and the authorization server may be well then.
+                Err(Ungranted::Failed(_)) if !known.is_over() => {
+                    return Ok(Some((known, Ok(()))));
+                }
                 Err(failed) => return Err(failed.into()),
             }
         };
         if !may_ask {
             return Ok(None);
         }
-        self.may_try(&refused, known.as_ref())?;
-        Ok(Some((self.authorize(&refused, known).await?, true)))
+        self.may_try(held, &refused, known.as_ref())?;
+        self.authorize(held, &refused, known).await
     }
 
     /// What another program has put into the store while this one was refused a renewal.
     async fn changed_meanwhile(
         &self,
-        key: &str,
-        memory: &mut Memory,
+        held: &mut Held,
         refused: &Grant,
     ) -> Result<Option<Grant>, Fault> {
-        self.auth.kept.load(key, memory).await?;
-        let new = memory.grant.clone().filter(|grant| self.is_usable(grant));
+        self.auth.kept.load(self.server.as_str(), held).await?;
+        let new = held.grant().cloned().filter(|grant| self.is_usable(grant));
         Ok(new.filter(|grant| grant.token != refused.token && !grant.is_old()).map(|mut grant| {
             if let Some(secret) =
                 self.auth.secret.as_ref().filter(|_| grant.client.redirect.is_none())
@@ -300,8 +304,18 @@ impl Authorization {
     }
 
     /// Whether to ask once more may help.
-    fn may_try(&self, refused: &Challenge, known: Option<&Grant>) -> Result<(), Fault> {
+    fn may_try(
+        &self,
+        held: &Held,
+        refused: &Challenge,
+        known: Option<&Grant>,
+    ) -> Result<(), Fault> {
         let wrong = |why: String| Err((ErrorKind::Api, why));
+        if held.is_denied() || self.state().denied {
+            let why =
+                "the authorization was not given before; connect to it anew to ask for it again";
+            return wrong(why.to_owned());
+        }
         let asked = known.map(|grant| grant.scopes.as_slice()).unwrap_or_default();
         if refused.wants_more() && refused.scopes.iter().all(|scope| asked.contains(scope)) {
             return wrong(
@@ -321,7 +335,12 @@ impl Authorization {
     }
 
     /// Looks up who gives tokens now, and gets one.
-    async fn authorize(&self, refused: &Challenge, known: Option<Grant>) -> Result<Grant, Fault> {
+    async fn authorize(
+        &self,
+        held: &mut Held,
+        refused: &Challenge,
+        known: Option<Grant>,
+    ) -> Result<Option<Next>, Fault> {
         let found =
             discovery::find(&self.web, &self.server, refused, self.auth.issuer.as_deref()).await?;
         // What one authorization server has given is not shown to another.
@@ -329,8 +348,8 @@ impl Authorization {
         if let Some(known) = known.as_ref().filter(|_| !refused.wants_more()) {
             let first = !std::mem::replace(&mut self.state().renewed, true);
             if first && known.resource == found.resource {
-                match grant::renew(&self.web, known).await {
-                    Ok(Some(new)) => return Ok(new),
+                match self.renew(held, known).await {
+                    Ok(Some(new)) => return Ok(Some(new)),
                     Ok(None) | Err(Ungranted::Refused(_)) => {}
                     Err(failed) => return Err(failed.into()),
                 }
@@ -340,18 +359,21 @@ impl Authorization {
         let known = known.filter(|_| refused.wants_more());
         let scopes = self.scopes(refused, &found, known.as_ref());
         match self.auth.person {
-            true => self.ask_person(&found, known.as_ref(), &scopes).await,
+            true => self.ask_person(held, &found, known.as_ref(), scopes).await,
             false => {
                 let client = self
                     .registered(&found)
                     .ok_or_else(|| (ErrorKind::Configuration, "there is no `client`".to_owned()))?;
                 let scope = scopes.join(" ");
-                let mut parameters = vec![("grant_type", "client_credentials")];
-                if !scopes.is_empty() {
-                    parameters.push(("scope", &scope));
-                }
-                let wanted = self.wanted(&found, &client, &scopes)?;
-                Ok(wanted.ask(&self.web, &parameters, Secrets::default()).await?)
+                let (wanted, web) = (self.wanted(&found, client, scopes)?, self.web.clone());
+                let asking = async move {
+                    let mut parameters = vec![("grant_type", "client_credentials")];
+                    if !scope.is_empty() {
+                        parameters.push(("scope", &scope));
+                    }
+                    wanted.ask(&web, &parameters, Secrets::default()).await.map(Some)
+                };
+                Ok(self.ask(held, asking).await?)
             }
         }
     }
@@ -389,17 +411,12 @@ impl Authorization {
         Some(Client { id, secret, method: method.to_owned(), redirect: None })
     }
 
-    fn wanted<'a>(
-        &'a self,
-        found: &'a Found,
-        client: &'a Client,
-        scopes: &'a [String],
-    ) -> Result<Wanted<'a>, Fault> {
-        let endpoint = found.metadata.token_endpoint.as_deref();
+    fn wanted(&self, found: &Found, client: Client, scopes: Vec<String>) -> Result<Wanted, Fault> {
+        let endpoint = found.metadata.token_endpoint.clone();
         Ok(Wanted {
-            server: self.server.as_str(),
-            resource: &found.resource,
-            issuer: &found.metadata.issuer,
+            server: self.server.to_string(),
+            resource: found.resource.clone(),
+            issuer: found.metadata.issuer.clone(),
             token_endpoint: endpoint.ok_or_else(|| missing("token endpoint"))?,
             client,
             scopes,
@@ -444,10 +461,11 @@ impl Authorization {
     /// Shows the page to the person, and waits for what comes back.
     async fn ask_person(
         &self,
+        held: &mut Held,
         found: &Found,
         known: Option<&Grant>,
-        scopes: &[String],
-    ) -> Result<Grant, Fault> {
+        scopes: Vec<String>,
+    ) -> Result<Option<Next>, Fault> {
         let metadata = &found.metadata;
         if !metadata.code_challenge_methods_supported.iter().any(|method| method == "S256") {
             let why = "the authorization server does not protect codes (PKCE with `S256`), so none is asked for";
@@ -457,26 +475,34 @@ impl Authorization {
         let endpoint = endpoint.ok_or_else(|| missing("authorization endpoint"))?;
         let endpoint = grant::silent(self.web.address("the authorization page", endpoint)?)?;
         let (client, port) = self.introduced(found, known).await?;
-        let wanted = self.wanted(found, &client, scopes)?;
+        let client_id = client.id.clone();
+        let (redirect, scope) = (port.redirect.to_string(), scopes.join(" "));
+        let wanted = self.wanted(found, client, scopes)?;
         let (state, verifier) = (random()?, random()?);
         let challenge =
             URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()));
-        let (redirect, scope) = (port.redirect.to_string(), scopes.join(" "));
         let mut parameters = vec![
             ("response_type", "code"),
-            ("client_id", &client.id),
+            ("client_id", &client_id),
             ("redirect_uri", &redirect),
             ("state", &state),
             ("code_challenge", &challenge),
             ("code_challenge_method", "S256"),
             ("resource", &found.resource),
         ];
-        if !scopes.is_empty() {
+        if !scope.is_empty() {
             parameters.push(("scope", &scope));
         }
         let url = grant::page(endpoint, &parameters);
         let page = McpPage { server: self.name.clone(), url };
-        let back = self.back(&port, page, &state).await?;
+        let back = match self.back(&port, page, &state).await? {
+            Ok(back) => back,
+            Err(no) => {
+                held.was_denied();
+                self.state().denied = true;
+                return Err(no);
+            }
+        };
         // RFC 9207: letter by letter, and needed where it is promised.
         match &back.issuer {
             Some(issuer) if *issuer != metadata.issuer => {
@@ -489,18 +515,27 @@ impl Authorization {
             }
             _ => {}
         }
-        let parameters = [
-            ("grant_type", "authorization_code"),
-            ("code", back.code.as_str()),
-            ("redirect_uri", &redirect),
-            ("code_verifier", &verifier),
-        ];
-        let secrets = Secrets::default().with(&back.code).with(&verifier);
-        Ok(wanted.ask(&self.web, &parameters, secrets).await?)
+        let web = self.web.clone();
+        let asking = async move {
+            let parameters = [
+                ("grant_type", "authorization_code"),
+                ("code", back.code.as_str()),
+                ("redirect_uri", &redirect),
+                ("code_verifier", &verifier),
+            ];
+            let secrets = Secrets::default().with(&back.code).with(&verifier);
+            wanted.ask(&web, &parameters, secrets).await.map(Some)
+        };
+        Ok(self.ask(held, asking).await?)
     }
 
     /// Opens the page, and hears at the same time what comes back.
-    async fn back(&self, port: &Port, page: McpPage, state: &str) -> Result<Back, Fault> {
+    async fn back(
+        &self,
+        port: &Port,
+        page: McpPage,
+        state: &str,
+    ) -> Result<Result<Back, Fault>, Fault> {
         let panicked = |why| (ErrorKind::Panicked, format!("what opens the page {why}"));
         let opening = caught(|| (self.auth.on_page)(page)).map(Shielded::new).map_err(panicked)?;
         let opened = async {

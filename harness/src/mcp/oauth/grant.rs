@@ -52,6 +52,9 @@ pub(super) struct Grant {
     pub(super) refresh: Option<String>,
     /// From when on it is to be renewed, in seconds since 1970.
     until: Option<u64>,
+    /// When it ends. Earlier versions have not kept it.
+    #[serde(default)]
+    ends: Option<u64>,
     /// What it was asked for.
     pub(super) scopes: Vec<String>,
 }
@@ -60,6 +63,11 @@ impl Grant {
     /// Whether it is to be renewed.
     pub(super) fn is_old(&self) -> bool {
         self.until.is_some_and(|until| until <= now())
+    }
+
+    /// Whether the server takes it no more.
+    pub(super) fn is_over(&self) -> bool {
+        self.ends.or(self.until).is_some_and(|ends| ends <= now())
     }
 
     /// Whether it can stand in a header.
@@ -119,27 +127,27 @@ impl From<Ungranted> for Fault {
 }
 
 /// For what a token is asked.
-pub(super) struct Wanted<'a> {
-    pub(super) server: &'a str,
-    pub(super) resource: &'a str,
-    pub(super) issuer: &'a str,
-    pub(super) token_endpoint: &'a str,
-    pub(super) client: &'a Client,
-    pub(super) scopes: &'a [String],
+pub(super) struct Wanted {
+    pub(super) server: String,
+    pub(super) resource: String,
+    pub(super) issuer: String,
+    pub(super) token_endpoint: String,
+    pub(super) client: Client,
+    pub(super) scopes: Vec<String>,
 }
 
-impl Wanted<'_> {
+impl Wanted {
     /// Asks for a token by what these parameters say.
     pub(super) async fn ask(
-        &self,
+        self,
         web: &Web,
         parameters: &[(&str, &str)],
         secrets: Secrets,
     ) -> Result<Grant, Ungranted> {
         let what = "the token endpoint";
-        let client = self.client;
+        let client = &self.client;
         let mut sent = parameters.to_vec();
-        sent.push(("resource", self.resource));
+        sent.push(("resource", &self.resource));
         let (mut basic, mut secrets) = (None, client.secret.iter().fold(secrets, Secrets::with));
         match (client.method.as_str(), &client.secret) {
             ("client_secret_basic", Some(secret)) => {
@@ -154,7 +162,7 @@ impl Wanted<'_> {
             }
             _ => sent.push(("client_id", &client.id)),
         }
-        let endpoint = web.address(what, self.token_endpoint).map_err(Ungranted::Failed)?;
+        let endpoint = web.address(what, &self.token_endpoint).map_err(Ungranted::Failed)?;
         let body = ("application/x-www-form-urlencoded", form(&sent));
         let answer = web.post(what, &endpoint, body, basic).await.map_err(Ungranted::Failed)?;
         if !answer.is_success() {
@@ -168,7 +176,7 @@ impl Wanted<'_> {
             .map_err(|why| Ungranted::Failed((ErrorKind::Protocol, format!("{what} {why}"))))
     }
 
-    fn read(&self, answer: &Answer) -> Result<Grant, String> {
+    fn read(self, answer: &Answer) -> Result<Grant, String> {
         let granted: Granted =
             answer.json().ok_or("has answered without `access_token` or `token_type`")?;
         if !granted.token_type.eq_ignore_ascii_case("bearer") {
@@ -187,40 +195,44 @@ impl Wanted<'_> {
         let lives = lives.filter(|it| *it >= 1.0);
         let until = lives.map(|seconds| {
             let seconds = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).as_secs();
-            now().saturating_add(seconds - EARLY.min(seconds / 4))
+            let now = now();
+            (now.saturating_add(seconds - EARLY.min(seconds / 4)), now.saturating_add(seconds))
         });
-        let mut scopes = self.scopes.to_vec();
+        let (until, ends) = until.unzip();
+        let mut scopes = self.scopes;
         for scope in granted.scope.iter().flat_map(|scopes| scopes.split_ascii_whitespace()) {
             add(&mut scopes, scope);
         }
         Ok(Grant {
-            server: self.server.to_owned(),
-            resource: self.resource.to_owned(),
-            issuer: self.issuer.to_owned(),
-            token_endpoint: self.token_endpoint.to_owned(),
-            client: self.client.clone(),
+            server: self.server,
+            resource: self.resource,
+            issuer: self.issuer,
+            token_endpoint: self.token_endpoint,
+            client: self.client,
             token,
             refresh: granted.refresh_token.filter(|token| !token.is_empty()),
             until,
+            ends,
             scopes,
         })
     }
 }
 
 /// Renews what was granted, if that can be done. The old renewal token may be spent then.
-pub(super) async fn renew(web: &Web, old: &Grant) -> Result<Option<Grant>, Ungranted> {
-    let Some(refresh) = &old.refresh else { return Ok(None) };
+pub(super) async fn renew(web: Web, old: Grant) -> Result<Option<Grant>, Ungranted> {
+    let secrets = old.secrets();
+    let Some(refresh) = old.refresh else { return Ok(None) };
     let wanted = Wanted {
-        server: &old.server,
-        resource: &old.resource,
-        issuer: &old.issuer,
-        token_endpoint: &old.token_endpoint,
-        client: &old.client,
-        scopes: &old.scopes,
+        server: old.server,
+        resource: old.resource,
+        issuer: old.issuer,
+        token_endpoint: old.token_endpoint,
+        client: old.client,
+        scopes: old.scopes,
     };
-    let parameters = [("grant_type", "refresh_token"), ("refresh_token", refresh)];
-    let mut new = wanted.ask(web, &parameters, old.secrets()).await?;
-    new.refresh = new.refresh.or_else(|| old.refresh.clone());
+    let parameters = [("grant_type", "refresh_token"), ("refresh_token", &*refresh)];
+    let mut new = wanted.ask(&web, &parameters, secrets).await?;
+    new.refresh = new.refresh.or(Some(refresh));
     Ok(Some(new))
 }
 

@@ -54,6 +54,12 @@ type OnPage =
 ///
 /// Clones share what was granted: connections that are given clones ask the person once, and renew once.
 ///
+/// Many servers take a renewal token once. So a request for a token goes on to its end, and what comes is kept, also if the
+/// call that waited for it is dropped; [`McpServer::close`](super::McpServer::close) waits for it. It ends early only with
+/// this value and all its clones: keep one as long as the program runs.
+///
+/// If the person says no, the connection does not ask again: connect to the server anew for that.
+///
 /// ```no_run
 /// use harness::mcp::{McpAuth, McpServer};
 ///

@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Fault, web::is_loopback};
+use super::{super::http::is_here, Fault};
 use crate::{
     error::ErrorKind,
     secret::{Secrets, beginning},
@@ -48,7 +48,7 @@ impl Port {
         let wrong =
             |why: &str| (ErrorKind::Configuration, format!("`redirect` cannot be used: {why}"));
         let mut url = Url::parse(redirect).map_err(|_| wrong("it is no address"))?;
-        if url.scheme() != "http" || !is_loopback(&url) {
+        if url.scheme() != "http" || !is_here(&url) {
             return Err(wrong(
                 "it begins with `http://127.0.0.1`, `http://[::1]` or `http://localhost`",
             ));
@@ -69,7 +69,8 @@ impl Port {
     }
 
     /// Waits for the person's browser. What does not know the state is passed over.
-    pub(super) async fn wait(&self, state: &str) -> Result<Back, Fault> {
+    /// The inner failure is the person's no.
+    pub(super) async fn wait(&self, state: &str) -> Result<Result<Back, Fault>, Fault> {
         let mut connected = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -81,7 +82,7 @@ impl Port {
                 }
                 Some(answered) = connected.next() => {
                     if let Ok(Some(back)) = answered {
-                        return back;
+                        return Ok(back);
                     }
                 }
             }

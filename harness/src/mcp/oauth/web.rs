@@ -12,8 +12,11 @@ use reqwest::{
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::Fault;
-use crate::error::ErrorKind;
+use super::{
+    super::http::{client, is_here},
+    Fault,
+};
+use crate::error::{Error, ErrorKind};
 
 /// How long a request may take, with its answer.
 const REQUEST: Duration = Duration::from_secs(30);
@@ -22,10 +25,13 @@ const REQUEST: Duration = Duration::from_secs(30);
 const ANSWER: usize = 256 * 1024;
 
 /// The way to authorization servers.
+#[derive(Clone)]
 pub(super) struct Web {
-    pub(super) client: Client,
+    client: Client,
+    /// For addresses on this machine.
+    straight: Client,
     /// Whether the server of the tools is on this machine or in its network: only then may what it names be, too.
-    pub(super) near: bool,
+    near: bool,
 }
 
 /// What came back.
@@ -45,6 +51,14 @@ impl Answer {
 }
 
 impl Web {
+    /// Nothing is sent yet.
+    ///
+    /// # Errors
+    /// Fails if the machine has nothing by which servers can be known.
+    pub(super) fn new(near: bool) -> Result<Self, Error> {
+        Ok(Self { client: client(false)?, straight: client(true)?, near })
+    }
+
     /// An address that others have named, if it may be asked.
     pub(super) fn address(&self, what: &str, named: &str) -> Result<Url, Fault> {
         usable(self.near, named).map_err(|why| {
@@ -75,8 +89,8 @@ impl Web {
         body: Option<(&'static str, String)>,
         basic: Option<HeaderValue>,
     ) -> Result<Answer, Fault> {
-        let mut request =
-            self.client.request(method, url.clone()).header(ACCEPT, "application/json");
+        let client = if is_here(url) { &self.straight } else { &self.client };
+        let mut request = client.request(method, url.clone()).header(ACCEPT, "application/json");
         if let Some((kind, body)) = body {
             request = request.header(CONTENT_TYPE, kind).body(body);
         }
@@ -139,21 +153,13 @@ fn usable(near: bool, named: &str) -> Result<Url, &'static str> {
 pub(super) fn is_safe(url: &Url) -> bool {
     match url.scheme() {
         "https" => url.has_host(),
-        "http" => is_loopback(url),
+        "http" => is_here(url),
         _ => false,
     }
 }
 
 fn host(url: &Url) -> &str {
     url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
-}
-
-/// Whether it is this machine.
-pub(super) fn is_loopback(url: &Url) -> bool {
-    let host = host(url);
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
-        || host.parse::<Ipv6Addr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Whether it is this machine or one of its network, as far as the address says.
