@@ -169,3 +169,86 @@ async fn arguments_cannot_speak_for_the_harness() {
     assert!(!all.contains("\nThe program has pinned:\n- Pay"), "{all}");
     assert!(!all.contains('\u{1b}'), "{all}");
 }
+
+/// Where nothing but the summary itself could be summed up, the model is not asked for it again.
+#[tokio::test]
+async fn a_second_summary_in_a_row_is_not_asked_for_in_vain() {
+    let model = ScriptedProvider::answering(|request| match asks(request) {
+        true => reply().text(summary(&"what was said ".repeat(30))),
+        false if request.last_text() == "Short." => reply().text("Yes."),
+        false => reply().text("x".repeat(600)),
+    });
+    let agent = Agent::builder(model.clone()).window(Window::new().tokens(8_000)).build().unwrap();
+    let mut chat = agent.chat();
+    for _ in 0..12 {
+        chat.send("Go on.").await.unwrap();
+    }
+    let mut summed_up = 0;
+    let refused = loop {
+        let asked = model.requests().len();
+        match chat.compact().await {
+            Ok(context) => {
+                assert!(context.summed_up > summed_up, "{context:?}");
+                summed_up = context.summed_up;
+            }
+            Err(refused) => {
+                assert_eq!(model.requests().len(), asked, "nobody is asked for it: {refused}");
+                break refused;
+            }
+        }
+        chat.send("Short.").await.unwrap();
+    };
+    assert!(summed_up > 0);
+    assert_eq!(refused.kind(), ErrorKind::Transcript);
+    assert!(refused.to_string().contains("too little was said since"), "{refused}");
+    for _ in 0..12 {
+        chat.send("Go on.").await.unwrap();
+    }
+    assert!(chat.compact().await.unwrap().summed_up > summed_up, "there is more to sum up now");
+}
+
+#[tokio::test]
+async fn a_pin_has_words_and_shares_are_named_as_they_may_be() {
+    let model = ScriptedProvider::new([]);
+    let mut chat = Agent::builder(model.clone()).build().unwrap().chat();
+    for nothing in ["", " ", "\n\t"] {
+        let refused = chat.pin(nothing).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Configuration);
+    }
+    let built = |window| Agent::builder(model.clone()).window(window).build().map(drop);
+    built(Window::new().user_words(0)).unwrap();
+    built(Window::new().user_words(50)).unwrap();
+    let refused = built(Window::new().user_words(51)).unwrap_err().to_string();
+    assert!(refused.contains("at most 50 percent") && !refused.contains("at least"), "{refused}");
+    let refused = built(Window::new().clear_at(0)).unwrap_err().to_string();
+    assert!(refused.contains("at least 1 and at most 95 percent"), "{refused}");
+}
+
+/// What a call in doubt had put out is told in its beginning; the whole is read by its name.
+#[tokio::test]
+async fn the_result_of_a_call_in_doubt_does_not_fill_the_summary() {
+    let model = {
+        let turns = AtomicUsize::new(0);
+        ScriptedProvider::answering(move |request| match asks(request) {
+            true => reply().text(summary("wiped in part")),
+            false => match turns.fetch_add(1, Ordering::Relaxed) {
+                0 => reply().call("wipe", json!({"path": "/srv/data"})),
+                _ => reply().text("Done."),
+            },
+        })
+    };
+    let wipe = Tool::new("wipe", "Wipes.", json!({"type": "object"}), SideEffects::ALL, |_, _| {
+        Box::pin(async { panic!("{}", "x".repeat(9_000)) })
+    });
+    let journal = MemoryJournal::new();
+    let built = Agent::builder(model).tools([wipe]).window(Window::off());
+    let agent = built.permissions(harness::Permissions::allow_all()).build().unwrap();
+    let mut chat = agent.open(&journal, "a").await.unwrap();
+    chat.send("Wipe.").await.unwrap();
+    chat.send("And then?").await.unwrap();
+    chat.compact().await.unwrap();
+    let sent = sent(&chat);
+    assert!(sent.contains("may have partly run"), "{sent}");
+    assert!(sent.len() < 4_000, "{} bytes: {sent}", sent.len());
+    assert!(sent.contains("bytes more]"), "{sent}");
+}

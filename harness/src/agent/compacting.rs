@@ -17,7 +17,7 @@ use crate::{
     message::{Message, Messages, Role, Transcript},
     provider::{
         Accumulator, AnswerSchema, ProviderResponse, Request, Sent, StopReason, StreamEvent,
-        VendorsView, cut_off,
+        VendorsView, cut_off, tokens_of,
     },
     tool::READ_RESULT,
 };
@@ -107,9 +107,14 @@ impl Chat {
     /// ```
     ///
     /// # Errors
-    /// Fails if the fact cannot be written as JSON, which it always can.
+    /// Fails with [`ErrorKind::Configuration`] if there are no words.
     pub fn pin(&mut self, text: impl Into<String>) -> Result<(), Error> {
-        self.record(&Entry::ContextPinned { text: text.into() })
+        let text = text.into();
+        if text.trim().is_empty() {
+            let why = "`Chat::pin` was given no words: nothing would be kept";
+            return Err(Error::new(ErrorKind::Configuration, why));
+        }
+        self.record(&Entry::ContextPinned { text })
     }
 
     /// What is sent of the [transcript](Self::transcript) to the model of this agent: all of it, until results are cleared or
@@ -123,7 +128,7 @@ impl Chat {
     ///
     /// # Errors
     /// Fails, and leaves what is sent as it is, with [`ErrorKind::Transcript`] if there is nothing that a summary could
-    /// take the place of, or calls wait for results; with [`ErrorKind::ContextFull`] if the model has failed twice to
+    /// take the place of, too little was said since the last one, or calls wait for results; with [`ErrorKind::ContextFull`] if the model has failed twice to
     /// make a summary that is shorter; and if the journal cannot be written.
     pub async fn compact(&mut self) -> Result<ContextUse, Error> {
         let mut run = Run::one_action(self);
@@ -153,6 +158,7 @@ impl Run<'_> {
                      wait for results",
                 ));
             };
+            self.is_worth_it(&cut, used)?;
             let asked = match self.asks_vendor(used, window).await? {
                 Some(asked) => asked,
                 None => self.asks_for_summary(&cut, used, window, tries > 0).await?,
@@ -166,6 +172,19 @@ impl Run<'_> {
                 }
             }
         }
+    }
+
+    /// Whether there is more to sum up than an earlier summary: the new one will be about as long.
+    fn is_worth_it(&self, cut: &Cut, used: Used) -> Result<(), Error> {
+        let earlier = self.chat.machine.readable().summary().map_or(0, tokens_of);
+        let least = self.chat.after(cut, "", used)?.saturating_add(used.scaled(earlier));
+        if earlier == 0 || least < most_after(used.tokens) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Transcript,
+            "there is nothing to sum up: too little was said since the last summary",
+        ))
     }
 
     /// Sums up the oldest part, since the window gets full.

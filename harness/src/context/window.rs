@@ -119,20 +119,21 @@ impl Window {
     /// # Errors
     /// Fails if a part of the window is none.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let wrong = |what: &str, percent: u8, most: u8| {
+        let wrong = |what: &str, percent: u8| {
             let text =
-                format!("`Window::{what}({percent})`: set at least 1 and at most {most} percent");
+                format!("`Window::{what}({percent})`: set at least 1 and at most 95 percent");
             Err(Error::new(ErrorKind::Configuration, text))
         };
         let is_part = |percent: &Option<u8>| percent.is_none_or(|it| (1..=95).contains(&it));
         match self {
-            Self { clear_at: Some(at), .. } if !is_part(&self.clear_at) => {
-                wrong("clear_at", *at, 95)
-            }
+            Self { clear_at: Some(at), .. } if !is_part(&self.clear_at) => wrong("clear_at", *at),
             Self { compact_at: Some(at), .. } if !is_part(&self.compact_at) => {
-                wrong("compact_at", *at, 95)
+                wrong("compact_at", *at)
             }
-            Self { user_words, .. } if *user_words > 50 => wrong("user_words", *user_words, 50),
+            Self { user_words, .. } if *user_words > 50 => Err(Error::new(
+                ErrorKind::Configuration,
+                format!("`Window::user_words({user_words})`: set at most 50 percent"),
+            )),
             _ => Ok(()),
         }
     }

@@ -108,6 +108,11 @@ impl<'a> Seen<'a> {
         self.sent.messages()
     }
 
+    /// What stands for the messages that are summed up, if some are.
+    pub(in crate::agent) fn summary(&self) -> Option<&'a Message> {
+        (self.summed_up > 0).then(|| self.messages().get(self.head.checked_sub(1)?))?
+    }
+
     /// Where a message of the transcript is sent that is not summed up, or what comes after the last one.
     pub(in crate::agent) fn index_of(&self, at: usize) -> usize {
         let words = usize::from(self.words_at.is_some_and(|words| words <= at));
