@@ -84,6 +84,7 @@ fn all() -> Vec<EventBuf> {
         Event::AnswerRejected { by: AnswerCheck::Verifier, faults: &[], message: None },
         Event::LimitNear { limit, scope, detail },
         Event::LimitUnknown { limit, scope, detail },
+        Event::ToolsFound { call, tools: &["jira__list_invoice".to_owned()] },
         Event::ContextCleared { results: 3, arguments: 0, before: 900, after: 400 },
         Event::ContextCleared { results: 0, arguments: 2, before: 900, after: 400 },
         Event::Compacting,
@@ -117,7 +118,7 @@ fn each_event_is_read_back_from_its_json() {
         assert_eq!(format!("{again:?}"), format!("{event:?}"));
     }
     kinds.dedup();
-    assert_eq!(kinds.len(), 30, "an event of each kind: {kinds:?}");
+    assert_eq!(kinds.len(), 31, "an event of each kind: {kinds:?}");
 }
 
 #[test]

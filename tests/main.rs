@@ -117,6 +117,7 @@ mod tool_macro;
 mod tool_results;
 mod tool_review;
 mod tool_schema;
+mod tool_search;
 mod tool_values;
 mod toolbox;
 mod trace;

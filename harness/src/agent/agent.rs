@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{Chat, OpenCall, Outcome, Reply, Sending, Stopped, outcome::Remains};
+use super::{Chat, OpenCall, Outcome, Reply, Sending, Stopped, found::searched, outcome::Remains};
 use crate::{
     context::Window,
     error::{Error, ErrorKind},
@@ -16,7 +16,10 @@ use crate::{
     policy::{Approver, Budget, Guardrails, Limits, Permissions},
     provider::{ContextMeter, Provider},
     secret::{Secrets, is_findable},
-    tool::{Folder, READ_RESULT, StateType, Tool, ToolContext, ToolLimits, ToolList, ToolRegistry},
+    tool::{
+        Folder, READ_RESULT, StateType, TOOL_SEARCH, Tool, ToolContext, ToolLimits, ToolList,
+        ToolRegistry, ToolSearch,
+    },
     trace::Trace,
     unwind::caught,
 };
@@ -317,6 +320,7 @@ pub struct AgentBuilder {
     spills: bool,
     spill_folder: Option<PathBuf>,
     window: Window,
+    tool_search: ToolSearch,
 }
 
 impl AgentBuilder {
@@ -341,6 +345,7 @@ impl AgentBuilder {
             spills: true,
             spill_folder: None,
             window: Window::new(),
+            tool_search: ToolSearch::new(),
         }
     }
 
@@ -603,6 +608,14 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets when the model is told of tools only once it has searched for them: if they need more than a tenth of the
+    /// model's window (of 128,000 tokens, if nobody knows it), unless this says otherwise. Then it has a tool `tool_search`, and is told of
+    /// the tools that it finds from its next turn on. The guide tells more: `guide/mcp.md`, "Many tools".
+    pub fn tool_search(mut self, search: ToolSearch) -> Self {
+        self.tool_search = search;
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors
@@ -632,6 +645,7 @@ impl AgentBuilder {
             spills,
             spill_folder,
             window,
+            tool_search,
         } = self;
         let spill_folder = spill_folder.filter(|_| spills);
         if guardrails.allows_nothing() {
@@ -678,6 +692,20 @@ impl AgentBuilder {
                 || per_run.iter().any(|announced| announced.id() == needed.id())
         };
         tools.check_state(context.values(), announced)?;
+        tool_search.check(|name| tools.get(name).is_some())?;
+        let of_model = || caught(|| models.find(provider.name(), provider.model()).window);
+        let window_tokens = window.set_tokens().or_else(|| of_model().unwrap_or_default());
+        let names = searched(&tools, &tool_search, window_tokens);
+        if !names.is_empty() {
+            if tools.get(TOOL_SEARCH).is_some() {
+                let text = format!(
+                    "a tool is named `{TOOL_SEARCH}`, and so is the one by which models find the others, since there are \
+                     many. Give it another name, or turn the other one off by `AgentBuilder::tool_search(ToolSearch::off())`"
+                );
+                return Err(Error::new(ErrorKind::Configuration, text));
+            }
+            tools = tools.searching(&names)?;
+        }
         let meter = ContextMeter::new(system.as_deref(), tools.schemas());
         Ok(Agent(Arc::new(Inner {
             provider,

@@ -695,8 +695,9 @@ impl Run<'_> {
         let result = self.chat.guard.noted(&call, result);
         self.chat.tracer.ran(&call, elapsed);
         self.shown.retain(|(shown, _)| shown.id() != call.id());
+        let found = self.finds(&call, &result);
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
-        heard.and(self.record_result(result))
+        heard.and(found).and(self.record_result(result))
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 
 use super::{
     Agent, Grant, Machine, Sending, answers::unreadable, circumstances::Circumstances,
-    clock::RunClock, durable::Durable, observed::Waits, permit::Asking, window::Gauge,
+    clock::RunClock, durable::Durable, found::Told, observed::Waits, permit::Asking, window::Gauge,
 };
 use crate::{
     error::Error,
@@ -54,6 +54,8 @@ pub struct Chat {
     pub(super) sent: Sent,
     /// What the messages amount to, each counted once.
     pub(super) gauge: Gauge,
+    /// What the model is told of the tools, if it has found some.
+    pub(super) told: Option<Arc<Told>>,
     /// What a person has allowed for the rest of the conversation.
     pub(super) grants: Vec<Grant>,
     /// Ends of calls that had been stopped of which it has heard.
@@ -100,6 +102,7 @@ impl Chat {
             usage: Usage::default(),
             sent: Sent::new(),
             gauge,
+            told: None,
             grants: Vec::new(),
             heard_ends: HashSet::new(),
             exposed: Exposed::default(),
@@ -407,7 +410,7 @@ impl Chat {
             Entry::CallDecided { call, decision } => {
                 self.grants.extend(Grant::of(call, decision));
             }
-            Entry::ContextCleared { .. } => self.was_moved(),
+            Entry::ContextCleared { .. } | Entry::ToolsFound { .. } => self.was_moved(),
             Entry::ContextCompacted { request, .. } => {
                 self.usage.add(&request.usage);
                 self.was_moved();

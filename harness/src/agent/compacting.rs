@@ -344,6 +344,7 @@ impl Run<'_> {
     ) -> Heard {
         let short = how == How::Short;
         self.chat.guard.asked();
+        let told = self.chat.told();
         let Self { chat, watch, halt, summary, ledger, .. } = self;
         let agent = chat.agent.clone();
         let offered = chat.offered();
@@ -375,8 +376,9 @@ impl Run<'_> {
                         .map(|(messages, view)| VendorsView { messages, ..view }),
                 )
                 .with_open_turn(chat.machine.open_turn())
-                .with_tools(tools.schemas())
-                .with_forms(tools.forms());
+                .with_tools(told.as_ref().map_or(tools.schemas(), |told| &told.schemas))
+                .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
+                .with_found(chat.machine.found_now());
         }
         if how == How::Vendor {
             request = request.with_summary_wanted();

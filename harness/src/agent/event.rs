@@ -166,6 +166,13 @@ pub enum Event<'a> {
         /// What the model is told; `None` if no try is left.
         message: Option<&'a Message>,
     },
+    /// The model is told of more tools from its next turn on, since it has [searched](crate::tool::ToolSearch) for them.
+    ToolsFound {
+        /// The call that has searched.
+        call: &'a ToolCall,
+        /// The names of the tools that were not found before.
+        tools: &'a [String],
+    },
     /// Old results of tools that only read, and long arguments of old calls that went well, are no longer sent whole,
     /// since the window gets full.
     ContextCleared {

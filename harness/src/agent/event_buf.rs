@@ -264,6 +264,10 @@ enum Form<'a> {
         tool: Cow<'a, str>,
         result: Ref<'a, ToolResult>,
     },
+    ToolsFound {
+        call: Ref<'a, ToolCall>,
+        tools: Cow<'a, [String]>,
+    },
     Steered {
         message: Ref<'a, Message>,
     },
@@ -359,6 +363,9 @@ impl<'a> Form<'a> {
             Event::ToolEnded { tool, result } => {
                 Self::ToolEnded { tool: text(tool), result: Lent(result) }
             }
+            Event::ToolsFound { call, tools } => {
+                Self::ToolsFound { call: Lent(call), tools: Cow::Borrowed(tools) }
+            }
             Event::Steered { message } => Self::Steered { message: Lent(message) },
             Event::AnswerRejected { by, faults, message } => {
                 let faults = Cow::Borrowed(faults);
@@ -430,6 +437,9 @@ impl<'a> Form<'a> {
             Self::ToolEnded { tool, result } => {
                 Form::ToolEnded { tool: text(tool), result: result.kept() }
             }
+            Self::ToolsFound { call, tools } => {
+                Form::ToolsFound { call: call.kept(), tools: Cow::Owned(tools.into_owned()) }
+            }
             Self::Steered { message } => Form::Steered { message: message.kept() },
             Self::AnswerRejected { by, faults, message } => {
                 let faults = Cow::Owned(faults.into_owned());
@@ -488,6 +498,7 @@ impl<'a> Form<'a> {
             }
             Self::ToolDropped { call } => Event::ToolDropped { call },
             Self::ToolEnded { tool, result } => Event::ToolEnded { tool, result },
+            Self::ToolsFound { call, tools } => Event::ToolsFound { call, tools },
             Self::Steered { message } => Event::Steered { message },
             Self::AnswerRejected { by, faults, message } => {
                 Event::AnswerRejected { by: *by, faults, message: message.as_deref() }

@@ -465,6 +465,10 @@ impl Machine {
                 }
                 self.news.push(late_end(tool, result));
             }
+            Entry::ToolsFound { call, tools } => {
+                self.call(call)?;
+                self.finds(call, tools)?;
+            }
             Entry::ContextCleared { .. }
             | Entry::ContextCompacted { .. }
             | Entry::CompactionFailed { .. }

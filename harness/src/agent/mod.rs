@@ -31,6 +31,7 @@ mod early;
 mod event;
 mod event_buf;
 mod events;
+mod found;
 mod halt;
 mod machine;
 mod numbered;

@@ -95,6 +95,7 @@ impl Run<'_> {
     /// Reads the stream to its end, and starts the calls that may start while it goes on. The
     /// connection is closed when this returns.
     async fn hear(&mut self) -> Result<Heard, Error> {
+        let told = self.chat.told();
         let Self {
             chat,
             watch,
@@ -126,8 +127,9 @@ impl Run<'_> {
             .with_vendors(chat.machine.vendors_view())
             .with_open_turn(chat.machine.open_turn())
             .with_system(agent.system())
-            .with_tools(tools.schemas())
-            .with_forms(tools.forms())
+            .with_tools(told.as_ref().map_or(tools.schemas(), |told| &told.schemas))
+            .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
+            .with_found(chat.machine.found_now())
             .with_settings(own.and_then(|own| own.settings.as_ref()))
             .with_answer(wanted.as_ref())
             .with_ledger(Some(ledger))

@@ -161,9 +161,10 @@ impl Chat {
     pub fn context(&self) -> ContextUse {
         let mut gauge = self.gauge;
         let parts = gauge.count(self.seen());
-        let used = gauge.used(self.seen(), self.machine.measured(), self.agent.meter());
+        let used = gauge.used(self.seen(), self.machine.measured(), self.meter());
         let mut all = ContextUse::default();
         (all.window, all.used, all.parts) = (self.window_tokens(), used.tokens, parts);
+        all.tool_searches = self.machine.found().len();
         (all.clearable, all.summed_up) = (self.clearable(used).saved, self.machine.summed_up());
         all
     }
@@ -232,7 +233,7 @@ impl Chat {
     /// How many tokens the next request has.
     pub(super) fn used(&mut self) -> Used {
         let mut gauge = self.gauge;
-        let used = gauge.used(self.seen(), self.machine.measured(), self.agent.meter());
+        let used = gauge.used(self.seen(), self.machine.measured(), self.meter());
         self.gauge = gauge;
         used
     }
@@ -250,7 +251,7 @@ impl Chat {
 
     /// What is sent has changed.
     pub(super) fn was_moved(&mut self) {
-        self.gauge = Gauge::new(self.agent.meter());
+        self.gauge = Gauge::new(self.meter());
     }
 }
 

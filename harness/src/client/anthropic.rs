@@ -208,11 +208,18 @@ impl AnthropicBuilder {
         let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("anthropic").to_owned());
         let takes = Takes::of(&*name, &*model, &known);
         Ok(AnthropicProvider {
-            name,
             transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
-            options: anthropic::Options { model, settings, takes, answer_way: None },
+            options: anthropic::Options {
+                // Others that speak the protocol may not know what is deferred.
+                defers_tools: name == "anthropic" && anthropic::defers_tools(&model),
+                model,
+                settings,
+                takes,
+                answer_way: None,
+            },
+            name,
             lessons: Lessons::default(),
             answer_limits,
         })

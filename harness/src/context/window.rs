@@ -191,4 +191,7 @@ pub struct ContextUse {
     pub clearable: u64,
     /// How many messages of the transcript a summary stands for.
     pub summed_up: usize,
+    /// How many [searches](crate::tool::ToolSearch) have found tools. After each of them requests begin with other tools, so
+    /// the vendor has to read them anew, unless it takes found tools apart.
+    pub tool_searches: usize,
 }

@@ -182,6 +182,13 @@ pub enum Entry {
         /// How it ended; it names the call.
         result: ToolResult,
     },
+    /// A call has searched for tools that the model was not told of: from now on it is told of these.
+    ToolsFound {
+        /// The id of the call.
+        call: String,
+        /// The names of the tools.
+        tools: Vec<String>,
+    },
     /// From now on a line is sent in the place of each of these results, shorter arguments are sent in the place of
     /// those of each of these calls, and no thinking of what was said so far. The transcript keeps all of it.
     ContextCleared {
@@ -545,6 +552,7 @@ impl Entry {
             | Self::AnswerWanted { .. }
             | Self::AnswerAccepted {}
             | Self::AnswerRejected { .. }
+            | Self::ToolsFound { .. }
             | Self::ContextCleared { .. }
             | Self::ContextCompacted { .. }
             | Self::CompactionFailed { .. }

@@ -182,6 +182,7 @@ impl Exposed {
             | Entry::CallUndecided { .. }
             | Entry::CallCleared { .. }
             | Entry::GrantRevoked { .. }
+            | Entry::ToolsFound { .. }
             | Entry::ContextCleared { .. }
             | Entry::ContextCompacted { .. }
             | Entry::CompactionFailed { .. }

@@ -78,6 +78,12 @@ impl ContextMeter {
         Self { counted: 0, so_far }
     }
 
+    /// With more tools, of so many tokens.
+    pub(crate) fn with_tools(mut self, tokens: u64) -> Self {
+        self.so_far.tools = self.so_far.tools.saturating_add(tokens);
+        self
+    }
+
     /// What the model is told of the tools.
     pub(crate) fn tools(&self) -> u64 {
         self.so_far.tools

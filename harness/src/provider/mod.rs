@@ -8,6 +8,7 @@ mod answer;
 mod context;
 mod escape;
 mod event;
+mod found;
 mod ledger;
 mod limits;
 mod plan;
@@ -22,6 +23,7 @@ mod wanted;
 
 use std::sync::Arc;
 
+pub(crate) use self::found::{Found, FoundTools};
 pub(crate) use self::plan::{Cursor, Draft, Part};
 pub(crate) use self::request::VendorsView;
 pub(crate) use self::sent::Written;

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{AnswerSchema, Ledger, Lost, Sent, Settings};
+use super::{AnswerSchema, Found, Ledger, Lost, Sent, Settings};
 use crate::{
     error::Error,
     message::{Message, Messages, Transcript},
@@ -23,6 +23,8 @@ pub struct Request<'a> {
     messages: &'a Messages,
     tools: &'a [ToolSchema],
     forms: Option<&'a Forms>,
+    /// The searches by which tools among them were found.
+    found: Found<'a>,
     settings: Option<&'a Settings>,
     answer: Option<&'a AnswerSchema>,
     sent: Option<&'a Sent>,
@@ -71,6 +73,7 @@ impl<'a> Request<'a> {
             messages: transcript.sendable()?,
             tools: &[],
             forms: None,
+            found: Found::default(),
             settings: None,
             answer: None,
             sent: None,
@@ -106,6 +109,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub(crate) fn with_forms(mut self, forms: &'a Forms) -> Self {
         self.forms = Some(forms);
+        self
+    }
+
+    /// Says which of the tools were found by searches.
+    #[must_use]
+    pub(crate) fn with_found(mut self, found: Found<'a>) -> Self {
+        self.found = found;
         self
     }
 
@@ -285,6 +295,11 @@ impl<'a> Request<'a> {
     /// The tools, in a stable order.
     pub fn tools(&self) -> &'a [ToolSchema] {
         self.tools
+    }
+
+    /// The searches by which tools were found.
+    pub(crate) fn found(&self) -> Found<'a> {
+        self.found
     }
 
     /// The schemas of the tools in this form, in their order.

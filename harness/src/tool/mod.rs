@@ -16,6 +16,7 @@ mod output;
 mod places;
 mod registry;
 pub(crate) mod review;
+mod search;
 mod shrink;
 mod side_effects;
 mod spill;
@@ -29,6 +30,7 @@ pub(crate) use self::{
     asking::{Asked, Asking},
     dispatch::{Dispatched, Found, GRACE, RUNS_ON},
     places::{Place, Places},
+    search::TOOL_SEARCH,
     spill::{
         Folder, READ_RESULT, SpillFuture, SpillStore, Spills, WithArguments, name_in,
         name_of_arguments,
@@ -50,6 +52,7 @@ pub use self::{
     output::ToolOutput,
     registry::{ToolList, ToolRegistry},
     review::{Preview, Review, Reviewed, Scope},
+    search::ToolSearch,
     side_effects::{SideEffect, SideEffects},
     state::State,
     threads::{StillRunning, still_running},

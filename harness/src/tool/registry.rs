@@ -1,9 +1,15 @@
 //! All tools of an agent, by name.
 
-use std::sync::OnceLock;
+use std::{
+    collections::HashSet,
+    sync::{Arc, OnceLock},
+};
+
+use serde_json::{Map, Value};
 
 use super::{
     StateType, Tool, ToolLimits, Values,
+    search::{Index, TOOL_SEARCH, tool_search},
     spill::{READ_RESULT, read_result},
 };
 use crate::{
@@ -44,6 +50,8 @@ pub struct ToolRegistry {
     left_out: Vec<String>,
     /// Whether large results are kept, and the last tool reads them.
     reads_results: bool,
+    /// The tools of which the model is told once it has searched for them, if there are such.
+    searched: Option<Arc<Index>>,
 }
 
 impl ToolRegistry {
@@ -79,6 +87,30 @@ impl ToolRegistry {
         Ok(self)
     }
 
+    /// With the tool by which these are found: the model is not told of them before.
+    pub(crate) fn searching(mut self, names: &HashSet<String>) -> Result<Self, Error> {
+        let index = Index::of(self.tools.iter().filter(|tool| names.contains(tool.name())));
+        let index = Arc::new(index);
+        self.add(tool_search(Arc::clone(&index)))?;
+        self.searched = Some(index);
+        Ok(self)
+    }
+
+    /// Whether the model is told of this tool once it has searched for it.
+    pub(crate) fn is_searched(&self, name: &str) -> bool {
+        self.searched.as_ref().is_some_and(|index| index.has(name))
+    }
+
+    /// Whether it is one of those that the library has added.
+    pub(crate) fn is_built_in(&self, name: &str) -> bool {
+        self.reads_results && name == READ_RESULT || self.searched.is_some() && name == TOOL_SEARCH
+    }
+
+    /// What a search with these arguments finds.
+    pub(crate) fn find(&self, arguments: &Map<String, Value>) -> Vec<String> {
+        self.searched.as_ref().map(|index| index.find(arguments)).unwrap_or_default()
+    }
+
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.secrets
     }
@@ -107,11 +139,16 @@ impl ToolRegistry {
                 format!("`only_tools` names what the agent does not have: {}", unknown.join("; ")),
             ));
         }
-        // What was cut of results is read whichever tools are offered.
-        let reads = |tool: &Tool| self.reads_results && tool.name() == READ_RESULT;
-        let offered = |tool: &&Tool| reads(tool) || names.iter().any(|name| name == tool.name());
-        let (offered, others): (Vec<&Tool>, Vec<&Tool>) = self.tools.iter().partition(offered);
-        Ok(Self {
+        // What was cut of results is read whichever tools are offered. The search is one for these tools.
+        let searches = |tool: &&Tool| self.searched.is_some() && tool.name() == TOOL_SEARCH;
+        let offered = |tool: &&Tool| {
+            self.is_built_in(tool.name()) || names.iter().any(|name| name == tool.name())
+        };
+        let all = self.tools.iter().filter(|tool| !searches(tool));
+        let (offered, others): (Vec<&Tool>, Vec<&Tool>) = all.partition(offered);
+        let deferred = offered.iter().filter(|tool| self.is_searched(tool.name()));
+        let deferred: HashSet<String> = deferred.map(|tool| tool.name().to_owned()).collect();
+        let only = Self {
             tools: offered.into_iter().cloned().collect(),
             schemas: OnceLock::new(),
             forms: Forms::default(),
@@ -119,7 +156,9 @@ impl ToolRegistry {
             secrets: self.secrets.clone(),
             left_out: others.into_iter().map(|tool| tool.name().to_owned()).collect(),
             reads_results: self.reads_results,
-        })
+            searched: None,
+        };
+        if deferred.is_empty() { Ok(only) } else { only.searching(&deferred) }
     }
 
     /// The tool that was probably meant by a name that none has, also none of an agent that a tool runs.
@@ -234,9 +273,11 @@ impl ToolRegistry {
         &self.tools
     }
 
-    /// What the model is told of them, in the same order.
+    /// What the model is told of them from its first request on, in the same order: not of those that it has to
+    /// [search](super::ToolSearch) for.
     pub fn schemas(&self) -> &[ToolSchema] {
-        self.schemas.get_or_init(|| self.tools.iter().map(|tool| tool.schema().clone()).collect())
+        let told = || self.tools.iter().filter(|tool| !self.is_searched(tool.name()));
+        self.schemas.get_or_init(|| told().map(|tool| tool.schema().clone()).collect())
     }
 
     /// What is kept of these schemas from one request to the next.

@@ -694,6 +694,11 @@ impl Tool {
         }
     }
 
+    /// Whether somebody outside of the program offers it.
+    pub(crate) fn is_of_a_server(&self) -> bool {
+        self.definition.is_some()
+    }
+
     /// What is wrong with a tool made by `#[tool]` that could not be seen while compiling.
     pub(super) fn late_problem(&self) -> Option<&'static str> {
         match &self.body {

@@ -318,6 +318,13 @@ pub enum Happened {
         /// Whether the model is told, and answers anew.
         again: bool,
     },
+    /// The model is told of more tools from now on.
+    ToolsFound {
+        /// The id of the call that has searched for them.
+        call: String,
+        /// Their names.
+        tools: Vec<String>,
+    },
     /// Results and arguments of calls are no longer sent whole.
     ContextCleared {
         /// How many results.

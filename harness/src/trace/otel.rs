@@ -299,6 +299,7 @@ impl Spans {
             | Happened::CallFinished { .. }
             | Happened::CallEnded { .. }
             | Happened::Steered { .. }
+            | Happened::ToolsFound { .. }
             | Happened::ContextCleared { .. }
             | Happened::ContextCompacted { .. }
             | Happened::CompactionFailed { .. }

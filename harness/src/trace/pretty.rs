@@ -228,6 +228,14 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
             let what = if *again { "the model answers anew" } else { "no try is left" };
             writeln!(out, "the answer is not accepted, {what}: {}", short(&faults.join("; ")))
         }
+        Happened::ToolsFound { call: _, tools } => {
+            writeln!(
+                out,
+                "the model is told of {} more tools: {}",
+                tools.len(),
+                short(&tools.join(", "))
+            )
+        }
         Happened::ContextCleared { results, arguments, before, after } => {
             let what = match arguments {
                 0 => format!("{results} results"),

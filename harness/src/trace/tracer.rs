@@ -337,6 +337,9 @@ impl Tracer {
                 let (faults, again) = (faults.collect(), message.is_some());
                 Happened::AnswerRejected { by: *by, faults, again }
             }
+            Entry::ToolsFound { call, tools } => {
+                Happened::ToolsFound { call: call.clone(), tools: tools.clone() }
+            }
             Entry::ContextCleared { results, arguments, before, after } => {
                 let (results, arguments) = (results.len(), arguments.len());
                 Happened::ContextCleared { results, arguments, before: *before, after: *after }

@@ -184,6 +184,11 @@ impl Replay {
                 let message = message.as_ref();
                 self.tell(Event::AnswerRejected { by: *by, faults, message });
             }
+            Entry::ToolsFound { call, tools } => {
+                if let Some(call) = self.call(call) {
+                    self.tell(Event::ToolsFound { call: &call, tools });
+                }
+            }
             Entry::ContextCleared { results, arguments, before, after } => {
                 let (results, arguments) = (results.len(), arguments.len());
                 let (before, after) = (*before, *after);

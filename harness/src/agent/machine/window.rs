@@ -12,7 +12,7 @@ use crate::{
     message::{
         Arguments, Block, Message, Messages, Role, ToolCall, ToolContent, ToolResult, Transcript,
     },
-    provider::{Usage, VendorsView},
+    provider::{Found, FoundTools, Usage, VendorsView},
 };
 
 /// What is sent of a transcript, and what is known of its size.
@@ -41,6 +41,8 @@ pub(super) struct Window {
     vendor_refused: bool,
     /// What the program wants in each summary.
     pins: Arc<Vec<String>>,
+    /// The tools that the model has searched for.
+    found: Arc<Vec<FoundTools>>,
 }
 
 /// A request whose tokens the vendor has counted.
@@ -335,6 +337,31 @@ impl Machine {
     /// What the program wants in each summary.
     pub fn pins(&self) -> &[String] {
         &self.window.pins
+    }
+
+    /// The tools that the model has searched for.
+    pub(in crate::agent) fn found(&self) -> &[FoundTools] {
+        &self.window.found
+    }
+
+    /// Those whose results are sent.
+    pub(in crate::agent) fn found_now(&self) -> Found<'_> {
+        Found::new(&self.window.found, self.summed_up())
+    }
+
+    pub(super) fn finds(&mut self, call: &str, tools: &[String]) -> Result<(), Error> {
+        let known = |tool: &String| self.window.found.iter().any(|it| it.tools.contains(tool));
+        if tools.is_empty() || tools.iter().any(known) {
+            return Err(cannot(
+                "a search has found at least one tool, and none that was found before",
+            ));
+        }
+        let (call, tools, place) =
+            (call.to_owned(), tools.to_vec(), self.transcript.messages().len());
+        Arc::make_mut(&mut self.window.found).push(FoundTools { call, tools, place });
+        // What requests begin with has changed.
+        self.window.measured = None;
+        Ok(())
     }
 
     /// A beginning of what is sent whose tokens are known.

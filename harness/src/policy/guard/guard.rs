@@ -214,6 +214,7 @@ impl Guard {
             | Entry::CallUndecided { .. }
             | Entry::CallCleared { .. }
             | Entry::GrantRevoked { .. }
+            | Entry::ToolsFound { .. }
             | Entry::ContextCleared { .. }
             | Entry::ContextCompacted { .. }
             | Entry::CompactionFailed { .. }
@@ -280,6 +281,7 @@ impl Guard {
             | Entry::CallUndecided { .. }
             | Entry::CallCleared { .. }
             | Entry::GrantRevoked { .. }
+            | Entry::ToolsFound { .. }
             | Entry::ContextCleared { .. }
             | Entry::VendorSummaryRefused { .. }
             | Entry::ContextOverflowed { .. }

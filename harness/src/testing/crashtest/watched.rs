@@ -175,6 +175,7 @@ pub(super) fn name(fact: &Envelope) -> String {
         Entry::CallFinished { result, .. } => {
             format!("CallFinished({}: {:?})", result.call_id(), result.outcome())
         }
+        Entry::ToolsFound { call, .. } => of("ToolsFound", call),
         Entry::ContextCleared { .. } => "ContextCleared".to_owned(),
         Entry::ContextCompacted { .. } => "ContextCompacted".to_owned(),
         Entry::CompactionFailed { .. } => "CompactionFailed".to_owned(),

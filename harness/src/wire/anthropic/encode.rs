@@ -17,7 +17,7 @@ use crate::{
         ToolCall, ToolResult, VendorData, in_line,
     },
     models::{Model, Models, SchemaAnswers, Thinking as Thinks},
-    provider::{AnswerWay, Draft, Effort, Request, Settings, ToolChoice},
+    provider::{AnswerWay, Draft, Effort, Found, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     secret::beginning,
     wire::{
@@ -44,6 +44,18 @@ pub struct Options {
     /// How the model is told what its answer has to be, where it has to fit a schema. `None`: as the vendor, the
     /// model and the schema allow it.
     pub answer_way: Option<AnswerWay>,
+    /// Whether tools that were found by a search are told apart from the others, so that the vendor reads them where they were
+    /// found, and all before that from its cache. Servers of others that speak this protocol may not know it.
+    ///
+    /// Source: <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
+    pub defers_tools: bool,
+}
+
+/// Whether a model takes tools that were found by a search apart from the others.
+pub(crate) fn defers_tools(model: &str) -> bool {
+    const OLDER: [&str; 5] =
+        ["claude-2", "claude-3", "claude-instant", "claude-haiku-3", "claude-sonnet-3"];
+    model.starts_with("claude-") && !OLDER.iter().any(|older| model.starts_with(older))
 }
 
 impl Options {
@@ -51,7 +63,8 @@ impl Options {
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
         let takes = Takes::of("anthropic", &*model, &Models::default());
-        Self { model, settings: Settings::default(), takes, answer_way: None }
+        let defers_tools = defers_tools(&model);
+        Self { model, settings: Settings::default(), takes, answer_way: None, defers_tools }
     }
 }
 
@@ -95,7 +108,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// As [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, takes, answer_way: _ } = options;
+    let Options { model, settings, takes, answer_way: _, defers_tools } = options;
     let Settings {
         max_tokens,
         temperature,
@@ -179,7 +192,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         });
     }
     let strict = strict_tools.unwrap_or(false);
-    body.tools(|out| tools(out, request, strict, mark));
+    let found = if *defers_tools { request.found() } else { Found::default() };
+    body.tools(|out| tools(out, request, strict, found, mark));
     let tool_choice = tool_choice.as_ref().filter(|choice| {
         !summarizes || !matches!(choice, ToolChoice::Required | ToolChoice::Tool(_))
     });
@@ -211,7 +225,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let after = request.messages().range(at.saturating_add(1)..);
         let message = &answer::said(plan.as_ref(), at, message);
         let summaries = summary_at.is_none_or(|first| first == Some(at));
-        encode_message(out, message, (at, &after), (at >= thinking_from, summaries), to)
+        encode_message(out, message, (at, &after), (at >= thinking_from, summaries), found, to)
     })
 }
 
@@ -261,8 +275,15 @@ fn breakpoint(out: &mut Draft, mark: Option<&str>) {
     }
 }
 
-fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, mark: Option<&str>) {
-    let last = request.tools().len().saturating_sub(1);
+fn tools(
+    out: &mut Draft,
+    request: &Request<'_>,
+    strict: bool,
+    found: Found<'_>,
+    mark: Option<&str>,
+) {
+    // Those that are found are read where they were found, and take no mark.
+    let last = request.tools().iter().rposition(|tool| !found.has(&tool.name));
     let told = if strict { Told::Held(StrictForm::Anthropic) } else { Told::AsIs };
     let parameters = request.parameters(told);
     room_for(out, request.tools(), &parameters);
@@ -277,7 +298,10 @@ fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, mark: Option<&str
         raw(out, json);
         key(out, "strict");
         put(out, strict);
-        breakpoint(out, mark.filter(|_| at == last));
+        if found.has(&tool.name) {
+            raw(out, r#","defer_loading":true"#);
+        }
+        breakpoint(out, mark.filter(|_| Some(at) == last));
         out.push(b'}');
     }
 }
@@ -303,6 +327,7 @@ fn encode_message(
     message: &Message,
     (at, after): (usize, &Messages),
     (thinking, summaries): (bool, bool),
+    found: Found<'_>,
     to: Recipient<'_>,
 ) -> Stays {
     // The vendor refuses to go on from what was refused.
@@ -328,6 +353,10 @@ fn encode_message(
             Block::ToolCall(_) => {}
             Block::Reasoning(_) if !thinking => {}
             Block::Vendor(data) if !summaries && is_summary(data) => {}
+            Block::ToolResult(result) => match found.by(result.call_id()) {
+                Some(tools) => encode_found(out, result, tools),
+                None => encode_result(out, result, to),
+            },
             // Only a person shows files.
             block if block.media().is_some() && message.role() == Role::Assistant => {}
             Block::Vendor(data) => match result_of(data, message, after) {
@@ -475,6 +504,21 @@ fn encode_call(out: &mut Draft, call: &ToolCall) {
     let kept = ours(call.vendor()).unwrap_or_default();
     members(out, &kept, &["type", "id", "name", "input"]);
     out.push(b'}');
+}
+
+/// The tools that a search has found, which the vendor reads in the place of the result's words.
+fn encode_found(out: &mut Draft, result: &ToolResult, tools: &[String]) {
+    comma(out);
+    raw(out, r#"{"type":"tool_result""#);
+    member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
+    raw(out, r#","content":["#);
+    for tool in tools {
+        comma(out);
+        raw(out, r#"{"type":"tool_reference""#);
+        member(out, "tool_name", &names::tool(tool));
+        out.push(b'}');
+    }
+    raw(out, "]}");
 }
 
 fn encode_result(out: &mut Draft, result: &ToolResult, to: Recipient<'_>) {

@@ -1,0 +1,39 @@
+//! Tools that the model has found by a search.
+
+/// The tools that one search has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundTools {
+    /// The id of the call.
+    pub(crate) call: String,
+    pub(crate) tools: Vec<String>,
+    /// The message of the transcript that has its result.
+    pub(crate) place: usize,
+}
+
+/// Those whose results are sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found<'a> {
+    all: &'a [FoundTools],
+    /// Of the messages before this one of the transcript, results are not sent.
+    from: usize,
+}
+
+impl<'a> Found<'a> {
+    pub(crate) fn new(all: &'a [FoundTools], from: usize) -> Self {
+        Self { all, from }
+    }
+
+    fn sent(self) -> impl Iterator<Item = &'a FoundTools> {
+        self.all.iter().filter(move |found| found.place >= self.from)
+    }
+
+    /// The tools that this call has found.
+    pub(crate) fn by(self, call: &str) -> Option<&'a [String]> {
+        self.sent().find(|found| found.call == call).map(|found| found.tools.as_slice())
+    }
+
+    /// Whether a result that is sent says that this tool was found.
+    pub(crate) fn has(self, tool: &str) -> bool {
+        self.sent().any(|found| found.tools.iter().any(|known| known == tool))
+    }
+}

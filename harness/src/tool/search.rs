@@ -1,0 +1,323 @@
+//! Many tools: the model is told of those that it has searched for.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use serde_json::{Map, Value, json};
+
+use super::{SideEffects, Tool, ToolError};
+use crate::{
+    error::{Error, ErrorKind},
+    message::in_line,
+};
+
+/// What the model calls the search by. No other tool has this name where tools are searched for.
+pub(crate) const TOOL_SEARCH: &str = "tool_search";
+
+/// So many tools a search gives, unless the model says another number.
+const FOUND: usize = 5;
+
+/// At most so many.
+const MOST: usize = 20;
+
+/// So many bytes of a description are searched: a server that writes more says no more by it.
+const SEARCHED: usize = 2_000;
+
+/// So many bytes of it are shown.
+const SHOWN: usize = 300;
+
+/// When the model is told of its tools only once it has searched for them: see
+/// [`AgentBuilder::tool_search`](crate::agent::AgentBuilder::tool_search).
+///
+/// ```
+/// use harness::{Agent, testing::{ScriptedProvider, reply}, tool::ToolSearch};
+///
+/// let model = ScriptedProvider::new([reply().text("Hello.")]);
+/// let search = ToolSearch::new().share(5).always(["read_file"]);
+/// let agent = Agent::builder(model).tool_search(search).build()?;
+/// # Ok::<(), harness::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "it says what is done once an agent is given it"]
+pub struct ToolSearch {
+    share: Option<u8>,
+    always: Vec<String>,
+}
+
+impl Default for ToolSearch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ToolSearch {
+    /// Tools are searched for if all of them together need more than a tenth of the model's window.
+    pub fn new() -> Self {
+        Self { share: Some(10), always: Vec::new() }
+    }
+
+    /// The model is told of all tools at once, however many they are.
+    pub fn off() -> Self {
+        Self { share: None, always: Vec::new() }
+    }
+
+    /// Sets from how many percent of the window on tools are searched for, from 0 to 95. With 0, they always are.
+    pub fn share(mut self, percent: u8) -> Self {
+        self.share = Some(percent);
+        self
+    }
+
+    /// Names tools of which the model is told from its first request on.
+    pub fn always(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.always.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// From how many percent of the window on tools are searched for, if they ever are.
+    pub(crate) fn percent(&self) -> Option<u8> {
+        self.share
+    }
+
+    pub(crate) fn is_always(&self, name: &str) -> bool {
+        self.always.iter().any(|always| always == name)
+    }
+
+    /// # Errors
+    /// Fails if the share is none, or if it names what is no tool.
+    pub(crate) fn check(&self, is_known: impl Fn(&str) -> bool) -> Result<(), Error> {
+        let wrong = |why: String| Err(Error::new(ErrorKind::Configuration, why));
+        if let Some(share) = self.share.filter(|share| *share > 95) {
+            return wrong(format!("`ToolSearch::share({share})`: set at most 95 percent"));
+        }
+        match self.always.iter().find(|name| !is_known(name)) {
+            Some(name) => {
+                wrong(format!("`ToolSearch::always` names `{name}`, which is no tool of the agent"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The tools that can be found.
+#[derive(Debug)]
+pub(crate) struct Index {
+    tools: Vec<Indexed>,
+    /// In how many tools each word stands.
+    spread: HashMap<String, f64>,
+    /// How many words a tool has.
+    length: f64,
+}
+
+#[derive(Debug)]
+struct Indexed {
+    name: String,
+    description: String,
+    arguments: Vec<String>,
+    /// How much each word counts in it.
+    words: BTreeMap<String, f64>,
+    length: f64,
+}
+
+impl Indexed {
+    fn of(tool: &Tool) -> Self {
+        let schema = tool.input_schema();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let mut words = BTreeMap::new();
+        let mut length = 0.0;
+        let mut add = |text: &str, weight: f64| {
+            for word in words_of(text) {
+                *words.entry(word).or_insert(0.0) += weight;
+                length += weight;
+            }
+        };
+        add(tool.name(), 3.0);
+        add(beginning(tool.description(), SEARCHED), 1.0);
+        for (name, property) in properties.into_iter().flatten() {
+            add(name, 1.0);
+            let description = property.get("description").and_then(Value::as_str);
+            add(beginning(description.unwrap_or_default(), SEARCHED / 10), 0.5);
+        }
+        Self {
+            name: tool.name().to_owned(),
+            description: tool.description().to_owned(),
+            arguments: properties.into_iter().flat_map(Map::keys).cloned().collect(),
+            words,
+            length,
+        }
+    }
+}
+
+impl Index {
+    pub(crate) fn of<'a>(tools: impl Iterator<Item = &'a Tool>) -> Self {
+        let tools: Vec<Indexed> = tools.map(Indexed::of).collect();
+        let mut spread = HashMap::new();
+        for tool in &tools {
+            for word in tool.words.keys() {
+                *spread.entry(word.clone()).or_insert(0.0) += 1.0;
+            }
+        }
+        let length = tools.iter().map(|tool| tool.length).sum::<f64>() / count(tools.len().max(1));
+        Self { tools, spread, length }
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.name == name)
+    }
+
+    /// The tools that fit these arguments of the search best, the best first.
+    pub(crate) fn find(&self, arguments: &Map<String, Value>) -> Vec<String> {
+        self.best(arguments).into_iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    /// By Okapi BM25, where a word in the name counts three times. Equal ones stay in the order of the tools.
+    fn best(&self, arguments: &Map<String, Value>) -> Vec<&Indexed> {
+        let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
+        let most = arguments.get("limit").and_then(Value::as_u64);
+        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(FOUND).clamp(1, MOST);
+        let named: HashSet<&str> = query.split([',', ' ', '\n', '`', '"']).collect();
+        let words: HashSet<String> = words_of(query).collect();
+        let mut scored: Vec<(f64, &Indexed)> = Vec::new();
+        for tool in &self.tools {
+            // Whoever names a tool means it.
+            let mut score = if named.contains(&*tool.name) { 1e6 } else { 0.0 };
+            for word in &words {
+                let (Some(here), Some(spread)) = (tool.words.get(word), self.spread.get(word))
+                else {
+                    continue;
+                };
+                let rare = ((count(self.tools.len()) - spread + 0.5) / (spread + 0.5) + 1.0).ln();
+                let long = 1.2 * (0.25 + 0.75 * tool.length / self.length.max(1.0));
+                score += rare * here * 2.2 / (here + long);
+            }
+            if score > 0.0 {
+                scored.push((score, tool));
+            }
+        }
+        scored.sort_by(|one, other| other.0.total_cmp(&one.0));
+        scored.into_iter().take(most).map(|(_, tool)| tool).collect()
+    }
+
+    /// What the model reads of a search.
+    fn told(&self, arguments: &Map<String, Value>) -> String {
+        let best = self.best(arguments);
+        if best.is_empty() {
+            return format!(
+                "None of the {} tools that can be found has one of these words. Search by other words: what the tool \
+                 does, and to what.",
+                self.tools.len()
+            );
+        }
+        let mut text = "You can call these from your next turn on:".to_owned();
+        for tool in best {
+            let description = in_line(beginning(&tool.description, SHOWN));
+            text.push_str(&format!("\n- `{}`: {description}", in_line(&tool.name)));
+            if !tool.arguments.is_empty() {
+                let arguments = tool.arguments.join(", ");
+                let arguments = in_line(beginning(&arguments, SHOWN)).into_owned();
+                text.push_str(&format!(" (arguments: {arguments})"));
+            }
+        }
+        text
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody has so many tools")]
+fn count(number: usize) -> f64 {
+    number as f64
+}
+
+fn beginning(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
+/// The words of a text, in small letters and without an `s` at their end. `readFile`, `read_file` and `read-file` are two.
+fn words_of(text: &str) -> impl Iterator<Item = String> + '_ {
+    let mut before = ' ';
+    let mut parted = String::new();
+    for letter in text.chars() {
+        if before.is_lowercase() && letter.is_uppercase() {
+            parted.push(' ');
+        }
+        before = letter;
+        parted.push(if letter.is_alphanumeric() { letter } else { ' ' });
+    }
+    let words: Vec<String> = parted.split_whitespace().map(str::to_lowercase).collect();
+    words.into_iter().map(|word| match word.strip_suffix('s') {
+        Some(one) if one.len() > 2 && !one.ends_with('s') => one.to_owned(),
+        _ => word,
+    })
+}
+
+/// The tool by which these are found.
+pub(crate) fn tool_search(index: Arc<Index>) -> Tool {
+    let description = format!(
+        "Finds tools: {} more than those that you see can be called once you have found them. Search before you say \
+         that something cannot be done.",
+        index.tools.len()
+    );
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string", "minLength": 1, "maxLength": 1000,
+                "description": "What the tool does, in a few words, or its name",
+            },
+            "limit": {
+                "type": "integer", "minimum": 1, "maximum": MOST,
+                "description": format!("How many tools at most; {FOUND} unless set"),
+            },
+        },
+        "required": ["query"],
+    });
+    Tool::new(TOOL_SEARCH, description, schema, SideEffects::NONE, move |_, arguments| {
+        let told = index.told(&arguments);
+        Box::pin(async move { Ok::<_, ToolError>(told.into()) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &'static str, description: &'static str) -> Tool {
+        let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
+        Tool::new(name, description, schema, SideEffects::NONE, |_, _| {
+            Box::pin(async { Ok("".into()) })
+        })
+    }
+
+    #[test]
+    fn words_are_found_however_names_are_written() {
+        for (text, expected) in [
+            ("readFile", vec!["read", "file"]),
+            ("github__list_pull-requests", vec!["github", "list", "pull", "request"]),
+            ("ÄnderungenHolen 2x", vec!["änderungen", "holen", "2x"]),
+            ("class bus", vec!["class", "bus"]),
+            ("--- ", vec![]),
+        ] {
+            assert_eq!(words_of(text).collect::<Vec<_>>(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_name_counts_more_than_words_that_a_server_has_heaped_up() {
+        let heaped = Box::leak("weather mail file issue ".repeat(500).into_boxed_str());
+        let tools = [
+            tool("spam__everything", heaped),
+            tool("weather__get_forecast", "Tells what the weather will be."),
+            tool("mail__send", "Sends a letter."),
+        ];
+        let index = Index::of(tools.iter());
+        let find = |query: &str| {
+            index.find(json!({"query": query, "limit": 1}).as_object().expect("an object"))
+        };
+        assert_eq!(find("forecast of the weather"), ["weather__get_forecast"]);
+        assert_eq!(find("send mail"), ["mail__send"]);
+        assert_eq!(find("spam__everything"), ["spam__everything"]);
+        assert!(find("database").is_empty());
+        assert!(find("").is_empty());
+    }
+}
