@@ -213,7 +213,8 @@ impl AnthropicBuilder {
             headers,
             options: anthropic::Options {
                 // Others that speak the protocol may not know what is deferred.
-                defers_tools: name == "anthropic" && anthropic::defers_tools(&model),
+                defers_tools: name == "anthropic"
+                    && known.find(&name, &model).deferred_tools == Some(true),
                 model,
                 settings,
                 takes,

@@ -29,6 +29,7 @@ struct Family {
     cache_life: Option<CacheLife>,
     /// Where the list of prices does not say it; else 0.
     window: u64,
+    deferred_tools: bool,
 }
 
 const fn family(names: &'static [&'static str], output: u32, thinking: Thinking) -> Family {
@@ -45,6 +46,7 @@ const fn family(names: &'static [&'static str], output: u32, thinking: Thinking)
         answers: SchemaAnswers::Always,
         cache_life: None,
         window: 0,
+        deferred_tools: false,
     }
 }
 
@@ -85,6 +87,11 @@ impl Family {
         self
     }
 
+    const fn defers_tools(mut self) -> Self {
+        self.deferred_tools = true;
+        self
+    }
+
     const fn window(mut self, window: u64) -> Self {
         self.window = window;
         self
@@ -100,13 +107,13 @@ static FAMILIES: &[Family] = &[
     family(&["claude-3-7-sonnet"], 64_000, Thinking::Budget).strict(Some(false)).answers(Never),
     family(&["claude-opus-4-0", "claude-opus-4", "claude-opus-4-1"], 32_000, Thinking::Budget).strict(Some(false)).answers(Never),
     family(&["claude-sonnet-4-0", "claude-sonnet-4"], 64_000, Thinking::Budget).strict(Some(false)).answers(Never),
-    family(&["claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5"], 64_000, Thinking::Budget),
-    family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, Max]),
-    family(&["claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]),
-    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).efforts(&[Low, Medium, High, XHigh, Max]),
-    family(&["claude-opus-5-5"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
-    family(&["claude-fable-5", "claude-fable-5-1", "claude-fable-5-2"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
-    family(&["claude-mythos-5", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]),
+    family(&["claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5"], 64_000, Thinking::Budget).defers_tools(),
+    family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, Max]).defers_tools(),
+    family(&["claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-opus-5-5"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-fable-5", "claude-fable-5-1", "claude-fable-5-2"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-mythos-5", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
     // OpenAI.
     family(&["gpt-4.1"], 32_768, Thinking::Never).cache(Retention),
     family(&["gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
@@ -153,6 +160,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         answers,
         cache_life,
         window,
+        deferred_tools,
     } = *family;
     Some(Model {
         price: None,
@@ -166,6 +174,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         strict_tools: strict,
         schema_answers: Some(answers),
         cache_life,
+        deferred_tools: Some(deferred_tools),
     })
 }
 

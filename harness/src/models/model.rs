@@ -39,6 +39,9 @@ pub struct Model {
     pub schema_answers: Option<SchemaAnswers>,
     /// How its vendor is told for how long the prompt cache keeps what it has, beside marks in the request.
     pub cache_life: Option<CacheLife>,
+    /// Whether its vendor reads tools that were [found by a search](crate::tool::ToolSearch) where they were found, so that what
+    /// stands before that stays in its cache.
+    pub deferred_tools: Option<bool>,
 }
 
 impl Model {
@@ -56,6 +59,7 @@ impl Model {
             strict_tools,
             schema_answers,
             cache_life,
+            deferred_tools,
         } = self;
         Self {
             price: price.or(base.price),
@@ -69,6 +73,7 @@ impl Model {
             strict_tools: strict_tools.or(base.strict_tools),
             schema_answers: schema_answers.or(base.schema_answers),
             cache_life: cache_life.or(base.cache_life),
+            deferred_tools: deferred_tools.or(base.deferred_tools),
         }
     }
 }

@@ -51,19 +51,13 @@ pub struct Options {
     pub defers_tools: bool,
 }
 
-/// Whether a model takes tools that were found by a search apart from the others.
-pub(crate) fn defers_tools(model: &str) -> bool {
-    const OLDER: [&str; 5] =
-        ["claude-2", "claude-3", "claude-instant", "claude-haiku-3", "claude-sonnet-3"];
-    model.starts_with("claude-") && !OLDER.iter().any(|older| model.starts_with(older))
-}
-
 impl Options {
     /// Options for a model of Anthropic.
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
-        let takes = Takes::of("anthropic", &*model, &Models::default());
-        let defers_tools = defers_tools(&model);
+        let models = Models::default();
+        let takes = Takes::of("anthropic", &*model, &models);
+        let defers_tools = models.find("anthropic", &model).deferred_tools.unwrap_or(false);
         Self { model, settings: Settings::default(), takes, answer_way: None, defers_tools }
     }
 }

@@ -8,7 +8,6 @@ mod encode;
 mod thinking;
 mod walked;
 
-pub(crate) use self::encode::defers_tools;
 pub use self::{
     decode::{Answer, decoder, summary_decoder},
     encode::{Options, encode, encode_pieces},
