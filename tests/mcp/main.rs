@@ -6,6 +6,7 @@ mod hostile;
 mod http;
 mod inspector;
 mod later;
+mod many;
 mod newer;
 mod npm;
 #[cfg(feature = "mcp-oauth")]
