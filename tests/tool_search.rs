@@ -10,9 +10,10 @@ use harness::{
     agent::Machine,
     context::Window,
     journal::{Entry, Journal, MemoryJournal},
+    models::Price,
     testing::{
-        Answer, LoopbackServer, RecordedRequest, ScriptedProvider, anthropic, chat, reply,
-        responses,
+        Answer, LoopbackServer, RecordedRequest, ScriptedProvider, SimulatedCache, anthropic, chat,
+        reply, responses,
     },
     tool,
     tool::{ToolSchema, ToolSearch},
@@ -460,4 +461,58 @@ async fn found_tools_are_told_on_each_wire() {
             assert!(body["tools"][1]["cache_control"].is_null(), "{body}");
         }
     }
+}
+
+/// What the input of twenty turns costs, by a vendor's simulated cache: with a search, and told of all five hundred tools.
+#[tokio::test(start_paused = true)]
+async fn a_search_costs_less_than_all_tools_and_at_anthropic_no_miss() {
+    let mut costs = Vec::new();
+    for (wire, search) in [
+        ("anthropic", ToolSearch::new().share(1)),
+        ("anthropic", ToolSearch::off()),
+        ("responses", ToolSearch::new().share(1)),
+        ("responses", ToolSearch::off()),
+    ] {
+        let searches = search != ToolSearch::off();
+        let cache = Arc::new(match wire {
+            "anthropic" => SimulatedCache::anthropic(),
+            _ => SimulatedCache::openai(),
+        });
+        let (counts, turn) = (Arc::clone(&cache), AtomicUsize::new(0));
+        let server = LoopbackServer::answering(move |request| {
+            let usage = counts.usage(request.body()).unwrap();
+            let number = turn.fetch_add(1, Ordering::Relaxed);
+            let finds = json!({"query": "jira__list_album slack__list_branch", "limit": 2});
+            if number % 20 == 9 && searches {
+                return calls_on(wire, &format!("toolu_{number}"), "tool_search", finds);
+            }
+            let read = usage.cache_read.unwrap();
+            let written = usage.cache_write.unwrap_or(0);
+            let rest = usage.input.unwrap() - read - written;
+            let words = "Noted. ".repeat(60);
+            match wire {
+                "anthropic" => {
+                    anthropic::body().text(words).usage(rest, 9).cache(written, read).answer()
+                }
+                _ => responses::body().text(words).usage(usage.input.unwrap(), 9).answer(),
+            }
+        });
+        let server = server.await.unwrap();
+        let ran = Arc::default();
+        let built = Agent::builder(provider(wire, &server.url())).tools(many(&ran));
+        let agent = built.system("word ".repeat(2_000)).tool_search(search).build().unwrap();
+        let mut chat = agent.chat();
+        for turn in 0..20 {
+            chat.send(format!("Turn {turn}: {}", "go on ".repeat(100))).await.unwrap();
+        }
+        let requests = cache.requests();
+        // The request after the search, which has read what was sent before it, or not.
+        let reads: Vec<u64> = requests.iter().map(|usage| usage.cache_read.unwrap()).collect();
+        let misses = (1..reads.len()).filter(|at| reads[*at] < reads[at - 1]).count();
+        costs.push((wire, cache.cost(&Price::new(3.0, 15.0).cached(0.3, 3.75)), misses));
+    }
+    println!("{costs:?}");
+    let [native, all, added, all_added] = costs.as_slice() else { unreachable!("four") };
+    assert_eq!((native.2, all.2, added.2, all_added.2), (0, 0, 1, 0), "{costs:?}");
+    assert!(native.1 * 2.0 < all.1 && added.1 < all_added.1, "{costs:?}");
 }

@@ -65,7 +65,8 @@ const PIECE: usize = 128;
 /// ```
 ///
 /// Sources: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> and
-/// <https://platform.openai.com/docs/guides/prompt-caching>. Not simulated: requests that reach another machine,
+/// <https://platform.openai.com/docs/guides/prompt-caching>; for tools that are found by a search,
+/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-use-with-prompt-caching>. Not simulated: requests that reach another machine,
 /// or that begin before an earlier one was answered, models whose least length differs, and OpenAI's marks from
 /// `gpt-5.6` on.
 #[derive(Debug)]
@@ -213,7 +214,22 @@ fn tokens(bytes: usize) -> u64 {
 fn blocks(body: &Value) -> Vec<Block> {
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let mut blocks: Vec<Block> = Vec::new();
-    for part in list(body.get("tools")).into_iter().chain(list(body.get("system"))) {
+    // What is found by a search is read where it was found.
+    let is_deferred = |tool: &Value| tool.get("defer_loading") == Some(&Value::Bool(true));
+    let (deferred, tools): (Vec<Value>, Vec<Value>) =
+        list(body.get("tools")).into_iter().partition(is_deferred);
+    let in_full = |mut part: Value| {
+        for reference in part.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            let name = reference.get("tool_name");
+            let found = deferred.iter().find(|tool| name.is_some() && tool.get("name") == name);
+            if let Some(found) = found {
+                *reference = found.clone();
+            }
+        }
+        part
+    };
+    for part in tools.into_iter().chain(list(body.get("system"))) {
         blocks.push(block("", part));
     }
     // Other words about these keep the tools and the system prompt, and no message.
@@ -222,7 +238,7 @@ fn blocks(body: &Value) -> Vec<Block> {
     for message in list(body.get("messages")) {
         let role = message.get("role").map(Value::to_string).unwrap_or_default();
         for part in list(message.get("content")) {
-            blocks.push(block(&format!("{before}{role}"), part));
+            blocks.push(block(&format!("{before}{role}"), in_full(part)));
             before.clear();
         }
     }
