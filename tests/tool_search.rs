@@ -266,6 +266,14 @@ async fn what_is_searched_for_can_be_said() {
     assert_eq!(told(ToolSearch::off(), all()).unwrap().len(), 501);
     assert_eq!(told(ToolSearch::new(), Vec::new()).unwrap(), ["add"]);
     assert_eq!(told(ToolSearch::new().share(0), Vec::new()).unwrap(), ["tool_search"]);
+    let ten = || all().into_iter().take(9).collect::<Vec<_>>();
+    let eleven = || all().into_iter().take(10).collect::<Vec<_>>();
+    let small = |tools: Vec<Tool>| {
+        let built = Agent::builder(ScriptedProvider::new([])).tools(tools![add]).tools(tools);
+        let agent = built.window(Window::new().tokens(2_000)).build().unwrap();
+        agent.tools().schemas().len()
+    };
+    assert_eq!((small(ten()), small(eleven())), (10, 1), "to search for a few saves nothing");
     assert_eq!(told(ToolSearch::new().share(95), all()).unwrap().len(), 501, "of 128,000 tokens");
     let named = ToolSearch::new().always(["add", "jira__list_album"]);
     assert_eq!(told(named, all()).unwrap(), ["add", "jira__list_album", "tool_search"]);
@@ -287,23 +295,36 @@ async fn what_is_searched_for_can_be_said() {
     assert!(refused.contains("two tools") || refused.contains("ToolSearch::off()"), "{refused}");
 }
 
-/// A run that is given some of the tools searches among these alone.
+/// A run that is given some of the tools searches among these alone, and is told of a few at once. What an earlier run has
+/// found of other tools is not told.
 #[tokio::test]
 async fn a_run_of_some_tools_searches_among_them() {
     let ran = Arc::default();
-    let model = ScriptedProvider::new([
-        reply().call_with_id("s", "tool_search", json!({"query": "list album", "limit": 20})),
-        reply().text("Done."),
-    ]);
+    let search = || reply().call("tool_search", json!({"query": "list album", "limit": 20}));
+    let done = || reply().text("Done.");
+    let model = ScriptedProvider::new([search(), done(), search(), done(), done()]);
     let agent = Agent::builder(model.clone()).tools(many(&ran)).build().unwrap();
     let mut chat = agent.chat();
-    let only = ["jira__list_album", "jira__list_ticket"];
-    chat.send("Look.").only_tools(only).await.unwrap();
-    assert_eq!(names(&model.requests()[0]), ["tool_search"]);
-    assert_eq!(
-        names(&model.requests()[1]),
-        ["tool_search", "jira__list_album", "jira__list_ticket"]
-    );
+    let of = |place: &str| -> Vec<String> {
+        many(&Arc::default())
+            .iter()
+            .map(|tool| tool.name().to_owned())
+            .filter(|name| name.starts_with(place) && name.ends_with("album"))
+            .chain([format!("{place}__list_ticket"), format!("{place}__list_branch")])
+            .collect()
+    };
+    chat.send("Look.").only_tools(of("jira")).await.unwrap();
+    chat.send("Look.").only_tools(of("slack")).await.unwrap();
+    let told = |number: usize| names(&model.requests()[number]);
+    assert_eq!(told(0), ["tool_search"]);
+    assert_eq!(told(2), ["tool_search"]);
+    for (number, place) in [(1, "jira"), (3, "slack")] {
+        let told = told(number);
+        assert!(told.len() > 10, "{told:?}");
+        assert!(told[1..].iter().all(|name| name.starts_with(place)), "{told:?}");
+    }
+    chat.send("Look.").only_tools(["drive__list_album", "jira__list_ticket"]).await.unwrap();
+    assert_eq!(told(4), ["drive__list_album", "jira__list_ticket"]);
 }
 
 /// Words of a server stand on their own line.
@@ -515,4 +536,42 @@ async fn a_search_costs_less_than_all_tools_and_at_anthropic_no_miss() {
     let [native, all, added, all_added] = costs.as_slice() else { unreachable!("four") };
     assert_eq!((native.2, all.2, added.2, all_added.2), (0, 0, 1, 0), "{costs:?}");
     assert!(native.1 * 2.0 < all.1 && added.1 < all_added.1, "{costs:?}");
+}
+
+/// The vendor refuses a result that names a tool which it is not told of, and tools that are all read elsewhere. A run that has
+/// others, or only those, says it in words.
+#[tokio::test]
+async fn a_run_without_the_tools_that_were_found_names_none_of_them() {
+    let bodies = Arc::new(Mutex::new(Vec::<Value>::new()));
+    let (seen, turn) = (Arc::clone(&bodies), AtomicUsize::new(0));
+    let server = LoopbackServer::answering(move |request| {
+        seen.lock().unwrap().push(serde_json::from_slice(request.body()).unwrap());
+        let query = json!({"query": "jira__list_album slack__list_album", "limit": 2});
+        match turn.fetch_add(1, Ordering::Relaxed) {
+            0 => calls_on("anthropic", "toolu_1", "tool_search", query),
+            _ => says_on("anthropic", "Done."),
+        }
+    });
+    let server = server.await.unwrap();
+    let provider = harness::AnthropicProvider::builder()
+        .api_key("k")
+        .base_url(&*server.url())
+        .model("claude-sonnet-4-5")
+        .build()
+        .unwrap();
+    let ran = Arc::default();
+    let built = Agent::builder(provider).tools(many(&ran)).window(Window::new().tokens(100_000));
+    let mut chat = built.build().unwrap().chat();
+    chat.send("Look.").await.unwrap();
+    chat.send("One.").only_tools(["jira__list_album", "github__list_album"]).await.unwrap();
+    chat.send("None.").only_tools(["github__list_album"]).await.unwrap();
+    chat.send("Those.").only_tools(["jira__list_album", "slack__list_album"]).await.unwrap();
+    chat.send("All.").await.unwrap();
+    let named = |body: &Value| {
+        let references = body["messages"].to_string().matches("tool_reference").count();
+        (references, body["tools"].to_string().matches("defer_loading").count())
+    };
+    let bodies = bodies.lock().unwrap();
+    let all: Vec<(usize, usize)> = bodies.iter().map(named).collect();
+    assert_eq!(all, [(0, 0), (2, 2), (1, 1), (0, 0), (0, 0), (2, 2)]);
 }

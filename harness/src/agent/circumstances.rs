@@ -112,6 +112,8 @@ impl Chat {
     /// What the run that goes on has brought.
     pub(super) fn brings(&mut self, own: Option<Box<Circumstances>>) {
         self.own = own;
+        // They may be others now.
+        self.told = None;
         let Self { own, agent, machine, .. } = self;
         if let Some(own) = own {
             let rules = own.caller.as_ref().map(|caller| caller.rules()).unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::{
     message::{CallOutcome, ToolCall, ToolResult},
     provider::ContextMeter,
     schema::{Forms, ToolSchema},
-    tool::{TOOL_SEARCH, Tool, ToolRegistry, ToolSearch},
+    tool::{FEW_TOOLS, TOOL_SEARCH, Tool, ToolRegistry, ToolSearch},
 };
 
 /// The window of a model that nobody knows, for the question whether its tools are many.
@@ -21,7 +21,7 @@ fn tokens_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> u64 {
 }
 
 /// The tools that have to be searched for: if all together need more than their share of the window, those of servers, and
-/// the program's own, too, if they are more than a quarter of the share.
+/// the program's own, too, if they are more than a quarter of the share. A few tools never are, unless the program says so.
 pub(super) fn searched(
     tools: &ToolRegistry,
     policy: &ToolSearch,
@@ -36,7 +36,8 @@ pub(super) fn searched(
     }
     let own_are_few = tokens_of(others().filter(|tool| !tool.is_of_a_server())) <= share / 4;
     let deferred = others().filter(|tool| tool.is_of_a_server() || !own_are_few);
-    deferred.map(|tool| tool.name().to_owned()).collect()
+    let names: HashSet<String> = deferred.map(|tool| tool.name().to_owned()).collect();
+    if names.len() <= FEW_TOOLS && share > 0 { HashSet::new() } else { names }
 }
 
 /// What the model is told of the tools, with those that it has found.

@@ -81,6 +81,7 @@ impl Chat {
     /// The conversation has come into a journal before anything was said: its agent is the one for it.
     pub(super) fn goes_on_as(&mut self, agent: Agent) {
         self.agent = agent;
+        self.told = None;
         self.was_moved();
         let reads = self.agent.tools().get(READ_RESULT).is_some();
         if let Some(own) = self.own.as_mut().filter(|_| reads)

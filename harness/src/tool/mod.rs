@@ -30,7 +30,7 @@ pub(crate) use self::{
     asking::{Asked, Asking},
     dispatch::{Dispatched, Found, GRACE, RUNS_ON},
     places::{Place, Places},
-    search::TOOL_SEARCH,
+    search::{FEW_TOOLS, TOOL_SEARCH},
     spill::{
         Folder, READ_RESULT, SpillFuture, SpillStore, Spills, WithArguments, name_in,
         name_of_arguments,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{
     StateType, Tool, ToolLimits, Values,
-    search::{Index, TOOL_SEARCH, tool_search},
+    search::{FEW_TOOLS, Index, TOOL_SEARCH, tool_search},
     spill::{READ_RESULT, read_result},
 };
 use crate::{
@@ -158,7 +158,7 @@ impl ToolRegistry {
             reads_results: self.reads_results,
             searched: None,
         };
-        if deferred.is_empty() { Ok(only) } else { only.searching(&deferred) }
+        if deferred.len() <= FEW_TOOLS { Ok(only) } else { only.searching(&deferred) }
     }
 
     /// The tool that was probably meant by a name that none has, also none of an agent that a tool runs.

@@ -16,6 +16,9 @@ use crate::{
 /// What the model calls the search by. No other tool has this name where tools are searched for.
 pub(crate) const TOOL_SEARCH: &str = "tool_search";
 
+/// So few tools are told however small the window is: to search for them costs more than it saves.
+pub(crate) const FEW_TOOLS: usize = 10;
+
 /// So many tools a search gives, unless the model says another number.
 const FOUND: usize = 5;
 
@@ -53,7 +56,8 @@ impl Default for ToolSearch {
 }
 
 impl ToolSearch {
-    /// Tools are searched for if all of them together need more than a tenth of the model's window.
+    /// Tools are searched for if all of them together need more than a tenth of the model's window, and more than ten are
+    /// left to search for.
     pub fn new() -> Self {
         Self { share: Some(10), always: Vec::new() }
     }
@@ -63,7 +67,7 @@ impl ToolSearch {
         Self { share: None, always: Vec::new() }
     }
 
-    /// Sets from how many percent of the window on tools are searched for, from 0 to 95. With 0, they always are.
+    /// Sets from how many percent of the window on tools are searched for, from 0 to 95. With 0 they always are, however few.
     pub fn share(mut self, percent: u8) -> Self {
         self.share = Some(percent);
         self

@@ -186,8 +186,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         });
     }
     let strict = strict_tools.unwrap_or(false);
-    let found = if *defers_tools { request.found() } else { Found::default() };
-    body.tools(|out| tools(out, request, strict, found, mark));
+    let found = Deferred::of(request, *defers_tools);
+    body.tools(|out| tools(out, request, strict, &found, mark));
     let tool_choice = tool_choice.as_ref().filter(|choice| {
         !summarizes || !matches!(choice, ToolChoice::Required | ToolChoice::Tool(_))
     });
@@ -206,8 +206,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let first_alone = summarizes || request.begins_with_summary();
     let summary_at = first_alone.then(|| request.begins_with_summary().then_some(0));
     let is = format!(
-        "{WIRE} {thinking_from}{}{}",
+        "{WIRE} {thinking_from}{}{}{}",
         if first_alone { " summary" } else { "" },
+        found.form(),
         answer::form(plan.as_ref())
     );
     let before = mark.zip(marked(request, extra));
@@ -219,7 +220,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let after = request.messages().range(at.saturating_add(1)..);
         let message = &answer::said(plan.as_ref(), at, message);
         let summaries = summary_at.is_none_or(|first| first == Some(at));
-        encode_message(out, message, (at, &after), (at >= thinking_from, summaries), found, to)
+        encode_message(out, message, (at, &after), (at >= thinking_from, summaries), &found, to)
     })
 }
 
@@ -269,11 +270,53 @@ fn breakpoint(out: &mut Draft, mark: Option<&str>) {
     }
 }
 
+/// The tools that are read where a search has found them.
+struct Deferred<'a> {
+    found: Found<'a>,
+    tools: Vec<&'a str>,
+}
+
+impl<'a> Deferred<'a> {
+    /// Those that the model is told of now: the vendor refuses results that name others. It wants one tool that is none of
+    /// them, too.
+    fn of(request: &Request<'a>, defers: bool) -> Self {
+        let found = request.found();
+        let all = request.tools().iter().filter(|_| defers).map(|tool| &*tool.name);
+        let mut tools: Vec<&str> = all.filter(|tool| found.has(tool)).collect();
+        if tools.len() == request.tools().len() {
+            tools.clear();
+        }
+        Self { found, tools }
+    }
+
+    fn has(&self, tool: &str) -> bool {
+        self.tools.contains(&tool)
+    }
+
+    /// Those that this call has found.
+    fn by(&self, call: &str) -> Vec<&'a str> {
+        if self.tools.is_empty() {
+            return Vec::new();
+        }
+        let found = self.found.by(call).into_iter().flatten();
+        found.map(String::as_str).filter(|tool| self.has(tool)).collect()
+    }
+
+    /// What the bytes of messages depend on.
+    fn form(&self) -> String {
+        if self.tools.is_empty() {
+            String::new()
+        } else {
+            format!(" found {}", self.tools.join(","))
+        }
+    }
+}
+
 fn tools(
     out: &mut Draft,
     request: &Request<'_>,
     strict: bool,
-    found: Found<'_>,
+    found: &Deferred<'_>,
     mark: Option<&str>,
 ) {
     // Those that are found are read where they were found, and take no mark.
@@ -321,7 +364,7 @@ fn encode_message(
     message: &Message,
     (at, after): (usize, &Messages),
     (thinking, summaries): (bool, bool),
-    found: Found<'_>,
+    found: &Deferred<'_>,
     to: Recipient<'_>,
 ) -> Stays {
     // The vendor refuses to go on from what was refused.
@@ -347,9 +390,9 @@ fn encode_message(
             Block::ToolCall(_) => {}
             Block::Reasoning(_) if !thinking => {}
             Block::Vendor(data) if !summaries && is_summary(data) => {}
-            Block::ToolResult(result) => match found.by(result.call_id()) {
-                Some(tools) => encode_found(out, result, tools),
-                None => encode_result(out, result, to),
+            Block::ToolResult(result) => match found.by(result.call_id()).as_slice() {
+                [] => encode_result(out, result, to),
+                tools => encode_found(out, result, tools),
             },
             // Only a person shows files.
             block if block.media().is_some() && message.role() == Role::Assistant => {}
@@ -501,7 +544,7 @@ fn encode_call(out: &mut Draft, call: &ToolCall) {
 }
 
 /// The tools that a search has found, which the vendor reads in the place of the result's words.
-fn encode_found(out: &mut Draft, result: &ToolResult, tools: &[String]) {
+fn encode_found(out: &mut Draft, result: &ToolResult, tools: &[&str]) {
     comma(out);
     raw(out, r#"{"type":"tool_result""#);
     member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
