@@ -305,3 +305,65 @@ fn the_reader_of_imports_finds_them() {
     let found: Vec<String> = imports(text).into_iter().collect();
     assert_eq!(found, ["error", "message", "tool"]);
 }
+
+/// What the architecture says of the modules is what holds.
+#[test]
+fn the_architecture_has_the_table_of_imports() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("a text file");
+    let rows: BTreeMap<&str, &str> = text
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.strip_prefix("| `")?.split(" | ");
+            let name = cells.next()?.trim_end_matches('`');
+            Some((name, cells.nth(1)?.split([';', '|']).next()?.trim()))
+        })
+        .collect();
+    let named = MAY_IMPORT.iter().filter(|(name, _)| !name.starts_with('_'));
+    let mut differ = Vec::new();
+    for (name, may) in named {
+        let Some(row) = rows.get(name) else {
+            differ.push(format!("`{name}` is not there"));
+            continue;
+        };
+        let words = row.split(|letter: char| !letter.is_ascii_alphanumeric());
+        let said: BTreeSet<&str> =
+            words.filter(|word| MAY_IMPORT.iter().any(|(known, _)| known == word)).collect();
+        let all = row.starts_with("all above") || row.starts_with("anything");
+        if !all && said != may.iter().copied().collect() {
+            differ.push(format!("`{name}`: {row}"));
+        }
+    }
+    assert!(differ.is_empty(), "{differ:#?}");
+}
+
+/// A test that is named after a fact of a protocol leads to the fact.
+#[test]
+fn each_fact_that_a_test_is_named_after_is_told() {
+    let facts = fs::read_to_string(root().join("harness/WIRE.md")).expect("a text file");
+    let mut named = 0;
+    let mut missing = Vec::new();
+    for (file, text) in files(&root().join("tests")) {
+        for name in text.lines().filter_map(|line| line.split("fn ").nth(1)) {
+            let parts: Vec<&str> = name.split('_').collect();
+            let number = |text: &str| text.parse::<u32>().ok();
+            let fact = match parts.as_slice() {
+                [chapter, section, ..] if chapter.starts_with('f') => {
+                    let chapter = chapter.strip_prefix('f').and_then(number);
+                    let both = chapter.zip(number(section));
+                    both.map(|(chapter, section)| format!("**{chapter}.{section} "))
+                }
+                [row, ..] if row.len() == 3 => {
+                    row.strip_prefix('d').and_then(number).map(|row| format!("| D{row} |"))
+                }
+                _ => None,
+            };
+            let Some(fact) = fact else { continue };
+            named += 1;
+            if !facts.contains(&fact) {
+                missing.push(format!("{file}: {name} ({fact})"));
+            }
+        }
+    }
+    assert!(named > 90, "{named}");
+    assert!(missing.is_empty(), "{missing:#?}");
+}

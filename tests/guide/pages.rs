@@ -232,8 +232,9 @@ pub(super) fn llms_txt(readme: &str, pages: &[(Page, String)]) -> String {
     }
     text += "\n## Beside it\n\n";
     text += "- [README](README.md): features, speed, examples\n";
-    text +=
-        "- [DESIGN](harness/DESIGN.md): modules and decisions, for those who change the library\n";
+    text += "- [ARCHITECTURE](ARCHITECTURE.md): modules and the way of a message, for those who change the library\n";
+    text += "- [DESIGN](harness/DESIGN.md): why it is built so\n";
+    text += "- [WIRE](harness/WIRE.md): what servers really send\n";
     text + "- [CHANGELOG](CHANGELOG.md): what has changed\n"
 }
 
