@@ -35,11 +35,17 @@ const SHOWN: usize = 300;
 /// [`AgentBuilder::tool_search`](crate::agent::AgentBuilder::tool_search).
 ///
 /// ```
-/// use harness::{Agent, testing::{ScriptedProvider, reply}, tool::ToolSearch};
+/// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tool::ToolSearch, tools};
+///
+/// /// Adds two numbers.
+/// #[tool(side_effects = "none")]
+/// fn add(/** One */ a: i64, /** Another */ b: i64) -> i64 {
+///     a + b
+/// }
 ///
 /// let model = ScriptedProvider::new([reply().text("Hello.")]);
-/// let search = ToolSearch::new().share(5).always(["read_file"]);
-/// let agent = Agent::builder(model).tool_search(search).build()?;
+/// let search = ToolSearch::new().share(5).always(["add"]);
+/// let agent = Agent::builder(model).tools(tools![add]).tool_search(search).build()?;
 /// # Ok::<(), harness::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
