@@ -14,7 +14,7 @@ use std::{
 use harness::{
     Agent, CallOutcome, CancellationToken, Error, ErrorKind, Message, Outcome, Role, SideEffects,
     State, StopReason, Tool, ToolError, ToolOutput,
-    agent::{Action, Event},
+    agent::{Action, Event, Machine},
     journal::{AnswerCheck, Entry, Envelope, Journal, Limit, MemoryJournal},
     policy::Limits,
     testing::{ScriptedProvider, reply},
@@ -236,6 +236,10 @@ async fn steps_check_answers_by_the_same_code() {
     };
     assert_eq!(outcome, Outcome::Answered);
     assert_eq!((rejected(&kept), acts), (1, 6), "say, ask, check, ask, check and the end");
+    let mut machine = Machine::new();
+    kept.iter().for_each(|fact| machine.apply(&fact.entry().unwrap()).unwrap());
+    assert_eq!(machine.answered::<Book>().unwrap(), moby_dick());
+    assert!(Machine::new().answered::<Book>().is_err());
     let steps = agent.steps("books", kept).unwrap();
     assert_eq!(steps.answered::<Book>().unwrap(), moby_dick());
     assert!(steps.answered::<Found>().is_err());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use harness_restate::Conversations;
 use restate_sdk::prelude::*;
-use script::{World, agent};
+use script::{World, agent, given};
 
 /// What a loop of a model and a tool is on the engine alone, to compare with.
 struct Alone(Arc<World>);
@@ -45,8 +45,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (port, ingress) = (arguments.next().ok_or(usage)?.parse()?, arguments.next().ok_or(usage)?);
     let world = Arc::new(World::of_this_process());
     let seen = Arc::clone(&world);
-    let served =
+    let mut served =
         Conversations::new(agent(&world)?, &ingress)?.on_step(move |step| seen.point(step));
+    if std::env::var_os("GIVE_NOTHING").is_none() {
+        served = served.each_run(given);
+    }
     let socket = tokio::net::TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     #[cfg(unix)]

@@ -4,14 +4,14 @@ use std::{fmt, time::Duration};
 
 use harness::{
     Error, ErrorKind, Message,
-    agent::{OpenCall, Settlement},
+    agent::{Answer, Machine, OpenCall, Settlement},
     journal::Envelope,
     policy::Approval,
 };
 use reqwest::{StatusCode, Url};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::said::{Ended, Facts, Said};
+use crate::said::{Ended, Facts, Said, Words};
 
 /// How often facts are asked for while a run goes on.
 const OFTEN: Duration = Duration::from_millis(50);
@@ -52,7 +52,7 @@ impl Client {
 
     /// The conversation of this name. It need not exist yet.
     pub fn conversation(&self, name: impl Into<String>) -> Conversation {
-        Conversation { client: self.clone(), name: name.into() }
+        Conversation { client: self.clone(), name: name.into(), kind: String::new() }
     }
 
     fn url(&self, path: &[&str]) -> Url {
@@ -69,6 +69,7 @@ impl Client {
 pub struct Conversation {
     client: Client,
     name: String,
+    kind: String,
 }
 
 /// What was refused or did not work.
@@ -125,13 +126,25 @@ struct Sent {
 }
 
 impl Conversation {
+    /// Says of what kind the runs are that begin here: see
+    /// [`Conversations::each_run`](crate::Conversations::each_run).
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.kind = kind.into();
+        self
+    }
+
+    fn words(&self, message: impl Into<Message>) -> Words {
+        Words::Run { message: message.into(), kind: self.kind.clone() }
+    }
+
     /// Says something and waits for the end of the run. It queues behind a run that goes on. What is said with
     /// the same `key` within a day is said once, and comes to the same end.
     ///
     /// # Errors
     /// Fails if the run cannot begin or the engine is not reached.
     pub async fn send(&self, message: impl Into<Message>, key: &str) -> Result<Ended, ClientError> {
-        self.post(&["send"], Some(key), &message.into()).await
+        self.post(&["send"], Some(key), &self.words(message)).await
     }
 
     /// Says something and returns the engine's id of the run. See [`send`](Self::send) and
@@ -144,7 +157,7 @@ impl Conversation {
         message: impl Into<Message>,
         key: &str,
     ) -> Result<String, ClientError> {
-        let sent: Sent = self.post(&["send", "send"], Some(key), &message.into()).await?;
+        let sent: Sent = self.post(&["send", "send"], Some(key), &self.words(message)).await?;
         Ok(sent.invocation)
     }
 
@@ -171,6 +184,19 @@ impl Conversation {
     /// Fails if the engine cannot be reached.
     pub async fn facts(&self, from: u32) -> Result<Facts, ClientError> {
         self.post(&["facts"], None, &from).await
+    }
+
+    /// The last answer as a value of this type, which the kind of the run has wanted.
+    ///
+    /// # Errors
+    /// Fails if the facts cannot be read, the last run has not ended with an answer, or it is no such value.
+    pub async fn answered<T: Answer>(&self) -> Result<T, ClientError> {
+        let unfit = |err: Error| ClientError::Failed { status: 200, message: err.to_string() };
+        let mut machine = Machine::new();
+        for fact in self.facts(0).await?.facts {
+            machine.apply(&fact.entry().map_err(unfit)?).map_err(unfit)?;
+        }
+        machine.answered().map_err(unfit)
     }
 
     /// Calls `seen` with each fact as it comes, from a place on, until no run goes on and all are seen, and

@@ -24,6 +24,8 @@ use crate::{
 const CHUNKS: &str = "chunks";
 /// The invocation that runs now.
 const RUN: &str = "run";
+/// What kind of run the last message has begun.
+const KIND: &str = "kind";
 /// The signal that ends the invocation which waits for a stop.
 const STOP: &str = "stop";
 /// The code with which the engine says that a run is cancelled.
@@ -42,7 +44,10 @@ pub struct Conversations {
     ingress: reqwest::Url,
     http: reqwest::Client,
     on_step: Arc<dyn Fn(&str) + Send + Sync>,
+    each_run: Arc<EachRun>,
 }
+
+type EachRun = dyn Fn(&str, &str, Steps) -> Steps + Send + Sync;
 
 impl Conversations {
     /// Serves this agent. Through `ingress`, the address at which the engine takes requests, a step that is
@@ -52,7 +57,23 @@ impl Conversations {
     /// Fails if `ingress` is no address that begins with `http`.
     pub fn new(agent: Agent, ingress_at: &str) -> Result<Self, Error> {
         let (http, ingress) = ingress(ingress_at)?;
-        Ok(Self { agent, ingress, http, on_step: Arc::new(|_| ()) })
+        let (on_step, each_run) =
+            (Arc::new(|_: &str| ()), Arc::new(|_: &str, _: &str, steps| steps));
+        Ok(Self { agent, ingress, http, on_step, each_run })
+    }
+
+    /// Gives the steps of each run what it needs beside the message: values for the tools
+    /// ([`Steps::state`]), limits ([`Steps::limits`]), the type of the answer ([`Steps::answer`]) and who looks
+    /// at it ([`Steps::verify`]). Called with the name of the conversation and the
+    /// [kind](crate::Conversation::kind) of the run, which is empty unless it is said. Each worker calls it
+    /// anew with each replay, so it follows from these two alone.
+    #[must_use]
+    pub fn each_run(
+        mut self,
+        given: impl Fn(&str, &str, Steps) -> Steps + Send + Sync + 'static,
+    ) -> Self {
+        self.each_run = Arc::new(given);
+        self
     }
 
     /// Calls this with `before`, `after` and `kept` and the name of a step, for logs and for tests that kill
@@ -69,15 +90,16 @@ impl Conversations {
     /// The user says something: a run begins, and this is how it ended.
     #[handler]
     async fn send(&self, ctx: ObjectContext<'_>, words: Json<Words>) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::open(self, &ctx).await?;
-        let said = run.steps().say(words.into_inner().into()).boxed();
+        let (message, kind) = words.into_inner().parts();
+        let mut run = Run::open(self, &ctx, Some(kind)).await?;
+        let said = run.steps().say(message).boxed();
         run.ended_with("say", said).await
     }
 
     /// A run that had stopped goes on.
     #[handler]
     async fn resume(&self, ctx: ObjectContext<'_>) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::open(self, &ctx).await?;
+        let mut run = Run::open(self, &ctx, None).await?;
         let resumed = run.steps().resume().boxed();
         run.ended_with("resume", resumed).await
     }
@@ -89,7 +111,7 @@ impl Conversations {
         ctx: ObjectContext<'_>,
         said: Json<Said>,
     ) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::open(self, &ctx).await?;
+        let mut run = Run::open(self, &ctx, None).await?;
         let steps = Arc::clone(&run.steps);
         let answer = async move { Ok(said.into_inner().facts(&read(&steps)).unwrap_or_default()) };
         run.ended_with("answer", answer.boxed()).await
@@ -102,7 +124,7 @@ impl Conversations {
         ctx: ObjectContext<'_>,
         wait: Json<(String, u64)>,
     ) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::open(self, &ctx).await?;
+        let mut run = Run::open(self, &ctx, None).await?;
         let (steps, (call, until)) = (Arc::clone(&run.steps), wait.into_inner());
         let expiry = async move {
             let steps = read(&steps);
@@ -116,7 +138,7 @@ impl Conversations {
     /// Stops a conversation that waits.
     #[handler]
     async fn end(&self, ctx: ObjectContext<'_>) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::open(self, &ctx).await?;
+        let mut run = Run::open(self, &ctx, None).await?;
         let steps = Arc::clone(&run.steps);
         let end = async move { Ok(read(&steps).stop(InterruptCause::Program).unwrap_or_default()) };
         run.ended_with("end", end.boxed()).await
@@ -200,15 +222,28 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    async fn open(of: &'a Conversations, ctx: &'a ObjectContext<'_>) -> HandlerResult<Self> {
+    /// A run that begins has a kind; one that goes on has that with which it has begun.
+    async fn open(
+        of: &'a Conversations,
+        ctx: &'a ObjectContext<'_>,
+        kind: Option<String>,
+    ) -> HandlerResult<Self> {
         // A run that the engine has killed has not said that it is over.
         if let Some(killed) = ctx.get::<String>(RUN).await? {
             no_longer(ctx, ctx.key(), killed, false).await?;
         }
         ctx.set(RUN, ctx.invocation_id().to_owned());
+        let kind = match kind {
+            Some(kind) => {
+                ctx.set(KIND, kind.clone());
+                kind
+            }
+            None => ctx.get::<String>(KIND).await?.unwrap_or_default(),
+        };
         let (facts, next) = facts_of(ctx, 0).await?;
         // With each replay new ones: the calls of others do not run here.
         let steps = of.agent.steps(ctx.key(), facts).map_err(failed)?;
+        let steps = (of.each_run)(ctx.key(), &kind, steps);
         let stop = stop_of(of.http.clone(), of.ingress.clone(), ctx.key(), ctx.invocation_id());
         Ok(Self { of, ctx, steps: Arc::new(RwLock::new(steps)), chunks: next, stop })
     }

@@ -14,15 +14,24 @@ use serde::{Deserialize, Serialize};
 pub enum Words {
     /// Its text alone, which is easy to write by hand.
     Text(String),
+    /// A message, and what kind of run it begins.
+    Run {
+        /// The message.
+        message: Message,
+        /// See [`Conversations::each_run`](crate::Conversations::each_run).
+        kind: String,
+    },
     /// A message.
     Message(Message),
 }
 
-impl From<Words> for Message {
-    fn from(words: Words) -> Self {
-        match words {
-            Words::Text(text) => Self::user(text),
-            Words::Message(message) => message,
+impl Words {
+    /// The message, and the kind of the run.
+    pub(crate) fn parts(self) -> (Message, String) {
+        match self {
+            Self::Text(text) => (Message::user(text), String::new()),
+            Self::Run { message, kind } => (message, kind),
+            Self::Message(message) => (message, String::new()),
         }
     }
 }

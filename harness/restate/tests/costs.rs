@@ -15,7 +15,7 @@ use harness::{
     journal::{Journal, MemoryJournal},
 };
 use rig::{Engine, until};
-use script::{World, agent};
+use script::{User, World, agent};
 
 const TURNS: usize = 200;
 
@@ -34,7 +34,7 @@ async fn of_the_library(text: &str) {
     for turn in 0..TURNS {
         let mut chat = agent.open(&journal, format!("{turn}")).await.expect("a conversation");
         let begun = Instant::now();
-        chat.send(text).await.expect("an answer");
+        chat.send(text).state(User("ada".to_owned())).await.expect("an answer");
         times.push(begun.elapsed());
     }
     drop(journal.read("0", 0).await);

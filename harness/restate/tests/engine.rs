@@ -1,13 +1,24 @@
 //! One engine, one worker: what a conversation on the engine does when nobody dies.
 
 mod rig;
+mod script;
 
 use harness::{
     CallOutcome, Outcome,
-    journal::{Entry, InterruptCause},
+    journal::{Entry, InterruptCause, Limit},
 };
 use harness_restate::ClientError;
-use rig::{Engine, answered, at_rest, ends, entries, harm, says_yes, until};
+use rig::{Engine, answered, at_rest, ends, entries, harm, machine, says_yes, until};
+use script::Book;
+
+/// Facts are at rest a moment before the last invocation is over.
+async fn nothing_is_left(engine: &Engine) {
+    let sql = "SELECT id FROM sys_invocation WHERE status <> 'completed'";
+    until("nothing is left on the engine", async || {
+        engine.query(sql).await.is_empty().then_some(())
+    })
+    .await;
+}
 
 #[tokio::test]
 async fn a_run_goes_to_its_end_and_is_said_once() {
@@ -30,8 +41,7 @@ async fn a_run_goes_to_its_end_and_is_said_once() {
     assert!(ends(&facts).values().all(|end| *end == CallOutcome::Succeeded), "{:?}", ends(&facts));
 
     // Each run has said that it is over: nothing is left on the engine that waits.
-    let left = engine.query("SELECT id FROM sys_invocation WHERE status <> 'completed'").await;
-    assert!(left.is_empty(), "{left:?}");
+    nothing_is_left(&engine).await;
 }
 
 #[tokio::test]
@@ -111,7 +121,7 @@ async fn nobody_answers_in_time() {
 #[tokio::test]
 async fn what_the_engine_cannot_take_ends_the_run_and_says_why() {
     let Some(engine) = Engine::start().await else { return };
-    let worker = engine.worker("", &[]);
+    let worker = engine.worker("", &[("BIG", "1")]);
     engine.register().await;
     let chat = engine.chat("big");
     let ended = chat.send("Big.", "one").await.expect("an end");
@@ -121,6 +131,52 @@ async fn what_the_engine_cannot_take_ends_the_run_and_says_why() {
     assert!(entries(&facts).iter().any(says), "{facts:?}");
     assert_eq!(worker.read("effects").len(), 1, "it is not asked for again");
     assert_eq!(chat.send("Hello.", "two").await.expect("it goes on").outcome, Outcome::Answered);
+}
+
+#[tokio::test]
+async fn a_run_has_values_limits_and_a_type_and_keeps_them_while_it_waits() {
+    let Some(engine) = Engine::start().await else { return };
+    let _worker = engine.worker("", &[]);
+    engine.register().await;
+    // A value, also for the part of the run that goes on after an answer.
+    let chat = engine.chat("values");
+    let guest = chat.clone().kind("guest");
+    let ended = guest.send("Mail and say whose.", "one").await.expect("it waits");
+    assert_eq!(ended.outcome, Outcome::Waiting);
+    let question = chat.open().await.expect("calls")[0].question().expect("a question");
+    chat.decide(question.yes()).await.expect("it counts");
+    let facts = at_rest(&chat, answered).await;
+    let told = format!("{:?}", machine(&facts).transcript().messages());
+    assert!(told.contains("the guest of values"), "{told}");
+
+    // Limits.
+    let short = engine.chat("limits").kind("short");
+    let ended = short.send("Go within two calls.", "one").await.expect("an end");
+    assert_eq!(ended.outcome, Outcome::Limit(Limit::ToolCalls));
+
+    // An answer of a type: the first one does not fit, and the next run wants none.
+    let books = engine.chat("books");
+    let ended = books.clone().kind("book").send("Which book?", "one").await.expect("an end");
+    assert_eq!(ended.outcome, Outcome::Answered);
+    let book: Book = books.answered().await.expect("a book");
+    assert_eq!((book.title.as_str(), book.year), ("Moby-Dick", 1851));
+    assert!(matches!(books.answered::<u32>().await, Err(ClientError::Failed { .. })));
+    let facts = books.facts(0).await.expect("facts").facts;
+    let rejected = |entry: &&Entry| matches!(entry, Entry::AnswerRejected { .. });
+    assert_eq!(entries(&facts).iter().filter(rejected).count(), 1);
+    // A function that looks at answers.
+    let checked = engine.chat("checked").kind("checked");
+    assert_eq!(checked.send("Hello.", "one").await.expect("an end").outcome, Outcome::Unfit);
+    assert_eq!(books.send("Hello.", "two").await.expect("an end").text, "Done.");
+}
+
+#[tokio::test]
+async fn a_value_that_is_missing_ends_the_run_and_is_named() {
+    let Some(engine) = Engine::start().await else { return };
+    let _worker = engine.worker("", &[("GIVE_NOTHING", "1")]);
+    engine.register().await;
+    let error = engine.chat("nothing").send("Hello.", "one").await.expect_err("no user");
+    assert!(error.to_string().contains("User"), "{error}");
 }
 
 #[tokio::test]
@@ -150,6 +206,5 @@ async fn an_operator_cancels_and_kills() {
     assert_eq!(ended.outcome, Outcome::Answered);
     let facts = chat.facts(0).await.expect("facts").facts;
     assert!(ends(&facts).values().all(|end| *end == CallOutcome::InDoubt), "{:?}", ends(&facts));
-    let left = engine.query("SELECT id FROM sys_invocation WHERE status <> 'completed'").await;
-    assert!(left.is_empty(), "{left:?}");
+    nothing_is_left(&engine).await;
 }

@@ -350,6 +350,16 @@ impl Steps {
     }
 }
 
+impl Machine {
+    /// The last answer as a value, as [`Chat::answered`] gives it: for a program that has the facts alone.
+    ///
+    /// # Errors
+    /// As [`Chat::answered`].
+    pub fn answered<T: Answer>(&self) -> Result<T, Error> {
+        answered(self)
+    }
+}
+
 fn answered<T: Answer>(machine: &Machine) -> Result<T, Error> {
     let wrong = |what: String| Error::new(ErrorKind::Transcript, what);
     if machine.next() != super::Action::Finish(Outcome::Answered) {

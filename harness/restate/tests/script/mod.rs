@@ -2,7 +2,10 @@
 //!
 //! What it does depends on what it is told: "Go." calls tools of each kind, and one of them waits for a
 //! person; "Think." answers too slowly to be waited for; "Work." calls a tool that is as slow; "Big." calls
-//! one whose result the engine cannot take; "Ask an agent." calls an agent that is a tool.
+//! one whose result the engine cannot take (with `BIG` set); "Ask an agent." calls an agent that is a tool;
+//! "Look." reads so much that results are cleared, and "Tell 1." and so on until the conversation is summed up;
+//! "Huge." calls a tool whose result is kept apart, and reads a part of it; "Which book?" wants a value; "Whose?"
+//! calls a tool that needs a value of the run.
 
 // Each program that has it uses a part.
 #![allow(dead_code, unreachable_pub)]
@@ -17,10 +20,14 @@ use std::{
 
 use harness::{
     Agent, Error, Message, Role, SideEffect, SideEffects, Tool,
-    policy::{Guardrails, Question},
-    testing::{ScriptedProvider, ScriptedReply, reply},
+    agent::Steps,
+    context::Window,
+    policy::{Guardrails, Limits, Question},
+    testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
     tool::{Reconciled, ToolLimits},
 };
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
 const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
@@ -28,6 +35,44 @@ const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
 const NETWORK: SideEffects = SideEffects::of(&[SideEffect::Network]);
 /// Longer than any test waits.
 const SLOW: Duration = Duration::from_secs(600);
+
+/// Who the user of a run is.
+#[derive(Clone)]
+pub struct User(pub String);
+
+/// A book of the library.
+#[derive(Debug, Deserialize, JsonSchema, PartialEq)]
+pub struct Book {
+    /// Its title, without the author.
+    pub title: String,
+    /// The year in which it was published.
+    pub year: u16,
+}
+
+/// What kind of run a text begins.
+pub fn kind_of(text: &str) -> &'static str {
+    match text {
+        "Which book?" => "book",
+        "Go within two calls." => "short",
+        _ => "",
+    }
+}
+
+/// What a run gets beside its message.
+pub fn given(conversation: &str, kind: &str, steps: Steps) -> Steps {
+    let who = if kind == "guest" { "guest" } else { "user" };
+    let steps = steps.state(User(format!("the {who} of {conversation}")));
+    match kind {
+        "book" => steps.answer::<Book>(),
+        "short" => steps.limits(two_calls()),
+        "checked" => steps.verify(1, |_| async { Err::<(), _>("say more") }),
+        _ => steps,
+    }
+}
+
+pub fn two_calls() -> Limits {
+    Limits::new().tool_calls(2)
+}
 
 /// The files in which a test reads what happened, and where the process kills itself.
 pub struct World {
@@ -91,6 +136,15 @@ fn tool(name: &'static str, effects: SideEffects, world: &Arc<World>) -> Tool {
             match name {
                 "slow" => tokio::time::sleep(SLOW).await,
                 "big" => return Ok("x".repeat(9 << 20).into()),
+                "page" => return Ok(format!("{:-<1200}", arguments["n"].to_string()).into()),
+                "huge" => {
+                    let line = |n: u32| format!("line {n} says {}\n", n * 7919);
+                    return Ok((1..=9_000).map(line).collect::<String>().into());
+                }
+                "whose" => {
+                    let user = context.state::<User>().map(|user| user.0.clone());
+                    return Ok(user.unwrap_or_default().into());
+                }
                 _ => {}
             }
             Ok("done".into())
@@ -101,17 +155,51 @@ fn tool(name: &'static str, effects: SideEffects, world: &Arc<World>) -> Tool {
 /// The calls that the model asks for after what was said, answer by answer.
 fn asks(text: &str) -> &'static [&'static [&'static str]] {
     match text {
-        "Go." => &[&["look", "look", "note", "put"], &["pay", "mail", "note"]],
+        "Mail and say whose." => &[&["mail"], &["whose"]],
+        "Go." | "Go within two calls." => {
+            &[&["look", "look", "note", "put"], &["pay", "mail", "note"]]
+        }
         "Write." => &[&["note"]],
         "Mail soon." => &[&["mail"]],
         "Work." => &[&["slow"]],
         "Big." => &[&["big"]],
         "Ask an agent." => &[&["helper"]],
+        "Whose?" => &[&["whose"]],
+        "Huge." => &[&["huge"], &["read_result"]],
+        "Look." => &[&["page", "page"] as &[&str]; 8],
         _ => &[],
     }
 }
 
-fn script(messages: &[Message]) -> ScriptedReply {
+/// A summary of the form that is asked for.
+fn summary() -> String {
+    let headings = ["Goals", "Decisions", "Open work", "Names and ids", "Tried and failed"];
+    headings.map(|heading| format!("## {heading}\n- go on\n")).concat()
+}
+
+/// The name by which the last result is kept.
+fn kept_as(messages: &[Message]) -> String {
+    let texts = messages.iter().flat_map(|said| said.results().map(|result| result.to_text()));
+    let last = texts.last().unwrap_or_default();
+    let name = last.split("is kept as `").nth(1).and_then(|rest| rest.split('`').next());
+    name.unwrap_or("no name").to_owned()
+}
+
+fn script(request: &RecordedRequest) -> ScriptedReply {
+    let messages: Vec<Message> = request.messages().iter().cloned().collect();
+    let last = request.last_text();
+    if last.contains("Sum it up now") {
+        return reply().text(summary());
+    }
+    if last.contains("Which book?") {
+        return reply().text(r#"{"title": "Moby-Dick", "year": "1851"}"#);
+    }
+    if last.contains("/year") {
+        return reply().text(r#"{"title": "Moby-Dick", "year": 1851}"#);
+    }
+    if last.starts_with("Tell ") {
+        return reply().text(format!("{last} {}", "So it went. ".repeat(60)));
+    }
     let is_said = |said: &Message| said.role() == Role::User && said.results().next().is_none();
     let begun = messages.iter().rposition(is_said).unwrap_or(0);
     let text = messages.get(begun).map(Message::text).unwrap_or_default();
@@ -121,6 +209,7 @@ fn script(messages: &[Message]) -> ScriptedReply {
         Some(names) => names.iter().enumerate().fold(reply(), |reply, (n, name)| {
             let arguments = match *name {
                 "helper" => json!({"task": "Write."}),
+                "read_result" => json!({"name": kept_as(&messages), "line": 600, "lines": 2}),
                 _ => json!({"n": 10 * salt + n}),
             };
             reply.call_with_id(format!("{name}_{salt}_{n}"), *name, arguments)
@@ -136,8 +225,7 @@ pub fn agent(world: &Arc<World>) -> Result<Agent, Error> {
         let world = Arc::clone(world);
         ScriptedProvider::answering(move |request| {
             world.note("asked", "");
-            let messages: Vec<Message> = request.messages().iter().cloned().collect();
-            script(&messages)
+            script(request)
         })
     };
     let ledger = Arc::clone(world);
@@ -157,6 +245,9 @@ pub fn agent(world: &Arc<World>) -> Result<Agent, Error> {
         tool("mail", NETWORK, world),
         tool("slow", WRITE, world),
         tool("big", READ, world),
+        tool("page", READ, world),
+        tool("huge", READ, world),
+        tool("whose", READ, world),
         helper.as_tool("helper", "Helps."),
     ];
     let days =
@@ -164,11 +255,19 @@ pub fn agent(world: &Arc<World>) -> Result<Agent, Error> {
     let later = move |question: Question| async move {
         question.later(days.map(|wait| SystemTime::now() + wait))
     };
+    let limits = match std::env::var_os("BIG") {
+        Some(_) => ToolLimits::default().output(64 << 20),
+        None => ToolLimits::default(),
+    };
     Agent::builder(model(world))
         .tools(tools)
-        .tool_limits(ToolLimits::default().output(64 << 20))
+        .tool_limits(limits)
+        // All workers have it.
+        .spill_folder(world.folder.join("results"))
+        .window(Window::new().tokens(8_000))
+        .state_per_run::<User>()
         .approver(later)
         .early_start(std::env::var_os("EARLY").is_some())
-        .guardrails(Guardrails::default().turns(6))
+        .guardrails(Guardrails::default().turns(12))
         .build()
 }
