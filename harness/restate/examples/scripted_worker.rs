@@ -11,7 +11,7 @@ mod script;
 
 use std::sync::Arc;
 
-use harness_restate::Conversations;
+use harness_restate::{Conversations, listen};
 use restate_sdk::prelude::*;
 use script::{World, agent, given};
 
@@ -50,13 +50,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if std::env::var_os("GIVE_NOTHING").is_none() {
         served = served.each_run(given);
     }
-    let socket = tokio::net::TcpSocket::new_v4()?;
-    socket.set_reuseaddr(true)?;
-    #[cfg(unix)]
-    socket.set_reuseport(true)?;
-    socket.bind(([127, 0, 0, 1], port).into())?;
+    let listener = listen(([127, 0, 0, 1], port).into())?;
     HttpServer::new(Endpoint::builder().bind(served).bind(Alone(world)).build())
-        .serve(socket.listen(64)?)
+        .serve(listener)
         .await;
     Ok(())
 }

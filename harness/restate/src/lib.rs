@@ -5,7 +5,7 @@
 //!
 //! ```no_run
 //! use harness::{Agent, testing::{ScriptedProvider, reply}};
-//! use harness_restate::{Client, Conversations};
+//! use harness_restate::{Client, Conversations, listen};
 //! use restate_sdk::prelude::*;
 //!
 //! # async fn worker() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,7 +13,7 @@
 //! let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
 //! let served = Conversations::new(agent, "http://127.0.0.1:8080")?;
 //! HttpServer::new(Endpoint::builder().bind(served).build())
-//!     .listen_and_serve("127.0.0.1:9080".parse()?)
+//!     .serve(listen("127.0.0.1:9080".parse()?)?)
 //!     .await;
 //! # Ok(())
 //! # }
@@ -31,9 +31,11 @@
 
 mod client;
 mod driver;
+mod listen;
 mod said;
 mod stop;
 
 pub use client::{Client, ClientError, Conversation};
 pub use driver::Conversations;
+pub use listen::listen;
 pub use said::{Ended, Facts, Said, Words};

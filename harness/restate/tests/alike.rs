@@ -30,7 +30,7 @@ const SAID: [&str; 8] = [
     "Which book?",
     "Go within two calls.",
 ];
-const TOLD: usize = 30;
+const TOLD: usize = 12;
 
 fn said() -> Vec<String> {
     let told = (1..=TOLD).map(|turn| format!("Tell {turn}."));

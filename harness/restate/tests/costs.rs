@@ -45,7 +45,7 @@ async fn of_the_library(text: &str) {
 #[ignore = "it measures"]
 async fn what_a_turn_costs() {
     let Some(engine) = Engine::start().await else { return };
-    let worker = engine.worker("", &[]);
+    let _worker = engine.worker("", &[]);
     engine.register().await;
     for text in ["Hello.", "Write."] {
         of_the_library(text).await;
@@ -69,22 +69,6 @@ async fn what_a_turn_costs() {
     tell("on the engine, one conversation, turns 1-180", times);
     tell("the same, turns 181-200", last);
 
-    // From the stop until the run is over, which is when its step has let go.
-    for (text, file) in [("Think.", "asked"), ("Work.", "effects")] {
-        let mut times = Vec::new();
-        for turn in 0..20 {
-            let (chat, before) = (engine.chat(&format!("{text} {turn}")), worker.read(file).len());
-            let run = chat.start(text, "one").await.expect("it is taken");
-            until("it is being done", async || (worker.read(file).len() > before).then_some(()))
-                .await;
-            let begun = Instant::now();
-            chat.stop().await.expect("it is stopped");
-            assert_eq!(chat.ended(&run).await.expect("an end").outcome, Outcome::Cancelled);
-            times.push(begun.elapsed());
-        }
-        tell(&format!("from a stop to the end of the run, {text}"), times);
-    }
-
     let mut others = Vec::new();
     for workers in 1..=2 {
         if workers == 2 {
@@ -102,5 +86,51 @@ async fn what_a_turn_costs() {
         join_all((0..16).map(each)).await;
         let per_second = 320.0 / begun.elapsed().as_secs_f64();
         println!("{workers} workers, 16 conversations at once: {per_second:.0} turns a second");
+    }
+}
+
+/// From the call of `stop` until the step that is being done has dropped the model's stream or the call, and until
+/// the run is over.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it measures"]
+async fn what_a_stop_costs() {
+    let Some(engine) = Engine::start().await else { return };
+    // Beyond all points nobody dies, but all are noted.
+    let worker = engine.worker("100000", &[]);
+    engine.register().await;
+    let mut others = Vec::new();
+    for workers in 1..=2 {
+        if workers == 2 {
+            others.push(engine.beside(&worker, &[]));
+        }
+        for (text, file, step) in
+            [("Think.", "asked", "after ask"), ("Work.", "effects", "after run")]
+        {
+            let (mut dropped, mut over) = (Vec::new(), Vec::new());
+            for turn in 0..30 {
+                let chat = engine.chat(&format!("{workers} {text} {turn}"));
+                let before = worker.read(file).len();
+                let run = chat.start(text, "one").await.expect("it is taken");
+                let begun = async || (worker.read(file).len() > before).then_some(());
+                until("it is being done", begun).await;
+                // The facts of the step before are kept by then.
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                let passed = || worker.read("points").iter().filter(|it| *it == step).count();
+                let (before, asked) = (passed(), Instant::now());
+                let lets_go = async {
+                    while passed() == before {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    asked.elapsed()
+                };
+                let (stopped, elapsed) = tokio::join!(chat.stop(), lets_go);
+                stopped.expect("it is stopped");
+                dropped.push(elapsed);
+                assert_eq!(chat.ended(&run).await.expect("an end").outcome, Outcome::Cancelled);
+                over.push(asked.elapsed());
+            }
+            tell(&format!("{workers} workers, {text} from a stop to the drop"), dropped);
+            tell(&format!("{workers} workers, {text} to the end of the run"), over);
+        }
     }
 }

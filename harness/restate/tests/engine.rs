@@ -37,7 +37,8 @@ async fn a_run_goes_to_its_end_and_is_said_once() {
     assert_eq!(waits.outcome, Outcome::Waiting);
     let facts = at_rest(&chat, answered).await;
     drop(yes);
-    assert_eq!(harm(&facts, &worker.read("effects")), Vec::<String>::new());
+    let wrong = harm(&facts, &worker.read("effects"));
+    assert!(wrong.is_empty(), "{wrong:?}");
     assert!(ends(&facts).values().all(|end| *end == CallOutcome::Succeeded), "{:?}", ends(&facts));
 
     // Each run has said that it is over: nothing is left on the engine that waits.
@@ -74,6 +75,31 @@ async fn facts_are_seen_as_they_come_and_a_stop_is_heard_at_once() {
         let ended = chat.send("Hello.", "two").await.expect("it goes on");
         assert_eq!(ended.outcome, Outcome::Answered);
     }
+}
+
+/// From a stop to the drop of a stream, what passes is what the engine keeps for two invocations.
+#[tokio::test]
+async fn a_stop_is_few_steps() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[]);
+    engine.register().await;
+    let chat = engine.chat("few");
+    let run = chat.start("Think.", "one").await.expect("it is taken");
+    until("it thinks", async || (!worker.read("asked").is_empty()).then_some(())).await;
+    chat.stop().await.expect("it is stopped");
+    assert_eq!(chat.ended(&run).await.expect("an end").outcome, Outcome::Cancelled);
+    nothing_is_left(&engine).await;
+    let steps = async |handler: &str| {
+        let sql = format!(
+            "SELECT j.index, j.entry_type FROM sys_journal j JOIN sys_invocation i ON i.id = j.id \
+             WHERE i.target_handler_name = '{handler}' ORDER BY j.index"
+        );
+        let rows = engine.query(&sql).await;
+        rows.iter().map(|row| row["entry_type"].to_string()).collect::<Vec<_>>()
+    };
+    let (stop, stopped) = (steps("stop").await, steps("stopped").await);
+    // It reads which run goes on, asks for the invocation that waits, and tells it; that one hears it and ends.
+    assert_eq!((stop.len(), stopped.len()), (7, 3), "{stop:?} {stopped:?}");
 }
 
 #[tokio::test]

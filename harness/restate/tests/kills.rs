@@ -1,62 +1,222 @@
-//! The worker is killed at each point that a run passes, and the engine in the middle: nothing that changes
-//! something happens twice, nothing is lost, and the model is told the truth.
+//! A worker, all workers or the engine is killed at each point that a run passes: nothing that changes something
+//! happens twice, nothing is lost, the model is told the truth, and the run comes to its end.
 //!
-//! `KILLS` says how many conversations are killed at random, beside one for each point; 20 unless set.
+//! `KILLS` says how many conversations are killed at random, 20 unless set. `SWEEP=1` kills at all points of all
+//! stories; else all workers and the engine are killed at each seventh point, and one worker at each second one.
 
 mod rig;
+mod script;
 
-use std::env;
+use std::{collections::BTreeMap, env};
 
-use rig::{Engine, Worker, answered, at_rest, ends, harm, says_yes, until};
+use harness::{journal::Envelope, testing::Harm};
+use harness_restate::Conversation;
+use rig::{Engine, Worker, answered, ends, entries, harm_at_rest, says_yes, until};
+use script::kind_of;
 
-/// A run in which each kind of step and of tool is met, until the model has answered.
-async fn run(engine: &Engine, name: &str, kill_at: &str, early: bool) -> (Worker, Vec<String>) {
+/// What is said in one conversation: each kind of step and of tool is met in one of them.
+const STORIES: [(&str, bool, &[&str]); 6] = [
+    ("go", false, &["Go."]),
+    ("go early", true, &["Go."]),
+    ("cleared", false, &["Look."]),
+    ("kept apart", false, &["Huge."]),
+    ("typed", false, &["Which book?"]),
+    ("summed up", false, &TOLD),
+];
+const TOLD: [&str; 12] = [
+    "Tell 1.", "Tell 2.", "Tell 3.", "Tell 4.", "Tell 5.", "Tell 6.", "Tell 7.", "Tell 8.",
+    "Tell 9.", "Tell 10.", "Tell 11.", "Tell 12.",
+];
+
+/// What a sweep has come to.
+#[derive(Default)]
+struct Swept {
+    kills: usize,
+    at: BTreeMap<String, usize>,
+    wrong: Vec<(Harm, String)>,
+}
+
+impl Swept {
+    fn took(&mut self, at: &str, kills: usize, wrong: Vec<(Harm, String)>) {
+        self.kills += kills;
+        *self.at.entry(at.to_owned()).or_default() += kills;
+        self.wrong
+            .extend(wrong.into_iter().map(|(harm, what)| (harm, format!("killed {at}: {what}"))));
+    }
+
+    #[track_caller]
+    fn assert_clean(&self, who: &str) {
+        let count = |harm| self.wrong.iter().filter(|(it, _)| *it == harm).count();
+        eprintln!(
+            "{who}: {} kills, {} repeated, {} lost, {} untrue, {} stuck; at {:?}",
+            self.kills,
+            count(Harm::Repeated),
+            count(Harm::Lost),
+            count(Harm::Untrue),
+            count(Harm::Stuck),
+            self.at,
+        );
+        assert!(self.wrong.is_empty(), "{:#?}", self.wrong);
+    }
+}
+
+/// Says all of a story, and waits for its end; what is said before the last is answered by then.
+async fn tells(
+    chat: &Conversation,
+    worker: &Worker,
+    texts: &[&str],
+) -> (Vec<Envelope>, Vec<(Harm, String)>) {
+    let (mut facts, mut wrong) = (Vec::new(), Vec::new());
+    for (turn, text) in texts.iter().enumerate() {
+        let chat = chat.clone().kind(kind_of(text));
+        until("it is taken", async || chat.start(*text, &format!("{turn}")).await.ok()).await;
+        let came;
+        let said = |facts: &[Envelope]| {
+            let is_said = |it: &&harness::journal::Entry| {
+                matches!(it, harness::journal::Entry::UserSaid { .. })
+            };
+            entries(facts).iter().filter(is_said).count() > turn && answered(facts)
+        };
+        (facts, came) = harm_at_rest(&chat, worker, said).await;
+        wrong.extend(came);
+    }
+    (facts, wrong)
+}
+
+/// A run in which a worker dies at these points, until the model has answered.
+async fn run(
+    engine: &Engine,
+    name: &str,
+    kill_at: &str,
+    early: bool,
+    texts: &[&str],
+) -> (Worker, Vec<Envelope>, Vec<(Harm, String)>) {
     let more: &[(&str, &str)] = if early { &[("EARLY", "1")] } else { &[] };
     let worker = engine.worker(kill_at, more);
     engine.register().await;
     let chat = engine.chat(name);
     let _yes = says_yes(&chat);
-    chat.start("Go.", name).await.expect("it is taken");
-    let facts = at_rest(&chat, answered).await;
-    let mut wrong = harm(&facts, &worker.read("effects"));
-    if ends(&facts).len() != 7 {
-        wrong.push(format!("{} of 7 calls", ends(&facts).len()));
-    }
-    (worker, wrong)
+    let (facts, wrong) = tells(&chat, &worker, texts).await;
+    (worker, facts, wrong)
 }
 
 fn of_environment(name: &str, otherwise: usize) -> usize {
     env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(otherwise)
 }
 
+fn each(otherwise: usize) -> usize {
+    if env::var_os("SWEEP").is_some() { 1 } else { otherwise }
+}
+
+/// The points that a story passes when nobody dies. Of one that is long, those of its last turns.
+async fn points(engine: &Engine, number: usize) -> Vec<(usize, String)> {
+    let (name, early, texts) = STORIES[number];
+    let (calm, facts, wrong) = run(engine, &format!("calm {name}"), "100000", early, texts).await;
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let meets = match name {
+        "go" | "go early" => "call_waits",
+        "cleared" => "context_cleared",
+        "kept apart" => "is kept as",
+        "typed" => "answer_rejected",
+        _ => "context_compacted",
+    };
+    let told = |fact: &harness::journal::Entry| serde_json::to_string(fact).expect("JSON");
+    let met = entries(&facts).iter().any(|fact| told(fact).contains(meets));
+    assert!(met, "{name} comes to no {meets}");
+    let all = calm.read("points").into_iter().enumerate().map(|(at, point)| (at + 1, point));
+    let mut all: Vec<_> = all.collect();
+    all.drain(..all.len().saturating_sub(70));
+    all
+}
+
 #[tokio::test]
 async fn a_worker_that_dies_at_any_point_repeats_nothing_and_loses_nothing() {
     let Some(engine) = Engine::start().await else { return };
-    let mut deaths = 0;
-    let mut wrong = Vec::new();
-    for early in [false, true] {
-        // Beyond all points nobody dies.
-        let (calm, harm) = run(&engine, &format!("calm {early}"), "100000", early).await;
-        assert!(harm.is_empty(), "{harm:?}");
-        let points = calm.read("points");
-        drop(calm);
-        assert!(points.len() > 40, "{points:?}");
-        for (at, point) in points.iter().enumerate() {
-            let name = format!("point {early} {at}");
-            let (worker, harm) = run(&engine, &name, &(at + 1).to_string(), early).await;
-            deaths += worker.deaths();
-            wrong.extend(harm.into_iter().map(|harm| format!("killed at {at} {point}: {harm}")));
+    let mut swept = Swept::default();
+    for (number, (name, early, texts)) in STORIES.into_iter().enumerate() {
+        for (at, point) in points(&engine, number).await.into_iter().step_by(each(2)) {
+            let chat = format!("{name} {at}");
+            let (worker, _, wrong) = run(&engine, &chat, &at.to_string(), early, texts).await;
+            swept.took(&point, worker.deaths(), wrong);
         }
     }
-    eprintln!("{deaths} kills at points: {} wrong", wrong.len());
-    assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(deaths > 80, "{deaths}");
+    swept.assert_clean("a worker");
+    assert!(swept.kills > 100, "{}", swept.kills);
+}
+
+/// Workers or the engine are killed while a run is held at a point.
+async fn killed_while_held(who: &str, numbers: &[usize], mut engine: Engine) {
+    let mut swept = Swept::default();
+    for number in numbers {
+        let (name, early, texts) = STORIES[*number];
+        for (at, point) in points(&engine, *number).await.into_iter().step_by(each(7)) {
+            let hold = at.to_string();
+            let mut more = vec![("HOLD_AT", hold.as_str())];
+            more.extend(early.then_some(("EARLY", "1")));
+            let first = engine.worker("100000", &more);
+            let second = (who == "both workers").then(|| engine.beside(&first, &more));
+            engine.register().await;
+            let chat = engine.chat(&format!("{who} {name} {at}"));
+            let yes = says_yes(&chat);
+            let (told, first_ref) = (chat.clone(), &first);
+            let story = tells(&told, first_ref, texts);
+            let kills = async {
+                let is_held = async || (!first.read("held").is_empty()).then_some(());
+                until("it is held", is_held).await;
+                match &second {
+                    Some(second) => {
+                        first.dies().await;
+                        second.dies().await;
+                        first.releases();
+                        let dead =
+                            async || (first.deaths() > 0 && second.deaths() > 0).then_some(());
+                        until("both are dead", dead).await;
+                        2
+                    }
+                    None => {
+                        // What is held ends while nobody is there to keep it, or when the engine is back.
+                        engine
+                            .dies_while(|| {
+                                if at % 2 == 0 {
+                                    first.releases()
+                                }
+                            })
+                            .await;
+                        first.releases();
+                        1
+                    }
+                }
+            };
+            let ((_, wrong), kills) = tokio::join!(story, kills);
+            drop(yes);
+            swept.took(&point, kills, wrong);
+        }
+    }
+    swept.assert_clean(who);
+}
+
+#[tokio::test]
+async fn all_workers_die_at_any_point() {
+    let Some(engine) = Engine::start().await else { return };
+    killed_while_held("both workers", &[0, 2, 3, 4], engine).await;
+}
+
+#[tokio::test]
+async fn the_engine_dies_at_any_point() {
+    let Some(engine) = Engine::start().await else { return };
+    killed_while_held("the engine", &[0, 3, 4], engine).await;
+}
+
+#[tokio::test]
+async fn the_leader_of_three_nodes_dies_at_any_point() {
+    let Some(engine) = Engine::cluster().await else { return };
+    killed_while_held("the leader of three", &[0], engine).await;
 }
 
 #[tokio::test]
 async fn a_worker_that_dies_again_and_again_comes_to_the_end() {
     let Some(engine) = Engine::start().await else { return };
-    let (mut deaths, mut wrong, mut chance) = (0, Vec::new(), 17_u64);
+    let (mut swept, mut chance) = (Swept::default(), 17_u64);
     let mut random = |below: u64| {
         // Numbers that are the same each time.
         chance =
@@ -72,60 +232,12 @@ async fn a_worker_that_dies_again_and_again_comes_to_the_end() {
             })
             .collect();
         let kill_at = points.join(",");
-        let (worker, harm) = run(&engine, &format!("again {turn}"), &kill_at, turn % 2 == 0).await;
-        deaths += worker.deaths();
-        wrong.extend(harm.into_iter().map(|harm| format!("killed at {kill_at}: {harm}")));
+        let (name, early) = (format!("again {turn}"), turn % 2 == 0);
+        let (worker, facts, wrong) = run(&engine, &name, &kill_at, early, &["Go."]).await;
+        assert_eq!(ends(&facts).len(), 7, "all calls are there: {kill_at}");
+        swept.took("again and again", worker.deaths(), wrong);
     }
-    eprintln!("{deaths} kills again and again: {} wrong", wrong.len());
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[tokio::test]
-async fn the_engine_dies() {
-    let Some(mut engine) = Engine::start().await else { return };
-    let mut wrong = Vec::new();
-    let dies = of_environment("ENGINE_KILLS", 6);
-    for turn in 0..dies {
-        let worker = engine.worker("100000", &[]);
-        engine.register().await;
-        let chat = engine.chat(&format!("engine {turn}"));
-        let yes = says_yes(&chat);
-        chat.start("Go.", "one").await.expect("it is taken");
-        let far = || worker.read("points").len() > turn * 40 / dies;
-        until("it comes so far", async || far().then_some(())).await;
-        engine.dies().await;
-        let facts = at_rest(&chat, answered).await;
-        drop(yes);
-        wrong.extend(harm(&facts, &worker.read("effects")));
-    }
-    eprintln!("{dies} kills of the engine: {} wrong", wrong.len());
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[tokio::test]
-async fn both_workers_die_from_outside() {
-    let Some(engine) = Engine::start().await else { return };
-    let (mut deaths, mut wrong) = (0, Vec::new());
-    for turn in 0..of_environment("KILLS", 20) / 4 {
-        let first = engine.worker("100000", &[]);
-        let second = engine.beside(&first);
-        engine.register().await;
-        let chat = engine.chat(&format!("both {turn}"));
-        let yes = says_yes(&chat);
-        chat.start("Go.", "one").await.expect("it is taken");
-        for passed in [3 + turn % 7, 12 + turn % 5, 25 + turn % 11] {
-            let far = || first.read("points").len() >= passed;
-            until("it comes so far", async || far().then_some(())).await;
-            first.dies().await;
-            second.dies().await;
-        }
-        let facts = at_rest(&chat, answered).await;
-        drop(yes);
-        deaths += first.deaths() + second.deaths();
-        wrong.extend(harm(&facts, &first.read("effects")));
-    }
-    eprintln!("{deaths} kills of both workers: {} wrong", wrong.len());
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    swept.assert_clean("a worker, three times in one run");
 }
 
 /// A tool that writes one line, and the process dies inside the tool after it, or before the model's next

@@ -17,6 +17,7 @@ use harness::{
     CallOutcome,
     agent::Machine,
     journal::{Entry, Envelope},
+    testing::Harm,
 };
 use harness_restate::{Client, Conversation, Facts};
 use serde_json::json;
@@ -49,20 +50,44 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-pub struct Engine {
-    program: PathBuf,
+/// One process of the engine.
+struct Node {
     folder: tempfile::TempDir,
     ports: [u16; 3],
-    http: reqwest::Client,
     server: Child,
+}
+
+pub struct Engine {
+    program: PathBuf,
+    nodes: Vec<Node>,
+    /// Where requests and operators reach it.
+    ports: [u16; 2],
+    /// What stands before several nodes.
+    balancers: Vec<JoinHandle<()>>,
+    http: reqwest::Client,
     /// The port of the workers.
     pub port: u16,
     _alone: MutexGuard<'static, ()>,
 }
 
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.balancers.iter().for_each(JoinHandle::abort);
+    }
+}
+
 impl Engine {
     /// Starts the engine with an empty store, or says that the test is skipped.
     pub async fn start() -> Option<Self> {
+        Self::of(1).await
+    }
+
+    /// Starts three nodes that keep all in two copies, with one partition, so that one of them leads all.
+    pub async fn cluster() -> Option<Self> {
+        Self::of(3).await
+    }
+
+    async fn of(count: usize) -> Option<Self> {
         let Some(program) = program() else {
             eprintln!(
                 "skipped: set RESTATE_SERVER to the program `restate-server`, or put it into the path"
@@ -70,16 +95,56 @@ impl Engine {
             return None;
         };
         let alone = ENGINE.lock().await;
-        let folder = tempfile::tempdir().expect("a folder");
-        let ports = [free_port(), free_port(), free_port()];
-        let server = serve(&program, folder.path(), ports);
+        let all: Vec<[u16; 3]> =
+            (0..count).map(|_| [free_port(), free_port(), free_port()]).collect();
+        let mut nodes = Vec::new();
+        for ports in &all {
+            let folder = tempfile::tempdir().expect("a folder");
+            let server = serve(&program, folder.path(), *ports, &all);
+            nodes.push(Node { folder, ports: *ports, server });
+        }
+        let (mut ports, mut balancers) = ([all[0][0], all[0][1]], Vec::new());
+        if count > 1 {
+            for (which, port) in ports.iter_mut().enumerate() {
+                let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await;
+                let listener = listener.expect("a free port");
+                *port = listener.local_addr().expect("an address").port();
+                let to = all.iter().map(|ports| ports[which]).collect();
+                balancers.push(tokio::spawn(balance(listener, to)));
+            }
+        }
         // The first client of the process needs the provider that `Client` installs.
         Client::new("http://127.0.0.1").expect("an address");
-        let http = reqwest::Client::builder().build().expect("a client");
-        let engine =
-            Self { program, folder, ports, http, server, port: free_port(), _alone: alone };
+        let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");
+        let port = free_port();
+        let engine = Self { program, nodes, ports, balancers, http, port, _alone: alone };
         engine.is_there().await;
         Some(engine)
+    }
+
+    /// Kills the node that leads, and starts it again when this is done and another one leads.
+    pub async fn leader_dies_while(&mut self, done: impl FnOnce()) {
+        let (at, epoch) = until("somebody leads", async || self.leader()).await;
+        self.nodes[at].server.kill().await.expect("it is killed");
+        done();
+        let another = async || self.leader().filter(|(_, later)| *later > epoch);
+        let (now, _) = until("another one leads", another).await;
+        assert_ne!(now, at, "it is dead");
+        let all: Vec<[u16; 3]> = self.nodes.iter().map(|node| node.ports).collect();
+        let node = &mut self.nodes[at];
+        node.server = serve(&self.program, node.folder.path(), node.ports, &all);
+        self.is_there().await;
+    }
+
+    /// The node that has said last that it leads, and in which epoch.
+    fn leader(&self) -> Option<(usize, u64)> {
+        let said = |(at, node): (usize, &Node)| {
+            let log = fs::read_to_string(node.folder.path().join("log")).unwrap_or_default();
+            let epochs = log.split("became Leader of epoch e").skip(1);
+            let epoch = |rest: &str| rest.split('.').next()?.parse::<u64>().ok();
+            Some((at, epochs.filter_map(epoch).max()?))
+        };
+        self.nodes.iter().enumerate().filter_map(said).max_by_key(|(_, epoch)| *epoch)
     }
 
     async fn is_there(&self) {
@@ -102,8 +167,15 @@ impl Engine {
 
     /// Kills the engine, as a machine dies, and starts it again with what it has kept.
     pub async fn dies(&mut self) {
-        self.server.kill().await.expect("it is killed");
-        self.server = serve(&self.program, self.folder.path(), self.ports);
+        self.dies_while(|| ()).await;
+    }
+
+    /// The same, and this is done while it is dead.
+    pub async fn dies_while(&mut self, done: impl FnOnce()) {
+        let node = &mut self.nodes[0];
+        node.server.kill().await.expect("it is killed");
+        done();
+        node.server = serve(&self.program, node.folder.path(), node.ports, &[node.ports]);
         self.is_there().await;
     }
 
@@ -150,9 +222,9 @@ impl Engine {
     }
 
     /// A second worker, at the same port and with the same effects.
-    pub fn beside(&self, first: &Worker) -> Worker {
+    pub fn beside(&self, first: &Worker, more: &[(&str, &str)]) -> Worker {
         let world = Arc::clone(&first.world);
-        Worker::keep(self.command(world.path(), "100000", &[]), world, "other lives")
+        Worker::keep(self.command(world.path(), "100000", more), world, "other lives")
     }
 
     pub fn command(&self, world: &Path, kill_at: &str, more: &[(&str, &str)]) -> Command {
@@ -175,9 +247,28 @@ impl Engine {
     }
 }
 
-fn serve(program: &Path, folder: &Path, [ingress, admin, node]: [u16; 3]) -> Child {
+/// Each connection goes to the first node that takes it.
+async fn balance(listener: tokio::net::TcpListener, to: Vec<u16>) {
+    while let Ok((mut from, _)) = listener.accept().await {
+        let to = to.clone();
+        tokio::spawn(async move {
+            for port in to {
+                if let Ok(mut node) = tokio::net::TcpStream::connect(("127.0.0.1", port)).await {
+                    // It ends when one of them does.
+                    let _ = tokio::io::copy_bidirectional(&mut from, &mut node).await;
+                    return;
+                }
+            }
+        });
+    }
+}
+
+fn serve(program: &Path, folder: &Path, ports: [u16; 3], all: &[[u16; 3]]) -> Child {
     let at = |port: u16| format!("127.0.0.1:{port}");
-    Command::new(program)
+    let [ingress, admin, node] = ports;
+    let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log"));
+    let mut command = Command::new(program);
+    command
         .env("RESTATE_LISTEN_MODE", "tcp")
         .env("RESTATE_BIND_IP", "127.0.0.1")
         .env("RESTATE_DISABLE_TELEMETRY", "true")
@@ -186,15 +277,27 @@ fn serve(program: &Path, folder: &Path, [ingress, admin, node]: [u16; 3]) -> Chi
         .env("RESTATE_INGRESS__BIND_ADDRESS", at(ingress))
         .env("RESTATE_ADMIN__BIND_ADDRESS", at(admin))
         .env("RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE", "128MB")
-        .env("RESTATE_DEFAULT_NUM_PARTITIONS", "2")
         .env("RESTATE_DEFAULT_RETRY_POLICY__INITIAL_INTERVAL", "50ms")
         .env("RESTATE_DEFAULT_RETRY_POLICY__MAX_INTERVAL", "200ms")
-        .env("RUST_LOG", "warn")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .expect("the engine starts")
+        .env("RESTATE_LOG_DISABLE_ANSI_CODES", "true");
+    if all.len() > 1 {
+        let nodes: Vec<String> =
+            all.iter().map(|ports| format!("http://{}", at(ports[2]))).collect();
+        command
+            .env("RESTATE_CLUSTER_NAME", "cluster")
+            .env("RESTATE_NODE_NAME", format!("node-{node}"))
+            .env("RESTATE_ADVERTISED_ADDRESS", format!("http://{}/", at(node)))
+            .env("RESTATE_AUTO_PROVISION", (all[0] == ports).to_string())
+            .env("RESTATE_METADATA_CLIENT__ADDRESSES", json!(nodes).to_string())
+            .env("RESTATE_DEFAULT_REPLICATION", "2")
+            .env("RESTATE_DEFAULT_NUM_PARTITIONS", "1")
+            .env("RESTATE_LOG_FILTER", "warn,restate_worker=info")
+            .stdout(log.expect("a file"));
+    } else {
+        command.env("RESTATE_DEFAULT_NUM_PARTITIONS", "2").env("RUST_LOG", "warn");
+        command.stdout(Stdio::null());
+    }
+    command.stderr(Stdio::null()).kill_on_drop(true).spawn().expect("the engine starts")
 }
 
 /// A worker that is started again whenever it dies.
@@ -225,6 +328,11 @@ impl Worker {
     pub fn read(&self, file: &str) -> Vec<String> {
         let text = fs::read_to_string(self.world.path().join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
+    }
+
+    /// Lets what is held at a point go on.
+    pub fn releases(&self) {
+        fs::write(self.world.path().join("released"), "").expect("a file");
     }
 
     /// How often it has died.
@@ -314,39 +422,69 @@ pub fn ends(facts: &[Envelope]) -> BTreeMap<String, CallOutcome> {
     results.map(|result| (result.call_id().to_owned(), result.outcome())).collect()
 }
 
-/// What is wrong: an effect that happened twice, one that the model is told wrongly, a call without an end.
-pub fn harm(facts: &[Envelope], effects: &[String]) -> Vec<String> {
+/// What is wrong, by the words of the library's own crash test.
+pub fn harm(facts: &[Envelope], effects: &[String]) -> Vec<(Harm, String)> {
     let machine = machine(facts);
     let (messages, ends) = (machine.transcript().messages(), ends(facts));
     let mut harm = Vec::new();
     let keys = counted(effects);
     for call in messages.iter().flat_map(|said| said.calls().collect::<Vec<_>>()) {
         let Some(end) = ends.get(call.id()) else {
-            harm.push(format!("{} has no end", call.id()));
+            harm.push((Harm::Stuck, format!("{} has no end", call.id())));
             continue;
         };
+        // What it did is not noted.
+        if call.name() == "read_result" {
+            continue;
+        }
         let arguments: serde_json::Value = serde_json::from_str(call.arguments()).expect("JSON");
         let line = format!("{} {} ", call.name(), arguments["n"]);
         let ran: usize =
             keys.iter().filter(|(key, _)| key.starts_with(&line)).map(|(_, ran)| ran).sum();
         let distinct = keys.keys().filter(|key| key.starts_with(&line)).count();
-        let repeats = matches!(call.name(), "look" | "put");
-        let fits = match end {
-            CallOutcome::Succeeded if repeats => ran >= 1 && distinct == 1,
-            CallOutcome::Succeeded => ran == 1,
-            CallOutcome::InDoubt if repeats => distinct <= 1,
-            CallOutcome::InDoubt => ran <= 1,
-            CallOutcome::NotStarted => ran == 0 || call.name() == "look",
+        let reads = matches!(call.name(), "look" | "page" | "huge" | "whose");
+        let told = format!("{} ran {ran} times under {distinct} keys and is {end:?}", call.id());
+        if distinct > 1 || (ran > 1 && !reads && call.name() != "put") {
+            harm.push((Harm::Repeated, told.clone()));
+        }
+        let is_true = match end {
+            CallOutcome::Succeeded => ran >= 1,
+            CallOutcome::InDoubt => !reads,
+            CallOutcome::NotStarted => ran == 0 || reads,
             _ => false,
         };
-        if !fits {
-            harm.push(format!(
-                "{} ran {ran} times under {distinct} keys and is {end:?}",
-                call.id()
-            ));
+        if !is_true {
+            harm.push((Harm::Untrue, told));
         }
     }
     harm
+}
+
+/// Waits until the conversation is at rest, and says what is wrong: facts that were seen and are gone, a run that
+/// does not come to its end, and what [`harm`] finds.
+pub async fn harm_at_rest(
+    chat: &Conversation,
+    worker: &Worker,
+    is_it: impl Fn(&[Envelope]) -> bool,
+) -> (Vec<Envelope>, Vec<(Harm, String)>) {
+    let (begun, mut seen, mut lost) = (Instant::now(), Vec::<Envelope>::new(), Vec::new());
+    loop {
+        if let Ok(Facts { facts, runs, .. }) = chat.facts(0).await {
+            if !facts.starts_with(&seen) {
+                lost.push((Harm::Lost, format!("{} facts are {} others", seen.len(), facts.len())));
+            }
+            seen = facts;
+            if !runs && is_it(&seen) {
+                lost.extend(harm(&seen, &worker.read("effects")));
+                return (seen, lost);
+            }
+        }
+        if begun.elapsed() > PATIENCE {
+            lost.push((Harm::Stuck, format!("{} facts, and no end", seen.len())));
+            return (seen, lost);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 fn counted(effects: &[String]) -> BTreeMap<&str, usize> {

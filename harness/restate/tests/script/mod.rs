@@ -78,6 +78,7 @@ pub fn two_calls() -> Limits {
 pub struct World {
     folder: PathBuf,
     kill_at: Vec<String>,
+    hold_at: Option<usize>,
 }
 
 impl World {
@@ -85,7 +86,8 @@ impl World {
         let folder = std::env::var_os("WORLD").map_or_else(std::env::temp_dir, PathBuf::from);
         let kill_at = std::env::var("KILL_AT").unwrap_or_default();
         let kill_at = kill_at.split(',').filter(|at| !at.is_empty()).map(str::to_owned).collect();
-        Self { folder, kill_at }
+        let hold_at = std::env::var("HOLD_AT").ok().and_then(|at| at.parse().ok());
+        Self { folder, kill_at, hold_at }
     }
 
     pub fn note(&self, file: &str, line: &str) {
@@ -100,11 +102,12 @@ impl World {
 
     /// One in which nobody is killed.
     pub fn calm(folder: PathBuf) -> Self {
-        Self { folder, kill_at: Vec::new() }
+        Self { folder, kill_at: Vec::new(), hold_at: None }
     }
 
     /// Counts the points that all lives have passed, and ends this life at those it is told: by their
-    /// numbers, or as `name#2` the second time that this one is passed.
+    /// numbers, or as `name#2` the second time that this one is passed. At the point of the number `HOLD_AT` it
+    /// says so in the file `held` and waits until there is a file `released`.
     pub fn point(&self, name: &str) {
         if self.kill_at.is_empty() {
             return;
@@ -115,6 +118,12 @@ impl World {
         let here = [passed.lines().count().to_string(), format!("{name}#{same}")];
         if self.kill_at.iter().any(|at| here.contains(at)) {
             std::process::abort();
+        }
+        if self.hold_at == Some(passed.lines().count()) {
+            self.note("held", name);
+            while !self.folder.join("released").exists() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
         }
     }
 
@@ -198,7 +207,7 @@ fn script(request: &RecordedRequest) -> ScriptedReply {
         return reply().text(r#"{"title": "Moby-Dick", "year": 1851}"#);
     }
     if last.starts_with("Tell ") {
-        return reply().text(format!("{last} {}", "So it went. ".repeat(60)));
+        return reply().text(format!("{last} {}", "So it went. ".repeat(200)));
     }
     let is_said = |said: &Message| said.role() == Role::User && said.results().next().is_none();
     let begun = messages.iter().rposition(is_said).unwrap_or(0);
