@@ -45,7 +45,7 @@ async fn of_the_library(text: &str) {
 #[ignore = "it measures"]
 async fn what_a_turn_costs() {
     let Some(engine) = Engine::start().await else { return };
-    let _worker = engine.worker("", &[]);
+    let worker = engine.worker("", &[]);
     engine.register().await;
     for text in ["Hello.", "Write."] {
         of_the_library(text).await;
@@ -69,24 +69,52 @@ async fn what_a_turn_costs() {
     tell("on the engine, one conversation, turns 1-180", times);
     tell("the same, turns 181-200", last);
 
-    let mut others = Vec::new();
-    for workers in 1..=2 {
-        if workers == 2 {
-            others.push(engine.worker("", &[]));
+    let facts =
+        serde_json::to_string(&engine.chat("Write. 0").facts(0).await.expect("facts").facts);
+    println!("the facts of a turn with a call: {} bytes", facts.expect("JSON").len());
+
+    let mut workers = vec![worker];
+    for count in 1..=2 {
+        if count == 2 {
+            workers.push(engine.worker("", &[]));
         }
-        let begun = Instant::now();
-        let each = |n: usize| {
-            let chat = engine.chat(&format!("{workers} workers, {n}"));
-            async move {
-                for turn in 0..20 {
-                    chat.send("Write.", &turn.to_string()).await.expect("an answer");
+        for at_once in [1, 16, 64] {
+            let turns = if at_once == 1 { 40 } else { 10 };
+            let used = || {
+                let of_workers: f64 = workers.iter().map(|it| processor_time(it.process())).sum();
+                (processor_time(engine.process()), of_workers, processor_time(std::process::id()))
+            };
+            let (before, begun) = (used(), Instant::now());
+            let each = |n: usize| {
+                let chat = engine.chat(&format!("{count} workers, {n} of {at_once}"));
+                async move {
+                    for turn in 0..turns {
+                        chat.send("Write.", &turn.to_string()).await.expect("an answer");
+                    }
                 }
-            }
-        };
-        join_all((0..16).map(each)).await;
-        let per_second = 320.0 / begun.elapsed().as_secs_f64();
-        println!("{workers} workers, 16 conversations at once: {per_second:.0} turns a second");
+            };
+            join_all((0..at_once).map(each)).await;
+            let (elapsed, after) = (begun.elapsed().as_secs_f64(), used());
+            let all = (at_once * turns) as f64;
+            println!(
+                "{count} workers, {at_once} conversations at once: {:.0} turns a second; processor time a turn: \
+                 engine {:.1} ms, workers {:.1} ms, the test {:.1} ms; {:.2} processors busy",
+                all / elapsed,
+                (after.0 - before.0) * 1e3 / all,
+                (after.1 - before.1) * 1e3 / all,
+                (after.2 - before.2) * 1e3 / all,
+                (after.0 - before.0 + after.1 - before.1 + after.2 - before.2) / elapsed,
+            );
+        }
     }
+}
+
+/// The seconds of processor time that a process has used, in ticks of which Linux counts 100 a second.
+fn processor_time(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let behind_name = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks = behind_name.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
+    ticks.sum::<f64>() / 100.0
 }
 
 /// From the call of `stop` until the step that is being done has dropped the model's stream or the call, and until

@@ -175,13 +175,15 @@ async fn killed_while_held(who: &str, numbers: &[usize], mut engine: Engine) {
                     }
                     None => {
                         // What is held ends while nobody is there to keep it, or when the engine is back.
-                        engine
-                            .dies_while(|| {
-                                if at % 2 == 0 {
-                                    first.releases()
-                                }
-                            })
-                            .await;
+                        let done = || {
+                            if at % 2 == 0 {
+                                first.releases();
+                            }
+                        };
+                        match who {
+                            "the engine" => engine.dies_while(done).await,
+                            _ => engine.leader_dies_while(done).await,
+                        }
                         first.releases();
                         1
                     }

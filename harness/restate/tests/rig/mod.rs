@@ -36,13 +36,24 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The program of the engine: `RESTATE_SERVER`, or one that is found in the path.
 fn program() -> Option<PathBuf> {
     let named = env::var_os("RESTATE_SERVER").map(PathBuf::from);
-    let path = env::var_os("PATH").unwrap_or_default();
+    named.or_else(in_path).map(|file| server_itself(&file))
+}
+
+/// What npm puts into its folder of programs only starts the server and passes some signals on: to kill it leaves the
+/// server alone. The server itself is in the package of this system, beside it.
+fn server_itself(file: &Path) -> PathBuf {
     let found = || {
-        env::split_paths(&path)
-            .map(|folder| folder.join("restate-server"))
-            .find(|file| file.is_file())
+        let launcher = file.canonicalize().ok()?;
+        let packages = launcher.ancestors().find(|it| it.ends_with("@restatedev"))?;
+        let each = fs::read_dir(packages).ok()?.flatten();
+        each.map(|it| it.path().join("bin/restate-server")).find(|it| it.is_file())
     };
-    named.or_else(found)
+    found().unwrap_or_else(|| file.to_owned())
+}
+
+fn in_path() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).map(|folder| folder.join("restate-server")).find(|file| file.is_file())
 }
 
 fn free_port() -> u16 {
@@ -55,6 +66,17 @@ struct Node {
     folder: tempfile::TempDir,
     ports: [u16; 3],
     server: Child,
+}
+
+impl Node {
+    async fn dies(&mut self) {
+        let ingress = ("127.0.0.1", self.ports[0]);
+        let lives = async || tokio::net::TcpStream::connect(ingress).await.ok();
+        until("the node lives", lives).await;
+        self.server.kill().await.expect("it is killed");
+        let there = tokio::net::TcpStream::connect(ingress).await;
+        assert!(there.is_err(), "what was killed is not the server: it still takes requests");
+    }
 }
 
 pub struct Engine {
@@ -125,7 +147,7 @@ impl Engine {
     /// Kills the node that leads, and starts it again when this is done and another one leads.
     pub async fn leader_dies_while(&mut self, done: impl FnOnce()) {
         let (at, epoch) = until("somebody leads", async || self.leader()).await;
-        self.nodes[at].server.kill().await.expect("it is killed");
+        self.nodes[at].dies().await;
         done();
         let another = async || self.leader().filter(|(_, later)| *later > epoch);
         let (now, _) = until("another one leads", another).await;
@@ -157,6 +179,11 @@ impl Engine {
         }
     }
 
+    /// The process of the first node.
+    pub fn process(&self) -> u32 {
+        self.nodes[0].server.id().unwrap_or_default()
+    }
+
     pub fn ingress(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports[0])
     }
@@ -173,7 +200,7 @@ impl Engine {
     /// The same, and this is done while it is dead.
     pub async fn dies_while(&mut self, done: impl FnOnce()) {
         let node = &mut self.nodes[0];
-        node.server.kill().await.expect("it is killed");
+        node.dies().await;
         done();
         node.server = serve(&self.program, node.folder.path(), node.ports, &[node.ports]);
         self.is_there().await;
@@ -328,6 +355,11 @@ impl Worker {
     pub fn read(&self, file: &str) -> Vec<String> {
         let text = fs::read_to_string(self.world.path().join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
+    }
+
+    /// The process that lives now.
+    pub fn process(&self) -> u32 {
+        self.read(self.lives).pop().and_then(|id| id.parse().ok()).unwrap_or_default()
     }
 
     /// Lets what is held at a point go on.
