@@ -128,7 +128,7 @@ fn told(facts: &[Envelope]) -> Vec<String> {
 #[tokio::test]
 async fn the_same_script_comes_to_the_same_facts_whoever_drives() {
     let in_process = told(&by_the_library(MemoryJournal::new()).await);
-    assert!(in_process.len() > 150, "{}", in_process.len());
+    assert!(in_process.len() >= 150, "{}", in_process.len());
     for kind in
         ["context_cleared", "context_compacted", "answer_rejected", "is kept as `", "line 600 says"]
     {
