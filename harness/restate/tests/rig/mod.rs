@@ -163,7 +163,8 @@ impl Engine {
         let said = |(at, node): (usize, &Node)| {
             let log = fs::read_to_string(node.folder.path().join("log")).unwrap_or_default();
             let epochs = log.split("became Leader of epoch e").skip(1);
-            let epoch = |rest: &str| rest.split('.').next()?.parse::<u64>().ok();
+            let digits = |rest: &str| rest.find(|letter: char| !letter.is_ascii_digit());
+            let epoch = |rest: &str| rest[..digits(rest)?].parse::<u64>().ok();
             Some((at, epochs.filter_map(epoch).max()?))
         };
         self.nodes.iter().enumerate().filter_map(said).max_by_key(|(_, epoch)| *epoch)
