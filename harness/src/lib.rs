@@ -39,10 +39,11 @@
 //!
 //! # Cargo features
 //!
-//! None is on unless it is named.
+//! `sockets` is on unless `default-features = false` is written, the others are off unless they are named.
 //!
 //! | feature | brings |
 //! |---|---|
+//! | `sockets` (a default) | the module `client`: the providers of Anthropic, OpenAI and what speaks like them, over HTTP |
 //! | `terminal` | `policy::TerminalApprover` (Unix only) and `policy::visible` |
 //! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and commands of a shell |
 //! | `testing` | the module `testing`: a scripted provider, and a server that speaks like a vendor |
@@ -54,6 +55,14 @@
 //! | `mcp-server` | `mcp::McpService`: the program's tools, served by the same protocol |
 //! | `otel` | spans and metrics by OpenTelemetry's conventions |
 //! | `async-openai` | a typed request of that crate as the template of each request |
+//!
+//! Without `sockets` the library is Rust alone, needs no C compiler, and opens no socket: the loop, the wires and the
+//! journals are there, and a provider is one of your own. This core is checked for Windows, for Apple's systems and for
+//! `wasm32-unknown-unknown`. On the last one there is nothing else: the features that need an operating system are
+//! errors while compiling, and the standard library has no clock and panics when it is asked for the time. So
+//! [`agent::Machine`], the transcript, the schemas and the wires can be used there, and a run (`Chat::send`) cannot.
+//! Message ids repeat from load to load unless the program turns on the feature `js` of `fastrand`. With `sockets` a
+//! system needs the C compiler of its target, for `ring`.
 //!
 //! # The way of one turn
 //!
@@ -82,6 +91,26 @@
     clippy::indexing_slicing,
     reason = "no panic is reachable from a model, a server, a file or a user"
 )]
+// The wires, the retries and the errors keep what only the client reads.
+#![cfg_attr(not(feature = "sockets"), allow(dead_code, unused_imports))]
+
+#[cfg(all(
+    target_family = "wasm",
+    target_os = "unknown",
+    any(
+        feature = "sockets",
+        feature = "toolbox",
+        feature = "terminal",
+        feature = "testing",
+        feature = "sqlite",
+        feature = "mcp-server",
+    )
+))]
+compile_error!(
+    "on this target there are no sockets, files, processes or threads: the features `sockets` (a default), `toolbox`, \
+     `terminal`, `testing`, `sqlite`, `postgres`, `async-openai`, `mcp` and `mcp-server` of harness cannot be had; \
+     write `default-features = false` and bring a `Provider` of your own"
+);
 
 extern crate self as harness;
 
@@ -92,6 +121,7 @@ mod readme {}
 #[doc(hidden)]
 pub mod __private;
 pub mod agent;
+#[cfg(feature = "sockets")]
 pub mod client;
 pub mod context;
 pub mod error;
@@ -109,6 +139,7 @@ pub mod secret;
 mod stop;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "sockets")]
 mod tls;
 pub mod tool;
 #[cfg(feature = "toolbox")]
@@ -126,12 +157,15 @@ pub use harness_macros::tools;
 #[doc = include_str!("../guide/toolset.md")]
 pub use harness_macros::toolset;
 
+#[cfg(feature = "sockets")]
+pub use crate::client::{
+    AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, provider_from_env,
+};
 #[cfg(feature = "collect")]
 pub use crate::tool::collected_tools;
 
 pub use crate::{
     agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
-    client::{AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, provider_from_env},
     error::{Error, ErrorKind},
     message::{
         Block, CallOutcome, Link, Media, Message, ReasoningBlock, Role, TextBlock, ToolCall,

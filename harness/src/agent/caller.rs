@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -467,8 +468,8 @@ const HASHED: &str = "agent-";
 
 /// A name of fixed length for one that is too long or has characters that a name cannot have.
 fn hashed(name: &str) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, name.as_bytes());
-    let hex: String = digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let digest = Sha256::digest(name.as_bytes());
+    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("{HASHED}{hex}")
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    hash::{BuildHasher as _, RandomState},
     sync::{Arc, OnceLock},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -134,13 +135,8 @@ impl Life {
 
     /// A new one, for tests that play several processes.
     pub fn random() -> Self {
-        use ring::rand::{SecureRandom as _, SystemRandom};
-        let mut bytes = [0; 8];
-        // Where the system has no random numbers, the address of a local and the time must do.
-        if SystemRandom::new().fill(&mut bytes).is_err() {
-            return Self(fastrand::u64(..));
-        }
-        Self(u64::from_le_bytes(bytes))
+        // The keys of this hash are the system's random numbers.
+        Self(RandomState::new().hash_one(fastrand::u64(..)))
     }
 
     /// Reads the 16 hexadecimal digits.

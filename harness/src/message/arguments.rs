@@ -3,9 +3,9 @@
 
 use std::{fmt, ops::Deref};
 
-use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Number, Value, error::Category};
+use sha2::{Digest as _, Sha256};
 
 use super::{ToolCall, strict};
 use crate::error::{Error, ErrorKind};
@@ -64,9 +64,7 @@ impl Arguments {
         let mut canonical = Vec::new();
         write_canonical(&Value::from(tool), &mut canonical);
         write_object(&self.0, &mut canonical);
-        let mut hash = [0; 32];
-        hash.copy_from_slice(digest(&SHA256, &canonical).as_ref());
-        Fingerprint(hash)
+        Fingerprint(Sha256::digest(&canonical).into())
     }
 
     /// The members themselves.

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use ring::digest::{SHA256, digest};
+use sha2::{Digest as _, Sha256};
 use tokio_postgres::{
     Config,
     config::{Host, SslMode},
@@ -72,8 +72,8 @@ impl Target {
     pub(super) fn lock(&self, what: &str, name: &str) -> i64 {
         let named = format!("harness journal\0{}\0{what}\0{name}", self.schema);
         let mut bytes = [0; 8];
-        for (byte, hashed) in bytes.iter_mut().zip(digest(&SHA256, named.as_bytes()).as_ref()) {
-            *byte = *hashed;
+        for (byte, hashed) in bytes.iter_mut().zip(Sha256::digest(named.as_bytes())) {
+            *byte = hashed;
         }
         i64::from_be_bytes(bytes)
     }

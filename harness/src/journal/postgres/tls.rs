@@ -8,8 +8,8 @@ use std::{
     task::{Context, Poll},
 };
 
-use ring::digest::{Algorithm, SHA256, SHA384, SHA512, digest};
 use rustls::{ClientConfig, client::Resumption, pki_types::ServerName};
+use sha2::{Digest as _, Sha256, Sha384, Sha512};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::{
     Socket,
@@ -67,16 +67,14 @@ impl TlsStream for Secured {
     fn channel_binding(&self) -> ChannelBinding {
         let (_, session) = self.0.get_ref();
         let certificate = session.peer_certificates().and_then(<[_]>::first);
-        let hash = certificate.and_then(|it| Some(digest(algorithm_of(it)?, it)));
-        hash.map_or_else(ChannelBinding::none, |hash| {
-            ChannelBinding::tls_server_end_point(hash.as_ref().to_vec())
-        })
+        let hash = certificate.and_then(|it| hash_of(it));
+        hash.map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
     }
 }
 
-/// The hash of a certificate's own signature, but SHA-256 in place of older ones. There is none where
+/// The hash of a certificate, by the algorithm of its own signature, but SHA-256 in place of older ones. There is none where
 /// the signature has no hash of its own, as with Ed25519, or names it elsewhere, as with RSA-PSS.
-fn algorithm_of(certificate: &[u8]) -> Option<&'static Algorithm> {
+fn hash_of(certificate: &[u8]) -> Option<Vec<u8>> {
     // 1.2.840.113549.1.1, the signatures with RSA by PKCS #1.
     const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
     // 1.2.840.10045.4, the signatures with ECDSA.
@@ -91,9 +89,11 @@ fn algorithm_of(certificate: &[u8]) -> Option<&'static Algorithm> {
     let rsa = name.strip_prefix(&RSA);
     match (rsa, name.strip_prefix(&ECDSA)) {
         // MD5, SHA-1 and SHA-256 with RSA; SHA-1 and SHA-256 with ECDSA.
-        (Some([4 | 5 | 11]), _) | (_, Some([1] | [3, 2])) => Some(&SHA256),
-        (Some([12]), _) | (_, Some([3, 3])) => Some(&SHA384),
-        (Some([13]), _) | (_, Some([3, 4])) => Some(&SHA512),
+        (Some([4 | 5 | 11]), _) | (_, Some([1] | [3, 2])) => {
+            Some(Sha256::digest(certificate).to_vec())
+        }
+        (Some([12]), _) | (_, Some([3, 3])) => Some(Sha384::digest(certificate).to_vec()),
+        (Some([13]), _) | (_, Some([3, 4])) => Some(Sha512::digest(certificate).to_vec()),
         _ => None,
     }
 }

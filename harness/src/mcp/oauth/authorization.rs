@@ -8,11 +8,9 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use reqwest::Url;
-use ring::{
-    digest,
-    rand::{SecureRandom as _, SystemRandom},
-};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use secrecy::ExposeSecret as _;
+use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -479,8 +477,7 @@ impl Authorization {
         let (redirect, scope) = (port.redirect.to_string(), scopes.join(" "));
         let wanted = self.wanted(found, client, scopes)?;
         let (state, verifier) = (random()?, random()?);
-        let challenge =
-            URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()));
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
         let mut parameters = vec![
             ("response_type", "code"),
             ("client_id", &client_id),

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sha2::{Digest as _, Sha256};
+
 use super::{CHUNK, SpillFuture, SpillStore, is_name};
 use crate::error::{Error, ErrorKind};
 
@@ -16,8 +18,8 @@ impl Folder {
     /// The folder of the conversation that begins with the message of this id, below the one that the program
     /// names.
     pub(crate) fn of(folder: &Path, first_message: &str) -> Self {
-        let hash = ring::digest::digest(&ring::digest::SHA256, first_message.as_bytes());
-        let name = hash.as_ref().iter().take(16).map(|byte| format!("{byte:02x}"));
+        let hash = Sha256::digest(first_message.as_bytes());
+        let name = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
         Self(folder.join(name.collect::<String>()))
     }
 

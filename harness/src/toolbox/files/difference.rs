@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use ring::digest::{SHA256, digest};
+use sha2::{Digest as _, Sha256};
 use similar::TextDiff;
 
 use crate::tool::Preview;
@@ -61,7 +61,7 @@ pub(super) fn difference(path: &str, old: &Old, new: &str) -> Preview {
 /// Bytes as one recognizes them.
 fn what(bytes: &[u8]) -> String {
     let mut hash = String::new();
-    for byte in digest(&SHA256, bytes).as_ref().iter().take(16) {
+    for byte in Sha256::digest(bytes).iter().take(16) {
         let _ = write!(hash, "{byte:02x}");
     }
     format!("{} bytes (SHA-256 {hash}..)", bytes.len())
