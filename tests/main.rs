@@ -102,6 +102,7 @@ mod taken_up;
 mod tap;
 mod terminal;
 mod terminal_asks;
+mod terminal_form;
 mod terminal_kept;
 mod testing_bodies;
 mod testing_scripted;

@@ -18,7 +18,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("schema", &["error"]),
     ("tool", &["error", "message", "schema", "secret", "unwind"]),
     ("toolbox", &["error", "message", "tool", "watchdog"]),
-    ("mcp", &["error", "message", "schema", "secret", "tls", "tool", "unwind", "watchdog"]),
+    (
+        "mcp",
+        &["error", "message", "policy", "schema", "secret", "tls", "tool", "unwind", "watchdog"],
+    ),
     ("provider", &["error", "message", "schema", "secret"]),
     ("models", &["provider"]),
     ("wire", &["error", "message", "models", "provider", "schema", "secret"]),
@@ -29,7 +32,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "stop",
         ],
     ),
-    ("policy", &["error", "message", "models", "provider", "secret", "tool", "journal", "unwind"]),
+    (
+        "policy",
+        &[
+            "error", "message", "models", "provider", "schema", "secret", "tool", "journal",
+            "unwind",
+        ],
+    ),
     ("journal", &["error", "message", "provider", "secret", "tls", "tool", "unwind"]),
     ("context", &["error", "journal", "message", "provider", "tool"]),
     ("trace", &["error", "message", "secret", "tool", "provider", "policy", "journal", "unwind"]),

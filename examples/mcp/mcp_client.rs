@@ -5,7 +5,7 @@
 //! cargo run -p harness-mcp-examples --bin mcp_client -- add '{"a": 17, "b": 23}' http://127.0.0.1:8080/mcp
 //! ```
 //!
-//! The hints of the server are believed here, since the model asks only for what was given. Exit codes: 0 answered, 1
+//! What the server asks a person is asked at the terminal, if there is one. The hints of the server are believed here, since the model asks only for what was given. Exit codes: 0 answered, 1
 //! failed, 2 not set up.
 
 #[path = "../program.rs"]
@@ -46,6 +46,8 @@ async fn run() -> anyhow::Result<ExitCode> {
         true => McpServer::url(server),
         false => McpServer::command(server, more.to_vec()),
     };
+    #[cfg(unix)]
+    let builder = builder.form_at_terminal(harness::policy::TerminalForm::default());
     let server = builder.named("server").trust_hints().connect().await?;
     let answered = ask(&server, tool, arguments).await;
     server.close().await;

@@ -44,7 +44,7 @@
 //! | feature | brings |
 //! |---|---|
 //! | `sockets` (a default) | the module `client`: the providers of Anthropic, OpenAI and what speaks like them, over HTTP |
-//! | `terminal` | `policy::TerminalApprover` (Unix only) and `policy::visible` |
+//! | `terminal` | `policy::TerminalApprover` and `policy::TerminalForm` (Unix only), and `policy::visible` |
 //! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and commands of a shell |
 //! | `testing` | the module `testing`: a scripted provider, and a server that speaks like a vendor |
 //! | `sqlite` | `journal::SqliteJournal`: conversations in a file |

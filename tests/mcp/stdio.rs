@@ -337,6 +337,13 @@ async fn a_server_asks_a_person_only_if_the_program_lets_it() {
     assert!(scripted.log().contains("able {}"), "{}", scripted.log());
     assert!(text(call(&server.tools()[0]).await).contains("decline"));
 
+    // Nobody can be asked where there is no terminal.
+    let scripted = Scripted::new();
+    let form = harness::policy::TerminalForm::on("/dev/null");
+    let server = scripted.server("asks").form_at_terminal(form).connect().await.expect("a server");
+    assert!(scripted.log().contains(r#"able {"elicitation""#), "{}", scripted.log());
+    assert!(text(call(&server.tools()[0]).await).contains("cancel"));
+
     let scripted = Scripted::new();
     let server = hooked(&scripted, "wants-input").connect().await.expect("a server");
     let said = text(call(&server.tools()[0]).await);

@@ -200,6 +200,33 @@ impl McpServerBuilder {
         self
     }
 
+    /// Has the person at the terminal of this program fill in the forms of the server, as
+    /// [`TerminalForm`](crate::policy::TerminalForm) shows them. A server is told that the question was put aside where
+    /// there is no terminal. It takes the place of [`on_form`](Self::on_form).
+    ///
+    /// ```no_run
+    /// use harness::{mcp::McpServer, policy::TerminalForm};
+    ///
+    /// let server =
+    ///     McpServer::command("orders", ["--stdio"]).form_at_terminal(TerminalForm::default());
+    /// # let _ = server;
+    /// ```
+    #[cfg(all(unix, feature = "terminal"))]
+    pub fn form_at_terminal(self, terminal: crate::policy::TerminalForm) -> Self {
+        use crate::policy::Filled;
+
+        self.on_form(move |form| {
+            let terminal = terminal.clone();
+            Box::pin(async move {
+                match terminal.fill(&form.server, &form.message, &form.schema).await {
+                    Ok(Filled::Accepted(values)) => McpAnswer::Accept(values),
+                    Ok(Filled::Declined) => McpAnswer::Decline,
+                    Ok(Filled::Cancelled) | Err(_) => McpAnswer::Cancel,
+                }
+            })
+        })
+    }
+
     /// Starts the server, or connects to it, and reads which tools it has.
     ///
     /// # Errors

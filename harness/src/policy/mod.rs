@@ -18,10 +18,10 @@ mod retry_provider;
 mod terminal;
 mod throttle;
 
-#[cfg(all(unix, feature = "terminal"))]
-pub use self::terminal::TerminalApprover;
 #[cfg(feature = "terminal")]
 pub use self::terminal::visible;
+#[cfg(all(unix, feature = "terminal"))]
+pub use self::terminal::{Filled, TerminalApprover, TerminalForm};
 pub use self::{
     approver::{Answer, Approval, Approver, Question, QuestionId},
     egress::{Egress, Exposure},

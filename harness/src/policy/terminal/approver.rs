@@ -1,12 +1,8 @@
 //! The approver: waits for its turn at the terminal, and asks there.
 
-use std::{future::Future, io, path::PathBuf, pin::Pin, sync::Arc};
+use std::{future::Future, io, path::PathBuf, pin::Pin};
 
-use super::{
-    pages::{Opening, Pen, ask},
-    talk::{Ended, Talk, Terminal},
-    turns::{Turn, turn_at},
-};
+use super::{pages::ask, standing::talk_at};
 use crate::policy::{Approval, Approver, Question};
 
 /// Asks the person at the terminal of this program whether a call may run. It exists on Unix only.
@@ -76,10 +72,9 @@ impl TerminalApprover {
     }
 
     async fn answer(&self, question: &Question) -> io::Result<Approval> {
-        let terminal = Terminal::open(&self.device)?;
-        let turn = turn_at(terminal.identity).await;
-        let pen = Pen::of(terminal.identity);
-        Standing { talk: Arc::new(Talk::new(terminal)), pen, turn }.answer(question).await
+        let asked = question.clone();
+        let talk = move |talk: &_, pen, opening| ask(talk, pen, &asked, opening);
+        talk_at(&self.device, Some(&question.conversation), talk).await
     }
 }
 
@@ -97,42 +92,5 @@ impl Approver for TerminalApprover {
                 }
             }
         })
-    }
-}
-
-/// A question that stands at a terminal. To drop it is to take it back.
-struct Standing {
-    talk: Arc<Talk>,
-    pen: Pen,
-    /// Given to the next question when the talk has ended.
-    turn: Turn,
-}
-
-impl Standing {
-    async fn answer(mut self, question: &Question) -> io::Result<Approval> {
-        let chat = self.turn.conversation.replace(question.conversation.clone());
-        let opening = Opening {
-            after_one_taken_back: self.turn.taken_back.is_some(),
-            names_chat: chat.is_some_and(|before| before != question.conversation),
-        };
-        let (talk, pen, asked) = (Arc::clone(&self.talk), self.pen, question.clone());
-        let answer = tokio::task::spawn_blocking(move || ask(&talk, pen, &asked, opening)).await;
-        match answer.map_err(io::Error::other)? {
-            Ok(approval) => {
-                self.turn.taken_back = None;
-                self.talk.end(b"");
-                Ok(approval)
-            }
-            Err(Ended::Failed(err)) => Err(err),
-            Err(Ended::TakenBack) => Err(io::Error::other("the question was taken back")),
-        }
-    }
-}
-
-impl Drop for Standing {
-    fn drop(&mut self) {
-        if self.talk.end(self.pen.taken_back().as_bytes()) {
-            self.turn.taken_back = Some(Arc::clone(&self.talk));
-        }
     }
 }

@@ -2,12 +2,18 @@
 
 #[cfg(unix)]
 mod approver;
+#[cfg(unix)]
+mod field;
+#[cfg(unix)]
+mod form;
 #[cfg_attr(not(unix), expect(dead_code, reason = "only `approver` uses the rest"))]
 mod letter;
 #[cfg(unix)]
 mod pages;
 #[cfg(unix)]
 mod sheet;
+#[cfg(unix)]
+mod standing;
 #[cfg(unix)]
 mod talk;
 #[cfg(test)]
@@ -18,6 +24,9 @@ mod turns;
 mod units;
 mod visible;
 
-#[cfg(unix)]
-pub use self::approver::TerminalApprover;
 pub use self::visible::visible;
+#[cfg(unix)]
+pub use self::{
+    approver::TerminalApprover,
+    form::{Filled, TerminalForm},
+};

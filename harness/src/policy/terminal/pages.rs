@@ -8,7 +8,7 @@ use super::{
 use crate::policy::{Approval, Question};
 
 /// Rows of the smallest terminal on which a question is shown.
-const LOWEST: usize = 10;
+pub(super) const LOWEST: usize = 10;
 
 /// Characters of a fingerprint by which a person tells questions apart.
 const HASH: usize = 8;
@@ -41,11 +41,11 @@ impl Pen {
         Self { escapes: terminal != Identity::Controlling || !dumb() }
     }
 
-    fn begin(self) -> String {
+    pub(super) fn begin(self) -> String {
         if self.escapes { format!("{RESET}{BELOW}") } else { "\r\n".to_owned() }
     }
 
-    fn row(self, row: &Row) -> String {
+    pub(super) fn row(self, row: &Row) -> String {
         match (self.escapes, row.style) {
             (true, Style::Added) => format!("\x1b[1m{}\x1b[0m\x1b[K\r\n", row.text),
             (true, Style::Removed) => format!("\x1b[4m{}\x1b[0m\x1b[K\r\n", row.text),
@@ -117,13 +117,7 @@ pub(super) fn ask(
     question: &Question,
     opening: Opening,
 ) -> Result<Approval, Ended> {
-    talk.forget_keys()?;
-    if opening.after_one_taken_back {
-        let text = "The question before this one was taken back. Press Enter to see the next one:";
-        talk.write(pen.begin().as_bytes())?;
-        prompt(talk, text, talk.size())?;
-        talk.line()?;
-    }
+    open(talk, pen, opening)?;
     let chat = question.conversation.as_str();
     let chat = Some(chat).filter(|chat| opening.names_chat && !chat.is_empty());
     loop {
@@ -137,6 +131,18 @@ pub(super) fn ask(
             return Ok(approval);
         }
     }
+}
+
+/// Keys that were pressed before count for nothing, nor does one that was meant for a question that was taken back.
+pub(super) fn open(talk: &Talk, pen: Pen, opening: Opening) -> Result<(), Ended> {
+    talk.forget_keys()?;
+    if opening.after_one_taken_back {
+        let text = "The question before this one was taken back. Press Enter to see the next one:";
+        talk.write(pen.begin().as_bytes())?;
+        prompt(talk, text, talk.size())?;
+        talk.line()?;
+    }
+    Ok(())
 }
 
 fn too_small(
@@ -264,12 +270,12 @@ fn words_between(page: usize, pages: usize, more: usize) -> String {
 }
 
 /// Writes a prompt: words of the program's own, all ASCII, in the rows that were counted.
-fn prompt(talk: &Talk, words: &str, size: Size) -> Result<(), Ended> {
+pub(super) fn prompt(talk: &Talk, words: &str, size: Size) -> Result<(), Ended> {
     talk.write(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())
 }
 
 /// Words in rows that leave the last column of the screen free, and on the last row a space.
-fn broken(words: &str, columns: usize) -> Vec<String> {
+pub(super) fn broken(words: &str, columns: usize) -> Vec<String> {
     let room = columns.saturating_sub(2).max(1);
     let mut rows = vec![String::new()];
     for word in words.split(' ') {

@@ -50,7 +50,7 @@ pub(super) struct Row {
 /// The rows of a question on a screen of so many columns, of which there are
 /// [`NARROWEST`] at least.
 pub(super) fn rows(question: &Question, chat: Option<&str>, columns: usize) -> Vec<Row> {
-    let mut sheet = Sheet { rows: Vec::new(), room: columns.saturating_sub(MARGIN + 1) };
+    let mut sheet = Sheet::new(columns);
     sheet.head(question, chat);
     sheet.arguments("args", "arg", &question.arguments);
     if !question.defaults.is_empty() {
@@ -70,13 +70,18 @@ pub(super) fn key(scope: usize) -> String {
     if scope == 0 { "a".to_owned() } else { scope.to_string() }
 }
 
-struct Sheet {
-    rows: Vec<Row>,
+pub(super) struct Sheet {
+    pub(super) rows: Vec<Row>,
     /// Cells behind the bar.
     room: usize,
 }
 
 impl Sheet {
+    /// An empty one, for a screen of so many columns.
+    pub(super) fn new(columns: usize) -> Self {
+        Self { rows: Vec::new(), room: columns.saturating_sub(MARGIN + 1) }
+    }
+
     fn head(&mut self, question: &Question, chat: Option<&str>) {
         if let Some(chat) = chat {
             self.line("chat", chat);
@@ -139,12 +144,12 @@ impl Sheet {
     }
 
     /// A text that has one line; a line break in it is spelled out.
-    fn line(&mut self, label: &str, text: &str) {
+    pub(super) fn line(&mut self, label: &str, text: &str) {
         self.put(label, units(text), Style::Plain);
     }
 
     /// A text of any number of lines, with its size if that is not before the eyes.
-    fn text(&mut self, label: &str, text: &str, style: impl Fn(&str) -> Style) {
+    pub(super) fn text(&mut self, label: &str, text: &str, style: impl Fn(&str) -> Style) {
         let lines: Vec<(Vec<Unit>, Style)> =
             lines(text).into_iter().map(|(units, line)| (units, style(line))).collect();
         if let Some(size) = size(text, &lines) {

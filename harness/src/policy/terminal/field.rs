@@ -1,0 +1,316 @@
+//! One field of a form: what a person is told of it, and what a typed line means.
+
+use serde_json::{Map, Number, Value};
+
+use super::sheet::{Sheet, Style};
+use crate::{schema::Checker, secret::Names};
+
+/// What stands for an empty text.
+const EMPTY: &str = "\"\"";
+
+/// What stands for a list of nothing.
+const NONE: &str = "-";
+
+/// Bytes of a line that a terminal hands over at once. A longer one may have been cut.
+const LINE: usize = 4095;
+
+/// A field of a form.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    name: String,
+    is_required: bool,
+    schema: Value,
+    kind: Kind,
+    /// What the person has given.
+    given: Option<Value>,
+}
+
+/// What is typed into a field.
+#[derive(Clone, Debug)]
+enum Kind {
+    Text,
+    Number,
+    Truth,
+    One(Vec<Choice>),
+    Several(Vec<Choice>),
+    /// Anything else is typed as JSON.
+    Json,
+}
+
+/// One value of which a person chooses.
+#[derive(Clone, Debug)]
+struct Choice {
+    value: Value,
+    title: Option<String>,
+}
+
+/// The fields of a form, in the order of its schema.
+pub(super) fn fields(schema: &Value) -> Vec<Field> {
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let field = |(name, schema): (&String, &Value)| Field {
+        name: name.clone(),
+        is_required: required.contains(&name.as_str()),
+        schema: schema.clone(),
+        kind: Kind::of(schema),
+        given: None,
+    };
+    properties.map(field).collect()
+}
+
+impl Kind {
+    fn of(schema: &Value) -> Self {
+        if let Some(choices) = choices(schema) {
+            return Self::One(choices);
+        }
+        match schema["type"].as_str() {
+            Some("string") => Self::Text,
+            Some("number" | "integer") => Self::Number,
+            Some("boolean") => Self::Truth,
+            Some("array") => choices(&schema["items"]).map_or(Self::Json, Self::Several),
+            _ => Self::Json,
+        }
+    }
+}
+
+/// The values that a schema lists, with their titles.
+fn choices(schema: &Value) -> Option<Vec<Choice>> {
+    if let Some(values) = schema["enum"].as_array() {
+        let title = |at: usize| schema["enumNames"].get(at).and_then(Value::as_str);
+        let choice = |(at, value): (usize, &Value)| Choice {
+            value: value.clone(),
+            title: title(at).map(str::to_owned),
+        };
+        return Some(values.iter().enumerate().map(choice).collect());
+    }
+    let listed = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array())?;
+    let choice = |it: &Value| {
+        let title = it["title"].as_str().map(str::to_owned);
+        Some(Choice { value: it.get("const")?.clone(), title })
+    };
+    listed.iter().map(choice).collect()
+}
+
+impl Field {
+    /// A text of the schema.
+    fn word(&self, member: &str) -> Option<&str> {
+        self.schema.get(member)?.as_str()
+    }
+
+    /// What is proposed for it.
+    fn default(&self) -> Option<&Value> {
+        self.schema.get("default").filter(|value| self.faults(value).is_empty())
+    }
+
+    /// Tells what it is. All of it are the words of whoever asks, but for the labels.
+    pub(super) fn tell(&self, sheet: &mut Sheet) {
+        sheet.line("field", &self.name);
+        if let Some(title) = self.word("title") {
+            sheet.line("titled", title);
+        }
+        if let Some(description) = self.word("description") {
+            sheet.text("about", description, |_| Style::Plain);
+        }
+        sheet.line("type", &self.wanted());
+        if let Kind::One(choices) | Kind::Several(choices) = &self.kind {
+            for (place, choice) in choices.iter().enumerate() {
+                sheet.line(&format!("[{}]", place + 1), &choice.told());
+            }
+        }
+        if let Some(default) = self.default() {
+            self.tell_value(sheet, "default", default);
+        }
+        if let Some(given) = &self.given {
+            self.tell_value(sheet, "given", given);
+        }
+        let title = self.word("title").unwrap_or_default();
+        let secrets = Names::default();
+        if secrets.has(&self.name) || secrets.has(title) {
+            sheet.line(
+                "warning",
+                "it looks as if a secret is asked for. No server may ask for one in a form: what you type stands on \
+                 the screen, and the server gets it",
+            );
+        }
+    }
+
+    /// What Enter alone means.
+    pub(super) fn enter(&self) -> &'static str {
+        match (&self.given, self.default(), self.is_required) {
+            (Some(_), ..) => "[Enter] keeps what you gave",
+            (None, Some(_), _) => "[Enter] takes the default",
+            (None, None, false) => "[Enter] leaves it out",
+            (None, None, true) => "it must be given",
+        }
+    }
+
+    /// Takes a line that was typed.
+    ///
+    /// # Errors
+    /// Fails with what is wrong with it, in words for the person.
+    pub(super) fn take(&mut self, line: &str) -> Result<(), Vec<String>> {
+        if line.len() >= LINE {
+            return Err(vec![format!("a terminal takes {} bytes in a line", LINE - 1)]);
+        }
+        match line.is_empty() {
+            false => self.given = Some(self.read(line)?),
+            true if self.given.is_some() => {}
+            true => {
+                self.given = self.default().cloned();
+                if self.given.is_none() && self.is_required {
+                    return Err(vec!["this field must be given".to_owned()]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Its value, as it would be given.
+    pub(super) fn tell_given(&self, sheet: &mut Sheet) {
+        sheet.line("field", &self.name);
+        match &self.given {
+            Some(value) => self.tell_value(sheet, "value", value),
+            None => sheet.line("left out", ""),
+        }
+    }
+
+    /// A value of this field.
+    fn tell_value(&self, sheet: &mut Sheet, label: &str, value: &Value) {
+        let told = |value: &Value| match &self.kind {
+            Kind::One(choices) | Kind::Several(choices) => {
+                let place = choices.iter().position(|choice| choice.value == *value)?;
+                // No title can pass for something else behind its number.
+                Some(format!("[{}] {}", place + 1, choices.get(place)?.told()))
+            }
+            _ => None,
+        };
+        match value {
+            Value::String(text) => match told(value) {
+                Some(told) => sheet.line(label, &told),
+                None => sheet.text(label, text, |_| Style::Plain),
+            },
+            Value::Array(items) if !items.is_empty() => {
+                for item in items {
+                    sheet.line(label, &told(item).unwrap_or_else(|| item.to_string()));
+                }
+            }
+            Value::Array(_) => sheet.line(label, "[]"),
+            value => sheet.line(label, &told(value).unwrap_or_else(|| value.to_string())),
+        }
+    }
+
+    /// What is to be typed, in words of the program with the limits of the schema.
+    fn wanted(&self) -> String {
+        let is_integer = self.word("type") == Some("integer");
+        let mut words = match &self.kind {
+            Kind::Text => {
+                format!("a text; {EMPTY} is an empty one, and // begins one with a slash")
+            }
+            Kind::Number if is_integer => "a whole number".to_owned(),
+            Kind::Number => "a number".to_owned(),
+            Kind::Truth => "yes or no".to_owned(),
+            Kind::One(_) => "the number of one of these".to_owned(),
+            Kind::Several(_) => format!("numbers of these, with spaces between; {NONE} is none"),
+            Kind::Json => "a value as JSON".to_owned(),
+        };
+        let limits = [
+            ("format", "format"),
+            ("pattern", "pattern"),
+            ("minLength", "characters at least"),
+            ("maxLength", "characters at most"),
+            ("minimum", "at least"),
+            ("maximum", "at most"),
+            ("minItems", "values at least"),
+            ("maxItems", "values at most"),
+        ];
+        for (member, name) in limits {
+            match self.schema.get(member) {
+                None => {}
+                Some(Value::String(limit)) => words += &format!("; {name}: {limit}"),
+                Some(limit) => words += &format!("; {name}: {limit}"),
+            }
+        }
+        words
+    }
+
+    /// What a line means that was typed.
+    ///
+    /// # Errors
+    /// Fails with what is wrong with it, in words for the person.
+    fn read(&self, line: &str) -> Result<Value, Vec<String>> {
+        let typed = line.trim();
+        let wrong = |text: &str| Err(vec![text.to_owned()]);
+        let value = match &self.kind {
+            Kind::Text if typed == EMPTY => Value::from(""),
+            Kind::Text => {
+                if line.chars().any(char::is_control) {
+                    return wrong("a key was pressed that writes no letter; type it again");
+                }
+                Value::from(line.strip_prefix('/').unwrap_or(line))
+            }
+            Kind::Number => match serde_json::from_str::<Number>(typed) {
+                Ok(number) => Value::Number(number),
+                Err(_) => return wrong("it is no number, such as 17 or -2.5"),
+            },
+            Kind::Truth => match typed.to_ascii_lowercase().as_str() {
+                "y" | "yes" | "true" => Value::Bool(true),
+                "n" | "no" | "false" => Value::Bool(false),
+                _ => return wrong("it is neither yes nor no"),
+            },
+            Kind::One(choices) => match chosen(choices, typed) {
+                Some(value) => value,
+                None => return wrong("it is the number of none of these"),
+            },
+            Kind::Several(_) if typed == NONE => Value::Array(Vec::new()),
+            Kind::Several(choices) => {
+                let typed = typed.split([' ', ',']).filter(|word| !word.is_empty());
+                let mut all: Vec<Value> = Vec::new();
+                for word in typed {
+                    match chosen(choices, word) {
+                        Some(value) if !all.contains(&value) => all.push(value),
+                        Some(_) => {}
+                        None => return wrong("one of them is the number of none of these"),
+                    }
+                }
+                Value::Array(all)
+            }
+            Kind::Json => match serde_json::from_str(typed) {
+                Ok(value) => value,
+                Err(err) => return Err(vec![format!("it is no JSON: {err}")]),
+            },
+        };
+        let faults = self.faults(&value);
+        if faults.is_empty() { Ok(value) } else { Err(faults) }
+    }
+
+    /// What is wrong with a value by the schema. A schema that cannot be checked is checked by whoever asks.
+    fn faults(&self, value: &Value) -> Vec<String> {
+        let Ok(checker) = Checker::new(&self.schema) else { return Vec::new() };
+        checker.faults(value).iter().map(ToString::to_string).collect()
+    }
+}
+
+impl Choice {
+    fn told(&self) -> String {
+        let value = match &self.value {
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        };
+        match &self.title {
+            Some(title) if *title != value => format!("{title} ({value})"),
+            _ => value,
+        }
+    }
+}
+
+/// The value whose number was typed.
+fn chosen(choices: &[Choice], typed: &str) -> Option<Value> {
+    let place = typed.parse::<usize>().ok()?.checked_sub(1)?;
+    choices.get(place).map(|choice| choice.value.clone())
+}
+
+/// The values that were given, as the object that the form describes.
+pub(super) fn object(fields: Vec<Field>) -> Map<String, Value> {
+    fields.into_iter().filter_map(|field| Some((field.name, field.given?))).collect()
+}

@@ -1,0 +1,288 @@
+//! A form at the terminal: its fields one after the other, and all of them once more before anything is sent.
+
+use std::{io, path::PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::{
+    field::{Field, fields, object},
+    pages::{LOWEST, Opening, Pen, broken, open, prompt},
+    sheet::{NARROWEST, Row, Sheet, Style},
+    standing::talk_at,
+    talk::{Ended, Size, Talk},
+};
+
+/// Rows that a page leaves for its title, its prompt and what is typed.
+const AROUND: usize = 7;
+
+/// What stands over each page. The rows below it have bars, and a row of whoever asks cannot begin without one.
+const TITLE: &str = "Form. Behind the bars: words of those who ask.";
+
+/// What a person did with a form.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Filled {
+    /// It is filled in, and the person has said that it may be sent: the object that the schema describes.
+    Accepted(Map<String, Value>),
+    /// The person does not want to give it.
+    Declined,
+    /// The person has put it aside, or the terminal was closed.
+    Cancelled,
+}
+
+/// Has a person at the terminal of this program fill in a form that somebody else has made, such as a server of the
+/// Model Context Protocol. It exists on Unix only.
+///
+/// The form is a JSON Schema of an object whose properties are texts, numbers, truth values and choices. The person
+/// reads who asks, by the program's own name for it, and then each field on a page of its own, with its type, its limits
+/// and what is proposed. At the end all values are shown once more, and only then `y` gives them.
+///
+/// - **Whose words these are can be seen.** What the others wrote stands behind a bar, and what a terminal would obey or a
+///   person would not see is spelled out in it, as [`TerminalApprover`](super::TerminalApprover) does it.
+/// - **Nothing is off the screen in silence.** What does not fit is shown page by page, and a value is taken on the last
+///   page only. `/decline` and `/cancel` work on each page.
+/// - **A field that looks like a password, a token or a key says so.** The protocol forbids servers to ask for one.
+/// - **One question at a time** stands on a terminal: forms and approvals wait for each other, in the order in which they
+///   were asked. A form that is taken back says so on the screen, and no key that was meant for it answers the next
+///   question.
+///
+/// | typed | means |
+/// |---|---|
+/// | a line | the value of this field |
+/// | Enter | the next page; the default of this field; or it is left out, if it may be |
+/// | `/back` | the field before |
+/// | `/decline` | nothing is given, and whoever asks is told so |
+/// | `/cancel` | the form is put aside |
+/// | `//...` | a text that begins with a slash |
+///
+/// It talks to the terminal itself, not to standard input and output. A thread waits for the keys; when the future
+/// is dropped, nothing is written or read from that moment on, and the thread ends within 50 ms.
+///
+/// For the forms of a server there is `McpServerBuilder::form_at_terminal` (feature `mcp`). A call of a tool of your own
+/// that waits for a person has its form in [`OpenCall`](crate::agent::OpenCall):
+///
+/// ```no_run
+/// use harness::policy::{Filled, TerminalForm};
+/// use serde_json::json;
+///
+/// # async fn example() -> std::io::Result<()> {
+/// let schema = json!({
+///     "type": "object",
+///     "properties": {"size": {"type": "string", "enum": ["S", "M", "L"]}},
+///     "required": ["size"],
+/// });
+/// match TerminalForm::default().fill("the shop", "Which size?", &schema).await? {
+///     Filled::Accepted(values) => println!("size {}", values["size"]),
+///     _ => println!("no size"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TerminalForm {
+    device: PathBuf,
+}
+
+impl Default for TerminalForm {
+    fn default() -> Self {
+        Self::on("/dev/tty")
+    }
+}
+
+impl TerminalForm {
+    /// Asks at another terminal, by its device.
+    pub fn on(device: impl Into<PathBuf>) -> Self {
+        Self { device: device.into() }
+    }
+
+    /// Shows the form and waits until it is filled in, declined or put aside. `from` is the program's name for whoever
+    /// asks, `message` is what they say, and `schema` the object that they want.
+    ///
+    /// # Errors
+    /// Fails if there is no such terminal, and if it cannot be read or written.
+    pub async fn fill(&self, from: &str, message: &str, schema: &Value) -> io::Result<Filled> {
+        let form =
+            Form { from: from.to_owned(), message: message.to_owned(), fields: fields(schema) };
+        talk_at(&self.device, None, move |talk, pen, opening| form.fill(talk, pen, opening)).await
+    }
+}
+
+struct Form {
+    from: String,
+    message: String,
+    fields: Vec<Field>,
+}
+
+/// A line that was typed under a page.
+enum Typed {
+    Line(String),
+    Back,
+    Ends(Filled),
+}
+
+impl Form {
+    fn fill(mut self, talk: &Talk, pen: Pen, opening: Opening) -> Result<Filled, Ended> {
+        open(talk, pen, opening)?;
+        let screen = Screen { talk, pen };
+        let count = self.fields.len();
+        let mut faults: Vec<String> = Vec::new();
+        // The first step says who asks and what, the last one shows all values.
+        let mut step = 0_usize;
+        loop {
+            let field = step.checked_sub(1).and_then(|at| self.fields.get(at));
+            let is_last = step > count;
+            let words = match field {
+                None if is_last => "Give these values? [y]es, /back, /decline, /cancel:".to_owned(),
+                None => {
+                    let fields = if count == 1 { "field" } else { "fields" };
+                    format!("{count} {fields}. [Enter] begins, /decline, /cancel:")
+                }
+                Some(field) => {
+                    format!("Field {step} of {count}: {}, /back, /decline, /cancel:", field.enter())
+                }
+            };
+            let rows = |columns| {
+                let mut sheet = Sheet::new(columns);
+                for fault in &faults {
+                    sheet.line("wrong", fault);
+                }
+                match field {
+                    Some(field) => field.tell(&mut sheet),
+                    None if is_last => self.review(&mut sheet),
+                    None => self.begin(&mut sheet),
+                }
+                sheet.rows
+            };
+            let line = match screen.page(&rows, &words)? {
+                Typed::Ends(filled) => return Ok(filled),
+                Typed::Back => {
+                    faults.clear();
+                    step = step.saturating_sub(1);
+                    continue;
+                }
+                Typed::Line(line) => line,
+            };
+            faults.clear();
+            let field = step.checked_sub(1).and_then(|at| self.fields.get_mut(at));
+            match (field, line.trim()) {
+                (None, "y" | "yes" | "Y" | "Yes") if is_last => {
+                    return Ok(Filled::Accepted(object(self.fields)));
+                }
+                (None, "n" | "no" | "N" | "No") if is_last => return Ok(Filled::Declined),
+                (None, _) if is_last => {}
+                (None, _) => step += 1,
+                (Some(field), _) => match field.take(&line) {
+                    Ok(()) => step += 1,
+                    Err(wrong) => faults = wrong,
+                },
+            }
+        }
+    }
+
+    fn begin(&self, sheet: &mut Sheet) {
+        sheet.line("from", &self.from);
+        sheet.text("asks", &self.message, |_| Style::Plain);
+    }
+
+    fn review(&self, sheet: &mut Sheet) {
+        sheet.line("to", &self.from);
+        for field in &self.fields {
+            field.tell_given(sheet);
+        }
+        if self.fields.is_empty() {
+            sheet.line("values", "none");
+        }
+    }
+}
+
+/// Where a form is shown.
+#[derive(Clone, Copy)]
+struct Screen<'a> {
+    talk: &'a Talk,
+    pen: Pen,
+}
+
+impl Screen<'_> {
+    /// Shows rows page by page and gives the line that is typed under the last one.
+    fn page(self, rows: &dyn Fn(usize) -> Vec<Row>, words: &str) -> Result<Typed, Ended> {
+        loop {
+            let size = self.talk.size();
+            let Size { columns, rows: height } = size;
+            if columns < NARROWEST || height < LOWEST {
+                let text = format!(
+                    "This terminal ({columns} x {height}) is too small. Give it {NARROWEST} x {LOWEST} at least and \
+                     press Enter, or say /decline:"
+                );
+                self.write(&[], &text, size)?;
+                match self.typed()? {
+                    Typed::Ends(filled) => return Ok(Typed::Ends(filled)),
+                    _ => continue,
+                }
+            }
+            if let Some(typed) = self.pages(&rows(columns), words, size)? {
+                return Ok(typed);
+            }
+        }
+    }
+
+    /// Nothing is given if the terminal has changed its size: what was shown may have left the screen.
+    fn pages(self, rows: &[Row], words: &str, size: Size) -> Result<Option<Typed>, Ended> {
+        let around = AROUND.max(broken(words, size.columns).len() + 3);
+        let pages: Vec<&[Row]> = rows.chunks(size.rows.saturating_sub(around).max(1)).collect();
+        let count = pages.len();
+        let mut at = 0;
+        loop {
+            let is_last = at + 1 >= count;
+            let rows = pages.get(at).copied().unwrap_or_default();
+            match (is_last, count) {
+                (true, 0 | 1) => self.write(rows, words, size)?,
+                (true, _) => {
+                    self.write(rows, &format!("Page {count} of {count}. {words}"), size)?;
+                }
+                (false, _) => {
+                    let words =
+                        format!("Page {} of {count}: [Enter] next, /back, /decline:", at + 1);
+                    self.write(rows, &words, size)?;
+                }
+            }
+            let typed = self.typed()?;
+            if let Typed::Ends(_) = typed {
+                return Ok(Some(typed));
+            }
+            if self.talk.size() != size {
+                return Ok(None);
+            }
+            match typed {
+                Typed::Back if at > 0 => at -= 1,
+                Typed::Back => return Ok(Some(Typed::Back)),
+                typed if is_last => return Ok(Some(typed)),
+                Typed::Line(line) if line.is_empty() => at += 1,
+                // A line that was typed before the last page was read is no value: the page is shown again.
+                _ => {}
+            }
+        }
+    }
+
+    fn write(self, rows: &[Row], words: &str, size: Size) -> Result<(), Ended> {
+        let mut page = self.pen.begin();
+        for text in broken(TITLE, size.columns) {
+            page += &self.pen.row(&Row { text, style: Style::Plain });
+        }
+        for row in rows {
+            page += &self.pen.row(row);
+        }
+        self.talk.write(page.as_bytes())?;
+        self.talk.forget_keys()?;
+        prompt(self.talk, words, size)
+    }
+
+    fn typed(self) -> Result<Typed, Ended> {
+        let Some(line) = self.talk.line()? else { return Ok(Typed::Ends(Filled::Cancelled)) };
+        Ok(match line.trim() {
+            "/decline" => Typed::Ends(Filled::Declined),
+            "/cancel" => Typed::Ends(Filled::Cancelled),
+            "/back" => Typed::Back,
+            _ => Typed::Line(line),
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! What stands at a terminal until it is answered: it waits for its turn, talks on a thread, and is taken back when
+//! nobody waits for it any more.
+
+use std::{io, path::Path, sync::Arc};
+
+use super::{
+    pages::{Opening, Pen},
+    talk::{Ended, Talk, Terminal},
+    turns::{Turn, turn_at},
+};
+
+/// Talks with the person at a terminal when it is this talk's turn. `conversation` is the one that asks, if one does.
+pub(super) async fn talk_at<T: Send + 'static>(
+    device: &Path,
+    conversation: Option<&str>,
+    talk: impl FnOnce(&Talk, Pen, Opening) -> Result<T, Ended> + Send + 'static,
+) -> io::Result<T> {
+    let terminal = Terminal::open(device)?;
+    let turn = turn_at(terminal.identity).await;
+    let pen = Pen::of(terminal.identity);
+    Standing { talk: Arc::new(Talk::new(terminal)), pen, turn }.answer(conversation, talk).await
+}
+
+/// A question that stands at a terminal. To drop it is to take it back.
+struct Standing {
+    talk: Arc<Talk>,
+    pen: Pen,
+    /// Given to the next question when the talk has ended.
+    turn: Turn,
+}
+
+impl Standing {
+    async fn answer<T: Send + 'static>(
+        mut self,
+        conversation: Option<&str>,
+        ask: impl FnOnce(&Talk, Pen, Opening) -> Result<T, Ended> + Send + 'static,
+    ) -> io::Result<T> {
+        let before = conversation.and_then(|it| self.turn.conversation.replace(it.to_owned()));
+        let opening = Opening {
+            after_one_taken_back: self.turn.taken_back.is_some(),
+            names_chat: before.is_some_and(|before| Some(before.as_str()) != conversation),
+        };
+        let (talk, pen) = (Arc::clone(&self.talk), self.pen);
+        let answer = tokio::task::spawn_blocking(move || ask(&talk, pen, opening)).await;
+        match answer.map_err(io::Error::other)? {
+            Ok(answer) => {
+                self.turn.taken_back = None;
+                self.talk.end(b"");
+                Ok(answer)
+            }
+            Err(Ended::Failed(err)) => Err(err),
+            Err(Ended::TakenBack) => Err(io::Error::other("the question was taken back")),
+        }
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        if self.talk.end(self.pen.taken_back().as_bytes()) {
+            self.turn.taken_back = Some(Arc::clone(&self.talk));
+        }
+    }
+}
