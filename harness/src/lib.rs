@@ -91,8 +91,14 @@
     clippy::indexing_slicing,
     reason = "no panic is reachable from a model, a server, a file or a user"
 )]
-// The wires, the retries and the errors keep what only the client reads.
-#![cfg_attr(not(feature = "sockets"), allow(dead_code, unused_imports))]
+#![cfg_attr(
+    not(feature = "sockets"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "wires, retries and errors keep what only the client reads"
+    )
+)]
 
 #[cfg(all(
     target_family = "wasm",

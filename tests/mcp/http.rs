@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::{call, text};
 
 /// Waits until this holds.
-async fn until(holds: impl Fn() -> bool) {
+pub(super) async fn until(holds: impl Fn() -> bool) {
     for _ in 0..1000 {
         if holds() {
             return;
@@ -65,7 +65,7 @@ impl Server {
 }
 
 /// The method and the body of one request, if somebody sends one.
-fn request(stream: &TcpStream) -> Option<(String, Value, String)> {
+pub(super) fn request(stream: &TcpStream) -> Option<(String, Value, String)> {
     let mut reader = BufReader::new(stream);
     let (mut head, mut length) = (String::new(), 0);
     loop {

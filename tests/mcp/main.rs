@@ -8,6 +8,7 @@ mod inspector;
 mod later;
 mod many;
 mod newer;
+mod newer_http;
 mod npm;
 #[cfg(feature = "mcp-oauth")]
 mod oauth;

@@ -62,3 +62,29 @@ async fn where_the_server_tells_of_changes_its_tools_are_listed_once() {
     assert_eq!((scripted.count("listen"), scripted.count("list")), (1, 1));
     server.close().await;
 }
+
+/// The server says yes to whoever listens only once it was asked for its tools: who waits for its yes first gives it up.
+#[tokio::test]
+async fn a_yes_that_comes_late_is_heard_and_makes_the_list_old() {
+    let scripted = Scripted::new();
+    let server = scripted.server("newer-late-changes").connect().await.expect("a server");
+    assert_eq!((scripted.count("listen"), scripted.count("list")), (1, 1));
+    let run = server.tools().remove(0);
+    assert!(call(&run).await.is_ok());
+    scripted.until("the word of the change", |_| server.has_changed()).await;
+    assert!(call(&run).await.expect_err("another tool").to_string().contains("differently"));
+    assert_eq!((scripted.count("listen"), scripted.count("call")), (1, 1));
+    server.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_never_says_yes_to_who_listens_is_used_all_the_same() {
+    let scripted = Scripted::new();
+    let server = scripted.server("newer-mute").connect().await.expect("a server");
+    for _ in 0..3 {
+        assert!(call(&server.tools()[0]).await.is_ok());
+    }
+    assert_eq!((scripted.count("listen"), scripted.count("list")), (1, 1));
+    server.close().await;
+    scripted.until_none_lives().await;
+}

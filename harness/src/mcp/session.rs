@@ -16,11 +16,14 @@ use rmcp::{
         CancelledNotificationParam, ClientRequest, ProtocolVersion, RequestId, ServerCapabilities,
         ServerNotification, SubscriptionFilter,
     },
-    service::{Peer, RunningService, ServiceError, Subscription},
+    service::{Peer, RunningService, ServiceError},
 };
 use serde_json::Value;
 use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    sync::{
+        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+        oneshot,
+    },
     task::AbortHandle,
     time::{Instant, timeout},
 };
@@ -35,6 +38,9 @@ const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// How long a server may take to say that it will tell of changes.
 const LISTEN: Duration = Duration::from_secs(5);
+
+/// For how long that is waited for before the tools are listed. What is said later makes the list old.
+const FIRST: Duration = Duration::from_millis(500);
 
 /// For how long what a server says of its tools is taken to hold, at most, if it does not tell of changes.
 const FRESH: Duration = Duration::from_secs(60);
@@ -56,6 +62,8 @@ pub(super) struct Session {
     listener: Mutex<Option<AbortHandle>>,
     /// Whether that hears anything.
     hears: Arc<AtomicBool>,
+    /// Whether the server took too long to say so, so that it is not waited for again.
+    is_slow: AtomicBool,
 }
 
 /// What the server said of its tools.
@@ -93,6 +101,7 @@ impl Session {
             listed: Mutex::default(),
             listener: Mutex::default(),
             hears: Arc::default(),
+            is_slow: AtomicBool::new(false),
         }
     }
 
@@ -160,25 +169,24 @@ impl Session {
         tools.is_some_and(|tools| tools.list_changed == Some(true))
     }
 
-    /// Asks the server to tell of changed tools, where it has to be asked. What cannot be heard is looked up after some
-    /// time: see [`is_old`](Self::is_old).
+    /// Asks the server to tell of changed tools, where it has to be asked, and waits a moment for its yes. What cannot be
+    /// heard is looked up after some time: see [`is_old`](Self::is_old).
     pub(super) async fn listen(&self) {
-        if !self.has_no_session() || !self.tells() || self.hears.load(Ordering::Relaxed) {
+        if !self.has_no_session() || !self.tells() {
             return;
         }
-        let wanted = SubscriptionFilter::builder().tools_list_changed().build();
-        let Ok(Ok(subscription)) = timeout(LISTEN, self.peer().listen(wanted)).await else {
-            return;
-        };
-        if subscription.acknowledged().tools_list_changed != Some(true) {
-            return;
+        let (told, heard) = oneshot::channel();
+        {
+            let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+            if listener.as_ref().is_some_and(|task| !task.is_finished()) {
+                return;
+            }
+            let (peer, handler) = (self.peer().clone(), self.handler().clone());
+            let hearing = hear(peer, handler, Arc::clone(&self.hears), told);
+            *listener = Some(tokio::spawn(hearing).abort_handle());
         }
-        self.hears.store(true, Ordering::Relaxed);
-        let hearing = hear(subscription, self.handler().clone(), Arc::clone(&self.hears));
-        let task = tokio::spawn(hearing).abort_handle();
-        let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(old) = listener.replace(task) {
-            old.abort();
+        if !self.is_slow.load(Ordering::Relaxed) && timeout(FIRST, heard).await.is_err() {
+            self.is_slow.store(true, Ordering::Relaxed);
         }
     }
 
@@ -242,8 +250,23 @@ async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
     }
 }
 
-/// Hears that the tools have changed. When the server tells no more, they may have: nobody would know.
-async fn hear(mut subscription: Subscription, handler: Handler, hears: Arc<AtomicBool>) {
+/// Hears that the tools have changed, and says when that begins. When the server tells no more, they may have: nobody
+/// would know. They may have, too, if they were listed before it began.
+async fn hear(
+    peer: Peer<RoleClient>,
+    handler: Handler,
+    hears: Arc<AtomicBool>,
+    told: oneshot::Sender<()>,
+) {
+    let wanted = SubscriptionFilter::builder().tools_list_changed().build();
+    let Ok(Ok(mut subscription)) = timeout(LISTEN, peer.listen(wanted)).await else { return };
+    if subscription.acknowledged().tools_list_changed != Some(true) {
+        return;
+    }
+    hears.store(true, Ordering::Relaxed);
+    if told.send(()).is_err() {
+        handler.stale.store(true, Ordering::Relaxed);
+    }
     while let Ok(Some(told)) = subscription.next().await {
         if matches!(told, ServerNotification::ToolListChangedNotification(_)) {
             handler.tools_changed();

@@ -3,6 +3,7 @@
 use rmcp::{
     model::{ErrorCode, ProtocolVersion},
     service::{ClientInitializeError, ClientLifecycleMode},
+    transport::streamable_http_client::StreamableHttpError,
 };
 
 /// A version of the protocol: see [`McpServerBuilder::version`](super::McpServerBuilder::version).
@@ -30,7 +31,8 @@ impl McpVersion {
 }
 
 /// Whether the answer to `initialize` is that of a server which knows only versions without it: it refuses the method,
-/// its parameters, its version, or headers of HTTP that are missing.
+/// its parameters, its version, or headers of HTTP that are missing. Over HTTP it may also refuse it without a word of the
+/// protocol, since it knows no request without the headers of 2026-07-28, or no such path.
 pub(super) fn is_newer(err: &ClientInitializeError) -> bool {
     /// `HeaderMismatch` of 2026-07-28.
     const HEADERS: ErrorCode = ErrorCode(-32020);
@@ -41,5 +43,13 @@ pub(super) fn is_newer(err: &ClientInitializeError) -> bool {
         ErrorCode::UNSUPPORTED_PROTOCOL_VERSION,
         HEADERS,
     ];
-    matches!(err, ClientInitializeError::JsonRpcError(err) if newer.contains(&err.code))
+    match err {
+        ClientInitializeError::JsonRpcError(err) => newer.contains(&err.code),
+        ClientInitializeError::TransportError { error, .. } => {
+            let error = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+            matches!(error, Some(StreamableHttpError::UnexpectedServerResponse(text))
+                if text.starts_with("HTTP 400") || text.starts_with("HTTP 404"))
+        }
+        _ => false,
+    }
 }

@@ -214,7 +214,7 @@ impl Server {
                 "tools/list" => answer(self.list(request["params"]["cursor"].as_str())),
                 "tools/call" => {
                     self.call(&request, &mut lines);
-                    if self.way == "newer-changes" {
+                    if matches!(self.way.as_str(), "newer-changes" | "newer-late-changes") {
                         self.tell_of_change();
                     }
                 }

@@ -37,9 +37,9 @@ impl Server {
             "subscriptions/listen" if is_newer => {
                 self.note("listen");
                 fs::write(format!("{}.subscription", self.log), id.to_string()).expect("a file");
-                let params = json!({"notifications": {"toolsListChanged": true}, "_meta": {SUBSCRIPTION: id}});
-                let method = "notifications/subscriptions/acknowledged";
-                say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+                if !matches!(self.way.as_str(), "newer-mute" | "newer-late-changes") {
+                    acknowledge(id);
+                }
             }
             "tools/list" if is_newer || self.way == "older-quiet" => {
                 self.note("list");
@@ -52,22 +52,42 @@ impl Server {
                     list["ttlMs"] = json!(0);
                 }
                 answer(list);
+                if self.way == "newer-late-changes" && self.lists() == 1 {
+                    acknowledge(&self.subscription());
+                }
             }
             _ => return false,
         }
         true
     }
 
+    /// How often its tools were listed so far.
+    fn lists(&self) -> usize {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        log.lines().filter(|line| *line == "list").count()
+    }
+
     fn has_called(&self) -> bool {
         fs::read_to_string(&self.log).is_ok_and(|log| log.lines().any(|line| line == "call"))
     }
 
+    /// The number of the request of whoever listens.
+    fn subscription(&self) -> Value {
+        let id = fs::read_to_string(format!("{}.subscription", self.log)).expect("a subscription");
+        serde_json::from_str(&id).expect("its number")
+    }
+
     /// Tells whoever listens that the tools have changed.
     pub(super) fn tell_of_change(&self) {
-        let id = fs::read_to_string(format!("{}.subscription", self.log)).expect("a subscription");
-        let id: Value = serde_json::from_str(&id).expect("its number");
-        let params = json!({"_meta": {SUBSCRIPTION: id}});
+        let params = json!({"_meta": {SUBSCRIPTION: self.subscription()}});
         let method = "notifications/tools/list_changed";
         say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
+}
+
+/// Says yes to whoever wants to hear of changes.
+fn acknowledge(id: &Value) {
+    let params = json!({"notifications": {"toolsListChanged": true}, "_meta": {SUBSCRIPTION: id}});
+    let method = "notifications/subscriptions/acknowledged";
+    say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
 }

@@ -1,0 +1,149 @@
+//! Servers of 2026-07-28 at an address: how they are found, and who listens to them.
+
+use std::{
+    io::Write as _,
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Condvar, Mutex},
+    thread,
+};
+
+use harness::mcp::McpServer;
+use serde_json::{Value, json};
+
+use super::{
+    call,
+    http::{request, until},
+    text,
+};
+
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// A server that knows no `initialize`, and refuses it with this status and no body.
+struct Newer {
+    url: String,
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    methods: Mutex<Vec<String>>,
+    /// Whether the tools have changed, which is told to who listens.
+    changed: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Newer {
+    fn start(refusal: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        let seen = Arc::new(Seen::default());
+        let shared = Arc::clone(&seen);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let seen = Arc::clone(&shared);
+                thread::spawn(move || answer(stream, refusal, &seen));
+            }
+        });
+        Self { url, seen }
+    }
+
+    fn count(&self, method: &str) -> usize {
+        let seen = self.seen.methods.lock().expect("unpoisoned");
+        seen.iter().filter(|seen| *seen == method).count()
+    }
+}
+
+fn answer(mut stream: TcpStream, refusal: &str, seen: &Seen) {
+    let Some((_, body, _)) = request(&stream) else { return };
+    let method = body["method"].as_str().unwrap_or_default().to_owned();
+    let listens = {
+        let mut all = seen.methods.lock().expect("unpoisoned");
+        all.push(method.clone());
+        all.iter().filter(|seen| *seen == "subscriptions/listen").count()
+    };
+    let id = &body["id"];
+    let mut send = |status: &str, body: &str| {
+        let length = body.len();
+        let json = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{json}\r\n"
+        );
+        let _ = stream.write_all(format!("{head}{body}").as_bytes());
+    };
+    let result = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+    match method.as_str() {
+        "initialize" => send(refusal, ""),
+        "server/discover" => send(
+            "200 OK",
+            &result(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {"listChanged": true}}, "ttlMs": 0, "cacheScope": "private",
+            })),
+        ),
+        "tools/list" => {
+            let tools = json!({"tools": [{"name": "run", "inputSchema": {"type": "object"}}]});
+            send("200 OK", &result(tools));
+        }
+        "tools/call" => {
+            send("200 OK", &result(json!({"content": [{"type": "text", "text": "done"}]})));
+        }
+        "subscriptions/listen" => {
+            let event = |method: &str, params: Value| {
+                let told = json!({"jsonrpc": "2.0", "method": method, "params": params});
+                format!("data: {told}\n\n")
+            };
+            let yes =
+                json!({"notifications": {"toolsListChanged": true}, "_meta": {SUBSCRIPTION: id}});
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+            let yes = event("notifications/subscriptions/acknowledged", yes);
+            let _ = stream.write_all(format!("{head}{yes}").as_bytes());
+            // The first one is cut.
+            if listens > 1 {
+                let changed = seen.changed.lock().expect("unpoisoned");
+                drop(seen.told.wait_while(changed, |changed| !*changed).expect("unpoisoned"));
+                let change = json!({"_meta": {SUBSCRIPTION: id}});
+                let change = event("notifications/tools/list_changed", change);
+                let _ = stream.write_all(change.as_bytes());
+            }
+        }
+        _ => send("202 Accepted", ""),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_initialize_without_a_word_is_asked_in_the_newer_version() {
+    for refusal in ["400 Bad Request", "404 Not Found"] {
+        let server = Newer::start(refusal);
+        let it = McpServer::url(&server.url).named("it").connect().await.expect(refusal);
+        assert_eq!(text(call(&it.tools()[0]).await), "done", "{refusal}");
+        let counts = ["initialize", "server/discover", "tools/call"].map(|it| server.count(it));
+        assert_eq!(counts, [1, 1, 1], "{refusal}");
+    }
+    // Any other failure is that of the server.
+    for refusal in ["403 Forbidden", "500 Internal Server Error", "302 Found"] {
+        let server = Newer::start(refusal);
+        let failed = McpServer::url(&server.url).named("it").connect().await;
+        assert!(failed.is_err(), "{refusal}");
+        assert_eq!((server.count("initialize"), server.count("server/discover")), (1, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_that_was_cut_is_begun_anew_before_a_call() {
+    let server = Newer::start("400 Bad Request");
+    let it = McpServer::url(&server.url).named("it").connect().await.expect("a server");
+    // The end of the first one may still be on its way.
+    let mut calls = 0;
+    while server.count("subscriptions/listen") < 2 {
+        assert!(call(&it.tools()[0]).await.is_ok());
+        calls += 1;
+        assert!(calls < 1000, "nobody listens any more");
+        tokio::task::yield_now().await;
+    }
+    assert!(!it.has_changed(), "the same tools were listed");
+    *server.seen.changed.lock().expect("unpoisoned") = true;
+    server.seen.told.notify_all();
+    until(|| it.has_changed()).await;
+    assert_eq!(server.count("tools/call"), calls);
+}
