@@ -11,6 +11,7 @@ use harness::{
     context::Window,
     journal::{Entry, Journal, MemoryJournal},
     models::Price,
+    provider::{Settings, ToolChoice},
     testing::{
         Answer, LoopbackServer, RecordedRequest, ScriptedProvider, SimulatedCache, anthropic, chat,
         reply, responses,
@@ -574,4 +575,36 @@ async fn a_run_without_the_tools_that_were_found_names_none_of_them() {
     let bodies = bodies.lock().unwrap();
     let all: Vec<(usize, usize)> = bodies.iter().map(named).collect();
     assert_eq!(all, [(0, 0), (2, 2), (1, 1), (0, 0), (0, 0), (2, 2)]);
+}
+
+/// A vendor refuses a request that names a tool of which it is not told.
+#[tokio::test]
+async fn a_tool_that_has_to_be_called_is_one_that_the_model_is_told_of() {
+    let wanted = "github__list_invoice";
+    let must = || Settings {
+        tool_choice: Some(ToolChoice::Tool(wanted.to_owned())),
+        ..Settings::default()
+    };
+    let ran = Arc::default();
+    let model = ScriptedProvider::answering(|_| reply().text("Done."));
+    let agent = Agent::builder(model.clone()).tools(many(&ran)).build().unwrap();
+    let failed = agent.run("List it.").settings(must()).await.unwrap_err();
+    let error = failed.error().expect("an error");
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(error.to_string().contains("name it in `ToolSearch::always`"), "{error}");
+    assert!(model.requests().is_empty(), "nothing was sent");
+
+    // One that was found, one that is always told, and the only one can be wanted.
+    let mut chat = agent.chat();
+    chat.send("What is there?").await.unwrap();
+    let searching = Agent::builder(searching()).tools(many(&ran)).build().unwrap();
+    let mut found = searching.chat();
+    found.send("List the invoices.").await.unwrap();
+    let again =
+        Settings { tool_choice: Some(ToolChoice::Tool("jira__list_invoice".to_owned())), ..must() };
+    found.send("Again.").settings(again).await.unwrap();
+    chat.send("List it.").settings(must()).only_tools([wanted]).await.unwrap();
+    let always = ToolSearch::default().always([wanted]);
+    let agent = Agent::builder(model).tools(many(&ran)).tool_search(always).build().unwrap();
+    agent.run("List it.").settings(must()).await.unwrap();
 }

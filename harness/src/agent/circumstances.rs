@@ -5,11 +5,11 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::{Agent, Chat, Steering, accept::Wants, caller::CallSite};
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     journal::Entry,
     message::{CallOutcome, Message, Transcript},
     policy::{Approver, Exposed, Exposure, Permissions},
-    provider::Settings,
+    provider::{Settings, ToolChoice},
     tool::{Places, SideEffects, Tool, ToolRegistry, Values},
 };
 
@@ -141,6 +141,17 @@ impl Chat {
         }
         if let Some(permissions) = self.own.as_ref().and_then(|own| own.permissions.as_ref()) {
             permissions.check_names(self.agent.tools())?;
+        }
+        let settings = self.own.as_ref().and_then(|own| own.settings.as_ref());
+        if let Some(ToolChoice::Tool(name)) = settings.and_then(|it| it.tool_choice.as_ref())
+            && self.tools().is_searched(name)
+            && !self.machine.found().iter().any(|found| found.tools.contains(name))
+        {
+            let why = format!(
+                "`Settings::tool_choice` names `{name}`, which the model is not told of before it has searched for it; \
+                 name it in `ToolSearch::always`, or offer it by `only_tools`"
+            );
+            return Err(Error::new(ErrorKind::Configuration, why));
         }
         self.guard.budget().check()?;
         let brought = self.own.as_ref().map(|own| &own.values);
