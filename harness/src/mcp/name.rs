@@ -1,6 +1,6 @@
 //! The names by which a model calls the tools of servers: `server__tool`, the same after each start.
 
-use ring::digest::{SHA256, digest};
+use sha2::{Digest as _, Sha256};
 
 /// Characters of a name, at most: what vendors take.
 const LONGEST: usize = 64;
@@ -44,7 +44,7 @@ pub(super) fn hash(texts: &[&str]) -> String {
         bytes.extend_from_slice(&text.len().to_le_bytes());
         bytes.extend_from_slice(text.as_bytes());
     }
-    digest(&SHA256, &bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
