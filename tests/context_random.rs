@@ -21,7 +21,8 @@ use crate::{
     probe::{READ, WRITE},
 };
 
-const CONVERSATIONS: u64 = 1_000;
+/// So many, and `HARNESS_CONVERSATIONS=1000` has more of them.
+const CONVERSATIONS: u64 = 250;
 
 /// Words of a length by chance, which nobody else says.
 fn words(rng: &mut Rng, most: usize) -> String {
@@ -87,7 +88,7 @@ fn agent(seed: u64, rng: &Arc<Mutex<Rng>>) -> Agent {
 }
 
 /// What the law says of a view of this transcript.
-fn holds(machine: &Machine, pins: &[String], seed: u64, shorter: &mut usize) {
+fn holds(machine: &Machine, pins: &[String], seed: u64, shorter: &mut u64) {
     let (all, sent) = (machine.transcript(), machine.sent());
     let texts: Vec<String> = sent.messages().iter().map(Message::text).collect();
     let told = texts.join("\n");
@@ -136,7 +137,7 @@ fn holds(machine: &Machine, pins: &[String], seed: u64, shorter: &mut usize) {
             let mut sent_calls = sent.messages().iter().flat_map(Message::calls);
             let same = sent_calls.find(|it| it.id() == call.id()).expect("a call that is sent");
             let is_short = same.arguments() != call.arguments();
-            *shorter += usize::from(is_short);
+            *shorter += u64::from(is_short);
             let went_well = |it: &ToolResult| it.outcome() == CallOutcome::Succeeded;
             let mut results = all.messages().iter().flat_map(Message::results);
             let result = results.find(|it| it.call_id() == call.id());
@@ -153,12 +154,14 @@ fn holds(machine: &Machine, pins: &[String], seed: u64, shorter: &mut usize) {
 }
 
 #[test]
-fn a_thousand_conversations_lose_nothing_that_must_stay() {
+fn conversations_by_chance_lose_nothing_that_must_stay() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().expect("a runtime");
-    let mut kinds = [0_usize; 4];
+    let mut kinds = [0_u64; 4];
     let mut shorter = 0;
-    for seed in 0..CONVERSATIONS {
+    let wanted = std::env::var("HARNESS_CONVERSATIONS").ok().and_then(|all| all.parse().ok());
+    let conversations = wanted.unwrap_or(CONVERSATIONS);
+    for seed in 0..conversations {
         let facts = runtime.block_on(conversation(seed));
         let (mut machine, mut pins) = (Machine::new(), Vec::new());
         for fact in facts {
@@ -180,8 +183,8 @@ fn a_thousand_conversations_lose_nothing_that_must_stay() {
         }
     }
     println!("{kinds:?} cleared, summed up, in vain, refused; {shorter} times shorter arguments");
-    assert!(shorter > 100);
-    assert!(kinds.iter().all(|count| *count > 100), "{kinds:?}");
+    assert!(shorter > conversations / 10);
+    assert!(kinds.iter().all(|count| *count > conversations / 10), "{kinds:?}");
 }
 
 /// Has a conversation by chance, in which each request is what the facts before it make, and gives its facts.
