@@ -61,6 +61,7 @@ mod fallback;
 mod formats;
 mod guard;
 mod guide;
+mod handmade;
 mod interrupt;
 mod kept;
 mod left_over;
