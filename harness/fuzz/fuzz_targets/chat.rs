@@ -4,7 +4,11 @@
 use harness::wire::chat::{Reading, ThinkTags, decoder};
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    let split = Reading { think_tags: ThinkTags::Split, done_is_enough: true };
+    let split = Reading {
+        think_tags: ThinkTags::Split,
+        done_is_enough: true,
+        ..Reading::default()
+    };
     harness_fuzz::check!(input, decoder(Default::default(), Reading::default()));
     harness_fuzz::check!(input, decoder(Default::default(), split));
 });
