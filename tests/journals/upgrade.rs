@@ -108,6 +108,8 @@ async fn a_file_of_the_first_version_is_brought_up_to_date_once_and_keeps_all() 
     // Who may only read leaves it as it is.
     let reads = SqliteJournal::builder().read_only().open(&path).await.unwrap();
     has_all(&reads).await;
+    assert_eq!(reads.read_spill("old", "r-1", 0).await.unwrap(), None, "it has none");
+    assert!(reads.write_spill("old", "r-1", 0, b"large").await.is_err());
     drop(reads);
     assert_eq!(version(&path), (1, 0));
 

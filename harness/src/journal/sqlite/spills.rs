@@ -56,6 +56,10 @@ impl Store {
         chunk: u64,
     ) -> Result<Option<Vec<u8>>, Error> {
         self.reading(|transaction, _| {
+            // A file of version 1 that may only be read has none.
+            if !transaction.table_exists(None, "spills")? {
+                return Ok(None);
+            }
             let chunk = transaction
                 .prepare_cached(
                     "SELECT bytes FROM conversations
