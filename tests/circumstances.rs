@@ -578,6 +578,20 @@ async fn the_strictest_that_is_said_of_a_name_counts_in_any_order() {
     }
 }
 
+/// Of two that are as strict, the first one stays: the model reads its reason.
+#[tokio::test]
+async fn the_first_of_two_reasons_to_deny_is_told() {
+    let log = Log::default();
+    let permissions = Permissions::default().deny("note", "the first").deny("note", "the second");
+    let model = ScriptedProvider::new([reply().call("note", json!({})), reply().text("Done.")]);
+    let agent = Agent::builder(model).tools([takes_all("note", READ, &log)]);
+    let agent = agent.permissions(permissions).build().unwrap();
+    let reply = agent.run("Note it.").await.unwrap();
+    let results = reply.transcript().messages().iter().flat_map(harness::Message::results);
+    let told: Vec<String> = results.map(|result| result.to_text()).collect();
+    assert!(told[0].contains("the first") && !told[0].contains("the second"), "{told:?}");
+}
+
 /// What a side says of `work`, by its name and by two rules, and whether it allows whatever is asked.
 #[derive(Clone, Copy, Debug)]
 struct Side {
