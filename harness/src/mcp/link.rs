@@ -243,7 +243,7 @@ impl Link {
     /// said is old.
     async fn refresh(&self, session: &Session) -> Result<(), Error> {
         let stale = &session.handler().stale;
-        if !stale.swap(false, Ordering::Relaxed) && !session.is_old() {
+        if !stale.swap(false, Ordering::Acquire) && !session.is_old() {
             return Ok(());
         }
         session.listen().await;

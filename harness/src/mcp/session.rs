@@ -39,7 +39,7 @@ const LAST_WORDS: Duration = Duration::from_millis(250);
 /// How long a server may take to say that it will tell of changes.
 const LISTEN: Duration = Duration::from_secs(5);
 
-/// For how long that is waited for before the tools are listed. What is said later makes the list old.
+/// How long the first list of the tools waits for that. A server that agrees later is asked for its tools again.
 const FIRST: Duration = Duration::from_millis(500);
 
 /// For how long what a server says of its tools is taken to hold, at most, if it does not tell of changes.
@@ -60,10 +60,19 @@ pub(super) struct Session {
     listed: Mutex<Listed>,
     /// Hears that the tools have changed, where the server has to be asked to tell.
     listener: Mutex<Option<AbortHandle>>,
-    /// Whether that hears anything.
-    hears: Arc<AtomicBool>,
-    /// Whether the server took too long to say so, so that it is not waited for again.
+    /// How far that has come.
+    listening: Arc<Listening>,
+    /// Whether the server took longer than [`FIRST`] to agree, so that no list waits for it again.
     is_slow: AtomicBool,
+}
+
+/// How far it has come to hear that the tools have changed.
+#[derive(Default)]
+struct Listening {
+    /// Whether the server was asked to tell, and the answer to this request has not ended.
+    is_open: AtomicBool,
+    /// Whether the server has agreed to tell.
+    is_agreed: AtomicBool,
 }
 
 /// What the server said of its tools.
@@ -100,7 +109,7 @@ impl Session {
             lost: AtomicBool::new(false),
             listed: Mutex::default(),
             listener: Mutex::default(),
-            hears: Arc::default(),
+            listening: Arc::default(),
             is_slow: AtomicBool::new(false),
         }
     }
@@ -150,7 +159,7 @@ impl Session {
     /// Whether the tools may have changed without a word of the server.
     pub(super) fn is_old(&self) -> bool {
         let tells = match self.has_no_session() {
-            true => self.hears.load(Ordering::Relaxed),
+            true => self.listening.is_agreed.load(Ordering::Relaxed),
             false => self.tells(),
         };
         !tells && self.listed().until.is_none_or(|until| Instant::now() >= until)
@@ -169,23 +178,30 @@ impl Session {
         tools.is_some_and(|tools| tools.list_changed == Some(true))
     }
 
-    /// Asks the server to tell of changed tools, where it has to be asked, and waits a moment for its yes. What cannot be
-    /// heard is looked up after some time: see [`is_old`](Self::is_old).
+    /// Asks the server to tell of changed tools, where it has to be asked, and waits a moment until it agrees. Without that
+    /// the tools are listed again after some time: see [`is_old`](Self::is_old).
     pub(super) async fn listen(&self) {
         if !self.has_no_session() || !self.tells() {
             return;
         }
-        let (told, heard) = oneshot::channel();
-        {
-            let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
-            if listener.as_ref().is_some_and(|task| !task.is_finished()) {
-                return;
-            }
-            let (peer, handler) = (self.peer().clone(), self.handler().clone());
-            let hearing = hear(peer, handler, Arc::clone(&self.hears), told);
-            *listener = Some(tokio::spawn(hearing).abort_handle());
+        if self.listening.is_open.swap(true, Ordering::Relaxed) {
+            return;
         }
-        if !self.is_slow.load(Ordering::Relaxed) && timeout(FIRST, heard).await.is_err() {
+        let (agrees, agreed) = oneshot::channel();
+        let (peer, handler) = (self.peer().clone(), self.handler().clone());
+        let listening = Arc::clone(&self.listening);
+        let hearing = async move {
+            hear(peer, &handler, &listening.is_agreed, agrees).await;
+            // In this order: whoever finds the list old finds, too, that nobody listens.
+            let was_agreed = listening.is_agreed.swap(false, Ordering::Relaxed);
+            listening.is_open.store(false, Ordering::Release);
+            if was_agreed {
+                handler.stale.store(true, Ordering::Release);
+            }
+        };
+        let task = tokio::spawn(hearing).abort_handle();
+        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        if !self.is_slow.load(Ordering::Relaxed) && timeout(FIRST, agreed).await.is_err() {
             self.is_slow.store(true, Ordering::Relaxed);
         }
     }
@@ -250,21 +266,21 @@ async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
     }
 }
 
-/// Hears that the tools have changed, and says when that begins. When the server tells no more, they may have: nobody
-/// would know. They may have, too, if they were listed before it began.
+/// Asks the server to tell of changed tools, says when it agrees, and passes on what it tells until the subscription ends.
+/// If nobody waits for the agreement any more, the tools were listed before it, and may have changed since.
 async fn hear(
     peer: Peer<RoleClient>,
-    handler: Handler,
-    hears: Arc<AtomicBool>,
-    told: oneshot::Sender<()>,
+    handler: &Handler,
+    is_agreed: &AtomicBool,
+    agrees: oneshot::Sender<()>,
 ) {
     let wanted = SubscriptionFilter::builder().tools_list_changed().build();
     let Ok(Ok(mut subscription)) = timeout(LISTEN, peer.listen(wanted)).await else { return };
     if subscription.acknowledged().tools_list_changed != Some(true) {
         return;
     }
-    hears.store(true, Ordering::Relaxed);
-    if told.send(()).is_err() {
+    is_agreed.store(true, Ordering::Relaxed);
+    if agrees.send(()).is_err() {
         handler.stale.store(true, Ordering::Relaxed);
     }
     while let Ok(Some(told)) = subscription.next().await {
@@ -272,6 +288,4 @@ async fn hear(
             handler.tools_changed();
         }
     }
-    hears.store(false, Ordering::Relaxed);
-    handler.stale.store(true, Ordering::Relaxed);
 }
