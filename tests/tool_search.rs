@@ -595,15 +595,13 @@ async fn a_tool_that_has_to_be_called_is_one_that_the_model_is_told_of() {
     assert!(model.requests().is_empty(), "nothing was sent");
 
     // One that was found, one that is always told, and the only one can be wanted.
-    let mut chat = agent.chat();
-    chat.send("What is there?").await.unwrap();
     let searching = Agent::builder(searching()).tools(many(&ran)).build().unwrap();
     let mut found = searching.chat();
     found.send("List the invoices.").await.unwrap();
     let again =
         Settings { tool_choice: Some(ToolChoice::Tool("jira__list_invoice".to_owned())), ..must() };
     found.send("Again.").settings(again).await.unwrap();
-    chat.send("List it.").settings(must()).only_tools([wanted]).await.unwrap();
+    agent.run("List it.").settings(must()).only_tools([wanted]).await.unwrap();
     let always = ToolSearch::default().always([wanted]);
     let agent = Agent::builder(model).tools(many(&ran)).tool_search(always).build().unwrap();
     agent.run("List it.").settings(must()).await.unwrap();
