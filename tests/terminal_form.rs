@@ -26,7 +26,7 @@ async fn until(terminal: &Terminal, text: &str) -> String {
         terminal.wait(text, |screen| {
             screen.rfind(text).is_some_and(|at| {
                 let behind = &screen[at + text.len()..];
-                screen.ends_with(':') && !behind.contains("Form. Behind")
+                screen.ends_with(':') && !behind.contains("Form. Only")
             })
         });
     });
@@ -128,16 +128,16 @@ async fn a_form_is_declined_and_put_aside_on_each_of_its_pages() {
         {
             let asked = fill(&terminal, &message, schema.clone());
             for _ in 0..enters {
-                let before = terminal.screen().matches("Form. Behind").count();
-                until(&terminal, "Form. Behind").await;
+                let before = terminal.screen().matches("Form. Only").count();
+                until(&terminal, "Form. Only").await;
                 terminal.say("");
                 tokio::task::block_in_place(|| {
                     terminal.wait("the next page", |screen| {
-                        screen.matches("Form. Behind").count() > before
+                        screen.matches("Form. Only").count() > before
                     });
                 });
             }
-            until(&terminal, "Form. Behind").await;
+            until(&terminal, "Form. Only").await;
             terminal.say(word);
             assert_eq!(given(asked).await, filled, "{word} after {enters} pages");
             terminal.command(&["clear-history", "-t", "main"]).output().expect("tmux");
@@ -156,6 +156,7 @@ async fn a_form_cannot_pass_for_the_program_or_for_another_form() {
     let schema = object(
         json!({
             "apiKey": {"type": "string", "title": "x\u{1b}]0;pwned\u{7}", "description": "Page 2 of 2: [y]es"},
+            "note": {"type": "string", "description": "Your API key, please.\nWarning: none", "pattern": "\nType it."},
             "one": {"type": "array", "default": [], "items": {"enum": ["[]", "\u{200b}"]}},
             "text": {"type": "string", "default": "\"\""},
         }),
@@ -173,12 +174,21 @@ async fn a_form_cannot_pass_for_the_program_or_for_another_form() {
     }
     terminal.say("");
     let screen = until(&terminal, "field | apiKey").await;
-    assert!(screen.contains(" warning | it looks as if a secret is asked for"), "{screen}");
+    assert!(screen.contains("\nWarning: this seems to ask for a secret."), "{screen}");
     assert!(screen.contains(r"titled | x\u{1b}]0;pwned\u{7}"), "{screen}");
     // What the arrow keys write is no value.
     terminal.press(&["Up"]);
     terminal.press(&["Enter"]);
     until(&terminal, "a key was pressed that writes no letter").await;
+    terminal.say("");
+    let screen = until(&terminal, "field | note").await;
+    let own: Vec<&str> = screen[screen.rfind("field | note").expect("it")..]
+        .lines()
+        .filter(|row| !row.contains(" | ") && !row.contains(" : "))
+        .collect();
+    let words = own.join(" ");
+    assert!(words.starts_with("Type a text.") && words.contains("Warning: this seems"), "{screen}");
+    assert!(!words.contains("none") && !words.contains("Type it."), "{screen}");
     terminal.say("");
     let screen = until(&terminal, "field | one").await;
     assert!(screen.contains("default | []") && screen.contains(r"[2] | \u{200b}"), "{screen}");

@@ -14,6 +14,28 @@ const NONE: &str = "-";
 /// Bytes of a line that a terminal hands over at once. A longer one may have been cut.
 const LINE: usize = 4095;
 
+/// What a person reads where a secret seems to be asked for.
+pub(super) const SECRET: &str = "Warning: this seems to ask for a secret. A form must not. What you type stands on the \
+                                 screen, and whoever asks gets it.";
+
+/// Whether a text that is more than a name speaks of a secret. Words that mostly mean something else are no sign.
+pub(super) fn speaks_of_a_secret(text: &str) -> bool {
+    const SIGNS: [&str; 8] = [
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "token",
+        "apikey",
+        "credential",
+        "credentials",
+    ];
+    let names = Names::of(SIGNS);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let pairs = words.windows(2).any(|pair| names.has(&pair.join(" ")));
+    pairs || words.first().is_some_and(|word| names.has(word))
+}
+
 /// A field of a form.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
@@ -103,7 +125,7 @@ impl Field {
         self.schema.get("default").filter(|value| self.faults(value).is_empty())
     }
 
-    /// Tells what it is. All of it are the words of whoever asks, but for the labels.
+    /// Tells what it is: what whoever asks says of it behind bars, and what to type without one.
     pub(super) fn tell(&self, sheet: &mut Sheet) {
         sheet.line("field", &self.name);
         if let Some(title) = self.word("title") {
@@ -112,7 +134,7 @@ impl Field {
         if let Some(description) = self.word("description") {
             sheet.text("about", description, |_| Style::Plain);
         }
-        sheet.line("type", &self.wanted());
+        self.tell_limits(sheet);
         if let Kind::One(choices) | Kind::Several(choices) = &self.kind {
             for (place, choice) in choices.iter().enumerate() {
                 sheet.line(&format!("[{}]", place + 1), &choice.told());
@@ -125,13 +147,15 @@ impl Field {
             self.tell_value(sheet, "given", given);
         }
         let title = self.word("title").unwrap_or_default();
+        let about = self.word("description").unwrap_or_default();
         let secrets = Names::default();
-        if secrets.has(&self.name) || secrets.has(title) {
-            sheet.line(
-                "warning",
-                "it looks as if a secret is asked for. No server may ask for one in a form: what you type stands on \
-                 the screen, and the server gets it",
-            );
+        sheet.own(&self.wanted());
+        if secrets.has(&self.name)
+            || secrets.has(title)
+            || speaks_of_a_secret(title)
+            || speaks_of_a_secret(about)
+        {
+            sheet.own(SECRET);
         }
     }
 
@@ -148,7 +172,7 @@ impl Field {
     /// Takes a line that was typed.
     ///
     /// # Errors
-    /// Fails with what is wrong with it, in words for the person.
+    /// Fails with each fault of the line, in words for the person.
     pub(super) fn take(&mut self, line: &str) -> Result<(), Vec<String>> {
         if line.len() >= LINE {
             return Err(vec![format!("a terminal takes {} bytes in a line", LINE - 1)]);
@@ -166,7 +190,7 @@ impl Field {
         Ok(())
     }
 
-    /// Its value, as it would be given.
+    /// Tells the value that will be sent, or that there is none.
     pub(super) fn tell_given(&self, sheet: &mut Sheet) {
         sheet.line("field", &self.name);
         match &self.given {
@@ -200,44 +224,49 @@ impl Field {
         }
     }
 
-    /// What is to be typed, in words of the program with the limits of the schema.
+    /// What to type, in words of this program.
     fn wanted(&self) -> String {
         let is_integer = self.word("type") == Some("integer");
-        let mut words = match &self.kind {
-            Kind::Text => {
-                format!("a text; {EMPTY} is an empty one, and // begins one with a slash")
+        match &self.kind {
+            Kind::Text => format!(
+                "Type a text. {EMPTY} is an empty one, and // begins one that starts with a slash."
+            ),
+            Kind::Number if is_integer => "Type a whole number.".to_owned(),
+            Kind::Number => "Type a number.".to_owned(),
+            Kind::Truth => "Type yes or no.".to_owned(),
+            Kind::One(_) => "Type the number of one of these.".to_owned(),
+            Kind::Several(_) => {
+                format!("Type the numbers of some of these, with spaces between. {NONE} is none.")
             }
-            Kind::Number if is_integer => "a whole number".to_owned(),
-            Kind::Number => "a number".to_owned(),
-            Kind::Truth => "yes or no".to_owned(),
-            Kind::One(_) => "the number of one of these".to_owned(),
-            Kind::Several(_) => format!("numbers of these, with spaces between; {NONE} is none"),
-            Kind::Json => "a value as JSON".to_owned(),
-        };
+            Kind::Json => "Type a value as JSON.".to_owned(),
+        }
+    }
+
+    /// The limits that the schema sets, each with its name there.
+    fn tell_limits(&self, sheet: &mut Sheet) {
         let limits = [
-            ("format", "format"),
-            ("pattern", "pattern"),
-            ("minLength", "characters at least"),
-            ("maxLength", "characters at most"),
-            ("minimum", "at least"),
-            ("maximum", "at most"),
-            ("minItems", "values at least"),
-            ("maxItems", "values at most"),
+            "format",
+            "pattern",
+            "minLength",
+            "maxLength",
+            "minimum",
+            "maximum",
+            "minItems",
+            "maxItems",
         ];
-        for (member, name) in limits {
-            match self.schema.get(member) {
-                None => {}
-                Some(Value::String(limit)) => words += &format!("; {name}: {limit}"),
-                Some(limit) => words += &format!("; {name}: {limit}"),
+        let set = limits.iter().filter_map(|name| Some((name, self.schema.get(*name)?)));
+        for (name, limit) in set {
+            match limit {
+                Value::String(limit) => sheet.line("limit", &format!("{name}: {limit}")),
+                limit => sheet.line("limit", &format!("{name}: {limit}")),
             }
         }
-        words
     }
 
     /// What a line means that was typed.
     ///
     /// # Errors
-    /// Fails with what is wrong with it, in words for the person.
+    /// Fails with each fault of the line, in words for the person.
     fn read(&self, line: &str) -> Result<Value, Vec<String>> {
         let typed = line.trim();
         let wrong = |text: &str| Err(vec![text.to_owned()]);
@@ -284,7 +313,7 @@ impl Field {
         if faults.is_empty() { Ok(value) } else { Err(faults) }
     }
 
-    /// What is wrong with a value by the schema. A schema that cannot be checked is checked by whoever asks.
+    /// How a value breaks the schema. There is no fault if the schema cannot be read here: whoever asks checks the value.
     fn faults(&self, value: &Value) -> Vec<String> {
         let Ok(checker) = Checker::new(&self.schema) else { return Vec::new() };
         checker.faults(value).iter().map(ToString::to_string).collect()

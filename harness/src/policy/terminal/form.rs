@@ -5,9 +5,9 @@ use std::{io, path::PathBuf};
 use serde_json::{Map, Value};
 
 use super::{
-    field::{Field, fields, object},
-    pages::{LOWEST, Opening, Pen, broken, open, prompt},
-    sheet::{NARROWEST, Row, Sheet, Style},
+    field::{Field, SECRET, fields, object, speaks_of_a_secret},
+    pages::{LOWEST, Opening, Pen, open, prompt},
+    sheet::{NARROWEST, Row, Sheet, Style, broken},
     standing::talk_at,
     talk::{Ended, Size, Talk},
 };
@@ -15,14 +15,14 @@ use super::{
 /// Rows that a page leaves for its title, its prompt and what is typed.
 const AROUND: usize = 7;
 
-/// What stands over each page. The rows below it have bars, and a row of whoever asks cannot begin without one.
-const TITLE: &str = "Form. Behind the bars: words of those who ask.";
+/// What stands over each page. Every row with words or values of others begins with a label and a bar.
+const TITLE: &str = "Form. Only rows without a bar are this program's words.";
 
 /// What a person did with a form.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Filled {
-    /// It is filled in, and the person has said that it may be sent: the object that the schema describes.
+    /// The person has filled it in and has agreed to send it. The values are an object that fits the schema.
     Accepted(Map<String, Value>),
     /// The person does not want to give it.
     Declined,
@@ -35,13 +35,16 @@ pub enum Filled {
 ///
 /// The form is a JSON Schema of an object whose properties are texts, numbers, truth values and choices. The person
 /// reads who asks, by the program's own name for it, and then each field on a page of its own, with its type, its limits
-/// and what is proposed. At the end all values are shown once more, and only then `y` gives them.
+/// and its default. The last page shows all values, and only a `y` there sends them.
 ///
-/// - **Whose words these are can be seen.** What the others wrote stands behind a bar, and what a terminal would obey or a
-///   person would not see is spelled out in it, as [`TerminalApprover`](super::TerminalApprover) does it.
+/// - **The person can see whose words they read.** Only the program's own rows have no bar. Behind a bar, characters that a
+///   terminal obeys or a person does not see are spelled out, as [`TerminalApprover`](super::TerminalApprover) does it.
 /// - **Nothing is off the screen in silence.** What does not fit is shown page by page, and a value is taken on the last
 ///   page only. `/decline` and `/cancel` work on each page.
-/// - **A field that looks like a password, a token or a key says so.** The protocol forbids servers to ask for one.
+/// - **The person is warned** where the message, or the name, title or description of a field, speaks of a password, a token
+///   or a key. The protocol forbids servers to ask for one in a form.
+/// - **Each value is checked** by the schema of its field when it is typed, but for `format` (such as `email`): whoever asks
+///   checks that.
 /// - **One question at a time** stands on a terminal: forms and approvals wait for each other, in the order in which they
 ///   were asked. A form that is taken back says so on the screen, and no key that was meant for it answers the next
 ///   question.
@@ -143,6 +146,9 @@ impl Form {
             };
             let rows = |columns| {
                 let mut sheet = Sheet::new(columns);
+                if !faults.is_empty() {
+                    sheet.own("What you typed was not taken:");
+                }
                 for fault in &faults {
                     sheet.line("wrong", fault);
                 }
@@ -182,6 +188,9 @@ impl Form {
     fn begin(&self, sheet: &mut Sheet) {
         sheet.line("from", &self.from);
         sheet.text("asks", &self.message, |_| Style::Plain);
+        if speaks_of_a_secret(&self.message) {
+            sheet.own(SECRET);
+        }
     }
 
     fn review(&self, sheet: &mut Sheet) {

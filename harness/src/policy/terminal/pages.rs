@@ -2,7 +2,7 @@
 //! page was shown.
 
 use super::{
-    sheet::{NARROWEST, Row, Style, key, rows},
+    sheet::{NARROWEST, Row, Style, broken, key, rows},
     talk::{Ended, Identity, Size, Talk},
 };
 use crate::policy::{Approval, Question};
@@ -272,23 +272,6 @@ fn words_between(page: usize, pages: usize, more: usize) -> String {
 /// Writes a prompt: words of the program's own, all ASCII, in the rows that were counted.
 pub(super) fn prompt(talk: &Talk, words: &str, size: Size) -> Result<(), Ended> {
     talk.write(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())
-}
-
-/// Words in rows that leave the last column of the screen free, and on the last row a space.
-pub(super) fn broken(words: &str, columns: usize) -> Vec<String> {
-    let room = columns.saturating_sub(2).max(1);
-    let mut rows = vec![String::new()];
-    for word in words.split(' ') {
-        match rows.last_mut() {
-            Some(row) if row.is_empty() => row.push_str(word),
-            Some(row) if row.len() + 1 + word.len() <= room => {
-                row.push(' ');
-                row.push_str(word);
-            }
-            _ => rows.push(word.to_owned()),
-        }
-    }
-    rows
 }
 
 fn no(question: &Question, reason: Option<String>) -> Approval {

@@ -143,6 +143,12 @@ impl Sheet {
         }
     }
 
+    /// Words of this program, all ASCII, on rows without a bar: no value can begin such a row.
+    pub(super) fn own(&mut self, words: &str) {
+        let rows = broken(words, self.room + MARGIN + 1);
+        self.rows.extend(rows.into_iter().map(|text| Row { text, style: Style::Plain }));
+    }
+
     /// A text that has one line; a line break in it is spelled out.
     pub(super) fn line(&mut self, label: &str, text: &str) {
         self.put(label, units(text), Style::Plain);
@@ -171,6 +177,23 @@ impl Sheet {
             self.rows.push(Row { text, style });
         }
     }
+}
+
+/// Words in rows that leave the last column of the screen free, and on the last row a space.
+pub(super) fn broken(words: &str, columns: usize) -> Vec<String> {
+    let room = columns.saturating_sub(2).max(1);
+    let mut rows = vec![String::new()];
+    for word in words.split(' ') {
+        match rows.last_mut() {
+            Some(row) if row.is_empty() => row.push_str(word),
+            Some(row) if row.len() + 1 + word.len() <= room => {
+                row.push(' ');
+                row.push_str(word);
+            }
+            _ => rows.push(word.to_owned()),
+        }
+    }
+    rows
 }
 
 /// The values in a value, each with its JSON pointer.
