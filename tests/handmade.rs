@@ -1,5 +1,5 @@
-//! Answers that were written by hand, one for each shape that matters, beside what is to be read in each:
-//! `tests/corpus`. They can be read where nothing was recorded.
+//! Decodes the answers in `tests/corpus`, which were written by hand, and compares each with the expectation beside it. They
+//! are part of the repository; the recorded answers that `corpus.rs` reads are not.
 
 use std::{fmt::Write as _, fs, path::Path};
 

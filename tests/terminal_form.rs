@@ -176,7 +176,7 @@ async fn a_form_cannot_pass_for_the_program_or_for_another_form() {
     let screen = until(&terminal, "field | apiKey").await;
     assert!(screen.contains("\nWarning: this seems to ask for a secret."), "{screen}");
     assert!(screen.contains(r"titled | x\u{1b}]0;pwned\u{7}"), "{screen}");
-    // What the arrow keys write is no value.
+    // An arrow key writes control characters, which no value may have.
     terminal.press(&["Up"]);
     terminal.press(&["Enter"]);
     until(&terminal, "a key was pressed that writes no letter").await;

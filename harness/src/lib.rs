@@ -56,8 +56,8 @@
 //! | `otel` | spans and metrics by OpenTelemetry's conventions |
 //! | `async-openai` | a typed request of that crate as the template of each request |
 //!
-//! Without `sockets` the library is Rust alone, needs no C compiler, and opens no socket: the loop, the wires and the
-//! journals are there, and a provider is one of your own. This core is checked for Windows, for Apple's systems and for
+//! Without `sockets` the library has no C code and no HTTP client. The loop, the wires and the trait of journals are there,
+//! and you write the [`Provider`] yourself. This core is checked for Windows, for Apple's systems and for
 //! `wasm32-unknown-unknown`. On the last one there is nothing else: the features that need an operating system are
 //! errors while compiling, and the standard library has no clock and panics when it is asked for the time. So
 //! [`agent::Machine`], the transcript, the schemas and the wires can be used there, and a run (`Chat::send`) cannot.

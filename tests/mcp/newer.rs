@@ -63,9 +63,10 @@ async fn where_the_server_tells_of_changes_its_tools_are_listed_once() {
     server.close().await;
 }
 
-/// The server says yes to whoever listens only once it was asked for its tools: who waits for its yes first gives it up.
+/// The server acknowledges the subscription only after it has listed its tools. A client that does not list them before it
+/// is acknowledged gives the subscription up.
 #[tokio::test]
-async fn a_yes_that_comes_late_is_heard_and_makes_the_list_old() {
+async fn a_late_acknowledgement_counts_and_the_tools_are_listed_again() {
     let scripted = Scripted::new();
     let server = scripted.server("newer-late-changes").connect().await.expect("a server");
     assert_eq!((scripted.count("listen"), scripted.count("list")), (1, 1));
@@ -78,7 +79,7 @@ async fn a_yes_that_comes_late_is_heard_and_makes_the_list_old() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_says_yes_to_who_listens_is_used_all_the_same() {
+async fn a_server_that_never_acknowledges_the_subscription_is_used_all_the_same() {
     let scripted = Scripted::new();
     let server = scripted.server("newer-mute").connect().await.expect("a server");
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Servers of 2026-07-28 at an address: how they are found, and who listens to them.
+//! Servers of 2026-07-28 over HTTP: how a client finds out that they know only this version, and its subscriptions.
 
 use std::{
     io::Write as _,
@@ -27,7 +27,7 @@ struct Newer {
 #[derive(Default)]
 struct Seen {
     methods: Mutex<Vec<String>>,
-    /// Whether the tools have changed, which is told to who listens.
+    /// Whether the tools have changed. The second subscriber is told.
     changed: Mutex<bool>,
     told: Condvar,
 }

@@ -71,13 +71,13 @@ impl Server {
         fs::read_to_string(&self.log).is_ok_and(|log| log.lines().any(|line| line == "call"))
     }
 
-    /// The number of the request of whoever listens.
+    /// The id of the last request `subscriptions/listen`.
     fn subscription(&self) -> Value {
         let id = fs::read_to_string(format!("{}.subscription", self.log)).expect("a subscription");
         serde_json::from_str(&id).expect("its number")
     }
 
-    /// Tells whoever listens that the tools have changed.
+    /// Tells the subscriber that the tools have changed.
     pub(super) fn tell_of_change(&self) {
         let params = json!({"_meta": {SUBSCRIPTION: self.subscription()}});
         let method = "notifications/tools/list_changed";
@@ -85,7 +85,7 @@ impl Server {
     }
 }
 
-/// Says yes to whoever wants to hear of changes.
+/// Acknowledges the subscription of this id.
 fn acknowledge(id: &Value) {
     let params = json!({"notifications": {"toolsListChanged": true}, "_meta": {SUBSCRIPTION: id}});
     let method = "notifications/subscriptions/acknowledged";

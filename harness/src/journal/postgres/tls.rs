@@ -72,7 +72,7 @@ impl TlsStream for Secured {
     }
 }
 
-/// The hash of a certificate, by the algorithm of its own signature, but SHA-256 in place of older ones. There is none where
+/// Hashes a certificate with the algorithm of its own signature, but SHA-256 in place of older ones. There is none where
 /// the signature has no hash of its own, as with Ed25519, or names it elsewhere, as with RSA-PSS.
 fn hash_of(certificate: &[u8]) -> Option<Vec<u8>> {
     // 1.2.840.113549.1.1, the signatures with RSA by PKCS #1.

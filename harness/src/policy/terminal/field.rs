@@ -16,7 +16,7 @@ const LINE: usize = 4095;
 
 /// What a person reads where a secret seems to be asked for.
 pub(super) const SECRET: &str = "Warning: this seems to ask for a secret. A form must not. What you type stands on the \
-                                 screen, and whoever asks gets it.";
+                                 screen, and the requester gets it.";
 
 /// Whether a text that is more than a name speaks of a secret. Words that mostly mean something else are no sign.
 pub(super) fn speaks_of_a_secret(text: &str) -> bool {
@@ -125,7 +125,7 @@ impl Field {
         self.schema.get("default").filter(|value| self.faults(value).is_empty())
     }
 
-    /// Tells what it is: what whoever asks says of it behind bars, and what to type without one.
+    /// Shows what the requester says of the field, on rows with a bar, and what to type, on a row without one.
     pub(super) fn tell(&self, sheet: &mut Sheet) {
         sheet.line("field", &self.name);
         if let Some(title) = self.word("title") {
@@ -313,7 +313,7 @@ impl Field {
         if faults.is_empty() { Ok(value) } else { Err(faults) }
     }
 
-    /// How a value breaks the schema. There is no fault if the schema cannot be read here: whoever asks checks the value.
+    /// How a value breaks the schema. There is no fault if the schema cannot be read here: then only the requester checks the value.
     fn faults(&self, value: &Value) -> Vec<String> {
         let Ok(checker) = Checker::new(&self.schema) else { return Vec::new() };
         checker.faults(value).iter().map(ToString::to_string).collect()

@@ -30,11 +30,11 @@ pub enum Filled {
     Cancelled,
 }
 
-/// Has a person at the terminal of this program fill in a form that somebody else has made, such as a server of the
-/// Model Context Protocol. It exists on Unix only.
+/// Has a person at the terminal of this program fill in a form that a *requester* has made, such as a server of the Model
+/// Context Protocol. It exists on Unix only.
 ///
 /// The form is a JSON Schema of an object whose properties are texts, numbers, truth values and choices. The person
-/// reads who asks, by the program's own name for it, and then each field on a page of its own, with its type, its limits
+/// reads the program's own name for the requester, and then each field on a page of its own, with its type, its limits
 /// and its default. The last page shows all values, and only a `y` there sends them.
 ///
 /// - **The person can see whose words they read.** Only the program's own rows have no bar. Behind a bar, characters that a
@@ -43,8 +43,8 @@ pub enum Filled {
 ///   page only. `/decline` and `/cancel` work on each page.
 /// - **The person is warned** where the message, or the name, title or description of a field, speaks of a password, a token
 ///   or a key. The protocol forbids servers to ask for one in a form.
-/// - **Each value is checked** by the schema of its field when it is typed, but for `format` (such as `email`): whoever asks
-///   checks that.
+/// - **Each value is checked** by the schema of its field when it is typed, but for `format` (such as `email`): the
+///   requester checks that.
 /// - **One question at a time** stands on a terminal: forms and approvals wait for each other, in the order in which they
 ///   were asked. A form that is taken back says so on the screen, and no key that was meant for it answers the next
 ///   question.
@@ -54,7 +54,7 @@ pub enum Filled {
 /// | a line | the value of this field |
 /// | Enter | the next page; the default of this field; or it is left out, if it may be |
 /// | `/back` | the field before |
-/// | `/decline` | nothing is given, and whoever asks is told so |
+/// | `/decline` | nothing is given, and the requester is told so |
 /// | `/cancel` | the form is put aside |
 /// | `//...` | a text that begins with a slash |
 ///
@@ -98,8 +98,8 @@ impl TerminalForm {
         Self { device: device.into() }
     }
 
-    /// Shows the form and waits until it is filled in, declined or put aside. `from` is the program's name for whoever
-    /// asks, `message` is what they say, and `schema` the object that they want.
+    /// Shows the form and waits until it is filled in, declined or put aside. `from` is the program's name for the
+    /// requester, `message` is what the requester says, and `schema` describes the object that it wants.
     ///
     /// # Errors
     /// Fails if there is no such terminal, and if it cannot be read or written.
@@ -129,7 +129,7 @@ impl Form {
         let screen = Screen { talk, pen };
         let count = self.fields.len();
         let mut faults: Vec<String> = Vec::new();
-        // The first step says who asks and what, the last one shows all values.
+        // The first step shows the requester and its message, the last one shows all values.
         let mut step = 0_usize;
         loop {
             let field = step.checked_sub(1).and_then(|at| self.fields.get(at));

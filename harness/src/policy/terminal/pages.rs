@@ -133,7 +133,8 @@ pub(super) fn ask(
     }
 }
 
-/// Keys that were pressed before count for nothing, nor does one that was meant for a question that was taken back.
+/// Drops the keys that were pressed before. After a question that was taken back, the person presses Enter first, so that a
+/// key which was meant for that question does not answer this one.
 pub(super) fn open(talk: &Talk, pen: Pen, opening: Opening) -> Result<(), Ended> {
     talk.forget_keys()?;
     if opening.after_one_taken_back {
