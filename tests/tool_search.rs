@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use harness::{
-    Agent, CallOutcome, ErrorKind, Event, Message, Permissions, SideEffects, Tool,
+    Agent, AnthropicProvider, CallOutcome, ErrorKind, Event, Message, OpenAIProvider, Permissions,
+    Provider, SideEffects, Tool,
     agent::Machine,
     context::Window,
     journal::{Entry, Journal, MemoryJournal},
@@ -381,8 +382,37 @@ async fn facts_that_find_nothing_new_are_refused() {
     assert_eq!(machine.transcript(), chat.transcript());
 }
 
+/// The wires of which some also have models, or servers, that are told of found tools otherwise.
+fn wire_of(kind: &str) -> &str {
+    match kind {
+        "other" => "anthropic",
+        "openai" | "other openai" => "responses",
+        wire => wire,
+    }
+}
+
+fn provider_of(kind: &str, url: &str) -> Box<dyn Provider> {
+    let anthropic =
+        || AnthropicProvider::builder().api_key("k").base_url(url).model("claude-sonnet-4-5");
+    let openai = || OpenAIProvider::builder().api_key("k").base_url(url).model("gpt-5.6");
+    match kind {
+        "other" => Box::new(anthropic().name("elsewhere").build().unwrap()),
+        "openai" => Box::new(openai().build().unwrap()),
+        "other openai" => Box::new(openai().name("elsewhere").build().unwrap()),
+        wire => provider(wire, url),
+    }
+}
+
 fn calls_on(wire: &str, id: &str, name: &str, arguments: Value) -> Answer {
     match wire {
+        // The vendor's models call the search by an item of its own.
+        "openai" if name == "tool_search" => responses::body()
+            .item(json!({"type": "tool_search_call", "id": "tsc_0", "call_id": id, "execution": "client",
+                "arguments": arguments, "status": "completed"}))
+            .usage(900, 9)
+            .answer(),
+        "openai" | "other openai" => calls_on("responses", id, name, arguments),
+        "other" => calls_on("anthropic", id, name, arguments),
         "anthropic" => anthropic::body().call(id, name, arguments).usage(900, 9).answer(),
         "responses" => responses::body().call(id, name, arguments).usage(900, 9).answer(),
         _ => chat::body().call(id, name, arguments).usage(900, 9).answer(),
@@ -401,7 +431,7 @@ fn tool_names(body: &Value) -> Vec<String> {
     let tools = body["tools"].as_array().unwrap();
     let name = |tool: &Value| {
         let named = tool.get("name").or_else(|| tool.get("function")?.get("name"));
-        named.unwrap().as_str().unwrap().to_owned()
+        named.unwrap_or(&tool["type"]).as_str().unwrap().to_owned()
     };
     tools.iter().map(name).collect()
 }
@@ -410,12 +440,16 @@ fn tool_names(body: &Value) -> Vec<String> {
 /// found, so that what comes before them stays in the cache; after a summary, they are told like all others.
 #[tokio::test]
 async fn found_tools_are_told_on_each_wire() {
-    for (wire, apart) in
-        [("anthropic", true), ("other", false), ("responses", false), ("chat", false)]
-    {
+    for (wire, apart) in [
+        ("anthropic", true),
+        ("other", false),
+        ("responses", false),
+        ("other openai", false),
+        ("chat", false),
+    ] {
         let bodies = Arc::new(Mutex::new(Vec::<Value>::new()));
         let (seen, turn) = (Arc::clone(&bodies), AtomicUsize::new(0));
-        let on = if wire == "other" { "anthropic" } else { wire };
+        let on = wire_of(wire);
         let server = LoopbackServer::answering(move |request| {
             let body: Value = serde_json::from_slice(request.body()).unwrap();
             let sums_up = body.to_string().contains("Sum it up now");
@@ -434,27 +468,7 @@ async fn found_tools_are_told_on_each_wire() {
         });
         let server = server.await.unwrap();
         assert!(WIRES.contains(&on));
-        let provider = match wire {
-            "anthropic" => Box::new(
-                harness::AnthropicProvider::builder()
-                    .api_key("k")
-                    .base_url(&*server.url())
-                    .name("anthropic")
-                    .model("claude-sonnet-4-5")
-                    .build()
-                    .unwrap(),
-            ),
-            "other" => Box::new(
-                harness::AnthropicProvider::builder()
-                    .api_key("k")
-                    .base_url(&*server.url())
-                    .name("elsewhere")
-                    .model("claude-sonnet-4-5")
-                    .build()
-                    .unwrap(),
-            ) as Box<dyn harness::Provider>,
-            wire => provider(wire, &server.url()),
-        };
+        let provider = provider_of(wire, &server.url());
         let ran = Arc::default();
         let built =
             Agent::builder(provider).tools(many(&ran)).window(Window::new().tokens(100_000));
@@ -485,15 +499,103 @@ async fn found_tools_are_told_on_each_wire() {
     }
 }
 
+/// OpenAI's models get found tools in the output of the search: the tools of the request stay as they are, and so does
+/// everything that was said before. After a summary, and where a found tool has to be called, they are told like all others.
+#[tokio::test]
+async fn found_tools_are_in_the_output_of_the_search_at_openai() {
+    let bodies = Arc::new(Mutex::new(Vec::<Value>::new()));
+    let (seen, turn) = (Arc::clone(&bodies), AtomicUsize::new(0));
+    let server = LoopbackServer::answering(move |request| {
+        let body: Value = serde_json::from_slice(request.body()).unwrap();
+        let sums_up = body.to_string().contains("Sum it up now");
+        seen.lock().unwrap().push(body);
+        let search = |query| json!({"query": query, "limit": 1});
+        match turn.fetch_add(1, Ordering::Relaxed) {
+            _ if sums_up => says_on("responses", &summary("albums")),
+            0 => calls_on("openai", "call_1", "tool_search", search("jira__list_album")),
+            1 => calls_on("openai", "call_2", "jira__list_album", json!({"id": "1"})),
+            2 => calls_on("openai", "call_3", "tool_search", search("zzz")),
+            _ => says_on("responses", &"Done. ".repeat(200)),
+        }
+    });
+    let server = server.await.unwrap();
+    let ran = Arc::default();
+    let built = Agent::builder(provider_of("openai", &server.url())).tools(many(&ran));
+    let built = built.window(Window::new().tokens(100_000)).permissions(Permissions::allow_all());
+    let agent = built.build().unwrap();
+    let mut chat = agent.chat();
+    chat.send("Look for albums.").await.unwrap();
+    assert_eq!(*ran.lock().unwrap(), ["jira__list_album"]);
+    let must = Settings {
+        tool_choice: Some(ToolChoice::Tool("jira__list_album".to_owned())),
+        ..Settings::default()
+    };
+    chat.send("Again.").settings(must).await.unwrap();
+    chat.compact().await.unwrap();
+    chat.send("And?").await.unwrap();
+    let bodies = bodies.lock().unwrap();
+    let [first, found, called, nothing, forced, summed_up, after] = bodies.as_slice() else {
+        panic!("{} requests", bodies.len());
+    };
+    for body in [first, found, called, nothing, summed_up] {
+        let tools = body["tools"].as_array().unwrap();
+        assert_eq!(tools.len(), 1, "{body}");
+        assert_eq!(tools[0]["type"], "tool_search");
+        assert_eq!(tools[0]["execution"], "client");
+        assert!(tools[0]["parameters"]["properties"]["query"].is_object(), "{body}");
+        assert_eq!(tools[0], first["tools"][0]);
+    }
+    // Its own item goes back, and behind it what was found.
+    let input = found["input"].as_array().unwrap();
+    let [.., call, output] = input.as_slice() else { panic!("{found}") };
+    assert_eq!(
+        *call,
+        json!({"type": "tool_search_call", "id": "tsc_0", "call_id": "call_1", "execution": "client",
+            "status": "completed", "arguments": {"query": "jira__list_album", "limit": 1}})
+    );
+    assert_eq!(output["type"], "tool_search_output");
+    assert_eq!((&output["call_id"], &output["execution"]), (&json!("call_1"), &json!("client")));
+    let tools = output["tools"].as_array().unwrap();
+    let [tool] = tools.as_slice() else { panic!("{output}") };
+    assert_eq!(tool["name"], "jira__list_album");
+    assert_eq!((&tool["type"], &tool["defer_loading"]), (&json!("function"), &json!(true)));
+    assert!(tool["parameters"]["properties"].is_object());
+    // A search that has found nothing says so in words.
+    let input = nothing["input"].as_array().unwrap();
+    let [.., call, output] = input.as_slice() else { panic!("{nothing}") };
+    assert_eq!((&call["type"], &call["name"]), (&json!("function_call"), &json!("tool_search")));
+    assert!(call.get("id").is_none(), "{call}");
+    assert_eq!(output["type"], "function_call_output");
+    assert!(output["output"].as_str().unwrap().starts_with("None of the 500 tools"), "{output}");
+    // Each request begins with the bytes of the one before, until a found tool has to be called.
+    for (before, body) in [(first, found), (found, called), (called, nothing)] {
+        let before = before["input"].as_array().unwrap();
+        assert_eq!(body["input"].as_array().unwrap()[..before.len()], before[..]);
+    }
+    assert_eq!(tool_names(forced), ["tool_search", "jira__list_album"]);
+    assert_eq!(tool_names(after), ["tool_search", "jira__list_album"]);
+    assert!(!forced.to_string().contains("tool_search_output"), "{forced}");
+    // The types of the vendor read them.
+    for body in bodies.iter() {
+        let items: Vec<async_openai::types::responses::InputItem> =
+            serde_json::from_value(body["input"].clone()).unwrap();
+        assert!(!items.is_empty());
+        let tools: Vec<async_openai::types::responses::Tool> =
+            serde_json::from_value(body["tools"].clone()).unwrap();
+        assert!(!tools.is_empty());
+    }
+}
+
 /// What the input of twenty turns costs, by a vendor's simulated cache: with a search, and told of all five hundred tools.
 #[tokio::test(start_paused = true)]
-async fn a_search_costs_less_than_all_tools_and_at_anthropic_no_miss() {
+async fn a_search_costs_less_than_all_tools_and_no_miss_where_the_vendor_defers() {
     let mut costs = Vec::new();
     for (wire, search) in [
         ("anthropic", ToolSearch::new().share(1)),
         ("anthropic", ToolSearch::off()),
         ("responses", ToolSearch::new().share(1)),
         ("responses", ToolSearch::off()),
+        ("openai", ToolSearch::new().share(1)),
     ] {
         let searches = search != ToolSearch::off();
         let cache = Arc::new(match wire {
@@ -521,7 +623,7 @@ async fn a_search_costs_less_than_all_tools_and_at_anthropic_no_miss() {
         });
         let server = server.await.unwrap();
         let ran = Arc::default();
-        let built = Agent::builder(provider(wire, &server.url())).tools(many(&ran));
+        let built = Agent::builder(provider_of(wire, &server.url())).tools(many(&ran));
         let agent = built.system("word ".repeat(2_000)).tool_search(search).build().unwrap();
         let mut chat = agent.chat();
         for turn in 0..20 {
@@ -534,9 +636,10 @@ async fn a_search_costs_less_than_all_tools_and_at_anthropic_no_miss() {
         costs.push((wire, cache.cost(&Price::new(3.0, 15.0).cached(0.3, 3.75)), misses));
     }
     println!("{costs:?}");
-    let [native, all, added, all_added] = costs.as_slice() else { unreachable!("four") };
-    assert_eq!((native.2, all.2, added.2, all_added.2), (0, 0, 1, 0), "{costs:?}");
+    let [native, all, added, all_added, output] = costs.as_slice() else { unreachable!("five") };
+    assert_eq!((native.2, all.2, added.2, all_added.2, output.2), (0, 0, 1, 0, 0), "{costs:?}");
     assert!(native.1 * 2.0 < all.1 && added.1 < all_added.1, "{costs:?}");
+    assert!(output.1 < added.1, "{costs:?}");
 }
 
 /// The vendor refuses a result that names a tool which it is not told of, and tools that are all read elsewhere. A run that has
@@ -554,7 +657,7 @@ async fn a_run_without_the_tools_that_were_found_names_none_of_them() {
         }
     });
     let server = server.await.unwrap();
-    let provider = harness::AnthropicProvider::builder()
+    let provider = AnthropicProvider::builder()
         .api_key("k")
         .base_url(&*server.url())
         .model("claude-sonnet-4-5")

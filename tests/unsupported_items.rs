@@ -71,10 +71,6 @@ fn wanting() -> Vec<(&'static str, Value)> {
         ("responses", item("something_new_call")),
         (
             "responses",
-            json!({"type": "tool_search_call", "call_id": "call_1", "execution": "client"}),
-        ),
-        (
-            "responses",
             json!({"type": "mcp_approval_request", "id": "mcpr_1", "name": "pay",
                 "server_label": "shop", "arguments": "{}"}),
         ),

@@ -224,11 +224,19 @@ impl OpenAIBuilder {
         let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("openai").to_owned());
         let takes = Takes::of(&*name, &*model, &known);
         Ok(OpenAIProvider {
-            name,
             transport: Transport::build(&url, clocks, secrets)?,
             url,
             headers,
-            options: responses::Options { model, settings, takes, answer_way: None },
+            options: responses::Options {
+                // Others that speak the protocol may not know what is deferred.
+                defers_tools: name == "openai"
+                    && known.find(&name, &model).deferred_tools == Some(true),
+                model,
+                settings,
+                takes,
+                answer_way: None,
+            },
+            name,
             lessons: Lessons::default(),
             answer_limits,
         })

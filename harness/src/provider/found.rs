@@ -16,11 +16,24 @@ pub(crate) struct Found<'a> {
     all: &'a [FoundTools],
     /// Of the messages before this one of the transcript, results are not sent.
     from: usize,
+    /// The name of the tool that searches, if the model is offered it.
+    search: Option<&'a str>,
 }
 
 impl<'a> Found<'a> {
     pub(crate) fn new(all: &'a [FoundTools], from: usize) -> Self {
-        Self { all, from }
+        Self { all, from, search: None }
+    }
+
+    /// With the name of the tool that searches, which the model is offered.
+    pub(crate) fn by_tool(mut self, search: Option<&'a str>) -> Self {
+        self.search = search;
+        self
+    }
+
+    /// The name of the tool that searches, if the model is offered it.
+    pub(crate) fn search(self) -> Option<&'a str> {
+        self.search
     }
 
     fn sent(self) -> impl Iterator<Item = &'a FoundTools> {

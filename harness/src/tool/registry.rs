@@ -101,6 +101,11 @@ impl ToolRegistry {
         self.searched.as_ref().is_some_and(|index| index.has(name))
     }
 
+    /// The name of the tool by which the model finds others, if it has to search for some.
+    pub(crate) fn search(&self) -> Option<&'static str> {
+        self.searched.as_ref().map(|_| TOOL_SEARCH)
+    }
+
     /// Whether it is one of those that the library has added.
     pub(crate) fn is_built_in(&self, name: &str) -> bool {
         self.reads_results && name == READ_RESULT || self.searched.is_some() && name == TOOL_SEARCH

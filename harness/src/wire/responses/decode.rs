@@ -344,7 +344,7 @@ impl Answer {
             Some(_) | None => None,
         };
         out.part()?;
-        let item = self.push(index, &id, &kind);
+        let item = self.push(index, &id, &kind, members);
         item.number = number.unwrap_or(item.number);
         item.added(members, out)?;
         // Without a place and an id it is not found again.
@@ -395,7 +395,7 @@ impl Answer {
             None => {
                 // It began without a word.
                 out.part()?;
-                self.push(index, id, what.kind());
+                self.push(index, id, what.kind(), &Members::of("{}"));
                 self.items.len().saturating_sub(1)
             }
         };
@@ -415,10 +415,10 @@ impl Answer {
         None
     }
 
-    fn push(&mut self, index: Count, id: &str, kind: &str) -> &mut Item {
+    fn push(&mut self, index: Count, id: &str, kind: &str, members: &Members<'_>) -> &mut Item {
         let last = self.items.len();
         let number = u32::try_from(last).unwrap_or(u32::MAX);
-        let item = Item::new(index.0, number, kind);
+        let item = Item::new(index.0, number, kind, members);
         if let Some(index) = index.0 {
             self.places.insert(index, last);
         }

@@ -3,7 +3,7 @@
 //! Nothing is kept at the vendor: what it must remember goes back with each request. The bytes
 //! of a message depend on that message alone.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use super::{
     WIRE,
@@ -17,8 +17,8 @@ use crate::{
         ToolCall, ToolResult, VendorData,
     },
     models::{Models, SchemaAnswers, Thinking},
-    provider::{AnswerWay, Draft, Effort, Request, Settings, ToolChoice},
-    schema::{Parameters, StrictForm, Told},
+    provider::{AnswerWay, Draft, Effort, Found, Request, Settings, ToolChoice},
+    schema::{Parameters, StrictForm, Told, ToolSchema},
     wire::{
         Encoded,
         answer::{self, NAME, Plan, Server},
@@ -47,14 +47,22 @@ pub struct Options {
     /// How the model is told what its answer has to be, where it has to fit a schema. `None`: as the vendor, the
     /// model and the schema allow it.
     pub answer_way: Option<AnswerWay>,
+    /// Whether the model gets the tools that a search has found in the output of that search, behind everything that it
+    /// has read already, so that the prompt cache keeps what stands before. With `false`, they stand at the end of the
+    /// request's tools.
+    ///
+    /// Source: <https://developers.openai.com/api/docs/guides/tools-tool-search>.
+    pub defers_tools: bool,
 }
 
 impl Options {
     /// Options for a model of OpenAI.
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
-        let takes = Takes::of("openai", &*model, &Models::default());
-        Self { model, settings: Settings::default(), takes, answer_way: None }
+        let models = Models::default();
+        let takes = Takes::of("openai", &*model, &models);
+        let defers_tools = models.find("openai", &model).deferred_tools.unwrap_or(false);
+        Self { model, settings: Settings::default(), takes, answer_way: None, defers_tools }
     }
 }
 
@@ -86,7 +94,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// As [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, takes, answer_way: _ } = options;
+    let Options { model, settings, takes, answer_way: _, defers_tools } = options;
     let Settings {
         max_tokens,
         temperature,
@@ -159,19 +167,24 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         system => body.maybe("instructions", system),
     }
     let strict = strict_tools.unwrap_or(false);
-    body.tools(|out| tools(out, request, strict));
+    let loaded = Loaded::of(request, strict, *defers_tools, tool_choice.as_ref());
+    body.tools(|out| tools(out, request, strict, &loaded));
     if !request.tools().is_empty() {
         body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
     }
     let thinking_from = thinking_from(request, settings, false);
-    let is =
-        format!("{WIRE} {thinking_from} {}{}", leading.len() == 0, answer::form(plan.as_ref()));
+    let is = format!(
+        "{WIRE} {thinking_from} {}{}{}",
+        leading.len() == 0,
+        loaded.form(),
+        answer::form(plan.as_ref())
+    );
     let form = Form { is, mark: None };
     let to = Recipient { takes, places: &PLACES };
     conversation(body, "input", leading.ready(), form, request, to, |out, before, message| {
         let message = &answer::said(plan.as_ref(), before.len(), message);
-        encode_message(out, before, message, before.len() >= thinking_from, to);
+        encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
         Stays::Always
     })
 }
@@ -209,22 +222,91 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-fn tools(out: &mut Draft, request: &Request<'_>, strict: bool) {
-    let told = if strict { Told::Held(StrictForm::OpenAI) } else { Told::AsIs };
-    let parameters = request.parameters(told);
-    room_for(out, request.tools(), &parameters);
-    for (tool, Parameters { json, strict }) in request.tools().iter().zip(&*parameters) {
-        comma(out);
-        raw(out, r#"{"type":"function""#);
-        member(out, "name", &tool.name);
-        member(out, "description", &tool.description);
-        key(out, "parameters");
-        raw(out, json);
-        // Left out, the vendor makes it strict and rewrites the schema.
-        key(out, "strict");
-        put(out, strict);
-        out.push(b'}');
+/// The tools that the model gets in the output of the search that has found them. Without a search of the library's own, or
+/// with a vendor that does not know such outputs, there are none.
+#[derive(Default)]
+pub(super) struct Loaded<'a> {
+    found: Found<'a>,
+    /// The name of the tool that searches, if the vendor is told that it is one.
+    search: Option<&'a str>,
+    /// The definition of each found tool, by its name.
+    definitions: HashMap<&'a str, String>,
+}
+
+impl<'a> Loaded<'a> {
+    /// A tool that has to be called stands in the request, so then all of them do.
+    fn of(request: &Request<'a>, strict: bool, defers: bool, choice: Option<&ToolChoice>) -> Self {
+        let found = request.found();
+        let named = |name: &str| found.search() == Some(name) || found.has(name);
+        let is_named = matches!(choice, Some(ToolChoice::Tool(name)) if named(name));
+        let search = found.search().filter(|_| defers && !is_named);
+        if search.is_none() {
+            return Self::default();
+        }
+        let parameters = request.parameters(told(strict));
+        let all = request.tools().iter().zip(&*parameters);
+        let definitions =
+            all.filter(|(tool, _)| found.has(&tool.name)).map(|(tool, parameters)| {
+                let mut out = Draft::default();
+                function(&mut out, tool, parameters, true);
+                (&*tool.name, String::from_utf8_lossy(out.ready()).into_owned())
+            });
+        Self { found, search, definitions: definitions.collect() }
     }
+
+    /// What the bytes of messages depend on.
+    fn form(&self) -> String {
+        if self.definitions.is_empty() {
+            return String::new();
+        }
+        let mut all: Vec<&str> = self.definitions.values().map(String::as_str).collect();
+        all.sort_unstable();
+        format!(" found {}", all.join(","))
+    }
+
+    /// The definitions of the tools that this call has found.
+    fn by(&self, call: &str) -> Vec<&str> {
+        let found = self.found.by(call).into_iter().flatten();
+        found.filter_map(|name| self.definitions.get(&**name)).map(String::as_str).collect()
+    }
+}
+
+fn told(strict: bool) -> Told {
+    if strict { Told::Held(StrictForm::OpenAI) } else { Told::AsIs }
+}
+
+fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, loaded: &Loaded<'_>) {
+    let parameters = request.parameters(told(strict));
+    room_for(out, request.tools(), &parameters);
+    for (tool, parameters) in request.tools().iter().zip(&*parameters) {
+        if loaded.search == Some(&*tool.name) {
+            comma(out);
+            raw(out, r#"{"type":"tool_search","execution":"client""#);
+            member(out, "description", &tool.description);
+            key(out, "parameters");
+            raw(out, &parameters.json);
+            out.push(b'}');
+        } else if !loaded.definitions.contains_key(&*tool.name) {
+            function(out, tool, parameters, false);
+        }
+    }
+}
+
+/// Writes the definition of a tool.
+fn function(out: &mut Draft, tool: &ToolSchema, parameters: &Parameters, deferred: bool) {
+    comma(out);
+    raw(out, r#"{"type":"function""#);
+    member(out, "name", &tool.name);
+    member(out, "description", &tool.description);
+    key(out, "parameters");
+    raw(out, &parameters.json);
+    // Left out, the vendor makes it strict and rewrites the schema.
+    key(out, "strict");
+    put(out, &parameters.strict);
+    if deferred {
+        raw(out, r#","defer_loading":true"#);
+    }
+    out.push(b'}');
 }
 
 /// Writes the items that a message is. Thinking and what follows it stay beside each other, in
@@ -234,6 +316,7 @@ pub(super) fn encode_message(
     before: &Messages,
     message: &Message,
     thinking: bool,
+    loaded: &Loaded<'_>,
     to: Recipient<'_>,
 ) {
     match message.role() {
@@ -243,7 +326,10 @@ pub(super) fn encode_message(
             let mut calls = before.last().into_iter().flat_map(Message::calls).peekable();
             for result in message.results() {
                 let call = calls.next_if(|call| call.id() == result.call_id());
-                encode_result(out, result, call.is_some_and(is_custom), to);
+                match loaded.by(result.call_id()).as_slice() {
+                    [] => encode_result(out, result, call.is_some_and(is_custom), to),
+                    tools => encode_loaded(out, result, tools),
+                }
             }
         }
         // What a filter has cut off is refused again; a refusal of the model's own is an answer.
@@ -254,17 +340,17 @@ pub(super) fn encode_message(
             let blocks = message.blocks().iter();
             let others = blocks.clone().filter(|block| !is_call(block));
             let blocks = others.chain(blocks.filter(is_call));
-            blocks.for_each(|block| encode_block(out, block, true));
+            blocks.for_each(|block| encode_block(out, block, true, loaded));
         }
         // The vendor's own items go back in the order in which they came.
-        Role::Assistant => encode_items(out, message, thinking),
+        Role::Assistant => encode_items(out, message, thinking, loaded),
     }
 }
 
 /// Writes the vendor's own items. What the program was asked to execute goes back with the answer that it
 /// was not, if the vendor has words for that; otherwise it is left out, and the thinking before it, which
 /// the vendor does not take without it.
-fn encode_items(out: &mut Draft, message: &Message, thinking: bool) {
+fn encode_items(out: &mut Draft, message: &Message, thinking: bool, loaded: &Loaded<'_>) {
     let answered: Vec<String> = items(message)
         .filter(|members| wanted(members).is_none())
         .map(|members| text_of(members.get("call_id")))
@@ -292,12 +378,12 @@ fn encode_items(out: &mut Draft, message: &Message, thinking: bool) {
                 if next.is_some_and(|(kind, id)| answer(&kind, &id).is_none()) => {}
             (_, Some((kind, id))) => {
                 if let Some(answer) = answer(&kind, &id) {
-                    encode_block(out, block, thinking);
+                    encode_block(out, block, thinking, loaded);
                     comma(out);
                     put(out, &answer);
                 }
             }
-            (_, None) => encode_block(out, block, thinking),
+            (_, None) => encode_block(out, block, thinking, loaded),
         }
     }
 }
@@ -376,9 +462,12 @@ fn is_refusal(kept: &str) -> bool {
 
 /// Writes a block. Without the thinking that led to it, it goes without its id: the vendor knows by the id
 /// that something is missing.
-fn encode_block(out: &mut Draft, block: &Block, thinking: bool) {
+fn encode_block(out: &mut Draft, block: &Block, thinking: bool, loaded: &Loaded<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text, thinking),
+        Block::ToolCall(call) if !loaded.by(call.id()).is_empty() => {
+            encode_search(out, call, thinking);
+        }
         Block::ToolCall(call) => encode_call(out, call, thinking),
         Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
         Block::Vendor(data) => {
@@ -512,6 +601,35 @@ fn encode_call(out: &mut Draft, call: &ToolCall, with_id: bool) {
         }
     }
     out.push(b'}');
+}
+
+/// Writes a search whose output has the tools that it has found.
+fn encode_search(out: &mut Draft, call: &ToolCall, with_id: bool) {
+    let kept = ours(call.vendor()).unwrap_or_default();
+    let id = text_of(Members::of(&kept).get("id"));
+    comma(out);
+    raw(out, r#"{"type":"tool_search_call""#);
+    if with_id && id.starts_with("tsc") {
+        member(out, "id", &id);
+    }
+    member(out, "call_id", &names::id(call.id(), ID_LIMIT));
+    raw(out, r#","execution":"client","status":"completed""#);
+    key(out, "arguments");
+    raw(out, &object(call.arguments()));
+    out.push(b'}');
+}
+
+/// Writes the output of a search: the definitions of the tools that it has found.
+fn encode_loaded(out: &mut Draft, result: &ToolResult, tools: &[&str]) {
+    comma(out);
+    raw(out, r#"{"type":"tool_search_output""#);
+    member(out, "call_id", &names::id(result.call_id(), ID_LIMIT));
+    raw(out, r#","execution":"client","status":"completed","tools":["#);
+    for tool in tools {
+        comma(out);
+        raw(out, tool);
+    }
+    raw(out, "]}");
 }
 
 /// Whether the call is one of free text, which is answered in words of its own.

@@ -96,12 +96,15 @@ enum Kind {
     },
     /// A call whose input is free text.
     Custom { started: bool },
+    /// A search for tools that the program is to make.
+    Search { started: bool },
     /// Everything that only the vendor understands, with what it waits for and what it answers.
     Opaque { wants: Option<(String, String)>, answers: String },
 }
 
 impl Item {
-    pub(super) fn new(index: Option<u64>, number: u32, kind: &str) -> Self {
+    /// An item of this type that begins with these members.
+    pub(super) fn new(index: Option<u64>, number: u32, kind: &str, members: &Members<'_>) -> Self {
         let kind = match kind {
             "message" => Kind::Message { parts: Vec::new(), refused: false, cited: 0 },
             "reasoning" => Kind::Reasoning { part: None },
@@ -109,6 +112,7 @@ impl Item {
                 Kind::Call { started: false, sent: String::new(), ended: false, cut: false }
             }
             "custom_tool_call" => Kind::Custom { started: false },
+            "tool_search_call" if is_ours(members) => Kind::Search { started: false },
             _ => Kind::Opaque { wants: None, answers: String::new() },
         };
         Self { index, number, kind, done: false }
@@ -119,7 +123,7 @@ impl Item {
     }
 
     pub(super) fn is_call(&self) -> bool {
-        matches!(self.kind, Kind::Call { .. } | Kind::Custom { .. })
+        matches!(self.kind, Kind::Call { .. } | Kind::Custom { .. } | Kind::Search { .. })
     }
 
     /// The type and the id of an item that the program is asked to execute.
@@ -160,7 +164,7 @@ impl Item {
             Kind::Message { .. } => Some("message"),
             Kind::Reasoning { .. } => Some("reasoning"),
             Kind::Call { .. } => Some("function_call"),
-            Kind::Custom { .. } | Kind::Opaque { .. } => None,
+            Kind::Custom { .. } | Kind::Search { .. } | Kind::Opaque { .. } => None,
         }
     }
 
@@ -171,6 +175,10 @@ impl Item {
             Kind::Call { started, .. } | Kind::Custom { started } if !name.is_empty() => {
                 *started = true;
                 out.call_start(self.number, &call_id(members), &name)
+            }
+            Kind::Search { started } => {
+                *started = true;
+                out.call_start(self.number, &call_id(members), SEARCH)
             }
             _ => Ok(()),
         }
@@ -233,7 +241,7 @@ impl Item {
                 }
                 _ => Ok(()),
             },
-            Kind::Custom { .. } | Kind::Opaque { .. } => Ok(()),
+            Kind::Custom { .. } | Kind::Search { .. } | Kind::Opaque { .. } => Ok(()),
         }
     }
 
@@ -337,6 +345,17 @@ impl Item {
                 out.call_end(number);
                 Ok(())
             }
+            Kind::Search { started } => {
+                if !std::mem::replace(started, true) {
+                    out.call_start(number, &call_id(members), SEARCH)?;
+                }
+                out.call_delta(number, &arguments(members.get("arguments")))?;
+                if let Some(kept) = keep(members, |name| matches!(name, "type" | "id")) {
+                    out.vendor(number, VendorPart::ToolCall, WIRE, kept)?;
+                }
+                out.call_end(number);
+                Ok(())
+            }
             Kind::Opaque { wants, answers } => {
                 *wants = wanted(members);
                 if wants.is_none() {
@@ -404,6 +423,14 @@ pub(super) fn wanted(members: &Members<'_>) -> Option<(String, String)> {
     (wants && !is_theirs).then_some((kind, id))
 }
 
+/// What the model calls a search for tools by. The protocol gives it no name but its type.
+const SEARCH: &str = "tool_search";
+
+/// Whether the program is to make this search for tools, and not the vendor.
+fn is_ours(members: &Members<'_>) -> bool {
+    text_of(members.get("execution")) == "client" && !text_of(members.get("call_id")).is_empty()
+}
+
 /// The picture that an item is, and the rest of the item.
 fn picture(members: &Members<'_>) -> Option<(Media, String)> {
     if text_of(members.get("type")) != PICTURE {
@@ -422,7 +449,7 @@ pub(super) const PICTURE: &str = "image_generation_call";
 
 /// Whether an item of this type is a call.
 pub(super) fn is_call(kind: &str) -> bool {
-    matches!(kind, "function_call" | "custom_tool_call")
+    matches!(kind, "function_call" | "custom_tool_call" | "tool_search_call")
 }
 
 /// The id that results refer to; it is not the id of the item.

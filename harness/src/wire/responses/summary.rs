@@ -9,7 +9,7 @@ use serde_json::Map;
 
 use super::{
     Options, SUMMARY, WIRE,
-    encode::{PLACES, encode_message},
+    encode::{Loaded, PLACES, encode_message},
 };
 use crate::{
     error::Error,
@@ -31,7 +31,7 @@ const ITEM: &str = "compaction";
 /// # Errors
 /// Fails if there is nothing to send.
 pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, takes, answer_way: _ } = options;
+    let Options { model, settings, takes, answer_way: _, defers_tools: _ } = options;
     let nothing = Map::new();
     let mut body = Body::new(&nothing, &[])?;
     body.value("model", model);
@@ -40,8 +40,10 @@ pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encode
     let thinking_from = thinking_from(request, settings, false);
     let form = Form { is: format!("{WIRE} {thinking_from}"), mark: None };
     let to = Recipient { takes, places: &PLACES };
+    // The vendor sums up words, and is told of no tools.
+    let loaded = Loaded::default();
     conversation(body, "input", b"", form, request, to, |out, before, message| {
-        encode_message(out, before, message, before.len() >= thinking_from, to);
+        encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
         Stays::Always
     })
 }
