@@ -374,8 +374,12 @@ impl Steps {
     /// any more.
     ///
     /// # Errors
-    /// Fails if a run cannot begin, and with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while calls run in
-    /// an [action](Self::act).
+    /// Fails with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while calls run in an
+    /// [action](Self::act), with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if the
+    /// message is empty, with [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if the
+    /// agent or these steps are not set up for a run, and with
+    /// [`ErrorKind::Journal`](crate::ErrorKind::Journal) if the facts cannot be read in this
+    /// process.
     pub fn say(
         &self,
         message: Message,
@@ -389,8 +393,8 @@ impl Steps {
     /// A run that had stopped goes on.
     ///
     /// # Errors
-    /// Fails if there is nothing to go on with, and with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while
-    /// calls run in an [action](Self::act).
+    /// Fails as [`say`](Self::say) does, and with
+    /// [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if there is nothing to continue.
     pub fn resume(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         self.open(Opening::Resume)
     }
@@ -501,7 +505,7 @@ impl Steps {
     /// action records what became of the open calls.
     ///
     /// # Errors
-    /// Fails if no run goes on.
+    /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
     pub fn stop(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
         self.stopped(cause, false)
     }
@@ -511,7 +515,7 @@ impl Steps {
     /// is in doubt after the next action.
     ///
     /// # Errors
-    /// Fails if no run goes on.
+    /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
     pub fn give_up(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
         self.stopped(cause, self.machine.next() == Action::CallProvider)
     }
