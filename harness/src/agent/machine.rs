@@ -23,7 +23,7 @@ use crate::{
     tool::{Answered, CallIdentity, ToolRegistry},
 };
 
-/// What is to be done next. A [`Machine`] only says it; [`Steps::act`](super::Steps::act) does it.
+/// The next thing to do. A [`Machine`] only names it; [`Steps::act`](super::Steps::act) does it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Nothing, until the user says something.
@@ -34,17 +34,17 @@ pub enum Action {
     Decide(Vec<ToolCall>),
     /// Run these calls; those of one batch may run at the same time.
     RunCalls(Vec<ToolCall>),
-    /// Nothing, until the calls that run have their results. Of [`Steps`](super::Steps), calls have started,
-    /// and this action runs them to their ends, or says that they had started elsewhere.
+    /// Nothing, until the calls that run have their results. For [`Steps`](super::Steps), calls have
+    /// started; this action runs them to their ends, or records that they had started elsewhere.
     AwaitResults,
-    /// Find out what became of these calls, which had started in a process that did not see their end,
-    /// and answer each of them.
+    /// Find out what became of these calls, which had started in a process that did not see their
+    /// end, and record a result for each of them.
     FindOut(Vec<ToolCall>),
-    /// Nothing in this run: calls wait for what somebody outside of it decides or answers.
-    AwaitAnswers,
     /// Nothing in this run: calls wait until somebody outside of it decides or answers.
-    CheckAnswer,
+    AwaitAnswers,
     /// Check whether the model's answer is what the program [wanted](crate::journal::WantedAnswer).
+    CheckAnswer,
+    /// Record the facts of [`Machine::settlement`]: the results of calls that will not run or were
     /// stopped.
     Settle,
     /// The run is over.

@@ -86,7 +86,7 @@ struct VendorView {
     summary: VendorSummary,
     /// How many messages of the transcript come before the words that are sent with the summary.
     words_at: usize,
-    /// From which message of the transcript on thinking is sent.
+    /// The first message of the transcript whose reasoning is sent.
     thinks_at: usize,
     /// The message of the transcript with which the turn begins that was open when `thinks_at` was
     /// set, if one was.
