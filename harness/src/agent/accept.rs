@@ -1,5 +1,5 @@
-//! The check of an answer: whether it fits its schema and can be read as the type that is wanted. What is
-//! wrong with it is told to the model, if it has another try.
+//! Checks an answer: whether it matches its schema and can be read as the wanted type. If the model
+//! has another attempt, it is told what is wrong.
 
 use std::{marker::PhantomData, pin::pin, sync::Arc};
 
@@ -24,23 +24,23 @@ use crate::{
     unwind::{Panicked, Shielded, caught},
 };
 
-/// How often the model may answer anew, unless the program says it.
+/// How often the model may answer again, unless the program sets it.
 const TRIES: u32 = 2;
 
-/// Says all that is wrong with an answer.
+/// A function that lists everything that is wrong with an answer.
 type Faults = Arc<dyn Fn(&[String]) -> Vec<String> + Send + Sync>;
 
-/// What a run wants of its answer. A clone is cheap.
+/// What a run wants of its answer. Cloning is cheap.
 #[derive(Clone)]
 pub(super) struct Wants {
-    /// The schema that it has to fit.
+    /// The schema that the answer has to match.
     pub(super) schema: Option<Value>,
-    /// Checks it against the schema and reads it as the type.
+    /// Checks the answer against the schema and reads it as the type.
     pub(super) faults: Option<Faults>,
-    /// Why no value can be read as the type, whatever the model answers.
+    /// Why no value can ever be read as the type, if that is so.
     pub(super) unreadable: Option<fn() -> Option<String>>,
     pub(super) tries: u32,
-    /// What looks at an answer that fits, and how often the model may answer anew after it.
+    /// The verifier of answers that match, and how often the model may answer again after it.
     pub(super) verifier: Option<(u32, Verifier)>,
 }
 
@@ -51,7 +51,7 @@ impl Default for Wants {
 }
 
 impl Wants {
-    /// What is written down of it.
+    /// The part that is recorded.
     fn fact(&self) -> WantedAnswer {
         let mut wanted = WantedAnswer::default();
         wanted.schema.clone_from(&self.schema);
@@ -60,7 +60,8 @@ impl Wants {
         wanted
     }
 
-    /// The message with the schema in words, if the provider does not tell the model itself.
+    /// The message with the schema as text, if the provider does not pass the schema to the model
+    /// itself.
     pub(super) fn told_in(&self, message: &Message, provider: &dyn Provider) -> Message {
         match &self.schema {
             Some(schema) if !provider.tells_answer_schema() => message.with_text(in_words(schema)),
@@ -83,17 +84,18 @@ impl<T: Answer> Reader<T> {
         Self { schema, checker, of: PhantomData }
     }
 
-    /// Whether the value is a member of the object that is asked for.
+    /// Whether the value is a member of the requested object.
     pub(super) fn is_wrapped(&self) -> bool {
         self.schema.wrapped
     }
 
-    /// The schema that the model is told.
+    /// The schema that the model gets.
     pub(super) fn told(&self) -> &Value {
         &self.schema.told
     }
 
-    /// The value that an answer is as JSON, without the object that it may be wrapped in, or all that is wrong with it.
+    /// The answer as JSON, without the object that it may be wrapped in, or everything that is
+    /// wrong with it.
     pub(super) fn json(&self, words: &[String]) -> Result<Value, Vec<String>> {
         let checker = self.checker.as_ref().map_err(no_schema)?;
         Ok(match checked(checker, self.inside(value_of(words)?))? {
@@ -104,12 +106,13 @@ impl<T: Answer> Reader<T> {
         })
     }
 
-    /// Reads an answer, or says all that is wrong with it.
+    /// Reads an answer, or lists everything that is wrong with it.
     pub(super) fn read(&self, words: &[String]) -> Result<T, Vec<String>> {
         let (checker, value) = (self.checker.as_ref().map_err(no_schema)?, self.json(words)?);
         let mut again = value.clone();
         serde_json::from_value(value).or_else(|error| {
-            // JSON Schema takes 3.0 for an integer and models write it; serde does not take it.
+            // JSON Schema accepts 3.0 as an integer, and models write it, but serde does not accept
+            // it.
             let inside = self.schema.wrapped.then_some(WRAPPED);
             let changed = match inside {
                 Some(name) => checker.integers_of(name, &mut again),
@@ -121,14 +124,15 @@ impl<T: Answer> Reader<T> {
     }
 }
 
-/// Why no answer, or none of one choice, can be read as the type.
+/// Why no answer, or no answer with a certain choice, can be read as the type.
 pub(super) fn unreadable<T: Answer>() -> Option<String> {
     let schema = schema_of_answer::<T>();
     let check = |value| match serde_json::from_value::<T>(value) {
         Ok(_) => Ok(()),
         Err(error) => Err(Misfit::from(error.to_string())),
     };
-    // What reads the type may be code of the program; a value that nobody answered counts for nothing.
+    // Reading the type may run code of the program. If that panics on a made-up value, it proves
+    // nothing.
     let found = caught(|| match schema.wrapped {
         true => never_read(WRAPPED, &schema.checked, &check),
         false => never_read_in(&schema.checked, &check),
@@ -139,8 +143,8 @@ pub(super) fn unreadable<T: Answer>() -> Option<String> {
 }
 
 impl<T> Reader<T> {
-    /// The value inside of the object that is asked for where the type is no object. A model that leaves the
-    /// object out means the same.
+    /// The value inside of the object that is requested if the type itself is not an object. A
+    /// model may leave the object out.
     fn inside(&self, value: Value) -> Value {
         let is_inside =
             value.as_object().is_some_and(|map| map.len() == 1 && map.contains_key(WRAPPED));
@@ -155,15 +159,15 @@ fn no_schema(unusable: &Unusable) -> Vec<String> {
     vec![format!("the schema of the answer is no schema: {unusable}")]
 }
 
-/// The value of an answer that fits its schema.
+/// The value of an answer, if it matches the schema.
 fn checked(checker: &Checker, value: Value) -> Result<Value, Vec<String>> {
     checker.read(value).map_err(|(_, faults)| faults.iter().map(ToString::to_string).collect())
 }
 
-/// The value that an answer is.
+/// Parses an answer as JSON.
 fn value_of(words: &[String]) -> Result<Value, Vec<String>> {
     let mut wrong = "the answer is empty".to_owned();
-    // The last part may be the answer where the first ones lead up to it.
+    // If there are several parts, the last one alone may be the answer, after an introduction.
     for words in words.iter().rev() {
         let json = without_fence(words);
         if json.is_empty() {
@@ -182,8 +186,8 @@ fn value_of(words: &[String]) -> Result<Value, Vec<String>> {
     Err(vec![wrong])
 }
 
-/// The last words of the model: all of them, and the last part by itself if there are several. None if its
-/// last answer was empty.
+/// The texts of the model's last message: all of it, and the last part alone if there are several
+/// parts. Empty if that message has no text.
 pub(super) fn last_words(transcript: &Transcript) -> Vec<String> {
     let last = transcript.messages().last();
     let Some(last) = last.filter(|last| last.role() == Role::Assistant) else { return Vec::new() };
@@ -199,7 +203,7 @@ pub(super) fn last_words(transcript: &Transcript) -> Vec<String> {
     }
 }
 
-/// The answer without the fence of a code block, if it is nothing but one.
+/// The answer without the fence of a code block, if it consists of one code block.
 fn without_fence(text: &str) -> &str {
     let text = text.trim();
     let inside = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
@@ -209,7 +213,7 @@ fn without_fence(text: &str) -> &str {
     if ["", "json"].contains(&language.trim()) { inside.trim() } else { text }
 }
 
-/// The schema without the words that only describe: they may change while a run waits to go on.
+/// The schema without its descriptions, which may change while a run waits to be resumed.
 fn without_words(schema: &Value) -> Value {
     match schema {
         Value::Object(map) => {
@@ -219,7 +223,7 @@ fn without_words(schema: &Value) -> Value {
                     ("description" | "examples" | "title" | "$comment" | "deprecated", _) => {
                         continue;
                     }
-                    // Names of members, not words of the schema.
+                    // These are names of members, not keywords of the schema.
                     (
                         "properties" | "patternProperties" | "$defs" | "dependentSchemas",
                         Value::Object(all),
@@ -237,8 +241,8 @@ fn without_words(schema: &Value) -> Value {
     }
 }
 
-/// The values among which a schema lets choose, as one list in one order: a description of one of them makes an
-/// alternative of its own of it, behind those without.
+/// Puts the values that a schema allows into one list in a fixed order. In the schema, a value with
+/// a description is a separate alternative after those without one.
 fn choices(schema: &mut Map<String, Value>) {
     for word in ["oneOf", "anyOf"] {
         let Some(Value::Array(all)) = schema.shift_remove(word) else { continue };
@@ -280,12 +284,12 @@ impl Chat {
         self.own.as_ref()?.wants.as_ref()
     }
 
-    /// What is written down of what the run that begins wants.
+    /// The fact about what the run that begins wants of its answer.
     pub(super) fn wanted_fact(&self) -> Option<Entry> {
         self.wants().map(|wants| Entry::AnswerWanted { answer: Box::new(wants.fact()) })
     }
 
-    /// Fails if no answer can be read, or what looks at the answer cannot do so.
+    /// Fails if no answer can ever be read, or a verifying tool cannot be used.
     pub(super) fn check_answer(&self) -> Result<(), Error> {
         let unreadable = self.wants().and_then(|wants| wants.unreadable);
         if let Some(why) = unreadable.and_then(|why| why()) {
@@ -299,7 +303,7 @@ impl Chat {
         }
     }
 
-    /// Fails if the run that goes on wants another answer now than when it began.
+    /// Fails if the resumed run wants another answer than when it began.
     pub(super) fn check_wants(&self) -> Result<(), Error> {
         let other = |what: &str| Err(Error::new(ErrorKind::Configuration, what));
         let wanted = self.machine.wanted();
@@ -335,15 +339,15 @@ impl Chat {
 }
 
 impl Run<'_> {
-    /// Looks at the answer that the model has given: it is accepted, or the model is told what is wrong with
-    /// it, or the run is over since no try is left.
+    /// Checks the model's answer. It is accepted, or the model is told what is wrong with it, or the run
+    /// is over because no attempt is left.
     pub(super) async fn check_answer(&mut self) -> Result<(), Error> {
-        // Of an answer that is not kept, calls may have started early.
+        // If the answer was not kept, its calls may still have started early.
         self.settle()?;
         let machine = &self.chat.machine;
         let words = last_words(machine.transcript());
         let faults = match (self.chat.wants(), machine.wanted()) {
-            // What reads the type may be code of the program.
+            // Reading the type may run code of the program.
             (Some(Wants { faults: Some(faults), .. }), _) => caught(|| faults(&words))
                 .map_err(|panicked| fault("the type of the answer", &panicked))?,
             (_, Some(WantedAnswer { schema: Some(schema), .. })) => {
@@ -361,7 +365,7 @@ impl Run<'_> {
         let Some((_, verifier)) = verifier else {
             return self.chat.record(&Entry::AnswerAccepted {});
         };
-        // The function may do something that cannot be undone.
+        // The facts are written first: the function may do something that cannot be undone.
         if !self.write().await? {
             return Ok(());
         }
@@ -401,14 +405,14 @@ impl Run<'_> {
 
     fn reject(&mut self, by: AnswerCheck, mut faults: Vec<String>) -> Result<(), Error> {
         if by == AnswerCheck::Schema {
-            // The code that reads a type can say anything, and at any length.
+            // Code that reads a type can return any text, of any length.
             let (tools, of) = (self.chat.agent.tools(), faults.len().min(FAULTS_TOLD));
             faults.iter_mut().for_each(|fault| *fault = tools.readable_part(fault, of));
         }
         let machine = &self.chat.machine;
         let message = (machine.tries_left(by) > 0).then(|| {
             let mut words = not_accepted(&faults);
-            // A server may have passed over the schema: then the model has not been told it.
+            // A server may have ignored the schema. Then the model has not received it.
             let is_told = matches!(self.answer_way, None | Some(AnswerWay::Words));
             let schema = machine.wanted().and_then(|wanted| wanted.schema.as_ref());
             if let (true, false, Some(schema)) = (machine.faults().is_empty(), is_told, schema) {

@@ -51,7 +51,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Agent(Arc<Inner>);
 
-/// What is told of a call that waits, with the name of its conversation.
+/// The type of the hook that gets each waiting call, together with the name of its conversation.
 pub(super) type OnWaiting = dyn Fn(&str, &OpenCall) + Send + Sync;
 
 #[derive(Clone)]
@@ -60,7 +60,7 @@ struct Inner {
     system: Option<String>,
     tools: ToolRegistry,
     context: ToolContext,
-    /// The values that each run brings.
+    /// The types of the values that each run has to bring.
     per_run: Vec<StateType>,
     permissions: Arc<Permissions>,
     approver: Option<Arc<dyn Approver>>,
@@ -69,42 +69,43 @@ struct Inner {
     /// Shared with every conversation.
     guardrails: Arc<Guardrails>,
     models: Arc<Models>,
-    /// What each run may spend unless the run says otherwise.
+    /// What each run may spend, unless the run sets limits of its own.
     run_limits: Limits,
-    /// What all conversations together have spent and may spend.
+    /// What all conversations of the agent together have spent and may spend.
     budget: Budget,
     trace: Trace,
     secrets: Secrets,
-    /// Has counted what every request begins with.
+    /// Holds the size of what every request begins with: the system prompt and the tools.
     meter: ContextMeter,
-    /// When what is sent is made smaller.
+    /// When the context is cleared and summarized.
     window: Window,
-    /// How many tokens the window of the model has, once it was looked up.
+    /// How many tokens the model's window has. Empty until it is looked up.
     known_window: OnceLock<Option<u64>>,
-    /// Whether large results are kept, if there is where.
+    /// Whether large results are kept whole where a journal or a folder can keep them.
     spills: bool,
     spill_folder: Option<PathBuf>,
-    /// The same agent with the tool that reads them, once it is asked for.
+    /// The same agent with the tool `read_result`. It is made at the first use.
     reading: OnceLock<Agent>,
 }
 
 impl Agent {
-    /// Begins an agent that asks this provider.
+    /// Begins the builder of an agent that asks this provider.
     pub fn builder(provider: impl Provider + 'static) -> AgentBuilder {
         AgentBuilder::new(Arc::new(provider))
     }
 
-    /// Runs one task to its end, in a conversation of its own. Nothing happens before the result
+    /// Runs one task to its end, in a new conversation. Nothing happens before the returned value
     /// is awaited.
     pub fn run(&self, message: impl Into<Message>) -> Sending<'static> {
         Sending::owned(self.chat(), message.into())
     }
 
-    /// Runs one task to its end and blocks this thread meanwhile: for scripts without a runtime.
+    /// Runs one task to its end and blocks this thread meanwhile. Use it in scripts without a
+    /// runtime.
     ///
     /// # Errors
-    /// Fails as [`run`](Self::run) does, and at once when called from inside a runtime, whose
-    /// thread it would block.
+    /// Fails as [`run`](Self::run) does. Fails at once if it is called inside a running runtime,
+    /// because it would block a thread of that runtime, and if no runtime can be started.
     pub fn run_blocking(&self, message: impl Into<Message>) -> Result<Reply, Stopped> {
         let failed =
             |error: Error| Stopped::new(Outcome::Failed, Some(error), None, Remains::default());
@@ -120,7 +121,7 @@ impl Agent {
             failed(Error::new(ErrorKind::Configuration, "no runtime could be started").because(err))
         })?;
         let ended = runtime.block_on(async { self.run(message).await });
-        // A tool on a thread of its own may not have ended; it is listed in `tool::still_running`.
+        // A blocking tool may still run on its own thread; `tool::still_running` lists it.
         runtime.shutdown_background();
         ended
     }
@@ -130,29 +131,29 @@ impl Agent {
         Chat::new(self.clone())
     }
 
-    /// Begins a conversation that continues a given one. A call in it that has no result is
-    /// answered with *in doubt*, since its record is lost.
+    /// Begins a conversation that continues the given transcript. Each call in it that has no
+    /// result gets the outcome *in doubt*, since nothing records how it ended.
     pub fn chat_from(&self, transcript: Transcript) -> Chat {
         Chat::given(self.clone(), transcript)
     }
 
-    /// The tools, in the order in which the model is told of them.
+    /// The tools, in the order in which the model gets them.
     pub fn tools(&self) -> &ToolRegistry {
         &self.0.tools
     }
 
-    /// What all conversations of this agent have spent so far, with all that the agents have spent
-    /// that its tools call, and what is left of [its limits](AgentBuilder::limits).
+    /// What all conversations of this agent have spent so far and what is left of [its
+    /// limits](AgentBuilder::limits). Agents that its tools call are included.
     pub fn budget(&self) -> Budget {
         self.0.budget.clone()
     }
 
-    /// Who answers.
+    /// The provider that the agent asks.
     pub fn provider(&self) -> &dyn Provider {
         &*self.0.provider
     }
 
-    /// The name and the model of who answers, which the provider's own code tells.
+    /// The provider's name and its model. Both come from the provider's own code, which may panic.
     pub(super) fn answers(&self) -> (&str, &str) {
         let told = caught(|| (self.provider().name(), self.provider().model()));
         told.unwrap_or(("unnamed", "unnamed"))
@@ -175,7 +176,7 @@ impl Agent {
         self.0.on_waiting.as_ref()
     }
 
-    /// The values that each run brings.
+    /// The types of the values that each run has to bring.
     pub(super) fn per_run(&self) -> &[StateType] {
         &self.0.per_run
     }
@@ -196,22 +197,24 @@ impl Agent {
         &self.0.trace
     }
 
-    /// What must not be shown: what the provider knows and what the program has added.
+    /// The values that must not be shown: those of the provider and those that the program has
+    /// added.
     pub(super) fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
 
-    /// Whether large results are kept, if there is where.
+    /// Whether large results are kept whole where a journal or a folder can keep them.
     pub(super) fn spills(&self) -> bool {
         self.0.spills
     }
 
-    /// The folder in which they are kept where no journal keeps them.
+    /// The folder for large results of conversations whose journal does not keep them.
     pub(super) fn spill_folder(&self) -> Option<&PathBuf> {
         self.0.spill_folder.as_ref()
     }
 
-    /// The same agent with the tool that reads large results, unless it has it, or has no tools.
+    /// The same agent with the tool `read_result`. An agent that has this tool, or no tools, is
+    /// returned unchanged.
     pub(super) fn reading_results(&self) -> Self {
         let tools = &self.0.tools;
         if tools.tools().is_empty() || tools.get(READ_RESULT).is_some() {
@@ -219,7 +222,7 @@ impl Agent {
         }
         let made = || {
             let mut inner = Inner::clone(&self.0);
-            // It has been seen that no other tool has this name.
+            // The check above has ruled out that another tool has this name.
             inner.tools = inner.tools.reading_results().unwrap_or_else(|_| self.0.tools.clone());
             inner.meter = ContextMeter::new(inner.system.as_deref(), inner.tools.schemas());
             Self(Arc::new(inner))
@@ -227,12 +230,12 @@ impl Agent {
         self.0.reading.get_or_init(made).clone()
     }
 
-    /// When what is sent is made smaller.
+    /// When the context is cleared and summarized.
     pub(super) fn window(&self) -> &Window {
         &self.0.window
     }
 
-    /// How many tokens the window of the model has, once it was looked up.
+    /// How many tokens the model's window has. Empty until it is looked up.
     pub(super) fn known_window(&self) -> &OnceLock<Option<u64>> {
         &self.0.known_window
     }
@@ -249,8 +252,8 @@ impl Agent {
         &self.0.context
     }
 
-    /// The same agent with another tool in the place of each of its own, and with another provider.
-    /// What it has checked when it was built still holds, so the tools must declare the same.
+    /// The same agent with another provider and with each tool replaced. The checks of `build` are
+    /// not repeated, so each new tool must declare the same as the one that it replaces.
     #[cfg(feature = "testing")]
     pub(crate) fn with_others_in_place(
         mut self,
@@ -268,7 +271,7 @@ impl Agent {
         Ok(self)
     }
 
-    /// What is wrong with the values that a run brings, if one that was announced is missing.
+    /// Fails if a value that was announced by `state_per_run` is missing.
     pub(super) fn check_state(&self, has: impl Fn(TypeId) -> bool) -> Result<(), Error> {
         let missing = self.0.per_run.iter().filter(|needed| !has(needed.id()));
         let missing: Vec<String> = missing.map(|needed| format!("`{}`", needed.name())).collect();
@@ -298,7 +301,7 @@ impl fmt::Debug for Agent {
     }
 }
 
-/// An agent in the making.
+/// Builds an [`Agent`].
 #[must_use = "an agent is made by `build`"]
 pub struct AgentBuilder {
     provider: Arc<dyn Provider>,
@@ -349,36 +352,37 @@ impl AgentBuilder {
         }
     }
 
-    /// Sets the system prompt. It stays the same for all conversations: models bind their
-    /// thinking to it, and vendors cache it.
+    /// Sets the system prompt. It stays the same in all conversations, since models bind their
+    /// thinking to it and vendors cache it.
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.system = Some(system.into());
         self
     }
 
-    /// Adds tools; the model is told of them in this order.
+    /// Adds tools. The model gets them in this order.
     pub fn tools(mut self, tools: impl ToolList) -> Self {
         self.tools.extend(tools.into_tools());
         self
     }
 
-    /// Sets how long a call may take, how often it is tried, and how much it may say.
+    /// Sets how long a call may take, how often it is tried, and how long its result may be.
     pub fn tool_limits(mut self, limits: ToolLimits) -> Self {
         self.tool_limits = limits;
         self
     }
 
-    /// Shares a value with the tools, which take it as a parameter [`State<T>`](crate::State), in
-    /// all runs. There is one of each type: a second one takes the place of the first. A conversation can
-    /// have another one in its place ([`Chat::state`]), and so can a run ([`Sending::state`]).
+    /// Shares a value with the tools in all runs. A tool takes it as a parameter
+    /// [`State<T>`](crate::State). There is one value of each type: a second one replaces the
+    /// first. A conversation can replace it by [`Chat::state`], and a run by [`Sending::state`].
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
         self
     }
 
-    /// Announces that each run brings a value of this type with [`Sending::state`], or its conversation
-    /// with [`Chat::state`], for tools that take it as a parameter [`State<T>`](crate::State): the user
-    /// whom the run serves, for one. A run without it fails before anything is sent.
+    /// Announces that each run brings a value of this type, such as the user whom the run serves.
+    /// The value comes from [`Sending::state`] or, for a whole conversation, from [`Chat::state`],
+    /// and tools take it as a parameter [`State<T>`](crate::State). A run without it fails before
+    /// anything is sent.
     ///
     /// ```
     /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};
@@ -412,27 +416,27 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets which calls may run. Unless set, the declared side effects decide: see
-    /// [`Permissions`].
+    /// Sets which calls may run. Unless this is set, the declared side effects of each tool decide:
+    /// see [`Permissions`].
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = permissions;
         self
     }
 
-    /// Sets who is asked before a call runs that a person must approve. Without one, such a call is
-    /// denied.
+    /// Sets who is asked before a call runs that needs a person's approval. Without an approver,
+    /// such a call is denied.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.approver = Some(Arc::new(approver));
         self
     }
 
-    /// Sets what is told of calls that wait, such as a queue or a mailbox: when a run of a conversation in
-    /// a journal has ended as [`Outcome::Waiting`](crate::Outcome::Waiting), and that is written, `hook`
-    /// gets the name of the conversation and each call that waits. A call that still waits after a
-    /// [`Chat::resume`] is told again, with the same
-    /// [`idempotency_key`](super::OpenCall::idempotency_key); one whose process ends right after the write
-    /// is told by the next `resume`. The run waits for `hook`, so it must not block; a panic in it is
-    /// passed over.
+    /// Sets a hook that is told of waiting calls, for example to put them into a queue. When a run
+    /// of a conversation in a journal has ended as [`Outcome::Waiting`](crate::Outcome::Waiting)
+    /// and its end is written, `hook` gets the name of the conversation and each call that waits. A
+    /// call that still waits after a [`Chat::resume`] is passed to `hook` again, with the same
+    /// [`idempotency_key`](super::OpenCall::idempotency_key). If the process ends right after the
+    /// write, the next `resume` passes the call to `hook`. The run waits for `hook`, so it must not
+    /// block. A panic in it is ignored.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -466,64 +470,64 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets whether calls that only read may start while the model is still speaking; they do,
-    /// unless this says otherwise. A call without arguments, of a tool that takes some, waits for the end
-    /// of the answer, since some servers send `{}` first and the arguments after it.
+    /// Sets whether calls that only read may start while the model is still answering. The default
+    /// is `true`. A call without arguments, of a tool that takes some, always waits for the end of
+    /// the answer, since some servers send `{}` first and the arguments later.
     pub fn early_start(mut self, on: bool) -> Self {
         self.starts_early = on;
         self
     }
 
-    /// Sets how many turns each run may have, how long it may go on and whether it may go in circles:
+    /// Sets how many turns a run may have, how long it may take and whether it may repeat itself:
     /// see [`Guardrails`].
     pub fn guardrails(mut self, guardrails: Guardrails) -> Self {
         self.guardrails = guardrails;
         self
     }
 
-    /// Sets what all conversations of this agent may spend together, with all that the agents spend
-    /// that its tools call: see [`Limits`]. Nothing limits them unless this is set. What each run
-    /// may spend is set by [`run_limits`](Self::run_limits).
+    /// Sets what all conversations of this agent may spend together, including the agents that its
+    /// tools call: see [`Limits`]. There is no such limit unless this is set. What each run may
+    /// spend is set by [`run_limits`](Self::run_limits).
     ///
-    /// The sum is kept in memory: it begins with zero in each process, also where conversations are opened
-    /// in a [journal](crate::journal).
+    /// The sum is kept in memory. It begins at zero in each process, also for conversations that
+    /// are opened in a [journal](crate::journal).
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits.over(&self.limits);
         self
     }
 
-    /// Sets what each run may spend, unless the run says otherwise by
-    /// [`Sending::limits`]: see [`Limits`]. What is left open stays as it is, which is 100 calls of
-    /// tools, 5,000,000 tokens sent and 500,000 said.
+    /// Sets what each run may spend, unless the run sets its own limits by [`Sending::limits`]: see
+    /// [`Limits`]. A limit that is left open keeps its value. The defaults are 100 tool calls,
+    /// 5,000,000 tokens of input and 500,000 tokens of output.
     pub fn run_limits(mut self, limits: Limits) -> Self {
         self.run_limits = limits.over(&self.run_limits);
         self
     }
 
-    /// Sets what is known of the models. Unless set, it is the library's table. The agent takes from it what
-    /// tokens cost. What else an entry says, such as its window, is for the program to ask; providers
-    /// write their requests by the library's own table.
+    /// Sets the table of models. Unless this is set, it is the library's own table. The agent takes
+    /// from it what tokens cost and how many tokens a model's window has. Other parts of an entry
+    /// are for the program's use. Providers write their requests by the library's own table.
     pub fn models(mut self, models: Models) -> Self {
         self.models = models;
         self
     }
 
-    /// Sets where traces of the runs go and what must not be in them. Unless set, each is kept
-    /// in memory with the reply.
+    /// Sets where traces of the runs go and what they must not contain. Unless this is set, each
+    /// trace is kept in memory with the reply.
     pub fn trace(mut self, trace: Trace) -> Self {
         self.trace = trace;
         self
     }
 
-    /// Adds a value that must not be shown, such as a password that the tools use. Wherever a tool
-    /// puts it into a result or an error, the model reads `[secret]`, and so does whoever reads an
-    /// error, an event or a trace. Keys of the provider are known without it. An empty value is
-    /// ignored; with one of fewer than four bytes, or one that is part of the text `[secret]`,
+    /// Adds a value that must not be shown, such as a password that the tools use. Where a tool
+    /// puts it into a result or an error, `[secret]` takes its place for the model and in errors,
+    /// events and traces. The provider's own keys are hidden without this. An empty value is
+    /// ignored. With a value of fewer than four bytes, or one that is part of the text `[secret]`,
     /// [`build`](Self::build) fails.
     ///
-    /// What the user or the model itself writes is not changed: if the model puts the value into the
-    /// arguments of a call or into its answer, it stands in the conversation, in the events and in the
-    /// text of the reply, and only the trace hides it.
+    /// What the user or the model writes is not changed: if the model puts the value into the
+    /// arguments of a call or into its answer, then the conversation, the events and the text of
+    /// the reply contain it, and only the trace hides it.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
@@ -551,12 +555,12 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets whether results that are larger than [`ToolLimits::output`] are kept whole; they are, unless this says
-    /// otherwise, where the conversation is in a [journal](crate::journal) that
-    /// [keeps them](crate::journal::Journal::keeps_spills), and else in the
-    /// [folder](Self::spill_folder) that is set. The model reads the beginning and the end of such a result and by which
-    /// name the whole is kept, and reads more by the tool `read_result`, which each request then offers, if
-    /// there are other tools. Elsewhere, what is cut is gone.
+    /// Sets whether results that are larger than [`ToolLimits::output`] are kept whole. The default
+    /// is `true`. They are kept in the conversation's [journal](crate::journal) if it [keeps
+    /// them](crate::journal::Journal::keeps_spills), else in the [folder](Self::spill_folder) that
+    /// is set. If there is neither, what is cut off is lost. The model reads the beginning and the
+    /// end of such a result and the name under which the whole is kept. It reads the rest by the
+    /// tool `read_result`, which each request then offers if the agent has other tools.
     ///
     /// ```
     /// use harness::{Agent, journal::MemoryJournal, testing::{ScriptedProvider, reply}, tool, tools};
@@ -591,39 +595,50 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the folder into which large results go where no journal keeps them: see [`spills`](Self::spills). It is made
-    /// and tried when the agent is [built](Self::build). Each conversation has a folder in it, for the
-    /// program's user alone, with a file for each result; it is found again by a conversation that goes on from the
-    /// same transcript. The library deletes nothing there: the program does when it likes.
+    /// Sets the folder for large results of conversations whose journal does not keep them: see
+    /// [`spills`](Self::spills). [`build`](Self::build) creates the folder and checks that it can
+    /// be written. Each conversation has a subfolder that only the program's user can read, with
+    /// one file for each result. A conversation that continues the same transcript finds it again.
+    /// The library never deletes anything there; the program may do so at any time.
     pub fn spill_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spill_folder = Some(folder.into());
         self
     }
 
-    /// Sets when what is sent is made smaller: old results of tools that only read are cleared, and then the oldest part
-    /// of a conversation is summed up. That is done where the window of the model is known, unless this says otherwise:
-    /// see [`Window`] and the module [`context`](crate::context).
+    /// Sets when the context is made smaller: first, old results of tools that only read are
+    /// cleared, then the oldest part of the conversation is summarized. By default this is done if
+    /// the size of the model's window is known. See [`Window`] and the module
+    /// [`context`](crate::context).
     pub fn window(mut self, window: Window) -> Self {
         self.window = window;
         self
     }
 
-    /// Sets when the model is told of tools only once it has searched for them: if they need more than a tenth of the
-    /// model's window (of 128,000 tokens, if nobody knows it), unless this says otherwise. Then it has a tool `tool_search`, and is told of
-    /// the tools that it finds from its next turn on. The guide tells more: `guide/mcp.md`, "Many tools".
+    /// Sets when the model has to search for tools. By default it has to if the tools need more
+    /// than a tenth of the model's window (of 128,000 tokens if its size is not known). The model
+    /// then has the tool `tool_search`, and gets the tools that it finds from its next turn on. See
+    /// `guide/mcp.md`, "Many tools".
     pub fn tool_search(mut self, search: ToolSearch) -> Self {
         self.tool_search = search;
         self
     }
 
-    /// Makes the agent.
+    /// Builds the agent.
     ///
     /// # Errors
-    /// Fails if the folder for large results cannot be written or a tool has the name `read_result`, unless they are
-    /// [not kept](Self::spills), if two tools have one name, if one of them is not right (see [`ToolRegistry::add`] and
-    /// [`ToolRegistry::check`]), if one takes a [`State<T>`](crate::State) that is neither given nor
-    /// announced, if a value is both given and announced, if no turn is allowed, if a part of the [window](Self::window)
-    /// is none, or if a secret is too short to be found.
+    /// Fails with [`ErrorKind::Configuration`] if:
+    /// - two tools have the same name, or a tool is not valid (see [`ToolRegistry::add`] and
+    ///   [`ToolRegistry::check`]),
+    /// - a tool has the name `read_result` and large results are [kept](Self::spills), or the name
+    ///   `tool_search` and the model has to [search](Self::tool_search) for tools,
+    /// - the folder for large results cannot be written,
+    /// - a tool takes a [`State<T>`](crate::State) that is neither given nor announced, or a value
+    ///   is both given and announced,
+    /// - the permissions name a tool with a misspelled or impossible name,
+    /// - the guardrails allow no turn, or a limit, a share of the [window](Self::window) or of the
+    ///   tool search is out of range, or the tool search always offers a tool that the agent does
+    ///   not have,
+    /// - a secret is too short or too common to be hidden.
     pub fn build(self) -> Result<Agent, Error> {
         let Self {
             provider,
@@ -671,7 +686,7 @@ impl AgentBuilder {
                 tools = tools.reading_results()?;
             }
         }
-        // Schemas are made by the program's own types.
+        // Schemas are made by the program's own types, whose code may panic.
         caught(|| tools.check()).unwrap_or_else(|panicked| {
             let text = format!("the schema of a tool's parameter {panicked}");
             Err(Error::new(ErrorKind::Configuration, text))
@@ -685,7 +700,7 @@ impl AgentBuilder {
             );
             return Err(Error::new(ErrorKind::Configuration, text));
         }
-        // Both are there in every run.
+        // The library puts values of both types into every run.
         let own = [TypeId::of::<Budget>(), TypeId::of::<Transcript>()];
         let announced = |needed: &StateType| {
             own.contains(&needed.id())
@@ -733,7 +748,7 @@ impl AgentBuilder {
     }
 }
 
-/// What the provider knows, with what the program adds.
+/// The secrets of the provider together with those that the program has added.
 fn known(of_provider: &Secrets, own: &[String]) -> Result<Secrets, Error> {
     let mut own = own.iter().filter(|value| !value.trim().is_empty());
     own.try_fold(of_provider.clone(), |secrets, value| match is_findable(value) {

@@ -1,4 +1,4 @@
-//! A conversation in a journal: read, written, answered from outside of a run.
+//! A conversation in a journal: opening it, writing it, and answering its calls between runs.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::{
 };
 
 impl Agent {
-    /// Opens a conversation of a journal, or begins it. What is said from now on is written into the
-    /// journal: before a call starts that changes something, before the model is asked, and before the
-    /// run returns.
+    /// Opens a conversation of a journal, or begins it. From now on, what happens is written into
+    /// the journal: before a call starts that changes something, before the model is asked, and
+    /// before the run returns.
     ///
-    /// If a run was going on when its process ended, [`Chat::resume`] goes on in the middle of it; a
-    /// new message of the user ends it first. See [`journal`](crate::journal).
+    /// If a run was going on when its process ended, [`Chat::resume`] continues in the middle of
+    /// it; a new message of the user ends it first. See [`journal`](crate::journal).
     ///
     /// ```
     /// use harness::{Agent, journal::MemoryJournal, testing::{ScriptedProvider, reply}};
@@ -47,8 +47,9 @@ impl Agent {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Busy`] if the conversation is open here or in another process that
-    /// lives, and with [`ErrorKind::Journal`] if it cannot be read, as when a later version of the
-    /// library has written it. Nothing is changed then.
+    /// is alive, with [`ErrorKind::Journal`] if it cannot be read, for example because a later
+    /// version of the library has written it, and with [`ErrorKind::Configuration`] if the name is
+    /// not valid. Nothing is changed then.
     pub async fn open<J>(&self, journal: &J, conversation: impl AsRef<str>) -> Result<Chat, Error>
     where
         J: Journal + Clone + 'static,
@@ -56,7 +57,7 @@ impl Agent {
         self.open_in(Arc::new(journal.clone()), conversation.as_ref()).await
     }
 
-    /// Opens a conversation of a journal that is shared.
+    /// Opens a conversation of a shared journal.
     pub(super) async fn open_in(
         &self,
         journal: Arc<dyn Journal>,
@@ -87,12 +88,12 @@ impl Agent {
         Ok(chat)
     }
 
-    /// Begins a conversation of a journal with what was said elsewhere. A call in it that has no
-    /// result is answered with *in doubt*, since its record is lost.
+    /// Begins a conversation of a journal with the given transcript. Each call in it that has no
+    /// result gets the outcome *in doubt*, since nothing records how it ended.
     ///
     /// # Errors
-    /// Fails as [`open`](Self::open) does, and with [`ErrorKind::Conflict`] if the conversation has
-    /// begun.
+    /// Fails as [`open`](Self::open) does, with [`ErrorKind::Conflict`] if the conversation has
+    /// begun, and as [`Chat::save`] does if the transcript cannot be written.
     pub async fn import<J>(
         &self,
         journal: &J,
@@ -118,7 +119,8 @@ impl Agent {
         Ok(chat)
     }
 
-    /// Answers calls that wait, in any conversation of a journal, whoever has it open.
+    /// Answers calls that wait, in any conversation of a journal, even if another process has it
+    /// open.
     pub fn inbox<J: Journal + Clone + 'static>(&self, journal: &J) -> Inbox {
         Inbox { agent: self.clone(), journal: Arc::new(journal.clone()) }
     }
@@ -130,21 +132,21 @@ impl Chat {
         self.durable.as_ref().map(|durable| &**durable.id())
     }
 
-    /// Whether [`resume`](Self::resume) has something to go on with: a run was going on when its process
-    /// ended, calls wait, or the last run came to no answer. If not, the conversation is new or the model
-    /// has answered.
+    /// Whether [`resume`](Self::resume) has something to continue: a run was going on when its
+    /// process ended, calls wait, or the last run ended without an answer. If not, the conversation
+    /// is new or the model has answered.
     pub fn can_resume(&self) -> bool {
         self.machine.is_going() || self.machine.resumption().is_ok()
     }
 
     /// The calls that wait for a decision, a result or an answer, in order. When each has one,
-    /// [`resume`](Self::resume) goes on. If the user says something instead, calls that wait to be
-    /// decided do not run, and those that wait for a result or an answer are in doubt.
+    /// [`resume`](Self::resume) continues the run. If the user says something instead, calls that
+    /// wait for a decision do not run, and those that wait for a result or an answer are in doubt.
     pub fn waiting(&self) -> Vec<OpenCall> {
         waiting(&self.machine, self.conversation())
     }
 
-    /// Tells the program of the calls that wait, now that it is written that they do.
+    /// Passes the waiting calls to the program's hook, after it is written that they wait.
     pub(super) fn tell_waiting(&self) {
         let told = self.tells_waiting().zip(self.conversation());
         let Some((hook, conversation)) = told else { return };
@@ -157,22 +159,22 @@ impl Chat {
         }
     }
 
-    /// The calls of which nobody knows how they ended, in order: the process that ran them has ended,
-    /// and they may not run again. Say what became of one by [`settle`](Self::settle), if you can find
-    /// out. With [`resume`](Self::resume), a tool that can find it out
-    /// ([`reconcile`](macro@crate::tool)) is asked, and the model is told of the others that they are in
-    /// doubt.
+    /// The calls whose outcome is not known, in order: the process that ran them has ended, and
+    /// they may not run again. If you can find out what became of one, record it by
+    /// [`settle`](Self::settle). With [`resume`](Self::resume), a tool that can find it out
+    /// ([`reconcile`](macro@crate::tool)) is asked. The model is told that the others are in doubt.
     pub fn in_doubt(&self) -> Vec<OpenCall> {
         in_doubt(&self.machine, self.conversation())
     }
 
-    /// Decides about a call that waits for it. The decision is written when this returns;
-    /// [`resume`](Self::resume) goes on.
+    /// Records a decision about a call that waits for one. The decision is written when this
+    /// returns. [`resume`](Self::resume) continues the run.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call waits for this approval, or it
-    /// comes too late. Fails with [`ErrorKind::Journal`] if it cannot be written; then the next run tries
-    /// again.
+    /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call waits for this
+    /// approval or it comes too late. Fails with [`ErrorKind::Journal`] if the decision cannot be
+    /// written; the next run then tries again. Fails with [`ErrorKind::Conflict`] if another owner
+    /// has continued the conversation.
     pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
         self.hear().await?;
         let fact = decided(&self.machine, approval)?;
@@ -180,11 +182,12 @@ impl Chat {
         self.save().await
     }
 
-    /// Says what became of a call that waits for a result or an answer, or is in doubt. It is written
-    /// when this returns; [`resume`](Self::resume) goes on.
+    /// Records the outcome of a call that waits for a result or an answer, or that is in doubt. It
+    /// is written when this returns. [`resume`](Self::resume) continues the run.
     ///
     /// # Errors
-    /// As those of [`decide`](Self::decide).
+    /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`] if the
+    /// answer to a tool's question is nested too deep.
     pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
         self.hear().await?;
         let fact = settled(&self.machine, self.agent.tools(), settlement)?;
@@ -193,13 +196,15 @@ impl Chat {
     }
 
     /// Begins another conversation of the same journal with the first `facts` facts of this one.
-    /// What was answered stands and nothing runs again. A call that was open then is told as not
-    /// started in the new one, or as in doubt if it had started. The owner, title and tags of this one
-    /// are not taken along: [describe](crate::journal::Journal::describe) the new one.
+    /// Results are kept, and no call runs again. In the new conversation, a call that was open at
+    /// that fact counts as not started, or as in doubt if it had started. The owner, title and tags
+    /// of this conversation are not copied: [describe](crate::journal::Journal::describe) the new
+    /// one.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if this conversation is in no journal or has fewer
-    /// facts, and with [`ErrorKind::Conflict`] if the other one has begun.
+    /// Fails with [`ErrorKind::Configuration`] if this conversation is not in a journal or has
+    /// fewer facts, or if the name is not valid; with [`ErrorKind::Conflict`] if the other
+    /// conversation has begun; and with [`ErrorKind::Journal`] if the journal fails.
     pub async fn fork(&mut self, conversation: impl AsRef<str>, facts: u64) -> Result<Self, Error> {
         self.save().await?;
         let count = self.facts();
@@ -213,7 +218,7 @@ impl Chat {
         };
         let (journal, id) = (Arc::clone(journal), conversation.as_ref());
         check_id(id)?;
-        // That this one was opened is no part of it yet.
+        // The fact that this conversation was opened in the middle of a run is not written yet.
         let facts = match self.only_looked_at && facts == count {
             true => durable.written(),
             false => facts,
@@ -235,25 +240,25 @@ impl Chat {
         Ok(fork)
     }
 
-    /// How many facts its journal has of it, with those that are still to be written: what
-    /// [`fork`](Self::fork) takes.
+    /// How many facts the conversation has, including those that are not written yet: the number
+    /// that [`fork`](Self::fork) takes.
     pub fn facts(&self) -> u64 {
         self.durable.as_ref().map_or(0, Durable::count)
     }
 
-    /// How many of them are written, as far as is known here.
+    /// How many of its facts are written, as far as is known here.
     pub(super) fn written(&self) -> u64 {
         self.durable.as_ref().map_or(0, Durable::written)
     }
 
-    /// Brings what waits into the journal, and what others have answered meanwhile out of it.
+    /// Writes all facts that are not written yet, and reads what others have answered meanwhile.
     pub(super) async fn catch_up(&mut self) -> Result<(), Error> {
         self.write_down().await?;
         self.take_in_news().await
     }
 
-    /// The same, of a conversation in which nothing may come of it: that it was opened is written with
-    /// what is done then.
+    /// The same for a change that may be refused. If the conversation was only opened so far, that
+    /// fact is written with the change.
     async fn hear(&mut self) -> Result<(), Error> {
         self.save().await?;
         self.take_in_news().await
@@ -271,12 +276,13 @@ impl Chat {
     }
 
     /// Writes all facts into the journal that are not there yet. The end of a run is written before
-    /// the run returns, so this is for a run whose future was dropped: without it, they are written with the
-    /// next run. That a conversation was opened in the middle of a run is written with what is done then.
+    /// the run returns, so this is useful after the future of a run was dropped; otherwise its
+    /// facts are written with the next run. If the conversation was only opened, in the middle of a
+    /// run, nothing is written yet.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`] if they cannot be written, and with [`ErrorKind::Conflict`] if
-    /// somebody else has gone on with the conversation.
+    /// Fails with [`ErrorKind::Journal`] if the facts cannot be written, and with
+    /// [`ErrorKind::Conflict`] if another owner has continued the conversation.
     pub async fn save(&mut self) -> Result<(), Error> {
         match self.only_looked_at {
             true => Ok(()),
@@ -306,17 +312,18 @@ impl Chat {
         }
     }
 
-    /// Whether facts wait to be written.
+    /// Whether some facts are not written yet.
     pub(super) fn is_behind(&self) -> bool {
         self.durable.as_ref().is_some_and(Durable::is_behind)
     }
 
-    /// Whether somebody else has gone on with the conversation, so that nothing can be written here.
+    /// Whether another owner has continued the conversation, so that nothing can be written here.
     pub(super) fn is_lost(&self) -> bool {
         self.durable.as_ref().is_some_and(Durable::is_lost)
     }
 
-    /// Others have answered calls that waited: these facts come before those that wait here.
+    /// Takes in the facts by which others have answered waiting calls. They come before the facts
+    /// that are not written yet.
     pub(super) async fn takes_in(&mut self, facts: Vec<Envelope>) -> Result<(), Error> {
         let Some(durable) = &mut self.durable else { return Ok(()) };
         if facts.is_empty() {
@@ -329,8 +336,8 @@ impl Chat {
         }
         if durable.is_behind() {
             let Some(journal) = durable.journal().cloned() else { return Ok(()) };
-            // What waits stays where it is: nobody may wait for the answer to the end, and a journal
-            // that cannot be read now can be later.
+            // The pending facts are kept: nobody may wait for the answer to the end, and a journal
+            // that cannot be read now may be readable later.
             let read = guarded(|| journal.read(durable.id(), 0)).await?;
             let again = folded(read.iter().chain(durable.pending()));
             let Ok(machine) = again else { return Err(durable.lose()) };
@@ -353,8 +360,8 @@ impl Chat {
         Ok(())
     }
 
-    /// What a call has asked that had run in several processes may be answered where its tool no longer
-    /// repeats: then it is found out what became of it.
+    /// A question of a call that had run in several processes may be answered here, where its tool
+    /// no longer repeats. Such a call is in doubt, and its outcome has to be found out.
     pub(super) fn doubt_answered(&mut self) -> Result<(), Error> {
         let doubtful = self.doubtful();
         match doubtful.is_empty() {
@@ -363,7 +370,7 @@ impl Chat {
         }
     }
 
-    /// Closes the waits whose time is over.
+    /// Closes the waits whose deadline has passed.
     pub(super) fn expire(&mut self) -> Result<(), Error> {
         let over = self.machine.waiting().filter(|(_, wait)| is_over(wait));
         let over: Vec<Entry> = over.map(|(call, wait)| expired(call, wait)).collect();
@@ -371,7 +378,7 @@ impl Chat {
     }
 }
 
-/// Why a fork cannot begin under this name.
+/// The error of a fork whose name is taken.
 fn begun(conversation: &str, err: Error) -> Error {
     match err.is_conflict() {
         true => Error::new(
@@ -382,9 +389,9 @@ fn begun(conversation: &str, err: Error) -> Error {
     }
 }
 
-/// How many facts a fork shares with the conversation that it is made from, and those that follow in
-/// one append. While the fork has only the first ones, no call of it is open: whoever finds it so, since
-/// its process has ended in between, runs none that belongs to the other one.
+/// Splits the facts of a fork: how many it shares with the original, and those that are appended to
+/// them at once. With only the shared facts, the fork has no open call. So if its process ends
+/// between the two steps, the fork runs no call that belongs to the original.
 async fn parted(
     conversation: &str,
     facts: u64,
@@ -412,14 +419,14 @@ async fn parted(
     Ok((shared as u64, rest))
 }
 
-/// Whether a run was going on when its process ended. Where calls wait for somebody outside of it,
-/// nothing was.
+/// Whether a run was going on when its process ended. A run whose calls wait for somebody outside
+/// of it was not.
 fn was_going_on(machine: &Machine) -> bool {
     machine.is_going() && machine.next() != Action::AwaitAnswers
 }
 
-/// Whether nobody was at work on a conversation: its last run had come to wait, and all that happened since
-/// is that somebody has answered.
+/// Whether no process was working on the conversation: its last run had ended as waiting, and since
+/// then only answers were added.
 fn has_waited(facts: &[Envelope]) -> Result<bool, Error> {
     let answers = facts.iter().rev().take_while(|fact| fact.entry().is_ok_and(|it| is_answer(&it)));
     let before = facts.len().saturating_sub(answers.count());
@@ -465,32 +472,34 @@ pub(super) fn folded<'a>(facts: impl Iterator<Item = &'a Envelope>) -> Result<Ma
     Ok(machine)
 }
 
-/// The error of a conversation with a fact that this version does not know, or that cannot be where it is.
+/// The error of a conversation with a fact that this version does not know or that is out of place.
 pub(super) fn unreadable(number: usize, err: Error) -> Error {
     let what = format!("fact {number} of the conversation cannot be read");
     Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
 }
 
-/// Answers calls that wait in the conversations of a journal, from any process, whoever has them open.
-/// Made by [`Agent::inbox`].
+/// Answers waiting calls in the conversations of a journal, from any process, even if a
+/// conversation is open elsewhere. Made by [`Agent::inbox`].
 ///
-/// Nothing is held: an answer is one fact that is appended if the call still waits for it. Who has the
-/// conversation open reads it with the next run.
+/// It does not hold a conversation: an answer is one fact, which is appended if the call still
+/// waits for it. The process that has the conversation open reads it with the next run.
 pub struct Inbox {
     agent: Agent,
     journal: Arc<dyn Journal>,
 }
 
-/// How often an answer is tried again when others have written first.
+/// How often an answer is tried again if others have written first.
 const ANSWERS: u32 = 16;
 
 impl Inbox {
-    /// The calls of a conversation that wait, in order, those whose time is over too. Calls in doubt are
-    /// listed by [`Chat::in_doubt`] alone. In the conversation of an [agent in a call](Agent::as_tool) none waits any
-    /// more once that call has its result or was stopped: the agent does not go on.
+    /// The waiting calls of a conversation, in order, including those whose deadline has passed.
+    /// Calls in doubt are listed only by [`Chat::in_doubt`]. In the conversation of an [agent in a
+    /// call](Agent::as_tool), no call waits any more once that call has its result or was stopped:
+    /// the agent does not continue.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read.
+    /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read, and with
+    /// [`ErrorKind::Configuration`] if the name is not valid.
     pub async fn waiting(&self, conversation: &str) -> Result<Vec<OpenCall>, Error> {
         let waiting = waiting(&self.look(conversation).await?, Some(conversation));
         if waiting.is_empty() {
@@ -503,11 +512,11 @@ impl Inbox {
         }
     }
 
-    /// How a conversation stands, read from its facts: what was said, what its last run has used, which
-    /// calls wait, and whether a run is [going on](Machine::is_going). It is not opened and nothing is
-    /// changed, so a process that lives may have it open and be running. Whether one does is said by
-    /// [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call that had started when its
-    /// process ended is in doubt only when the conversation is opened.
+    /// The state of a conversation, read from its facts: what was said, what its last run has used,
+    /// which calls wait, and whether a run is [going on](Machine::is_going). The conversation is
+    /// not opened and nothing is changed, so a process that is alive may have it open. To learn
+    /// whether one does, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call
+    /// that had started when its process ended is in doubt only after the conversation is opened.
     ///
     /// ```
     /// use harness::{
@@ -536,32 +545,38 @@ impl Inbox {
     /// ```
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read.
+    /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read, and with
+    /// [`ErrorKind::Configuration`] if the name is not valid.
     pub async fn look(&self, conversation: &str) -> Result<Machine, Error> {
         check_id(conversation)?;
         let facts = guarded(|| self.journal.read(conversation, 0)).await?;
         folded(facts.iter())
     }
 
-    /// Decides about a call that waits for it. The decision is written when this returns.
+    /// Records a decision about a call that waits for one. The decision is written when this
+    /// returns.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call of the conversation waits for
-    /// this approval, or it comes too late; and with [`ErrorKind::Journal`] if it is not known whether it
-    /// was written.
+    /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call of the conversation
+    /// waits for this approval or it comes too late; with [`ErrorKind::Conflict`] if others have
+    /// always written first; with [`ErrorKind::Configuration`] if the name is not valid; and with
+    /// [`ErrorKind::Journal`] if the journal fails, after which it is not known whether the
+    /// decision was written.
     pub async fn decide(&self, conversation: &str, approval: Approval) -> Result<(), Error> {
         self.answer(conversation, |machine| decided(machine, approval.clone())).await
     }
 
-    /// Says what became of a call that waits for a result or an answer. It is written when this
+    /// Records the outcome of a call that waits for a result or an answer. It is written when this
     /// returns.
     ///
     /// # Errors
-    /// As those of [`decide`](Self::decide).
+    /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`] if the
+    /// answer is nested too deep.
     pub async fn settle(&self, conversation: &str, settlement: Settlement) -> Result<(), Error> {
         let tools = self.agent.tools();
         self.answer(conversation, |machine| {
-            // What became of a call in doubt may be being found out by whoever has opened it.
+            // The process that has opened the conversation may be finding out what became of a call
+            // in doubt.
             waits(machine, &settlement)?;
             settled(machine, tools, settlement.clone())
         })
@@ -574,7 +589,7 @@ impl Inbox {
         fact: impl Fn(&Machine) -> Result<Entry, Error>,
     ) -> Result<(), Error> {
         check_id(conversation)?;
-        // Another answer of this process may say the same at the same time.
+        // Another answer of this process may have the same content at the same time.
         let life = Life::random();
         let mut sent: Vec<Envelope> = Vec::new();
         let mut tracer = Tracer::new(self.agent.trace());
@@ -582,7 +597,7 @@ impl Inbox {
         for _ in 0..ANSWERS {
             let facts = guarded(|| self.journal.read(conversation, 0)).await;
             let facts = facts.inspect_err(|error| append_failed(&mut tracer, error))?;
-            // It was written after all.
+            // An earlier append was written after all.
             if let Some(at) = facts.iter().position(|fact| sent.contains(fact)) {
                 tracer.appended(AppendOutcome::ReadBack, None);
                 let (before, written) = facts.split_at(at);
@@ -609,7 +624,7 @@ impl Inbox {
                     tell_answer(&mut tracer, &machine, &facts, &fact);
                     return Ok(());
                 }
-                // An append that is repeated on its way is refused the second time.
+                // If a network repeats an append, the second one is refused.
                 Err(error) if error.is_conflict() => refused = Some(error),
                 Err(error) => {
                     append_failed(&mut tracer, &error);

@@ -1,4 +1,4 @@
-//! An agent as a tool of another one.
+//! An agent as a tool of another agent.
 
 use std::{borrow::Cow, pin::Pin, sync::Arc, time::Duration};
 
@@ -12,29 +12,31 @@ use crate::{
     tool::{SideEffects, Tool, ToolContext, ToolError, ToolOutput, ToolRegistry},
 };
 
-/// So many bytes of an agent's last words are told when it has stopped.
+/// How many bytes of an agent's last text are passed on when it has stopped.
 const LAST_WORDS: usize = 4096;
 
-/// A call of an agent that is a tool.
+/// The future of a call of an agent that is a tool.
 type Calling = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
 impl Agent {
-    /// Makes a tool of it, for another agent: a call gives it a task in words, and its answer is the
-    /// result. The model is told the name and the description.
+    /// Makes the agent a tool for another agent: a call gives it a task as text, and its answer is
+    /// the result. The calling model gets the name and the description.
     ///
-    /// - It declares all side effects that the agent's tools declare. So agents that only read run at the
-    ///   same time, and others one after the other. A call does not start early, since it spends money.
-    /// - It runs inside the future of its caller: whatever stops that one stops it, too.
-    /// - Its conversation is its own. If the caller's is in a [journal](crate::journal), it is there as
-    ///   `<caller>/<call id>`, goes on where it was when its process ended, and is deleted with the
-    ///   caller's. Otherwise it lasts as long as the call.
-    /// - What it spends is a part of what its caller spends, and limited by the same limits: see
+    /// - It declares all side effects that the agent's tools declare. So agents that only read run
+    ///   at the same time, and others one after the other. A call does not start early, because it
+    ///   costs money.
+    /// - It runs inside the future of its caller: whatever stops the caller stops it, too.
+    /// - It has its own conversation. If the caller's conversation is in a
+    ///   [journal](crate::journal), the agent's is stored there as `<caller>/<call id>`. It
+    ///   continues where it was if its process ends, and is deleted with the caller's. Otherwise it
+    ///   ends with the call.
+    /// - What it spends counts for its caller and is limited by the caller's limits: see
     ///   [`Budget`](crate::policy::Budget).
-    /// - Its calls are decided by its own [permissions](crate::Permissions) and those of its callers; the
-    ///   strictest wins. A person is asked by the approver of the caller, with the names of the agents on the way
-    ///   ([`Question::agents`](crate::policy::Question::agents)).
-    /// - Values that its runs bring ([`state_per_run`](super::AgentBuilder::state_per_run)) come from the
-    ///   run of the caller.
+    /// - Its own [permissions](crate::Permissions) and those of its callers decide about its calls;
+    ///   the strictest one wins. A person is asked by the caller's approver, with the names of the
+    ///   agents that lead to the call ([`Question::agents`](crate::policy::Question::agents)).
+    /// - Values that its runs have to bring ([`state_per_run`](super::AgentBuilder::state_per_run))
+    ///   come from the caller's run.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -56,8 +58,9 @@ impl Agent {
     /// ```
     ///
     /// A function with `#[tool]` can run an agent inside its call, too: see
-    /// [`Sending::in_call`](super::Sending::in_call). An agent whose answer is a value is made a tool by
-    /// [`as_tool_answering`](Self::as_tool_answering).
+    /// [`Sending::in_call`](super::Sending::in_call).
+    /// [`as_tool_answering`](Self::as_tool_answering) makes a tool of an agent whose answer is a
+    /// value.
     pub fn as_tool(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -71,10 +74,11 @@ impl Agent {
         })
     }
 
-    /// Makes a tool of it whose result is an answer of type `T`: see [`as_tool`](Self::as_tool) and
-    /// [`Sending::answer`](super::Sending::answer). The model that calls it reads the value as JSON, the program gets it by
-    /// [`Reply::results`](super::Reply::results), and the tool has the schema of `T` as its
-    /// [output schema](Tool::output_schema). Without an answer that fits, the call fails, and its error says what was wrong.
+    /// Makes the agent a tool whose result is an answer of type `T`: see [`as_tool`](Self::as_tool)
+    /// and [`Sending::answer`](super::Sending::answer). The calling model gets the value as JSON,
+    /// the program gets it by [`Reply::results`](super::Reply::results), and the tool has the
+    /// schema of `T` as its [output schema](Tool::output_schema). If no answer is accepted, the
+    /// call fails, and its error says what was wrong.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -150,7 +154,7 @@ impl Agent {
                 run(agent.clone(), task.to_owned(), context)
             },
         );
-        // How long it may take is said by its own guardrails.
+        // The agent's own guardrails limit how long it may take.
         let agent = Arc::new(self.clone());
         tool.with_time_limit(Duration::MAX).of_agent(agent, self.tools(), self.per_run())
     }
@@ -160,7 +164,8 @@ pub(super) fn effects_of(tools: &ToolRegistry) -> SideEffects {
     tools.tools().iter().fold(SideEffects::NONE, |all, tool| all.union(tool.side_effects()))
 }
 
-/// What the model that has called the agent reads of it. The cause is the [`Stopped`] itself.
+/// The text for the model that has called the agent. The cause of the error is the [`Stopped`]
+/// itself.
 impl From<Stopped> for ToolError {
     fn from(stopped: Stopped) -> Self {
         let mut text = format!("the agent came to no answer: {stopped}");

@@ -1,5 +1,5 @@
-//! The call of the tool that takes the answer, read as the words of the answer: so the transcript, the events
-//! and the check are the same in whichever way the model was asked for it.
+//! Turns a call of the answer tool into the text of the answer. So the transcript, the events and
+//! the check are the same for each way in which a provider asks for a structured answer.
 
 use std::collections::HashMap;
 
@@ -7,9 +7,9 @@ use crate::provider::{AnswerSchema, StopReason, StreamEvent, VendorPart};
 
 /// Reads the events of one answer.
 pub(super) struct AsWords<'a> {
-    /// The name of the tool, if an answer is wanted.
+    /// The name of the answer tool, if an answer is wanted.
     tool: Option<&'a str>,
-    /// What was said in the blocks that are calls of it.
+    /// The text so far of the blocks that call it.
     said: HashMap<u32, String>,
     /// Whether other tools are called, too.
     calls: bool,
@@ -21,7 +21,7 @@ impl<'a> AsWords<'a> {
         Self { tool, said: HashMap::new(), calls: false }
     }
 
-    /// The event that stands for this one, if one does.
+    /// The event that replaces this one, if any.
     pub(super) fn read(&mut self, event: StreamEvent) -> Option<StreamEvent> {
         let Some(tool) = self.tool else { return Some(event) };
         match event {
@@ -31,7 +31,7 @@ impl<'a> AsWords<'a> {
             }
             StreamEvent::ToolCallDelta { block, json } if self.said.contains_key(&block) => {
                 let said = self.said.entry(block).or_default();
-                // Some servers send a call once more whole.
+                // Some servers send the whole call once more.
                 if serde_json::from_str::<serde::de::IgnoredAny>(said).is_ok() {
                     return None;
                 }
@@ -42,7 +42,8 @@ impl<'a> AsWords<'a> {
                 let said = self.said.entry(block).or_default();
                 let text = match json.strip_prefix(said.as_str()) {
                     Some(rest) => rest.to_owned(),
-                    // What was shown cannot be taken back: the answer is checked, and asked for again.
+                    // The text that was already shown cannot be withdrawn. The answer will fail its
+                    // check and be requested again.
                     None => json.clone(),
                 };
                 *said = json;

@@ -18,8 +18,8 @@ use crate::{
 
 /// A conversation that continues from one message to the next.
 ///
-/// Whatever happens to a run (an error, a cancellation, a dropped future, a panic), its
-/// transcript can be sent and tells the truth about each call.
+/// Whatever happens to a run (an error, a cancellation, a dropped future, a panic), the transcript
+/// can be sent afterwards and states correctly what became of each call.
 ///
 /// ```
 /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -42,36 +42,36 @@ pub struct Chat {
     pub(super) guard: Guard,
     /// What all runs of the conversation have spent and may spend.
     budget: Budget,
-    /// For how long the run has gone on.
+    /// How long the run has gone on.
     pub(super) clock: RunClock,
-    /// How it stands in its journal, if it has one.
+    /// The connection to the journal, if the conversation has one.
     pub(super) durable: Option<Durable>,
-    /// Whether nothing has happened since it was opened in the middle of a run.
+    /// Whether the conversation was opened in the middle of a run and nothing has happened since.
     pub(super) only_looked_at: bool,
     pub(super) tracer: Tracer,
     pub(super) usage: Usage,
-    /// What the provider has written of the conversation already.
+    /// The part of the conversation that the provider has already encoded.
     pub(super) sent: Sent,
-    /// What the messages amount to, each counted once.
+    /// The sizes of the messages. Each is counted once.
     pub(super) gauge: Gauge,
-    /// What the model is told of the tools, if it has found some.
+    /// The tools as the model gets them, if it has found some by searching.
     pub(super) told: Option<Arc<Told>>,
     /// What a person has allowed for the rest of the conversation.
     pub(super) grants: Vec<Grant>,
-    /// Ends of calls that had been stopped of which it has heard.
+    /// The numbers of late ends that are recorded here: of calls that were stopped and went on.
     pub(super) heard_ends: HashSet<u64>,
-    /// What the conversation has read, where a policy asks for it.
+    /// What the conversation has read, if an egress policy needs it.
     pub(super) exposed: Exposed,
-    /// What the conversation shares with its tools.
+    /// The values that the conversation shares with its tools.
     pub(super) values: Option<Values>,
-    /// What the run that goes on has brought.
+    /// What the current run has brought.
     pub(super) own: Option<Box<Circumstances>>,
-    /// Since when calls wait.
+    /// Since when each waiting call waits.
     pub(super) waits: Waits,
-    /// Calls that were open when it was opened: what was decided about them was decided elsewhere, by
-    /// other rules perhaps.
+    /// Calls that were open when the conversation was opened. Their decisions were made elsewhere,
+    /// perhaps by other rules.
     pub(super) inherited: HashSet<String>,
-    /// What the agents have spent that open calls run.
+    /// What the agents of open calls have spent.
     pub(super) agents: AgentSums,
 }
 
@@ -82,10 +82,10 @@ impl Chat {
         chat
     }
 
-    /// A conversation that is not part of what its agent has spent.
+    /// A conversation whose spending does not count for its agent.
     fn apart(agent: Agent) -> Self {
         let budget = Budget::of_conversation();
-        // Until a run begins, nothing is spent.
+        // Nothing is spent until a run begins.
         let idle = Budget::of_run(&budget, Limits::new(), Arc::clone(agent.guardrails()));
         let guard = guard(&agent, Arc::clone(agent.guardrails()), idle);
         let tracer = Tracer::new(agent.trace());
@@ -114,22 +114,23 @@ impl Chat {
         }
     }
 
-    /// The conversation that these facts make. What was spent in them is no part of what its agent
-    /// has spent in this process.
+    /// The conversation that these facts make. What was spent in them does not count for the agent
+    /// of this process; what is spent later does.
     pub(super) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
         let mut chat = Self::read_apart(agent, facts)?;
         chat.counts_for_its_agent();
         Ok(chat)
     }
 
-    /// What is spent from now on is part of what its agent spends.
+    /// From now on, what the conversation spends counts for its agent.
     pub(super) fn counts_for_its_agent(&mut self) {
         self.budget.within(&self.agent.budget());
         self.guard.budget().within(&self.budget);
         self.guard.goes_on();
     }
 
-    /// The same, and what is spent from now on is no part of that either.
+    /// The conversation that these facts make. What is spent later does not count for the agent,
+    /// either.
     pub(super) fn read_apart(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
         let mut chat = Self::apart(agent);
         for (number, envelope) in facts.iter().enumerate() {
@@ -165,31 +166,31 @@ impl Chat {
     pub(super) fn given(agent: Agent, mut transcript: Transcript) -> Self {
         transcript.settle();
         let mut chat = Self::new(agent);
-        // Neither can fail: the transcript was settled above, and it is the first fact.
+        // Neither step can fail: the transcript was settled above, and it is the first fact.
         let _ = chat.record(&Entry::Given { transcript });
         chat
     }
 
-    /// Says something, and runs until the model has answered. Nothing happens before the result
-    /// is awaited.
+    /// Sends a message of the user and runs until the model has answered. Nothing happens before
+    /// the returned value is awaited.
     ///
-    /// Dropping the future stops the run: the transcript keeps what was said until then and the
-    /// truth about each call.
+    /// Dropping the future stops the run. The transcript keeps what was said until then and states
+    /// what became of each call.
     pub fn send(&mut self, message: impl Into<Message>) -> Sending<'_> {
         Sending::borrowed(self, message.into())
     }
 
-    /// Goes on with a run that was stopped, or whose process has ended, from its last complete fact:
-    /// what the tools have answered stands, and the model is asked again. Of a conversation in a
-    /// [journal](crate::journal), calls run first that had not started or may be repeated, and those
-    /// that have their answer now. If the model's reply broke off in the middle, it is told so and
-    /// continues there. Await it for the reply.
+    /// Continues a run that was stopped, or whose process has ended, after its last complete fact.
+    /// Results of tools are kept, and the model is asked again. In a conversation in a
+    /// [journal](crate::journal), the calls that had not started, that may be repeated, or that
+    /// have been answered meanwhile are finished first. If the model's answer broke off in the
+    /// middle, the model is told so and continues there. Await the returned value for the reply.
     ///
-    /// What the run had spent when it stopped still counts, so a run that reached a limit reaches it
-    /// again. Give it [new limits](Sending::limits) to count anew.
+    /// What the run has spent so far still counts, so a run that has reached a limit reaches it
+    /// again. Give it [new limits](Sending::limits) to count from zero.
     ///
-    /// The run fails at once, with [`ErrorKind::Transcript`](crate::ErrorKind) and without a change, if
-    /// there is nothing to go on with, since nothing was said or the model has answered.
+    /// The run fails at once, with [`ErrorKind::Transcript`](crate::ErrorKind) and without a
+    /// change, if there is nothing to continue: nothing was said yet, or the model has answered.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -211,20 +212,21 @@ impl Chat {
         Sending::resuming(self)
     }
 
-    /// What was said so far. It can be sent.
+    /// What was said so far. It is always valid to send.
     pub fn transcript(&self) -> &Transcript {
         self.machine.transcript()
     }
 
-    /// Tokens of all runs of this conversation: a lower bound if some are not known. What agents
-    /// have used that tools call is part of [`budget`](Self::budget), and not of this.
+    /// The tokens of all runs of this conversation; a lower bound if the tokens of some answers are
+    /// not known. Agents that tools call are not included: they are part of
+    /// [`budget`](Self::budget).
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// Sets what all runs of the conversation may spend together, with all that the agents spend
-    /// that its tools call: see [`Limits`]. What was spent before counts. Limits that are left open
-    /// stay as they were; nothing limits a conversation unless it is set.
+    /// Sets what all runs of the conversation may spend together, including the agents that its
+    /// tools call: see [`Limits`]. What was spent before counts. A limit that is left open keeps
+    /// its value. A conversation has no such limits unless they are set.
     ///
     /// ```
     /// use harness::{Agent, Limits, journal::LimitScope, testing::{ScriptedProvider, reply}};
@@ -248,10 +250,10 @@ impl Chat {
         self
     }
 
-    /// Shares a value with the tools of all runs of the conversation, which take it as a parameter
-    /// [`State<T>`](crate::State). It takes the place of a value of the same type that the agent has, and
-    /// a run can bring another one in its place with [`Sending::state`]. It is not written down: give it
-    /// anew to a conversation that is opened again, or forked.
+    /// Shares a value with the tools in all runs of the conversation. A tool takes it as a
+    /// parameter [`State<T>`](crate::State). The value replaces the agent's value of the same type,
+    /// and a run can replace it by [`Sending::state`]. It is not written to a journal: set it again
+    /// after a conversation was opened again or forked.
     ///
     /// ```
     /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};
@@ -284,33 +286,32 @@ impl Chat {
         self
     }
 
-    /// What all runs of the conversation have spent so far, with all that the agents have spent
-    /// that its tools call, and what is left of its limits. It can be kept and asked while a run
-    /// goes on. That of one run is told by [`Sending::budget`] and
-    /// [`Reply::spent`](super::Reply::spent).
+    /// What all runs of the conversation have spent so far and what is left of its limits. Agents
+    /// that its tools call are included. The returned value can be kept and read while a run goes
+    /// on. For a single run, see [`Sending::budget`] and [`Reply::spent`](super::Reply::spent).
     pub fn budget(&self) -> Budget {
         self.budget.clone()
     }
 
-    /// The budget of a run that is about to be sent.
+    /// The budget for a new run.
     pub(super) fn budget_of_run(&self) -> Budget {
         let rails = Arc::clone(self.agent.guardrails());
         Budget::of_run(&self.budget, self.agent.run_limits().clone(), rails)
     }
 
-    /// The budget of the run that was stopped, to go on with.
+    /// The budget of the stopped run, for a run that continues it.
     pub(super) fn budget_of_last_run(&self) -> Budget {
         self.guard.budget().clone()
     }
 
-    /// A budget of the run that was stopped with nothing spent.
+    /// A budget for the stopped run that counts from zero.
     pub(super) fn budget_anew(&self, last: &Budget) -> Budget {
         let rails = Arc::clone(self.agent.guardrails());
         last.anew(self.agent.run_limits().clone(), rails)
     }
 
-    /// A run begins, with this budget, or goes on with the one that it has. Gives what held the limits
-    /// of the run before, if this one does not go on with it.
+    /// Begins a run with this budget, or continues the last run with the budget that it has.
+    /// Returns the guard and the clock of the run before if this run does not continue it.
     pub(super) fn begins(&mut self, budget: Budget, anew: bool) -> Option<(Guard, RunClock)> {
         if !anew {
             self.guard.goes_on();
@@ -326,11 +327,12 @@ impl Chat {
         &self.grants
     }
 
-    /// Takes back what a person has allowed by *always*: from now on each call of this scope is
-    /// asked about again, with those that were allowed by it and have not started. A call that had
-    /// started in a process which is gone and was to run again by it is [in doubt](Self::in_doubt).
-    /// Says whether there was such a grant. A conversation in a journal writes it with the next run, or at once by
-    /// [`save`](Self::save): without that, it is lost when the process ends.
+    /// Withdraws what a person has allowed by *always*. From now on, each call of this scope is
+    /// asked about again, also a call that was allowed by the grant and has not started. If a call
+    /// had started in a process that is gone, and the grant let it run again, it is now [in
+    /// doubt](Self::in_doubt). Returns whether there was such a grant. A conversation in a journal
+    /// writes the change with the next run, or at once by [`save`](Self::save). If the process ends
+    /// before that, the change is lost.
     pub fn revoke(&mut self, grant: &Grant) -> bool {
         if !self.grants.contains(grant) {
             return false;
@@ -342,31 +344,31 @@ impl Chat {
         revoked.and_then(|()| allowed.into_iter().try_for_each(undecided)).is_ok()
     }
 
-    /// The calls of this conversation that were told to stop, cannot be stopped and still run. When
-    /// one has ended, the next run says so, by [`Event::ToolEnded`](super::Event::ToolEnded) and to
-    /// the model.
+    /// The calls of this conversation that were told to stop, could not be stopped, and still run.
+    /// When one has ended, the next run reports it by [`Event::ToolEnded`](super::Event::ToolEnded)
+    /// and tells the model.
     pub fn still_running(&self) -> Vec<StillRunning> {
         still_running_in(self.id())
     }
 
-    /// What the decision about a call of this conversation is made from.
+    /// What a decision about a call of this conversation is based on.
     pub(super) fn asking<'a>(&'a self, agent: &'a Agent) -> Asking<'a> {
         let exposure = self.exposed.exposure();
         let (name, in_journal) = (self.name(), self.is_in_journal());
         Asking::of(agent, self.own.as_deref(), &self.grants, exposure, name, in_journal)
     }
 
-    /// Whether it is kept in a journal, and not by another driver.
+    /// Whether the conversation is kept in a journal, and not by another driver.
     pub(super) fn is_in_journal(&self) -> bool {
         self.durable.as_ref().is_some_and(|durable| durable.journal().is_some())
     }
 
-    /// The name of the conversation: in its journal, or where it has none what tells it from others.
+    /// The conversation's name in its journal. Without a journal, it is the conversation's id.
     pub(super) fn name(&self) -> &str {
         self.durable.as_ref().map_or(self.id(), |durable| durable.id())
     }
 
-    /// What tells the conversation from others: the id of its first message.
+    /// The id of the conversation: the id of its first message.
     pub(super) fn id(&self) -> &str {
         self.machine.id()
     }
@@ -376,7 +378,7 @@ impl Chat {
         &self.agent
     }
 
-    /// Lets a fact take effect. It is written down at the next moment at which it must be.
+    /// Applies a fact. It is written to the journal at the next moment at which it has to be.
     pub(super) fn record(&mut self, entry: &Entry) -> Result<(), Error> {
         self.fold(entry)?;
         self.only_looked_at = false;
@@ -386,14 +388,14 @@ impl Chat {
         durable.add(entry, elapsed)
     }
 
-    /// Takes a fact into all that follows from the facts.
+    /// Applies a fact to the machine and to everything else that is derived from the facts.
     pub(super) fn fold(&mut self, entry: &Entry) -> Result<(), Error> {
         self.machine.apply(entry)?;
         self.fold_beside_machine(entry);
         Ok(())
     }
 
-    /// Takes a fact into all but what was said.
+    /// Applies a fact to everything that is derived from the facts, except to the machine.
     pub(super) fn fold_beside_machine(&mut self, entry: &Entry) {
         self.guard.apply(entry);
         if let Some(egress) = self.agent.permissions().egress_policy() {
@@ -424,7 +426,7 @@ impl Chat {
     }
 }
 
-/// What holds the limits of a run with this budget.
+/// The guard that holds the limits of a run with this budget.
 fn guard(agent: &Agent, rails: Arc<Guardrails>, budget: Budget) -> Guard {
     Guard::new(rails, Arc::clone(agent.models()), budget)
 }

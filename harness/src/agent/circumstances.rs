@@ -1,5 +1,5 @@
-//! What one run brings beside its message: whom it serves, what may be done for them, by which tools,
-//! and how the model answers.
+//! What one run brings besides its message: the user's values, its permissions, its tools, and the
+//! form of its answer.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -13,34 +13,35 @@ use crate::{
     tool::{Places, SideEffects, Tool, ToolRegistry, Values},
 };
 
-/// What a run brings. Nothing of it is written down.
+/// What a run brings. None of it is written to the journal.
 #[derive(Default)]
 pub(super) struct Circumstances {
     pub(super) values: Values,
     pub(super) settings: Option<Settings>,
     pub(super) permissions: Option<Arc<Permissions>>,
-    /// Who is asked, and whom this person is told from others by.
+    /// Who approves calls, with the name that tells this person from others.
     pub(super) approver: Option<(String, Arc<dyn Approver>)>,
     /// The tools that are offered, if not all are.
     pub(super) tools: Option<Arc<ToolRegistry>>,
-    /// By what the user speaks while the run goes on.
+    /// Passes on what the user says while the run goes on.
     pub(super) steering: Option<Steering>,
-    /// By what a manager of conversations hands on what is said meanwhile.
+    /// Passes on what a manager of conversations receives while the run goes on.
     pub(super) handed_on: Option<Steering>,
-    /// What is wanted of the answer, if it is more than words.
+    /// What the program wants of the answer, if that is more than text.
     pub(super) wants: Option<Wants>,
     /// Why the run cannot begin.
     pub(super) fault: Option<Error>,
-    /// What the conversation has read by what the run's own permissions take for private and for
-    /// words of strangers.
+    /// What the conversation has read, as judged by the run's own permissions: private data and
+    /// untrusted content.
     pub(super) exposed: Exposed,
-    /// The call of another agent's run that has started it.
+    /// The call of another agent's run that has started this run.
     pub(super) caller: Option<Arc<CallSite>>,
-    /// The places of which a call has one that the run is inside of.
+    /// Places that are held by a call that this run is part of.
     pub(super) places: Vec<Places>,
-    /// Whether that call finds the conversation where this run leaves it.
+    /// Whether that call can later continue the conversation where this run leaves it.
     pub(super) is_kept: bool,
-    /// The permissions of the agents and runs above it, and what was read by each of them.
+    /// The permissions of the agents and runs above this run, and what each of them has counted as
+    /// read.
     above: Vec<(Arc<Permissions>, Exposed)>,
 }
 
@@ -56,19 +57,19 @@ impl Circumstances {
         }
     }
 
-    /// The permissions that hold beside those of the agent.
+    /// The permissions that apply in addition to those of the agent.
     pub(super) fn sides(&self) -> impl Iterator<Item = (&Arc<Permissions>, Exposure)> + Clone {
         let own = self.permissions.as_ref().map(|own| (own, self.exposed.exposure()));
         let above = self.above.iter();
         own.into_iter().chain(above.map(|(above, exposed)| (above, exposed.exposure())))
     }
 
-    /// All by which somebody speaks while the run goes on.
+    /// Everything that passes on what is said while the run goes on.
     pub(super) fn steering(&self) -> impl Iterator<Item = &Steering> {
         self.steering.iter().chain(&self.handed_on)
     }
 
-    /// Takes a fact into what was read.
+    /// Applies a fact to what was read.
     pub(super) fn fold(&mut self, entry: &Entry) {
         let own = self.permissions.as_ref().map(|own| (own, &mut self.exposed));
         let above = self.above.iter_mut().map(|(above, exposed)| (&*above, exposed));
@@ -79,8 +80,9 @@ impl Circumstances {
         }
     }
 
-    /// Folds what was read before the run, for permissions that ask for it. What the tools declared then
-    /// is not kept, so it is what they declare now, and everything of a tool that is gone.
+    /// Counts what was read before the run, for permissions with an egress policy. What the tools
+    /// declared at that time is not stored, so their present declarations count. A tool that is
+    /// gone counts as having every side effect.
     fn looks_back(&mut self, agent: &Agent, before: &Transcript) {
         let own = self.permissions.as_ref().map(|own| (own, &mut self.exposed));
         let above = self.above.iter_mut().map(|(above, exposed)| (&*above, exposed));
@@ -109,10 +111,10 @@ fn looks_back(
 }
 
 impl Chat {
-    /// What the run that goes on has brought.
+    /// Sets what the current run has brought.
     pub(super) fn brings(&mut self, own: Option<Box<Circumstances>>) {
         self.own = own;
-        // They may be others now.
+        // The run may offer other tools.
         self.told = None;
         let Self { own, agent, machine, .. } = self;
         if let Some(own) = own {
@@ -123,12 +125,12 @@ impl Chat {
         }
     }
 
-    /// The tools that the model is told of in this run, which are those that run.
+    /// The tools that the model gets in this run, and that can run in it.
     pub(super) fn tools(&self) -> &ToolRegistry {
         offered(&self.agent, self.own.as_deref())
     }
 
-    /// The same, to be kept.
+    /// The same tools, in a value that can be kept.
     pub(super) fn offered(&self) -> Offered {
         let only = self.own.as_ref().and_then(|own| own.tools.clone());
         Offered { agent: self.agent.clone(), only }
@@ -182,7 +184,7 @@ impl Offered {
     }
 }
 
-/// The tools that the model is told of in a run which has brought this.
+/// The tools that the model gets in a run which has brought this.
 pub(super) fn offered<'a>(agent: &'a Agent, own: Option<&'a Circumstances>) -> &'a ToolRegistry {
     own.and_then(|own| own.tools.as_deref()).unwrap_or_else(|| agent.tools())
 }

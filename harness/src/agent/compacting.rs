@@ -1,4 +1,4 @@
-//! Asks the model for a summary of the oldest part of a conversation, and puts it in the place of that part.
+//! Asks the model for a summary of the oldest part of a conversation, and replaces that part by it.
 
 use std::future::poll_fn;
 
@@ -22,28 +22,28 @@ use crate::{
     tool::READ_RESULT,
 };
 
-/// So often a summary is asked for in one run before it fails.
+/// How often a summary is requested in one run before the run fails.
 const TRIES: u32 = 2;
 
-/// A summary has at most so many percent of the window.
+/// The largest size of a summary, in percent of the window.
 pub(super) const SUMMARY: u8 = 10;
 
-/// How an answer to the question for a summary ended.
+/// How the answer to a request for a summary ended.
 pub(super) enum Heard {
-    /// It is whole.
+    /// It is complete.
     Said(Message, StopReason),
     Failed(String),
     Stop(InterruptCause),
 }
 
-/// How a summary is asked for.
+/// The form in which a summary is requested.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum How {
-    /// In words, behind all that is sent.
+    /// As text, after everything that is sent.
     Whole,
-    /// In words, with the conversation in short.
+    /// As text, with the conversation in short form.
     Short,
-    /// As one of the vendor's own.
+    /// As the vendor's own.
     Vendor,
 }
 
@@ -53,15 +53,15 @@ impl Chat {
         self.agent.tools().get(READ_RESULT).is_some()
     }
 
-    /// Where the conversation is cut, if something can be summed up. It leaves so much at the end, and of the user's words,
-    /// as frees enough.
+    /// Where the conversation is cut, if something can be summarized. It leaves as much at the end,
+    /// and as many of the user's words, as still frees enough.
     pub(super) fn cut(&self, window: u64, used: Used) -> Option<Cut> {
         if !self.machine.can_move() {
             return None;
         }
         let (machine, seen) = (&self.machine, self.seen());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
-        // Never between calls and their results.
+        // A cut never separates calls from their results.
         let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
         let window = used.estimate_of(window);
         let user_tokens = self.agent.window().user_tokens(window);
@@ -81,9 +81,10 @@ impl Chat {
         found
     }
 
-    /// Keeps these words for good: they stand in each summary of the conversation as they are. Until there is one, the
-    /// model does not read them, so say to it, too, what it has to know. A conversation in a journal writes them with
-    /// the next run, or at once by [`save`](Self::save).
+    /// Keeps this text for good: each summary of the conversation contains it unchanged. Until
+    /// there is a summary, the model does not get the text, so also tell the model what it has to
+    /// know. A conversation in a journal writes the text with the next run, or at once by
+    /// [`save`](Self::save).
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -107,7 +108,7 @@ impl Chat {
     /// ```
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if there are no words.
+    /// Fails with [`ErrorKind::Configuration`] if the text is empty.
     pub fn pin(&mut self, text: impl Into<String>) -> Result<(), Error> {
         let text = text.into();
         if text.trim().is_empty() {
@@ -117,19 +118,22 @@ impl Chat {
         self.record(&Entry::ContextPinned { text })
     }
 
-    /// What is sent of the [transcript](Self::transcript) to the model of this agent: all of it, until results are cleared or
-    /// its oldest part is summed up.
+    /// What is sent of the [transcript](Self::transcript) to the model of this agent: all of it,
+    /// until results are cleared or its oldest part is summarized.
     pub fn sent(&self) -> &Transcript {
         self.seen().sent
     }
 
-    /// Lets the model sum up the oldest part of the conversation now. What that costs is charged to the conversation.
-    /// Gives how full the window is afterwards. To drop the future leaves what is sent as it is.
+    /// Lets the model summarize the oldest part of the conversation now. The conversation pays for
+    /// it. Returns how full the window is afterwards. Dropping the future leaves what is sent
+    /// unchanged.
     ///
     /// # Errors
-    /// Fails, and leaves what is sent as it is, with [`ErrorKind::Transcript`] if there is nothing that a summary could
-    /// take the place of, too little was said since the last one, or calls wait for results; with [`ErrorKind::ContextFull`] if the model has failed twice to
-    /// make a summary that is shorter; and if the journal cannot be written.
+    /// Fails, and leaves what is sent unchanged: with [`ErrorKind::Transcript`] if there is nothing
+    /// that a summary could replace, too little was said since the last summary, or calls wait for
+    /// results; with [`ErrorKind::ContextFull`] if the model has failed twice to make a summary
+    /// that is short enough, or what must be kept is too large; and with the journal's error if the
+    /// journal cannot be written.
     pub async fn compact(&mut self) -> Result<ContextUse, Error> {
         let mut run = Run::one_action(self);
         run.compacts_now().await?;
@@ -174,7 +178,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether there is more to sum up than an earlier summary: the new one will be about as long.
+    /// Checks that there is more to summarize than an earlier summary: the new one will be about as
+    /// long.
     fn is_worth_it(&self, cut: &Cut, used: Used) -> Result<(), Error> {
         let earlier = self.chat.machine.readable().summary().map_or(0, tokens_of);
         let least = self.chat.after(cut, "", used)?.saturating_add(used.scaled(earlier));
@@ -187,7 +192,7 @@ impl Run<'_> {
         ))
     }
 
-    /// Sums up the oldest part, since the window gets full.
+    /// Summarizes the oldest part, because the window is getting full.
     pub(super) async fn compacts(&mut self) -> Result<(), Error> {
         let failures = self.chat.machine.failed_compactions();
         if failures >= TRIES {
@@ -196,14 +201,14 @@ impl Run<'_> {
         let used = self.chat.used();
         let window = self.chat.window_or(used);
         let Some(cut) = self.chat.cut(window, used) else { return Ok(()) };
-        // What was said before is written before the model is asked.
+        // Earlier facts are written before the model is asked.
         if !self.write().await? {
             return Ok(());
         }
         if let Some(asked) = self.asks_vendor(used, window).await? {
             return asked.map_or(Ok(()), |cause| self.interrupted(cause));
         }
-        // One that was refused does not fit with more words behind it, either.
+        // If the last request was refused, a request with one more message does not fit, either.
         let is_refused = self.chat.machine.is_refused();
         let leaves_room = used.tokens.saturating_add(percent(window, SUMMARY)) < window;
         let in_short = failures > 0 || is_refused || !leaves_room;
@@ -213,7 +218,7 @@ impl Run<'_> {
         }
     }
 
-    /// Asks once. Gives the cause if the run was stopped meanwhile.
+    /// Makes one request. Returns the cause if the run was stopped meanwhile.
     async fn asks_for_summary(
         &mut self,
         cut: &Cut,
@@ -221,7 +226,7 @@ impl Run<'_> {
         window: u64,
         short: bool,
     ) -> Result<Option<InterruptCause>, Error> {
-        // What must not be lost, without a word of the model.
+        // The size of everything that must not be lost, without the model's summary.
         let least = self.chat.after(cut, "", used)?;
         if least >= most_after(used.tokens) {
             return Err(Error::new(
@@ -236,7 +241,7 @@ impl Run<'_> {
             ));
         }
         self.emit(Event::Compacting);
-        // A token is three quarters of a word, and the model may use a few more.
+        // A token is about three quarters of a word, and the model may use a few more.
         let words = (percent(window, SUMMARY) / 2).clamp(60, 1_500);
         let machine = &self.chat.machine;
         let heard = match short {
@@ -313,7 +318,7 @@ impl Run<'_> {
         self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor })
     }
 
-    /// What has been spent on the summary that is being heard.
+    /// What the request for the current summary has cost so far.
     pub(super) fn summary_request(&mut self, whole: bool) -> SummaryRequest {
         let mut request = SummaryRequest::default();
         let (provider, model) = self.chat.agent.answers();
@@ -334,8 +339,8 @@ impl Run<'_> {
         request
     }
 
-    /// Asks for a summary of this transcript, or of these messages where the model has made a summary of its own, and
-    /// hears the answer to its end. What has arrived of it stays in `summary`.
+    /// Requests a summary of this transcript and reads the answer to its end. A model that has made a
+    /// summary of its own gets the messages in `vendors` instead. What has arrived stays in `summary`.
     pub(super) async fn hears_summary(
         &mut self,
         transcript: &Transcript,
@@ -350,9 +355,9 @@ impl Run<'_> {
         let offered = chat.offered();
         let (tools, settings) = (offered.tools(), chat.own.as_deref());
         let program = halt.program();
-        // It begins with the same bytes as the requests before, so that the vendor reads it from its cache.
+        // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
         let alone = Sent::new();
-        // The second time, a vendor that can holds the model to the form.
+        // The second request uses structured output if the vendor has it.
         let form = AnswerSchema::new("summary", schema(), 0);
         let mut as_words = AsWords::new(short.then_some(&form));
         let request = match Request::new(transcript) {
@@ -432,7 +437,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whoever drops the run while a summary is heard leaves what it has cost.
+    /// If the run is dropped while a summary arrives, records what the request has cost.
     pub(super) fn drops_summary(&mut self) {
         if self.summary.is_some() {
             let request = Box::new(self.summary_request(false));
@@ -446,7 +451,7 @@ fn failed_with(error: &Error) -> Heard {
     Heard::Failed(error.to_string())
 }
 
-/// So many tokens there may be, at most, after the oldest part of so many was summed up.
+/// How many tokens there may be after a summary, if there were `before` tokens before it.
 pub(super) fn most_after(before: u64) -> u64 {
     before.saturating_sub(before / 4)
 }
@@ -463,7 +468,7 @@ fn failed_twice(fault: Option<&str>) -> Error {
 }
 
 impl Chat {
-    /// The fact with which a summary takes the place of the oldest part.
+    /// The fact by which a summary replaces the oldest part.
     fn compacted(
         &self,
         cut: &Cut,
@@ -487,12 +492,12 @@ impl Chat {
         cut.summary(text, self.machine.pins())
     }
 
-    /// How many tokens there are with this summary.
+    /// How many tokens there would be with this summary.
     fn after(&self, cut: &Cut, text: &str, used: Used) -> Result<u64, Error> {
         self.after_fact(&self.compacted(cut, text, Box::default(), (0, 0)), used)
     }
 
-    /// How many tokens there are with this fact.
+    /// How many tokens there would be after this fact.
     pub(super) fn after_fact(&self, fact: &Entry, used: Used) -> Result<u64, Error> {
         let mut machine = self.machine.clone();
         machine.apply(fact)?;

@@ -1,4 +1,4 @@
-//! What a watcher of a run sees.
+//! The events of a run.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     provider::{StopReason, Usage},
 };
 
-/// A call that runs an agent: a step of the way to it.
+/// A call that runs an agent: one step of the path to that agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AgentCall {
@@ -22,18 +22,18 @@ pub struct AgentCall {
     pub call: Box<str>,
 }
 
-/// One thing that happens in a run, shown as it happens.
+/// One thing that happens in a run, reported when it happens.
 ///
-/// It borrows what it shows, so that [`Sending::on_event`](super::Sending::on_event) costs no allocation.
-/// To keep it, [own](Self::into_owned) it. As JSON it is an object with a `type` in snake case:
-/// see [`EventBuf`](super::EventBuf).
+/// It borrows its values, so that [`Sending::on_event`](super::Sending::on_event) costs no
+/// allocation. [`into_owned`](Self::into_owned) makes a copy that can be kept. As JSON, an event is
+/// an object with a `type` in snake case: see [`EventBuf`](super::EventBuf).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The run has begun. A run that fails before it begins, because the journal does not answer for one,
-    /// has no such event, and nothing of it is in the conversation.
+    /// The run has begun. A run that fails before it begins, for example because the journal does
+    /// not answer, has no such event and leaves the conversation as it was.
     RunStarted {
-        /// What the user has said; `None` in a run that [goes on](super::Chat::resume).
+        /// What the user has said; `None` in a run that was [resumed](super::Chat::resume).
         said: Option<&'a Message>,
     },
     /// The model is asked.
@@ -41,41 +41,41 @@ pub enum Event<'a> {
         /// Counts from 1 in each run.
         turn: u32,
     },
-    /// The provider failed in a way that passes, and is asked again after a wait. A terminal may
-    /// say `retrying in 2 s (2 of 3): 529 overloaded`; to stop the run ends the wait at once.
+    /// The provider failed in a way that may pass, and is asked again after a wait. A terminal may
+    /// show `retrying in 2 s (2 of 3): 529 overloaded`. Stopping the run ends the wait at once.
     Retrying {
-        /// The number of the try that follows. Each turn's question to a provider counts from 1.
+        /// The number of the next attempt. It counts from 1 for each provider in each turn.
         attempt: u32,
-        /// How many there may be of this question to this provider.
+        /// The highest number of attempts at this provider in this turn.
         of: u32,
-        /// How long it waits.
+        /// How long the wait is.
         wait: Duration,
-        /// What failed, in words.
+        /// What failed.
         cause: &'a str,
     },
     /// A provider is down, and another one is asked.
     FallingBack {
-        /// Who is down.
+        /// The name of the provider that is down.
         from: &'a str,
-        /// Who is asked now.
+        /// The name of the provider that is asked now.
         to: &'a str,
-        /// What failed, in words.
+        /// What failed.
         cause: &'a str,
     },
-    /// The answer of this turn broke off and begins again: what was shown of it does not count.
+    /// The answer of this turn broke off and starts again: discard what was shown of it.
     Discarded {
-        /// What failed, in words.
+        /// What failed.
         cause: &'a str,
     },
-    /// The model says more.
+    /// The next piece of the model's text.
     Text(&'a str),
-    /// Where words of the model come from, told after them.
+    /// The source of a piece of the model's text. It comes after that text.
     Citation(&'a Citation),
     /// The model has made a picture.
     Image(&'a Media),
-    /// The model has said something aloud. Its words come as text.
+    /// The model has made a sound, such as speech. Its words come as text, too.
     Audio(&'a Media),
-    /// The model thinks aloud.
+    /// The next piece of the model's reasoning.
     Reasoning(&'a str),
     /// A call was denied: it does not run, and the model is told why.
     ToolDenied {
@@ -84,66 +84,66 @@ pub enum Event<'a> {
         /// Why, and what the program can do to allow it.
         reason: &'a str,
     },
-    /// A call may begin and waits for a place, since as many calls of its tool run in this program as may run
-    /// [at once](crate::Tool::at_once). [`ToolCall`](Self::ToolCall) follows when it begins. If the run is
-    /// stopped before, the call has not begun.
+    /// A call may begin and waits for a place: as many calls of its tool run in this program as may
+    /// run [at once](crate::Tool::at_once). [`ToolCall`](Self::ToolCall) follows when it begins. If
+    /// the run is stopped before that, the call has not begun.
     ToolQueued(&'a ToolCall),
-    /// A call begins: its name and its whole arguments. Exactly one [`ToolResult`](Self::ToolResult)
-    /// or [`ToolDropped`](Self::ToolDropped) of the same call follows, however the run ends, unless its
-    /// tool asks something and the call [waits](Self::ToolWaits).
+    /// A call begins. Exactly one [`ToolResult`](Self::ToolResult) or
+    /// [`ToolDropped`](Self::ToolDropped) of the same call follows, however the run ends, unless
+    /// its tool asks a question and the call [waits](Self::ToolWaits).
     ToolCall(&'a ToolCall),
-    /// A call waits for somebody outside of the run to decide about it, to give its result, or to answer
-    /// its tool. The run goes on as far as it can and ends as [`Outcome::Waiting`].
+    /// A call waits until somebody outside of the run decides about it, gives its result, or
+    /// answers its tool. The run continues as far as it can and ends as [`Outcome::Waiting`].
     ToolWaits {
         /// The call.
         call: &'a ToolCall,
-        /// For what it waits.
+        /// What it waits for.
         wait: &'a Wait,
     },
-    /// A running tool says how far it has come.
+    /// A running tool reports its progress.
     ToolProgress {
         /// The call's id.
         call: &'a str,
-        /// Its words.
+        /// The report in the tool's words.
         message: &'a str,
     },
-    /// A call has its result. Results of calls that run together come in the order in which they
-    /// end. Calls that do not begin, because there are more than
+    /// A call has its result. The results of calls that run at the same time come in the order in
+    /// which the calls end. A call that does not begin, because there are more than
     /// [`calls_per_turn`](crate::policy::Guardrails::calls_per_turn) or because an equal call still
-    /// runs, have theirs without a [`ToolCall`](Self::ToolCall).
+    /// runs, has a result without a [`ToolCall`](Self::ToolCall).
     ToolResult {
         /// The call.
         call: &'a ToolCall,
-        /// What became of it.
+        /// Its result.
         result: &'a ToolResult,
         /// How long it ran.
         elapsed: Duration,
     },
-    /// A call that began while the model was still speaking is not wanted after all: the answer
-    /// began anew, or was cut off before it. It only read, and its result is thrown away.
+    /// The result of a call that began while the model was still answering is thrown away: the
+    /// answer started again, or was cut off before the call was complete. Such a call only reads.
     ToolDropped {
         /// The call.
         call: &'a ToolCall,
     },
-    /// A call of an earlier turn or run, which was told to stop and could not be stopped, has ended
-    /// now. The model is told with the next message or results.
+    /// A call of an earlier turn or run, which was told to stop and could not be stopped, has now
+    /// ended. The model is told with the next message or results.
     ToolEnded {
         /// The name of the tool.
         tool: &'a str,
-        /// How it ended; it names the call.
+        /// How it ended. The result has the id of the call.
         result: &'a ToolResult,
     },
-    /// Four fifths of a limit or more are used. It comes once in a run for each limit.
+    /// At least four fifths of a limit are used. The event comes once in a run for each limit.
     LimitNear {
         /// Which limit.
         limit: Limit,
         /// Whose limit.
         scope: LimitScope,
-        /// How much, in words for a person.
+        /// How much is used, in words for a person.
         detail: &'a str,
     },
-    /// A limit is set and cannot be held in full, because it is not known how much is used. It
-    /// comes once in a run for each limit.
+    /// A limit cannot be fully enforced, because it is not known how much is used. The event comes
+    /// once in a run for each limit.
     LimitUnknown {
         /// Which limit.
         limit: Limit,
@@ -152,65 +152,69 @@ pub enum Event<'a> {
         /// Why, in words for a person.
         detail: &'a str,
     },
-    /// The run has heard what the user said meanwhile: the model is told when it is asked next.
+    /// The run has received what the user said while it goes on. The model gets it with the next
+    /// request.
     Steered {
         /// What was said.
         message: &'a Message,
     },
-    /// The model's answer is not what the program wants. If a try is left, the model is told and answers anew.
+    /// The model's answer is not what the program wants. If an attempt is left, the model is told
+    /// and answers again.
     AnswerRejected {
-        /// What found that out.
+        /// The check that rejected the answer.
         by: AnswerCheck,
-        /// All that is wrong with it.
+        /// Everything that is wrong with the answer.
         faults: &'a [String],
-        /// What the model is told; `None` if no try is left.
+        /// The message to the model; `None` if no attempt is left.
         message: Option<&'a Message>,
     },
-    /// The model is told of more tools from its next turn on, since it has [searched](crate::tool::ToolSearch) for them.
+    /// The model has [searched](crate::tool::ToolSearch) for tools and gets more of them from its
+    /// next turn on.
     ToolsFound {
-        /// The call that has searched.
+        /// The call of the search.
         call: &'a ToolCall,
-        /// The names of the tools that were not found before.
+        /// The names of the tools that are new to the model.
         tools: &'a [String],
     },
-    /// Old results of tools that only read, and long arguments of old calls that went well, are no longer sent whole,
-    /// since the window gets full.
+    /// Old results of tools that only read, and long arguments of old calls that succeeded, are no
+    /// longer sent whole, because the window is getting full.
     ContextCleared {
-        /// How many results.
+        /// How many results were cleared.
         results: usize,
-        /// Of how many calls the arguments.
+        /// Of how many calls the arguments were cleared.
         arguments: usize,
-        /// How many tokens the next request would have had before: an estimate.
+        /// How many tokens the next request would have had before the change: an estimate.
         before: u64,
-        /// How many it has now.
+        /// How many tokens the next request has now: an estimate.
         after: u64,
     },
-    /// The model is asked to sum up the oldest part of the conversation, since the window gets full.
-    /// [`ContextCompacted`](Self::ContextCompacted) or [`CompactionFailed`](Self::CompactionFailed) follows, unless the
-    /// run is stopped meanwhile.
+    /// The model is asked to summarize the oldest part of the conversation, because the window is
+    /// getting full. [`ContextCompacted`](Self::ContextCompacted) or
+    /// [`CompactionFailed`](Self::CompactionFailed) follows, unless the run is stopped meanwhile.
     Compacting,
-    /// A summary is sent from now on in the place of the oldest part of the conversation.
+    /// From now on, a summary is sent in place of the oldest part of the conversation.
     ContextCompacted {
-        /// For how many messages of the transcript it stands, from the first one on.
+        /// How many messages at the beginning of the transcript the summary replaces.
         messages: usize,
-        /// Whether it is [the vendor's own](crate::context::Window::vendor_summaries). If not, the model has given it
-        /// in words: the program has not asked for the vendor's, the vendor has none, or it has failed.
+        /// Whether it is [the vendor's own](crate::context::Window::vendor_summaries) summary. If
+        /// not, the model has written it as text: the program has not asked for the vendor's, the
+        /// vendor has none, or the vendor's has failed.
         vendor: bool,
-        /// How many tokens the next request would have had before: an estimate.
+        /// How many tokens the next request would have had before the change: an estimate.
         before: u64,
-        /// How many it has now.
+        /// How many tokens the next request has now: an estimate.
         after: u64,
     },
-    /// A summary could not be made or used. What is sent has not changed. If it was to be one of the vendor's own, the model is
-    /// asked for one in words next.
+    /// A summary could not be made or used. What is sent stays the same. If the vendor was asked
+    /// for its own summary, the model is asked next for one as text.
     CompactionFailed {
-        /// Why, in words.
+        /// Why it failed.
         cause: &'a str,
     },
-    /// The vendor has refused a request that begins with its own summary. The model is asked again, with the summary in
-    /// words.
+    /// The vendor has refused a request that begins with its own summary. The model is asked again,
+    /// with the summary as text.
     VendorSummaryRefused {
-        /// Why, in words.
+        /// Why it refused.
         cause: &'a str,
     },
     /// The model's answer of this turn is complete.
@@ -219,28 +223,29 @@ pub enum Event<'a> {
         turn: u32,
         /// Why the model stopped.
         stop: StopReason,
-        /// Tokens of this turn.
+        /// The tokens of this turn.
         usage: &'a Usage,
     },
-    /// What happens in the run of an agent that a call of this run runs, at any depth. What it says and
-    /// does is no part of what this run says and does, and its usage is part of
-    /// [`Reply::spent`](super::Reply::spent) alone. The events of one agent come in order.
+    /// An event in the run of an agent that a call of this run has started, at any depth. It does
+    /// not count for this run: what the agent says and does is not part of this run's answer, and
+    /// its usage is only part of [`Reply::spent`](super::Reply::spent). The events of one agent
+    /// come in order.
     OfAgent {
-        /// The calls on the way to it, the one of this run first.
+        /// The calls that lead to the agent. The first one is a call of this run.
         path: &'a [AgentCall],
-        /// What happens there.
+        /// The event of the agent's run.
         event: &'a EventBuf,
     },
     /// The run is over.
     RunEnded {
-        /// How.
+        /// How it ended.
         outcome: Outcome,
-        /// Tokens of all its own turns: what agents have used that its tools call is part of
-        /// [`Reply::spent`](super::Reply::spent).
+        /// The tokens of the run's own turns. Agents that its tools call are not included: they are
+        /// part of [`Reply::spent`](super::Reply::spent).
         usage: &'a Usage,
     },
-    /// An event that a later version of the library has written, and that this version does not know. It
-    /// comes only from JSON that was read back, never from a run.
+    /// An event that a later version of the library has written and that this version does not
+    /// know. It occurs only where JSON was read, never in a run.
     Unknown {
         /// The `type` of the event.
         kind: &'a str,

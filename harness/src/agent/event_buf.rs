@@ -1,4 +1,4 @@
-//! An event that is kept: owned, written as JSON and read back.
+//! Events that own their values, and their JSON form.
 
 use std::{borrow::Cow, fmt, ops::Deref, sync::Arc, time::Duration};
 
@@ -12,17 +12,18 @@ use crate::{
     provider::{StopReason, Usage},
 };
 
-/// An [`Event`] that owns what it shows. It is to be matched on as the event that it is: see
+/// An [`Event`] that owns its values, so that it can be kept. To match on it, use
 /// [`as_event`](Self::as_event).
 ///
-/// As JSON it is an object. Its member `type` is the name of the event in snake case, and the others are its
-/// members by their names; times are whole milliseconds (`wait_ms`, `elapsed_ms`), so an event that was read back
-/// may differ from the first one by less than that. The words of `text` and
-/// `reasoning` are in `text`. A result has the form that it has in a transcript.
+/// As JSON it is an object. Its member `type` is the name of the event in snake case, and the other
+/// members have the names of the event's fields. Times are whole milliseconds (`wait_ms`,
+/// `elapsed_ms`), so an event that was read back may differ from the first one by less than a
+/// millisecond. The text of `text` and `reasoning` is in `text`. A result has the same form as in a
+/// transcript.
 ///
-/// An event of a type that this version does not know, or with a value in it that this version does not know,
-/// is read as [`Event::Unknown`] with all its members, so that an older program goes on when a newer one
-/// speaks to it. Only what is no object with a `type` is an error.
+/// An event whose type or one of whose values this version does not know is read as
+/// [`Event::Unknown`] with all its members, so that an older program can work with a newer one. It
+/// is an error only if the JSON is not an object with a `type` that is a string.
 ///
 /// ```
 /// use harness::agent::{Event, EventBuf};
@@ -40,17 +41,18 @@ use crate::{
 pub struct EventBuf(Form<'static>);
 
 impl EventBuf {
-    /// The event, to be matched on.
+    /// The event, to match on.
     pub fn as_event(&self) -> Event<'_> {
         self.0.event()
     }
 
-    /// An event that cannot be read here. Its `type` is a text.
+    /// An event that cannot be read here. Its `type` must be a string.
     pub(super) fn unknown(json: Map<String, Value>) -> Self {
         Self(Form::Unknown(Ref::Shared(Arc::new(json))))
     }
 
-    /// Joins words of the same kind, and of the same agent, that follow. Says whether they were joined.
+    /// Appends the next piece of text, if it is of the same kind and of the same agent. Returns
+    /// whether it was appended.
     pub(super) fn join(&mut self, next: Event<'_>) -> bool {
         match (&mut self.0, next) {
             (
@@ -66,7 +68,7 @@ impl EventBuf {
         }
     }
 
-    /// The words of the model in it.
+    /// The model's text or reasoning in the event.
     pub(super) fn words(&self) -> Option<&str> {
         match &self.0 {
             Form::Text { text } | Form::Reasoning { text } => Some(text),
@@ -75,7 +77,7 @@ impl EventBuf {
         }
     }
 
-    /// The same kind of words from this byte on.
+    /// The same event with its text from this byte on.
     pub(super) fn words_from(&self, byte: usize) -> Option<Self> {
         match &self.0 {
             Form::Text { text } => Some(Event::Text(text.get(byte..)?).into_owned()),
@@ -90,7 +92,7 @@ impl EventBuf {
 }
 
 impl Event<'_> {
-    /// Keeps the event.
+    /// Makes a copy that can be kept.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -139,7 +141,7 @@ impl<'de> Deserialize<'de> for EventBuf {
     }
 }
 
-/// A value that is lent or shared.
+/// A value that is borrowed or shared.
 enum Ref<'a, T> {
     Lent(&'a T),
     Shared(Arc<T>),
@@ -192,7 +194,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ref<'_, T> {
     }
 }
 
-/// The form in which an event is kept and written.
+/// The form in which an event is kept and serialized.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Form<'a> {

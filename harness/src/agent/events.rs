@@ -1,4 +1,4 @@
-//! A run as a stream of its events: whoever takes them drives it.
+//! A run as a stream of its events. Polling the stream drives the run.
 
 use std::{
     collections::VecDeque,
@@ -13,18 +13,18 @@ use futures_core::Stream;
 
 use super::{Event, EventBuf, Numbered, Reply, Sending, Stopped, numbered::run_name};
 
-/// A run as a stream of its events. The last one is [`Event::RunEnded`] with the outcome, and
-/// [`finish`](Self::finish) gives the answer.
+/// A run as a stream of its events. The last event is [`Event::RunEnded`] with the outcome, and
+/// [`finish`](Self::finish) returns the answer.
 ///
-/// The run goes on only while the stream is polled: no task and no channel is behind it. A stream that is not
-/// polled holds up the run, which is ahead by what one poll of it gives: at most 64 pieces of an answer.
-/// Dropping the stream stops the run, as dropping the future of [`Sending`] does.
+/// The run goes on only while the stream is polled: it has no task and no channel. A stream that is
+/// not polled holds up the run, which is ahead by at most what one poll produces: 64 pieces of an
+/// answer. Dropping the stream stops the run, as dropping the future of [`Sending`] does.
 #[must_use = "the run goes on only while its events are taken"]
 pub struct Events<'a> {
     state: State<'a>,
     told: Told,
     name: Arc<str>,
-    /// How many events were given.
+    /// How many events the stream has returned.
     number: u64,
 }
 
@@ -33,7 +33,7 @@ enum State<'a> {
     Ended(Box<Result<Reply, Stopped>>),
 }
 
-/// Events that the run has told and nobody has taken.
+/// Events of the run that the stream has not returned yet.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<VecDeque<EventBuf>>>);
 
@@ -52,7 +52,7 @@ impl<'a> Events<'a> {
         Self { state: State::Going(run), told, name: run_name(), number: 0 }
     }
 
-    /// Drives the run to its end, passes over the events that are left, and gives the answer.
+    /// Drives the run to its end, discards the remaining events, and returns the answer.
     ///
     /// # Errors
     /// Fails if the run ended without an answer: see [`Stopped`].

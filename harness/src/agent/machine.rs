@@ -1,5 +1,5 @@
-//! The loop as a pure machine: facts in, the next action out. It knows no clock, no chance, no
-//! socket and no log, so that every behaviour of the loop is a line in a table.
+//! The loop as a pure machine: it takes facts and returns the next action. It has no clock, no
+//! random numbers, no socket and no log, so every behaviour of the loop can be tested with a table.
 
 mod ends;
 mod window;
@@ -23,7 +23,7 @@ use crate::{
     tool::{Answered, CallIdentity, ToolRegistry},
 };
 
-/// What is to be done next. A [`Machine`] only says it; [`Steps::act`](super::Steps::act) does it.
+/// The next thing to do. A [`Machine`] only names it; [`Steps::act`](super::Steps::act) does it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Nothing, until the user says something.
@@ -34,24 +34,24 @@ pub enum Action {
     Decide(Vec<ToolCall>),
     /// Run these calls; those of one batch may run at the same time.
     RunCalls(Vec<ToolCall>),
-    /// Nothing, until the calls that run have their results. Of [`Steps`](super::Steps), calls have started,
-    /// and this action runs them to their ends, or says that they had started elsewhere.
+    /// Nothing, until the calls that run have their results. For [`Steps`](super::Steps), calls have
+    /// started; this action runs them to their ends, or records that they had started elsewhere.
     AwaitResults,
-    /// Find out what became of these calls, which had started in a process that did not see their end,
-    /// and answer each of them.
+    /// Find out what became of these calls, which had started in a process that did not see their
+    /// end, and record a result for each of them.
     FindOut(Vec<ToolCall>),
-    /// Nothing in this run: calls wait for what somebody outside of it decides or answers.
+    /// Nothing in this run: calls wait until somebody outside of it decides or answers.
     AwaitAnswers,
-    /// Check whether the model's answer is what was [wanted](crate::journal::WantedAnswer).
+    /// Check whether the model's answer is what the program [wanted](crate::journal::WantedAnswer).
     CheckAnswer,
-    /// Write the facts of [`Machine::settlement`] down: the truth about calls that will not run or were
+    /// Record the facts of [`Machine::settlement`]: the results of calls that will not run or were
     /// stopped.
     Settle,
     /// The run is over.
     Finish(Outcome),
 }
 
-/// A conversation as the fold of its facts.
+/// A conversation, made by applying its facts one after the other.
 ///
 /// ```
 /// use harness::{Message, agent::{Action, Machine}, journal::Entry};
@@ -71,11 +71,12 @@ pub struct Machine {
     begun_at: usize,
     untouched: bool,
     answered_by: Option<(String, String)>,
-    /// Ids of all calls so far.
+    /// The ids of all calls so far.
     call_ids: Arc<HashSet<String>>,
-    /// Ends of calls that had been stopped, of which the model has not been told yet.
+    /// Texts about the ends of calls that were stopped and went on. The model has not received them
+    /// yet.
     news: Vec<String>,
-    /// What the answer of the run is to be.
+    /// The wanted form of the run's answer.
     wanted: Option<Wanted>,
     /// What is sent of the transcript.
     window: Window,
@@ -85,11 +86,11 @@ pub struct Machine {
 enum Phase {
     /// Nothing was said, or the run is over.
     Ended(Option<Outcome>),
-    /// It is the model's turn.
+    /// The model has to answer.
     Asking,
     /// Calls wait for their results.
     Calling(Calling),
-    /// The model has answered, and it is not known yet whether that is what was wanted.
+    /// The model has answered, and the answer is not checked yet.
     Checking,
 }
 
@@ -100,8 +101,8 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// A conversation in which nothing was said. It knows no limits: a guard that stops a run
-    /// says so by a fact.
+    /// A conversation in which nothing was said. The machine knows no limits: a guard that stops a
+    /// run records that as a fact.
     pub fn new() -> Self {
         Self {
             transcript: Transcript::default(),
@@ -118,52 +119,52 @@ impl Machine {
         }
     }
 
-    /// What was said. Between runs it can be sent.
+    /// What was said. Between runs it is valid to send.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// What tells the conversation from others: the id of its first message.
+    /// The id of the conversation: the id of its first message.
     pub(super) fn id(&self) -> &str {
         self.transcript.messages().first().map_or("", Message::id)
     }
 
-    /// How many answers of the model in this run came to their end.
+    /// How many answers the model has completed in this run.
     pub fn turns(&self) -> u32 {
         self.turns
     }
 
-    /// Tokens of this run.
+    /// The tokens of this run.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// At which message of the transcript this run began.
+    /// The index of the message of the transcript with which this run began.
     pub fn begun_at(&self) -> usize {
         self.begun_at
     }
 
-    /// Who gave the last answer: the provider, and its model.
+    /// The provider and the model that gave the last answer.
     pub fn answered_by(&self) -> Option<(&str, &str)> {
         self.answered_by.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
     }
 
-    /// What a provider is told that the answer has to be, beside these tools.
+    /// The wanted form of the answer, as the provider gets it together with these tools.
     pub(super) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<AnswerSchema> {
         self.wanted.as_ref()?.told(|name| tools.get(name).is_some())
     }
 
-    /// What the answer of the run is to be, if it is to be more than words.
+    /// The wanted form of the run's answer, if it has to be more than text.
     pub fn wanted(&self) -> Option<&WantedAnswer> {
         self.wanted.as_ref().map(|wanted| &*wanted.answer)
     }
 
-    /// How often the model may answer anew, if this check does not accept its answer.
+    /// How often the model may still answer again if this check rejects its answer.
     pub fn tries_left(&self, by: AnswerCheck) -> u32 {
         self.wanted.as_ref().map_or(0, |wanted| wanted.tries_left(by))
     }
 
-    /// What was wrong with the last answer of the run that was not accepted.
+    /// The faults of the run's last rejected answer.
     pub fn faults(&self) -> &[String] {
         self.wanted.as_ref().map_or(&[], |wanted| &wanted.faults)
     }
@@ -172,10 +173,11 @@ impl Machine {
         self.wanted.as_ref().is_some_and(|wanted| wanted.unchecked)
     }
 
-    /// Takes a fact.
+    /// Applies a fact.
     ///
     /// # Errors
-    /// Fails, and changes nothing, if the fact cannot follow what has happened.
+    /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript), and changes nothing, if
+    /// the fact cannot follow the facts before it.
     pub fn apply(&mut self, entry: &Entry) -> Result<(), Error> {
         match entry {
             Entry::Given { transcript } => {
@@ -234,7 +236,7 @@ impl Machine {
                 wanted.unchecked = false;
                 self.phase = Phase::Ended(Some(Outcome::Unfit));
             }
-            // It goes on with the calls that are open, and counts anew.
+            // The run continues with its open calls and counts from zero.
             Entry::Resumed { message: None, limits: Some(_) } if self.is_calling() => {
                 self.counts_anew(self.transcript.messages().len());
             }
@@ -258,7 +260,7 @@ impl Machine {
                 let Entry::Resumed { message: due, .. } = due else { return Ok(()) };
                 match (message, due) {
                     (None, None) => {}
-                    // Earlier versions wrote a message after a pause, too.
+                    // Earlier versions also wrote a message after a paused answer.
                     (Some(message), due)
                         if message.role() == Role::User && (due.is_some() || ends_paused) =>
                     {
@@ -308,7 +310,8 @@ impl Machine {
                     StopReason::Paused => Then::Ask,
                 };
                 let called = if stop.lets_calls_run() { Then::Ask } else { ended };
-                // How it ended goes with the message: what may be sent of it depends on that.
+                // The message is marked with how it ended, since that decides what of it may be
+                // sent.
                 let marked = match stop {
                     StopReason::Paused => message.as_ref().map(Message::paused),
                     StopReason::Refused => message.as_ref().map(Message::refused),
@@ -413,7 +416,7 @@ impl Machine {
                         let answered = Answered::new(token.clone(), answer.clone());
                         (Some(Arc::new(answered)), granted.clone())
                     }
-                    // What it has waited for was said in the conversation of its agent.
+                    // The answer that it has waited for was given in the conversation of its agent.
                     Status::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
                         (None, granted.clone())
                     }
@@ -424,7 +427,7 @@ impl Machine {
             Entry::CallCleared { call } => {
                 let granted = match &self.call(call)?.status {
                     Status::Doubtful(granted) => granted,
-                    // One that was to run again, and of which its tool was asked.
+                    // A call that was to run again, and whose tool was asked what became of it.
                     Status::Allowed(granted) if granted.again => granted,
                     _ => return Err(cannot(format!("`{call}` is not in doubt"))),
                 };
@@ -480,7 +483,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Says what is to be done next.
+    /// Returns what has to be done next.
     pub fn next(&self) -> Action {
         match &self.phase {
             Phase::Ended(None) => Action::AwaitUser,
@@ -492,7 +495,7 @@ impl Machine {
         }
     }
 
-    /// The call of this id, if it waits to be decided.
+    /// The call of this id, if it waits for a decision.
     pub(super) fn undecided(&self, id: &str) -> Option<&ToolCall> {
         let Phase::Calling(calling) = &self.phase else { return None };
         let call = calling.get(id)?;
@@ -502,10 +505,10 @@ impl Machine {
         }
     }
 
-    /// Whether the run can go on with a message of the user now.
+    /// Whether the run can take a message of the user now.
     pub(super) fn hears(&self) -> bool {
         match self.phase {
-            // The vendor goes on with its own words only if they are last.
+            // The vendor continues its own answer only if that comes last.
             Phase::Asking => !self.transcript.messages().last().is_some_and(Message::is_paused),
             Phase::Ended(outcome) => outcome == Some(Outcome::Answered),
             Phase::Checking => true,
@@ -513,22 +516,23 @@ impl Machine {
         }
     }
 
-    /// Whether calls have no result.
+    /// Whether some calls have no result.
     pub(super) fn is_calling(&self) -> bool {
         matches!(self.phase, Phase::Calling(_))
     }
 
-    /// Whether nothing has happened.
+    /// Whether no fact was applied yet.
     pub(super) fn is_untouched(&self) -> bool {
         self.untouched
     }
 
-    /// Whether a run goes on: the model is to be asked, or calls have no result.
+    /// Whether a run goes on: the model has to be asked, an answer has to be checked, or calls have
+    /// no result.
     pub fn is_going(&self) -> bool {
         !matches!(self.phase, Phase::Ended(_))
     }
 
-    /// What was allowed of a call that has not run to its end.
+    /// What was allowed for a call that has no result yet.
     pub(super) fn granted(&self, id: &str) -> Option<&Granted> {
         let Phase::Calling(calling) = &self.phase else { return None };
         match &calling.get(id)?.status {
@@ -548,12 +552,12 @@ impl Machine {
         calling.into_iter().flat_map(|calling| calling.calls.iter())
     }
 
-    /// Whether this call is one of the conversation, and its end was not told yet.
+    /// Whether this call is one of the conversation and its late end is not recorded yet.
     pub(super) fn wants_end_of(&self, ended: &CallIdentity) -> bool {
         let messages = self.transcript.messages();
         let is_it =
             |call: &ToolCall| *call.id() == *ended.call && call.fingerprint() == ended.fingerprint;
-        // Another chat may have heard of it before this one went on from its transcript.
+        // Another chat may have recorded it before this one was made from its transcript.
         let news = ended_call(&ended.tool, &ended.call);
         let tells = |block: &Block| match block {
             Block::Text(text) => text.text().contains(&news),
@@ -568,13 +572,13 @@ impl Machine {
                 .any(|message| message.blocks().iter().any(tells))
     }
 
-    /// How many calls of the last answer were decided, and how many it has.
+    /// How many calls of the last answer have a decision, and how many calls it has.
     pub(super) fn decided(&self) -> (usize, usize) {
         let Phase::Calling(calling) = &self.phase else { return (0, 0) };
         (calling.calls.len().saturating_sub(calling.undecided), calling.calls.len())
     }
 
-    /// A fact that is applied twice was said once.
+    /// Fails for a message that was applied before: a fact that is applied twice was said once.
     fn not_said(&self, message: &Message) -> Result<(), Error> {
         match self.transcript.messages().last().is_some_and(|last| last.id() == message.id()) {
             true => Err(cannot("the user has said this very message before")),
@@ -582,7 +586,8 @@ impl Machine {
         }
     }
 
-    /// The user's message joins the transcript, with the news that the model has not heard yet.
+    /// Adds the user's message to the transcript, with the news that the model has not received
+    /// yet.
     fn tell(&mut self, message: &Message) -> Result<(), Error> {
         if self.news.is_empty() {
             return self.push(message.clone());
@@ -592,7 +597,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What a run has used is counted from this message on.
+    /// Counts what the run uses from this message on.
     fn counts_anew(&mut self, begun_at: usize) {
         self.begun_at = begun_at;
         self.turns = 0;
@@ -608,7 +613,7 @@ impl Machine {
         }
     }
 
-    /// The model's message joins the transcript; its calls wait for their results.
+    /// Adds the model's message to the transcript. Its calls then wait for their results.
     fn said(&mut self, message: Option<&Message>, called: Then, ended: Then) -> Result<(), Error> {
         let then = match message {
             Some(message) => {
@@ -626,7 +631,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Ids that a new call cannot have.
+    /// The ids that a new call must not have.
     pub(super) fn call_ids(&self) -> &Arc<HashSet<String>> {
         &self.call_ids
     }
@@ -656,7 +661,8 @@ impl Machine {
         }
     }
 
-    /// When every call has its result, they join the transcript as one message, in call order.
+    /// If every call has its result, adds them to the transcript as one message, in the order of
+    /// the calls.
     fn close(&mut self) -> Result<(), Error> {
         let Phase::Calling(Calling { asked, calls, unfinished: 0, then, .. }) = &self.phase else {
             return Ok(());
@@ -701,7 +707,7 @@ impl Machine {
     }
 }
 
-/// Which of these calls only read and have a value.
+/// The numbers of those calls that only read and have succeeded.
 fn reading(calls: &[Call]) -> impl Iterator<Item = usize> + '_ {
     let read = |call: &Call| match &call.status {
         Status::Finished(result) => call.reads && result.outcome() == CallOutcome::Succeeded,
@@ -710,7 +716,7 @@ fn reading(calls: &[Call]) -> impl Iterator<Item = usize> + '_ {
     (0..).zip(calls).filter(move |(_, call)| read(call)).map(|(number, _)| number)
 }
 
-/// Which of these calls have a value and long arguments.
+/// The numbers of those calls that have succeeded and have long arguments.
 fn long(calls: &[Call]) -> impl Iterator<Item = usize> + '_ {
     let went_well = |call: &Call| match &call.status {
         Status::Finished(result) => result.outcome() == CallOutcome::Succeeded,

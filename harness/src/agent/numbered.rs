@@ -1,4 +1,4 @@
-//! An event with its place: in which run, and after how many others.
+//! An event with its run and its number.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -7,11 +7,12 @@ use serde_json::{Map, Value};
 
 use super::{Event, EventBuf};
 
-/// An event of a run with its number, as it goes to another process or into a browser.
+/// An event of a run with its number, as it is sent to another process or to a browser.
 ///
-/// As JSON it is the [event's object](EventBuf) with `v`, the [version](Self::VERSION) of the form, `run` and
-/// `number`. Members that are not known are passed over. An event
-/// of a later version is read as [`Event::Unknown`] with all its members, and written with its version.
+/// As JSON it is the [event's object](EventBuf) with three more members: `v`, the
+/// [version](Self::VERSION) of the form, `run` and `number`. Unknown members are ignored. An event
+/// of a later version is read as [`Event::Unknown`] with all its members, and keeps its version
+/// when it is written.
 ///
 /// ```
 /// use harness::agent::{Event, Numbered};
@@ -25,11 +26,11 @@ use super::{Event, EventBuf};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Numbered {
-    /// The name of the run: another one each time that a run begins, goes on, or is read again from its
-    /// facts.
+    /// The name of the run. There is a new name each time that a run begins, is resumed, or is read
+    /// again from its facts.
     pub run: Arc<str>,
-    /// Counts the events of the run from 1. If neighbouring words were joined, it is the number of the last
-    /// event of them.
+    /// Counts the events of the run from 1. If neighbouring pieces of text were joined, it is the
+    /// number of the last one.
     pub number: u64,
     /// What happened.
     pub event: EventBuf,
@@ -37,14 +38,14 @@ pub struct Numbered {
 }
 
 impl Numbered {
-    /// The version of the form as JSON. It grows when a reader of the form before would misunderstand it, and
-    /// not when kinds of events or members are added.
+    /// The version of the JSON form. It increases if readers of the earlier form would misread the
+    /// new one, but not for new kinds of events or new members.
     pub const VERSION: u32 = 1;
 
-    /// What tells the event from all others, as the `id` of a server-sent event: a browser that connects again
-    /// sends that of the last event as `Last-Event-ID`
-    /// ([HTML, 9.2](https://html.spec.whatwg.org/multipage/server-sent-events.html)), from which
-    /// [`ChatWatcher::after`](super::ChatWatcher::after) goes on.
+    /// A unique id of the event, for the `id` of a server-sent event. A browser that connects again
+    /// sends the last one as `Last-Event-ID` ([HTML,
+    /// 9.2](https://html.spec.whatwg.org/multipage/server-sent-events.html)), and
+    /// [`ChatWatcher::after`](super::ChatWatcher::after) continues there.
     pub fn id(&self) -> String {
         format!("{}/{}", self.run, self.number)
     }
@@ -55,12 +56,12 @@ impl Numbered {
     }
 }
 
-/// A name for a run.
+/// A new name for a run.
 pub(super) fn run_name() -> Arc<str> {
     format!("run_{:032x}", fastrand::u128(..)).into()
 }
 
-/// The members that are not of the event.
+/// The members that do not belong to the event.
 const PLACE: [&str; 3] = ["v", "run", "number"];
 
 #[derive(Serialize)]
@@ -95,7 +96,7 @@ struct Place {
     number: u64,
 }
 
-/// The version of an object that names none.
+/// The version of an object without `v`.
 fn first() -> NonZeroU32 {
     NonZeroU32::MIN
 }
@@ -109,7 +110,7 @@ impl<'de> Deserialize<'de> for Numbered {
             serde_json::from_value(Value::Object(place)).map_err(D::Error::custom)?;
         let later = v.get() > Self::VERSION && event.get("type").is_some_and(Value::is_string);
         let event = match later {
-            // It may mean something else by the same members.
+            // The same members may mean something else there.
             true => EventBuf::unknown(event),
             false => serde_json::from_value(Value::Object(event)).map_err(D::Error::custom)?,
         };

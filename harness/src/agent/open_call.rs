@@ -1,4 +1,5 @@
-//! Calls that wait for somebody outside of the run, and what is said of them.
+//! Calls that wait for somebody outside of the run, and the decisions, results and answers for
+//! them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,27 +13,28 @@ use crate::{
     tool::{ToolOutput, ToolRegistry},
 };
 
-/// A call that cannot go on by itself: it waits for a decision, a result or an answer, or nobody knows
-/// how it ended. What becomes of it is said by [`Chat::decide`](super::Chat::decide) or
+/// A call that cannot continue by itself: it waits for a decision, a result or an answer, or its
+/// outcome is not known. Answer it by [`Chat::decide`](super::Chat::decide) or
 /// [`Chat::settle`](super::Chat::settle), or from any process by an [`Inbox`](super::Inbox).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OpenCall {
     /// The call.
     pub call: ToolCall,
-    /// The key under which a service knows it again.
+    /// The key by which a service recognizes a repetition of the call.
     pub idempotency_key: String,
-    /// For what it waits; `None` if it is in doubt.
+    /// What it waits for; `None` if it is in doubt.
     pub wait: Option<Wait>,
 }
 
 impl OpenCall {
-    /// The question to show to a person, if it waits to be decided.
+    /// The question to show to a person, if the call waits for a decision.
     pub fn question(&self) -> Option<Question> {
         question(self.wait.as_ref()?)
     }
 
-    /// It has run, and this is its result. A [file](ToolOutput::file) is named and not read.
+    /// The call has run, and this is its result. A [file](ToolOutput::file) is only named, not
+    /// read.
     pub fn succeeded(&self, output: impl Into<ToolOutput>) -> Settlement {
         let (mut content, value, file) = output.into().into_parts();
         if let Some(file) = file {
@@ -45,18 +47,18 @@ impl OpenCall {
         self.settled(Said::Succeeded { result })
     }
 
-    /// It has run and failed: the text is for the model.
+    /// The call has run and failed. The text is for the model.
     pub fn failed(&self, text: impl Into<String>) -> Settlement {
         self.settled(Said::Failed { text: text.into() })
     }
 
-    /// Nothing of it has happened. One that was in doubt runs now; of one that waited the model is told
-    /// that it did not start.
+    /// Nothing of the call has happened. If it was in doubt, it runs now. If it waited, the model
+    /// is told that it did not start.
     pub fn not_happened(&self) -> Settlement {
         self.settled(Said::NotHappened)
     }
 
-    /// The answer to what its tool asks: the tool is called again with it.
+    /// The answer to the question of the call's tool. The tool is called again with it.
     pub fn answered(&self, answer: impl Into<Value>) -> Settlement {
         self.settled(Said::Answered { answer: answer.into() })
     }
@@ -67,17 +69,17 @@ impl OpenCall {
     }
 }
 
-/// What became of a call, made by a method of [`OpenCall`]. It counts for a call of this id with these
-/// arguments alone.
+/// The outcome of a call, made by a method of [`OpenCall`]. It applies only to a call with this id
+/// and these arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Settlement {
-    /// The call.
+    /// The id of the call.
     pub call: String,
     /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
     said: Said,
-    /// Who said it, for the record.
+    /// The person who gave the outcome, for the record.
     pub who: Option<String>,
 }
 
@@ -91,7 +93,7 @@ enum Said {
 }
 
 impl Settlement {
-    /// Says who said it; it is kept in the facts.
+    /// Sets who gave the outcome. It is stored with the fact.
     #[must_use]
     pub fn by(mut self, who: impl Into<String>) -> Self {
         self.who = Some(who.into());
@@ -106,10 +108,11 @@ fn question(wait: &Wait) -> Option<Question> {
     }
 }
 
-/// The fact that an approval of this conversation comes to.
+/// The fact for an approval in this conversation.
 ///
 /// # Errors
-/// Fails if it is not the answer to a question that waits.
+/// Fails with [`ErrorKind::NotWaiting`] if no waiting call has this question, the approval comes
+/// too late, or the run was stopped.
 pub(super) fn decided(machine: &Machine, approval: Approval) -> Result<Entry, Error> {
     let id = approval.question.call.clone();
     let Some((_, wait)) = machine.waiting().find(|(call, _)| call.id() == id) else {

@@ -1,4 +1,4 @@
-//! How a run ends: with an answer, or stopped for a reason.
+//! How a run ends: with a reply, or stopped for a reason.
 
 use std::fmt;
 
@@ -16,34 +16,36 @@ use crate::{
 
 /// How a run ended.
 ///
-/// As JSON it is its name in snake case, such as `"answered"`; a limit is `{"limit": "turns"}`, and an item
-/// that cannot be executed `{"unsupported": "computer_call"}`.
+/// As JSON it is the name in snake case, such as `"answered"`. A limit is `{"limit": "turns"}`, and
+/// an item that cannot be executed is `{"unsupported": "computer_call"}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The model said what it had to say.
+    /// The model gave its final answer.
     Answered,
-    /// A guard stopped it: it had reached this limit.
+    /// The run reached this limit and was stopped.
     Limit(Limit),
-    /// The model's answer was cut off by a limit of length.
+    /// The model's answer was cut off because it reached the limit of its length.
     Truncated,
     /// The model or a filter refused.
     Refused,
-    /// The model has answered, and not even its last try is [what was wanted](super::Sending::answer): see
-    /// [`Stopped::faults`].
+    /// The model has answered, and even its last attempt was not [what the program
+    /// wanted](super::Sending::answer): see [`Stopped::faults`].
     Unfit,
-    /// The model waits until the program has executed an item of this type, which the library cannot.
-    /// [`Chat::resume`](crate::Chat::resume) tells the model that it was not executed, and goes on.
+    /// The model waits until the program has executed an item of this type, which the library
+    /// cannot do. [`Chat::resume`](crate::Chat::resume) tells the model that it was not executed,
+    /// and continues.
     Unsupported(WantedItem),
-    /// The program cancelled it.
+    /// The program stopped the run.
     Cancelled,
-    /// Calls wait for what somebody decides or answers later: see
-    /// [`Chat::waiting`](super::Chat::waiting). It goes on with [`Chat::resume`](super::Chat::resume).
+    /// Calls wait for a decision or an answer that somebody gives later: see
+    /// [`Chat::waiting`](super::Chat::waiting). [`Chat::resume`](super::Chat::resume) continues the
+    /// run.
     Waiting,
-    /// A call was denied, and a denial ends the run.
+    /// A call was denied, and the permissions say that a denial ends the run.
     Denied,
-    /// Something that it needed failed.
+    /// Something that the run needs has failed: see [`Stopped::error`].
     Failed,
 }
 
@@ -83,7 +85,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What a run leaves behind, however it ended.
+/// What can be read of a run after its end, however it ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Remains {
     text: String,
@@ -93,15 +95,15 @@ pub(super) struct Remains {
     pub(super) spent: Spent,
     pub(super) context: ContextTokens,
     pub(super) trace: RunTrace,
-    /// What is wrong with the last answer, where none was accepted.
+    /// The faults of the last answer, if no answer was accepted.
     pub(super) faults: Vec<String>,
-    /// Where the run begins in the transcript.
+    /// The index of the run's first message in the transcript.
     begun_at: usize,
     transcript: Transcript,
 }
 
 impl Remains {
-    /// What is left of a run that began at this message of the transcript.
+    /// The remains of a run whose first message has this index in the transcript.
     pub(super) fn of(transcript: Transcript, begun_at: usize) -> Self {
         let said = transcript.messages().range(begun_at..);
         let last = said.iter().rev().find(|message| message.role() == Role::Assistant);
@@ -110,13 +112,13 @@ impl Remains {
     }
 
     fn results(&self) -> Results {
-        // The calls may have been made before the run, and answered in it.
+        // The run may have finished calls that were made before it began.
         let from = self.begun_at.saturating_sub(1);
         Results::of_messages(self.transcript.messages().range(from..))
     }
 }
 
-/// The model's answer.
+/// The result of a run that the model has answered.
 #[derive(Clone, Debug)]
 pub struct Reply {
     remains: Remains,
@@ -136,30 +138,31 @@ impl Reply {
         self
     }
 
-    /// Who gave the answer, such as `anthropic`: behind a fallback, the one that was up.
+    /// The provider that gave the answer, such as `anthropic`. With a fallback, it is the provider
+    /// that has answered.
     pub fn provider(&self) -> &str {
         &self.provider
     }
 
-    /// The model that gave the answer, as the vendor names it.
+    /// The model that gave the answer, by the vendor's name for it.
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// The words of the answer.
+    /// The text of the answer.
     pub fn text(&self) -> &str {
         &self.remains.text
     }
 
-    /// Tokens of all turns of the run itself. What agents have used that its tools call is part of
-    /// [`spent`](Self::spent).
+    /// The tokens of the run's own turns. Agents that its tools call are not included: they are
+    /// part of [`spent`](Self::spent).
     pub fn usage(&self) -> Usage {
         self.remains.usage
     }
 
-    /// What the turns of the run itself cost, in the currency of the prices; `None` if that is not
-    /// known: the model has no price in the [table](crate::models), or an answer came without its
-    /// tokens. What agents have cost that its tools call is part of [`spent`](Self::spent).
+    /// What the run's own turns cost, in the currency of the prices. `None` if that is not known:
+    /// the model has no price in the [table](crate::models), or an answer came without its tokens.
+    /// Agents that its tools call are not included: they are part of [`spent`](Self::spent).
     ///
     /// ```
     /// use harness::{Agent, models::{Models, Price}, testing::{ScriptedProvider, reply}};
@@ -183,33 +186,33 @@ impl Reply {
         self.remains.cost
     }
 
-    /// What the run has spent, with all that the agents have spent that
-    /// [its calls](crate::agent::Sending::in_call) run.
+    /// What the run has spent, including the agents that [its
+    /// calls](crate::agent::Sending::in_call) have started.
     pub fn spent(&self) -> Spent {
         self.remains.spent
     }
 
-    /// What the tokens are made of that the last answer was asked with.
+    /// What the tokens of the last request consisted of.
     pub fn context(&self) -> ContextTokens {
         self.remains.context
     }
 
-    /// What happened in the run, with its timing.
+    /// The trace of the run: what happened, with times.
     pub fn trace(&self) -> &RunTrace {
         &self.remains.trace
     }
 
-    /// How many answers of the model came to their end.
+    /// How many answers the model has completed in the run.
     pub fn turns(&self) -> u32 {
         self.remains.turns
     }
 
-    /// The results of the calls of the run, typed where that is wanted: see [`Results::of`].
+    /// The results of the run's calls. [`Results::of`] reads them as typed values.
     pub fn results(&self) -> Results {
         self.remains.results()
     }
 
-    /// The conversation up to and with the answer.
+    /// The conversation up to the answer, which is included.
     pub fn transcript(&self) -> &Transcript {
         &self.remains.transcript
     }
@@ -221,8 +224,8 @@ impl fmt::Display for Reply {
     }
 }
 
-/// A run that ended without an answer: why, and all that there is so far. The conversation can
-/// go on.
+/// A run that ended without an answer: the reason, and everything that there is so far. The
+/// conversation can be continued.
 pub struct Stopped(Box<Inner>);
 
 struct Inner {
@@ -242,85 +245,87 @@ impl Stopped {
         Self(Box::new(Inner { outcome, remains, error, limit }))
     }
 
-    /// The same for somebody else who waits for the run. Of what failed, this has the kind and the words.
+    /// A copy for another caller that waits for the same run. Of the error, it has the kind and the
+    /// text.
     pub(super) fn again(&self) -> Self {
         let Inner { outcome, remains, error, limit } = &*self.0;
         let error = error.as_ref().map(|error| Error::new(error.kind(), error.to_string()));
         Self::new(*outcome, error, limit.clone(), remains.clone())
     }
 
-    /// A reply that cannot be read as the type that is wanted.
+    /// A reply that cannot be read as the wanted type.
     pub(super) fn unfit(reply: Reply, faults: Vec<String>) -> Self {
         let remains = Remains { faults, ..reply.remains };
         Self::new(Outcome::Unfit, None, None, remains)
     }
 
-    /// All that is wrong with the last answer, each with its place as a JSON pointer, if the run has ended as
-    /// [`Outcome::Unfit`].
+    /// If the run has ended as [`Outcome::Unfit`]: everything that is wrong with the last answer.
+    /// Each fault has its place as a JSON pointer.
     pub fn faults(&self) -> &[String] {
         &self.0.remains.faults
     }
 
-    /// Why it stopped; never [`Outcome::Answered`].
+    /// How the run ended; never [`Outcome::Answered`].
     pub fn outcome(&self) -> Outcome {
         self.0.outcome
     }
 
-    /// What failed, if something did.
+    /// The error, if something failed.
     pub fn error(&self) -> Option<&Error> {
         self.0.error.as_ref()
     }
 
-    /// The limit that was reached, whose it is and how, if a guard stopped the run.
+    /// The limit that has stopped the run, if one has: which limit, whose it is, and how it was
+    /// reached.
     pub fn limit(&self) -> Option<&LimitReached> {
         self.0.limit.as_ref()
     }
 
-    /// The last words of the model in this run; not an answer.
+    /// The last text of the model in this run. It is not an answer.
     pub fn text(&self) -> &str {
         &self.0.remains.text
     }
 
-    /// Tokens of all turns of the run itself: a lower bound if it was interrupted. What agents have
-    /// used that its tools call is part of [`spent`](Self::spent).
+    /// The tokens of the run's own turns; a lower bound if the run was interrupted. Agents that its
+    /// tools call are not included: they are part of [`spent`](Self::spent).
     pub fn usage(&self) -> Usage {
         self.0.remains.usage
     }
 
-    /// What the turns of the run itself cost, in the currency of the prices; `None` if that is not
-    /// known: the model has no price in the [table](crate::models), or an answer came without its
-    /// tokens. What agents have cost that its tools call is part of [`spent`](Self::spent).
+    /// What the run's own turns cost, in the currency of the prices. `None` if that is not known:
+    /// the model has no price in the [table](crate::models), or an answer came without its tokens.
+    /// Agents that its tools call are not included: they are part of [`spent`](Self::spent).
     pub fn cost(&self) -> Option<f64> {
         self.0.remains.cost
     }
 
-    /// What the run has spent, with all that the agents have spent that
-    /// [its calls](crate::agent::Sending::in_call) run.
+    /// What the run has spent, including the agents that [its
+    /// calls](crate::agent::Sending::in_call) have started.
     pub fn spent(&self) -> Spent {
         self.0.remains.spent
     }
 
-    /// What the tokens are made of that the last answer was asked with.
+    /// What the tokens of the last request consisted of.
     pub fn context(&self) -> ContextTokens {
         self.0.remains.context
     }
 
-    /// What happened in the run, with its timing.
+    /// The trace of the run: what happened, with times.
     pub fn trace(&self) -> &RunTrace {
         &self.0.remains.trace
     }
 
-    /// How many answers of the model came to their end.
+    /// How many answers the model has completed in the run.
     pub fn turns(&self) -> u32 {
         self.0.remains.turns
     }
 
-    /// The results of the calls of the run: see [`Reply::results`].
+    /// The results of the run's calls: see [`Reply::results`].
     pub fn results(&self) -> Results {
         self.0.remains.results()
     }
 
-    /// The conversation so far. It can be sent.
+    /// The conversation so far. It is always valid to send.
     pub fn transcript(&self) -> &Transcript {
         &self.0.remains.transcript
     }
@@ -347,7 +352,7 @@ impl fmt::Display for Stopped {
         }
         match (&self.0.error, &self.0.limit) {
             (Some(error), _) => write!(f, ": {error}"),
-            // That limit has said all.
+            // The text of the outcome already says everything about this limit.
             (None, Some(LimitReached { limit: Limit::Turns, .. }) | None) => Ok(()),
             (None, Some(reached)) => write!(f, ": {}", reached.detail),
         }
@@ -370,7 +375,7 @@ impl fmt::Debug for Stopped {
 
 impl std::error::Error for Stopped {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // The error itself is part of the text above; its causes are what is left to tell.
+        // The text above already contains the error, so its cause is the next in the chain.
         self.0.error.as_ref().and_then(std::error::Error::source)
     }
 }

@@ -1,5 +1,6 @@
-//! The driver: does what the machine says and writes down what happened. However it ends, also by
-//! being dropped or by a panic, the conversation can be sent afterwards and tells the truth.
+//! The driver: does the actions that the machine asks for and records what happened. However a run
+//! ends, even if it is dropped or panics, the conversation can be sent afterwards and its record is
+//! true.
 
 use std::{collections::HashSet, mem, time::Duration};
 
@@ -33,53 +34,54 @@ use crate::{
 /// How long the journal may take to write the end of a run.
 pub(super) const LAST_WRITE: Duration = Duration::from_secs(10);
 
-/// One run, from a message of the user to its end. `turn` asks the model, `calls` runs what it
-/// asks for.
+/// One run, from a message of the user to its end. The module `turn` asks the model, and `calls`
+/// runs the calls of its answer.
 pub(super) struct Run<'a> {
     pub(super) chat: &'a mut Chat,
     pub(super) watch: Watcher<'a>,
-    /// What may stop the run from outside.
+    /// Reports what stops the run from outside.
     pub(super) halt: Halt,
-    /// Cancelled by the program to stop the run when the turn is over.
+    /// The program cancels it to stop the run after the current turn.
     after_turn: CancellationToken,
-    /// Cancelled when the run is over, for tools on threads of their own hear of it only so.
+    /// Cancelled when the run is over. Tools on threads of their own learn of the end only by this.
     pub(super) over: DropGuard,
-    /// What has arrived of the answer that is being given.
+    /// What has arrived of the current answer.
     pub(super) answer: Option<Accumulator>,
-    /// Whether the model was asked, and no fact tells yet what came of it.
+    /// Whether the model was asked and no fact records the outcome yet.
     pub(super) asked: bool,
-    /// What has arrived of a summary that is being given.
+    /// What has arrived of the current summary.
     pub(super) summary: Option<Accumulator>,
-    /// Why the last summary was none.
+    /// Why the last summary could not be used.
     pub(super) last_fault: Option<String>,
-    /// Calls of that answer which have started already.
+    /// Calls of the current answer that have started early.
     pub(super) early: Early,
     pub(super) contexts: Contexts,
-    /// What running tools say of how far they have come.
+    /// The progress that running tools report.
     pub(super) reports: Reports,
-    /// Calls about which no decision was made in this run: what holds in it may be something else.
+    /// Calls whose decision was made before this run, perhaps by other rules.
     pub(super) earlier: HashSet<String>,
-    /// Places that were taken for calls before the action in which they run.
+    /// Places that were taken for calls before the action in which the calls run.
     pub(super) kept: KeptPlaces,
-    /// Calls that were shown to the watcher, and whose end was not: when they began.
+    /// Calls whose start was shown to the watcher and whose end was not, each with its start time.
     pub(super) shown: Vec<(ToolCall, Instant)>,
-    /// How the model was told what its last answer has to be, if a provider has said it.
+    /// How the model was told the form of the final answer, once a provider has reported it.
     pub(super) answer_way: Option<AnswerWay>,
     /// What failures have cost this run.
     pub(super) ledger: Ledger,
-    /// The first thing that failed.
+    /// The first error of the run.
     error: Option<Error>,
-    /// Why an agent of a call could not go on, and the call stays open.
+    /// Why the agent of a call could not continue. The call stays open.
     pub(super) cut_off: Option<Error>,
     /// The limit that stopped the run.
     limit: Option<LimitReached>,
-    /// What the last request was made of.
+    /// What the last request consisted of.
     pub(super) context: ContextTokens,
-    /// Whether what it begins with was written down. Until then the machine tells of the run before.
+    /// Whether the beginning of the run is recorded. Until then, the machine describes the run
+    /// before.
     begun: bool,
-    /// Whether the run came to its end, rather than being dropped.
+    /// Whether the run came to its end. If not, it was dropped.
     ended: bool,
-    /// What held the limits of the run before, and its clock: they hold again if this one does not begin.
+    /// The guard and the clock of the run before. They are restored if this run does not begin.
     before: Option<(Guard, RunClock)>,
 }
 
@@ -127,27 +129,28 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// For a run that takes the place of another one, if it begins.
+    /// Sets the guard and the clock of the run before, which are restored if this run does not
+    /// begin.
     pub(super) fn after(mut self, before: Option<(Guard, RunClock)>) -> Self {
         self.before = before;
         self
     }
 
-    /// For one action of another driver: whoever drops it leaves the conversation as it is.
+    /// A run for one action of another driver. Dropping it leaves the conversation as it is.
     pub(super) fn one_action(chat: &'a mut Chat) -> Self {
         let mut run = Self::new(chat, Watcher::default(), Stops::default(), None);
         run.ended = true;
         run
     }
 
-    /// The reply of a run that has come to its end in a process which is gone.
+    /// The reply of a run that was finished in a process that is gone.
     pub(super) fn answered(chat: &mut Chat) -> Result<Reply, Stopped> {
         let mut run = Run::one_action(chat);
         run.begun = true;
         run.result(Outcome::Answered)
     }
 
-    /// Runs to the end.
+    /// Drives the run to its end.
     pub(super) async fn drive(&mut self, opening: Opening, anew: bool) -> Result<Reply, Stopped> {
         self.trace_begin(&opening);
         let said = match &opening {
@@ -178,7 +181,7 @@ impl<'a> Run<'a> {
         self.result(outcome)
     }
 
-    /// Writes down what the run begins with, if it can begin.
+    /// Records what the run begins with, if it can begin.
     pub(super) async fn begin_with(&mut self, opening: Opening, anew: bool) -> Result<(), Error> {
         self.halt.check_timer(self.chat.durable.is_some())?;
         self.chat.check_circumstances()?;
@@ -192,7 +195,7 @@ impl<'a> Run<'a> {
         match opening {
             Opening::Say(message) => {
                 message.says_something()?;
-                // What the run before has left open does not run any more.
+                // Calls that the run before has left open do not run any more.
                 if self.chat.machine.is_going() {
                     self.find_out_first().await?;
                     self.settle()?;
@@ -223,18 +226,19 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Asks the tools what became of calls in doubt, before the user says something else.
+    /// Asks the tools what became of calls in doubt, before the new message of the user is
+    /// recorded.
     async fn find_out_first(&mut self) -> Result<(), Error> {
         let Chat { machine, agent, .. } = &*self.chat;
         let can_reconcile = |call: &&ToolCall| {
             agent.tools().get(call.name()).is_some_and(|tool| tool.can_reconcile())
         };
-        // Those that were to run again do not run any more, so what became of them counts, too.
+        // Calls that were to run again no longer will, so their outcome has to be found out, too.
         let doubtful = machine.in_doubt().chain(machine.to_repeat().filter(can_reconcile));
         let doubtful: Vec<ToolCall> = doubtful.cloned().collect();
         match self.find_out(&doubtful).await? {
-            // Where the time of the run is over, the others are in doubt. If they were asked again by
-            // each message, a tool that does not answer would let none through.
+            // If the run's time is over, the remaining calls are in doubt. If each message asked
+            // about them again, a tool that does not answer would block all messages.
             None | Some(InterruptCause::Limit { .. }) => Ok(()),
             Some(_) => Err(Error::new(
                 ErrorKind::Transcript,
@@ -243,8 +247,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Brings the journal and the conversation together, before anything is said. A journal that does not
-    /// answer does not hold up who stops the run.
+    /// Brings the journal and the conversation to the same state before anything is said. The run
+    /// can be stopped while the journal does not answer.
     pub(super) async fn catch_up(&mut self) -> Result<(), Error> {
         loop {
             let Self { chat, halt, .. } = &mut *self;
@@ -261,8 +265,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Writes down what waits to be, before something happens that must not happen unless it is
-    /// written. Says whether it may happen: not if the run was stopped meanwhile.
+    /// Writes all facts that are not written yet. It is called before an action that must not
+    /// happen unless they are written. Returns `false` if the run was stopped meanwhile: the action
+    /// must not happen.
     pub(super) async fn write(&mut self) -> Result<bool, Error> {
         if !self.chat.is_behind() {
             return Ok(true);
@@ -301,8 +306,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Writes down all that is left when the run is over, so that it is there when the program hears of
-    /// the end.
+    /// Writes all remaining facts when the run is over, so that they are stored when the program
+    /// learns of the end.
     async fn write_last(&mut self, outcome: Outcome) -> Outcome {
         if !self.chat.is_behind() {
             return outcome;
@@ -326,7 +331,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Goes on until the end of the run is written.
+    /// Continues until the end of the run is written.
     async fn go_to_the_end(&mut self) -> Outcome {
         loop {
             let outcome = self.go().await;
@@ -334,7 +339,7 @@ impl<'a> Run<'a> {
             if self.goes_on_after(outcome) {
                 continue;
             }
-            // What the run waited for may have been answered while its end was written.
+            // While the end was written, a call that the run waited for may have been answered.
             if outcome != Outcome::Waiting || self.chat.machine.next() == Action::AwaitAnswers {
                 return outcome;
             }
@@ -364,7 +369,7 @@ impl<'a> Run<'a> {
             }
             let step = self.chat.step();
             if let (Step::Ask, true) = (&step, self.chat.is_behind()) {
-                // What was answered before is written before the model is asked on.
+                // Earlier facts are written before the model is asked again.
                 if let Err(error) = self.write().await {
                     return self.fail(error);
                 }
@@ -379,7 +384,7 @@ impl<'a> Run<'a> {
                     failed => failed,
                 },
                 Step::Run(calls) => self.call(&calls).await,
-                // Calls that began early hold up the others.
+                // Calls that began early have to end before the other calls begin.
                 Step::AwaitResults => self.call(&[]).await,
                 Step::FindOut(calls) => match self.find_out(&calls).await {
                     Ok(Some(cause)) => self.interrupted(cause),
@@ -388,7 +393,7 @@ impl<'a> Run<'a> {
                 Step::AwaitAnswers => return Outcome::Waiting,
                 Step::Check => self.check_answer().await,
                 Step::Settle => self.settle(),
-                // Of an answer that is not kept, calls may have started early.
+                // If the answer was not kept, its calls may still have started early.
                 Step::Finish(outcome) => match self.settle() {
                     Ok(()) => return outcome,
                     failed => failed,
@@ -400,12 +405,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether the program wants no further turn.
+    /// Whether the program has asked to stop after the current turn.
     pub(super) fn enough(&self) -> bool {
         self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 
-    /// Tells the program of limits that are near or cannot be held.
+    /// Reports limits that are near or cannot be enforced.
     fn warn(&mut self) {
         for warning in self.chat.guard.warnings() {
             self.warned(&warning);
@@ -453,7 +458,7 @@ impl<'a> Run<'a> {
         self.ended = true;
     }
 
-    /// Writes down that the run was stopped, by a failure or by the program.
+    /// Records that the run was stopped, by a failure or by the program.
     pub(super) fn interrupt(&mut self, failure: Option<Error>) -> Result<(), Error> {
         let failure = failure.map(|error| error.cleaned(self.chat.agent.secrets()));
         let cause = match &failure {
@@ -483,8 +488,8 @@ impl<'a> Run<'a> {
         recorded.and(self.count_early())
     }
 
-    /// Makes facts of the calls that began early, now that the answer is one: those that it asks for
-    /// have started, and the others are dropped.
+    /// Records the calls that began early, now that the answer is complete or interrupted. Those
+    /// that are part of the answer count as started. The others are dropped.
     pub(super) fn count_early(&mut self) -> Result<(), Error> {
         let Self { chat, early, .. } = self;
         let machine = &chat.machine;
@@ -501,7 +506,7 @@ impl<'a> Run<'a> {
         all
     }
 
-    /// A call that began early is not wanted after all.
+    /// Reports that the result of a call that began early is thrown away.
     pub(super) fn dropped(&mut self, call: &ToolCall) {
         self.chat.tracer.dropped(call);
         self.chat.guard.dropped();
@@ -509,7 +514,7 @@ impl<'a> Run<'a> {
         self.watch.tell(Event::ToolDropped { call });
     }
 
-    /// Writes down how calls have ended that had been stopped and went on.
+    /// Records how calls have ended that were told to stop and went on.
     pub(super) fn hear_late_ends(&mut self) -> Result<(), Error> {
         let mut all = Ok(());
         let Chat { machine, heard_ends, .. } = &*self.chat;
@@ -528,8 +533,8 @@ impl<'a> Run<'a> {
         all
     }
 
-    /// Writes down the truth about every call that has no result, also if writing fails on the way:
-    /// the conversation in memory is whole then, and the first failure is returned.
+    /// Records what became of every call that has no result. It goes on if recording one fails, so
+    /// that the conversation in memory is complete, and returns the first error.
     pub(super) fn settle(&mut self) -> Result<(), Error> {
         self.hear_agents();
         let mut all = self.count_early();
@@ -545,7 +550,7 @@ impl<'a> Run<'a> {
         all
     }
 
-    /// Writes down the result of a call, and shows it if the call was shown.
+    /// Records the result of a call, and reports it if the call's start was reported.
     pub(super) fn finish(&mut self, result: ToolResult) -> Result<(), Error> {
         let shown = self.shown.iter().position(|(call, _)| call.id() == result.call_id());
         if let Some(at) = shown {
@@ -556,25 +561,25 @@ impl<'a> Run<'a> {
         self.record_result(result)
     }
 
-    /// Writes down the result of a call, with what its agents have spent.
+    /// Records the result of a call, with what its agents have spent.
     pub(super) fn record_result(&mut self, result: ToolResult) -> Result<(), Error> {
         let spent = self.spent_by(result.call_id());
         self.chat.record(&Entry::CallFinished { result, spent })
     }
 
-    /// What the agents of a call have spent that no fact says yet.
+    /// What the agents of a call have spent that no fact records yet.
     pub(super) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
         self.chat.agents.told(call, self.contexts.spent_by(call))
     }
 
-    /// Shows what the agents have done that calls run.
+    /// Passes on the events of the agents that calls run.
     pub(super) fn hear_agents(&mut self) {
         while let Some(event) = self.reports.of_agents() {
             event.show(|event| self.watch.tell(event));
         }
     }
 
-    /// Ends the run because something failed.
+    /// Ends the run because of an error.
     fn fail(&mut self, error: Error) -> Outcome {
         let stays_open = self.stays_open(&error);
         if self.error.is_none() {
@@ -586,15 +591,15 @@ impl<'a> Run<'a> {
         Outcome::Failed
     }
 
-    /// Leaves a conversation that can be sent, whatever was going on. Failures to write it down
-    /// are passed over: the first error is already on its way, or nobody waits for one.
+    /// Leaves a conversation that can be sent, whatever was going on. Errors while recording are
+    /// ignored: the first error of the run is already on its way, or nobody waits for one.
     fn close(&mut self) {
-        // What was there before the run stays as it is.
+        // The conversation before the run stays as it is.
         if !self.begun {
             return;
         }
         let going = match self.chat.machine.next() {
-            // Its calls wait for somebody outside of the run.
+            // The run's calls wait for somebody outside of the run.
             Action::AwaitAnswers => return,
             Action::AwaitUser | Action::Finish(_) | Action::Settle => false,
             Action::CallProvider

@@ -1,4 +1,4 @@
-//! A run in the making: who watches it and what may stop it.
+//! A run that is being prepared: its watcher, what may stop it, and what it brings.
 
 use std::{
     fmt,
@@ -28,7 +28,7 @@ use crate::{
     tool::ToolContext,
 };
 
-/// A message about to be sent: await it for the reply.
+/// A message that is to be sent. Await it for the reply.
 ///
 /// ```
 /// use harness::{Agent, agent::Event, testing::{ScriptedProvider, reply}};
@@ -57,29 +57,29 @@ pub struct Sending<'a> {
     stops: Stops,
     tool_time: Option<Duration>,
     budget: Budget,
-    /// Whether what the run has spent is counted from nothing.
+    /// Whether the run counts its spending from zero.
     anew: bool,
-    /// What the run brings beside its message, if it does.
+    /// What the run brings besides its message, if anything.
     own: Option<Box<Circumstances>>,
-    /// The call of another run that starts it, if one does.
+    /// The call of another run that starts this run, if there is one.
     call: Option<Box<InCall>>,
 }
 
-/// How the program stops a run.
+/// The ways in which the program stops a run.
 #[derive(Clone, Default)]
 pub(super) struct Stops {
-    /// At once.
+    /// Stops it at once.
     pub(super) now: CancellationToken,
-    /// When the model's turn and its calls are over.
+    /// Stops it when the model's turn and its calls are over.
     pub(super) after_turn: CancellationToken,
 }
 
 /// What a run begins with.
 #[derive(Debug)]
 pub(super) enum Opening {
-    /// The user says something.
+    /// A message of the user.
     Say(Message),
-    /// A run that had stopped goes on.
+    /// A run that had stopped continues.
     Resume,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// Shows every event to `watch` as it happens.
+    /// Calls `watch` with every event as it happens.
     pub fn on_event<'b>(self, watch: impl FnMut(Event<'_>) + Send + 'b) -> Sending<'b>
     where
         'a: 'b,
@@ -142,8 +142,8 @@ impl<'a> Sending<'a> {
         Sending { chat, opening, watch, stops, tool_time, budget, anew, own, call }
     }
 
-    /// Drives the run as a stream of its events, each owned and numbered: see [`Events`]. What
-    /// [`on_event`](Self::on_event) was given sees them, too.
+    /// Drives the run as a stream of its events, each owned and numbered: see [`Events`]. A
+    /// function that was given to [`on_event`](Self::on_event) gets the events, too.
     ///
     /// ```
     /// use futures_util::StreamExt as _;
@@ -168,7 +168,7 @@ impl<'a> Sending<'a> {
         Events::of(self)
     }
 
-    /// Shows every event to `first`, and then to who watches already.
+    /// Calls `first` with every event, before the function that watches already.
     pub(super) fn watched_by<'b>(self, first: impl FnMut(Event<'_>) + Send + 'b) -> Sending<'b>
     where
         'a: 'b,
@@ -178,48 +178,51 @@ impl<'a> Sending<'a> {
         Sending { chat, opening, watch, stops, tool_time, budget, anew, own, call }
     }
 
-    /// Lets the run hear this beside its own [`steering`](Self::steering).
+    /// Lets the run receive these messages in addition to those of its own
+    /// [`steering`](Self::steering).
     pub(super) fn hears(mut self, steering: &Steering) -> Self {
         self.own().handed_on = Some(steering.clone());
         self
     }
 
-    /// Gives a token by which the run is stopped beside that of [`cancel_with`](Self::cancel_with).
+    /// Returns a token that stops the run, in addition to that of
+    /// [`cancel_with`](Self::cancel_with).
     pub(super) fn stopped_too(mut self) -> (Self, CancellationToken) {
         let stop = self.stops.now.child_token();
         self.stops.now = stop.clone();
         (self, stop)
     }
 
-    /// Lets the run give way after some events, so that they are taken before it goes on.
+    /// Lets the run pause after some events, so that they are read before it continues.
     pub(super) fn paced(mut self) -> Self {
         self.watch = self.watch.paced();
         self
     }
 
-    /// Lets no call of this run take longer than this, tries and waits included, whatever its tool
-    /// and the agent's [`ToolLimits`](crate::ToolLimits) say.
+    /// Sets how long each call of this run may take, including retries and waits. It holds in
+    /// addition to the limits of its tool and to the agent's [`ToolLimits`](crate::ToolLimits).
     pub fn tool_time(mut self, limit: Duration) -> Self {
         self.tool_time = Some(limit);
         self
     }
 
-    /// Shares a value with the tools of this run, which take it as a parameter
-    /// [`State<T>`](crate::State): the user whom it serves, for one. It takes the place of a value of
-    /// the same type that the [conversation](Chat::state) or the [agent](super::AgentBuilder::state) has.
-    /// See [`AgentBuilder::state_per_run`](super::AgentBuilder::state_per_run). It is not written down: a
-    /// run that [goes on](Chat::resume) has to bring it anew.
+    /// Shares a value with the tools of this run, such as the user whom the run serves. A tool
+    /// takes it as a parameter [`State<T>`](crate::State). The value replaces one of the same type
+    /// of the [conversation](Chat::state) or the [agent](super::AgentBuilder::state). See
+    /// [`AgentBuilder::state_per_run`](super::AgentBuilder::state_per_run). It is not written to a
+    /// journal: a run that is [resumed](Chat::resume) has to bring it again.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.own().values.insert(Arc::new(value));
         self
     }
 
-    /// Sets how the model answers in this run. What `settings` leave open is as the provider is set.
-    /// They are not written down: a run that [goes on](Chat::resume) has to bring them anew.
+    /// Sets how the model answers in this run. What `settings` leave open is as the provider is set
+    /// up. The settings are not written to a journal: a run that is [resumed](Chat::resume) has to
+    /// bring them again.
     ///
-    /// The vendor's prompt cache may be lost where settings change what a request begins with. What
-    /// [`extra`](Settings::extra) holds under a name such as `authorization` is kept out of the provider's
-    /// errors, as what the provider is set up with is.
+    /// Settings that change the beginning of a request cause a cache miss at the vendor. A value
+    /// that [`extra`](Settings::extra) holds under a name such as `authorization` is kept out of
+    /// the provider's errors, like the provider's own keys.
     ///
     /// ```
     /// use harness::{
@@ -243,13 +246,15 @@ impl<'a> Sending<'a> {
         self
     }
 
-    /// Adds to what the agent's [permissions](super::AgentBuilder::permissions) say, for this run. What
-    /// either of them denies is denied, what either asks about is asked about, and what either allows runs
-    /// without a question that its side effects alone would ask: see [`Permissions`]. So give the agent
-    /// what holds for everybody, and each run what its user may do beyond it or not.
+    /// Adds to the agent's [permissions](super::AgentBuilder::permissions) for this run. What
+    /// either of the two denies is denied, and what either asks about is asked about. What either
+    /// allows runs without the question that its side effects alone would cause: see
+    /// [`Permissions`]. So give the agent what holds for everybody, and give each run what its user
+    /// may or may not do in addition.
     ///
-    /// They are not written down. A run that [goes on](Chat::resume) has to bring them anew, and a call
-    /// that was allowed before and has not started is looked at again by what holds then.
+    /// The permissions are not written to a journal: a run that is [resumed](Chat::resume) has to
+    /// bring them again. A call that was allowed before and has not started is then checked again
+    /// by the new ones.
     ///
     /// ```
     /// use harness::{
@@ -284,13 +289,15 @@ impl<'a> Sending<'a> {
         self
     }
 
-    /// Sets who is asked in this run, in place of the agent's [approver](super::AgentBuilder::approver).
-    /// `person` tells this person from others of the same conversation, also when it is opened again in
-    /// another process: an *always* holds only in runs that name the same one. Those of the agent's own
-    /// approver hold in the runs that bring none, and in no others.
+    /// Sets who is asked in this run, instead of the agent's
+    /// [approver](super::AgentBuilder::approver). `person` tells this person from others of the
+    /// same conversation, also after it was opened again in another process. An *always* holds only
+    /// in runs that name the same person. An *always* of the agent's own approver holds only in the
+    /// runs that bring no approver.
     ///
-    /// The approver is not written down: a run that [goes on](Chat::resume) has to bring it anew. What a
-    /// person has said about one call stands, whoever is asked afterwards, unless the permissions deny it.
+    /// The approver is not written to a journal: a run that is [resumed](Chat::resume) has to bring
+    /// it again. What a person has decided about one call holds, whoever is asked later, unless the
+    /// permissions deny the call.
     ///
     /// ```
     /// use harness::{
@@ -332,17 +339,17 @@ impl<'a> Sending<'a> {
         self
     }
 
-    /// Offers only these of the agent's tools in this run, in the agent's order. A call of another one
-    /// is answered as one of a tool that is not offered now, and does not run. With a name that none of
-    /// the tools has, the run fails before anything is sent. The choice is not written down: a run that
-    /// [goes on](Chat::resume) has to bring it anew, and without it offers all tools.
+    /// Offers only these of the agent's tools in this run, in the agent's order. A call of another
+    /// tool does not run: its result says that the tool is not offered now. If no tool has one of
+    /// the names, the run fails before anything is sent. The choice is not written to a journal: a
+    /// run that is [resumed](Chat::resume) has to bring it again, and otherwise offers all tools.
     ///
-    /// Requests begin with the tools, so vendors find nothing in their prompt caches when the choice is
-    /// another one than before: the whole conversation is read at the full price once. To change it from
-    /// one turn to the next, [deny](Permissions::deny) the calls instead; to let the model call none at all, set
-    /// [`ToolChoice::Forbidden`](crate::provider::ToolChoice::Forbidden). Both leave the tools as they
-    /// are. (OpenAI's Responses has `allowed_tools` as a kind of `tool_choice` for it, which can be given by
-    /// [`Settings::extra`] of a run.)
+    /// Requests begin with the tools, so another choice than before is a cache miss at the vendor:
+    /// the whole conversation is read once at the full price. To change what may be called from one
+    /// turn to the next, [deny](Permissions::deny) the calls instead. To let the model call no tool
+    /// at all, set [`ToolChoice::Forbidden`](crate::provider::ToolChoice::Forbidden). Both leave
+    /// the tools unchanged. (OpenAI's Responses has the `tool_choice` of kind `allowed_tools` for
+    /// this, which can be given by a run's [`Settings::extra`].)
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
@@ -375,19 +382,20 @@ impl<'a> Sending<'a> {
         self
     }
 
-    /// Runs inside the call of a tool, as an agent that is [a tool itself](super::Agent::as_tool) does: what it
-    /// spends is a part of what the caller's run spends, whatever stops that run stops this one,
-    /// the caller's permissions and approver count for its calls (an approver of this run is asked only if the caller
-    /// has none), and its events are shown to who watches the
-    /// caller. A run of [`Agent::run`](super::Agent::run) has its conversation beside that of the caller,
-    /// `<caller>/<call id>`, if that one is in a journal. With a context that the program has made itself, only its
-    /// cancellation counts.
+    /// Runs inside the call of a tool, as an agent that is [a tool itself](super::Agent::as_tool)
+    /// does. What the run spends counts for the caller's run, and whatever stops that run stops
+    /// this one. The caller's permissions and approver apply to its calls; an approver of this run
+    /// is asked only if the caller has none. The watcher of the caller gets its events. A run of
+    /// [`Agent::run`](super::Agent::run) gets a conversation named `<caller>/<call id>` if the
+    /// caller's conversation is in a journal. With a context that the program has made itself, only
+    /// the cancellation of that context applies.
     ///
-    /// The tool declares all side effects that the agent's tools declare; otherwise the run fails and nothing is
-    /// sent. If the process ends and the call is repeated, the agent goes on where it was. So a tool that runs
-    /// several agents begins them in the same order, with the same messages, each time. If a call of the agent
-    /// waits for a person who answers later, the run ends as [`Outcome::Waiting`]. Return this error: the call
-    /// waits, too, and is repeated from its beginning when there is an answer.
+    /// The tool has to declare all side effects that the agent's tools declare. Otherwise the run
+    /// fails and nothing is sent. If the process ends and the call is repeated, the agent continues
+    /// where it was. So a tool that runs several agents has to start them in the same order, with
+    /// the same messages, each time. If a call of the agent waits for a person who answers later,
+    /// the run ends as [`Outcome::Waiting`]. Return this error: the tool's call then waits, too,
+    /// and is repeated from its beginning when there is an answer.
     ///
     /// ```
     /// use harness::{
@@ -439,7 +447,7 @@ impl<'a> Sending<'a> {
         self
     }
 
-    /// Wants this of the answer.
+    /// Sets what is wanted of the answer.
     pub(super) fn wants(mut self, mut wants: Wants) -> Self {
         let before = self.own().wants.take();
         wants.verifier = wants.verifier.or(before.and_then(|before| before.verifier));
@@ -455,13 +463,14 @@ impl<'a> Sending<'a> {
         self.own.get_or_insert_default()
     }
 
-    /// Sets what this run may spend, with all that the agents spend that its tools call: see
-    /// [`Limits`]. An amount that `limits` does not name keeps the limit that the agent has for
-    /// [each run](super::AgentBuilder::run_limits). How often the model may be asked is set for all
-    /// runs of an agent, by [`AgentBuilder::guardrails`](super::AgentBuilder::guardrails).
+    /// Sets what this run may spend, including the agents that its tools call: see [`Limits`]. A
+    /// limit that `limits` leaves open keeps the agent's value for [each
+    /// run](super::AgentBuilder::run_limits). The number of turns is set for all runs of an agent,
+    /// by [`AgentBuilder::guardrails`](super::AgentBuilder::guardrails).
     ///
-    /// A run that [goes on](Chat::resume) has spent what it had spent when it stopped. With new limits,
-    /// also with `Limits::new()`, all that limits it is counted anew, its turns and its time too.
+    /// In a run that is [resumed](Chat::resume), what it has spent before still counts. With new
+    /// limits, even with `Limits::new()`, everything that limits the run counts from zero,
+    /// including its turns and its time.
     ///
     /// ```
     /// use harness::{Agent, Limits, Outcome, journal::Limit, testing::{ScriptedProvider, reply}};
@@ -487,37 +496,38 @@ impl<'a> Sending<'a> {
         self
     }
 
-    /// Lets the run spend from another budget too, which the program made. (The run of a tool's agent takes that
-    /// of its caller by [`in_call`](Self::in_call).) What the run spends is counted there as well, and the run stops when
-    /// that budget is used up, or any budget that it stands within itself at the time of this call.
-    /// So begin with the outermost budget. Call it several times for several budgets. See [`Budget`].
+    /// Lets the run also spend from another budget that the program has made. (The run of a tool's
+    /// agent gets its caller's budget by [`in_call`](Self::in_call).) What the run spends counts
+    /// there, too. The run stops when that budget is used up, or one that it is itself within at
+    /// the time of this call, so begin with the outermost budget. Call this several times for
+    /// several budgets. See [`Budget`].
     pub fn within(self, budget: &Budget) -> Self {
         self.budget.within(budget);
         self
     }
 
-    /// What the run will have spent, with all that is below it, and what is left of its limits and
-    /// of those that it stands within: to be asked while it goes on.
+    /// What the run has spent, including the agents of its calls, and what is left of its limits
+    /// and of the budgets that it is within. The returned value can be read while the run goes on.
     pub fn budget(&self) -> Budget {
         self.budget.clone()
     }
 
-    /// Lets the user speak while the run goes on: see [`Steering`]. It is not written down: a run that
-    /// [goes on](Chat::resume) has to bring it anew.
+    /// Lets the user speak while the run goes on: see [`Steering`]. It is not written to a journal:
+    /// a run that is [resumed](Chat::resume) has to bring it again.
     pub fn steering(mut self, steering: &Steering) -> Self {
         self.own().steering = Some(steering.clone());
         self
     }
 
-    /// Stops the run when this token is cancelled: it then ends as
-    /// [`Outcome::Cancelled`](super::Outcome::Cancelled) with what there is so far.
+    /// Stops the run when this token is cancelled. The run then ends as
+    /// [`Outcome::Cancelled`](super::Outcome::Cancelled), with what there is so far.
     pub fn cancel_with(mut self, token: CancellationToken) -> Self {
         self.stops.now = token;
         self
     }
 
-    /// Stops the run when this token is cancelled, but not before the current turn is over: the
-    /// model finishes its answer, its calls run to their ends, and it is not asked again.
+    /// Stops the run after the current turn when this token is cancelled: the model completes its
+    /// answer, its calls run to their ends, and the model is not asked again.
     pub fn stop_after_turn(mut self, token: CancellationToken) -> Self {
         self.stops.after_turn = token;
         self
@@ -538,17 +548,18 @@ impl<'a> IntoFuture for Sending<'a> {
     }
 }
 
-/// The run of an agent inside of a call. A future of its own, so that other runs hold nothing of it.
+/// The run of an agent inside of a call. It is a separate future, so that the futures of other runs
+/// are smaller.
 async fn inside(
     mut chat: Holder<'_>,
     mut begins: Go<'_>,
     call: Box<InCall>,
 ) -> Result<Reply, Stopped> {
-    // A call that was told to stop runs no agent any more: the run below is stopped before it begins.
+    // If the call was told to stop, the run is stopped before it begins.
     let may_begin = Box::pin(call.may_begin()).await;
     if let (Holder::Owned(new), true) = (&mut chat, may_begin) {
         let effects = effects_of(offered(&new.agent, begins.own.as_deref()));
-        // What was needed to enter is given back before the run begins.
+        // What `enters` needs is freed before the run begins.
         match Box::pin(call.enters(new, effects, &begins.opening)).await {
             Ok(Entered::Begins) => {}
             Ok(Entered::Answered(mut chat)) => return Run::answered(&mut chat),
@@ -580,7 +591,7 @@ async fn inside(
     ended
 }
 
-/// All that a run begins with, beside its conversation.
+/// What a run begins with, besides its conversation.
 struct Go<'a> {
     opening: Opening,
     watch: Watcher<'a>,

@@ -1,4 +1,4 @@
-//! What the user says while a run goes on.
+//! Messages of the user while a run goes on.
 
 use std::{
     collections::VecDeque,
@@ -13,21 +13,22 @@ use crate::{
     message::{Message, Role, Transcript},
 };
 
-/// Steers a run while it goes on: what is said here is told to the model before it is asked again, after
-/// the results of the calls that are open. A clone steers the same run, from any task or thread. Give it to
-/// a run by [`Sending::steering`](super::Sending::steering).
+/// Adds messages of the user to a run while it goes on. The model gets them with its next request,
+/// after the results of the open calls. A clone steers the same run, from any task or thread. Give it
+/// to a run by [`Sending::steering`](super::Sending::steering).
 ///
-/// - A message does not break off the model's answer or a call. If the model has just finished its answer,
-///   the run goes on with the message instead of ending.
-/// - A message that was heard is a fact ([`Entry::Steered`]) and part of the transcript. One that was not
-///   heard, because the run has ended, was stopped, dropped, failed or waits for an approval, is kept here:
-///   [`unheard`](Self::unheard) gives it back, or the next run that is given this value hears it.
-///   If a journal does not take a message that was heard, the chat in memory has it, and writes it with the
-///   next run or by [`Chat::save`](super::Chat::save).
-/// - Each message is heard once. Of several runs that are given one value at the same time, one hears it.
-/// - Turns that follow count as all others do. If a limit of the run forbids another turn, the run ends by
-///   that limit, and the message is in the transcript. An answer that the vendor has paused goes back as it
-///   is, so a message is heard after the rest of it.
+/// - A message does not interrupt the model's answer or a call. If the model has just completed its
+///   answer, the run continues with the message instead of ending.
+/// - A message that the run has received is a fact ([`Entry::Steered`]) and part of the transcript. If
+///   the run has not received it, because it has ended, was stopped, was dropped, has failed or waits
+///   for an approval, the message stays here: [`unheard`](Self::unheard) takes it out, or the next run
+///   that is given this value receives it. If a journal cannot write a received message, the chat in
+///   memory has it, and writes it with the next run or by [`Chat::save`](super::Chat::save).
+/// - Each message is received once. If several runs have the same value at the same time, one of them
+///   receives it.
+/// - The turns after it count like all others. If a limit of the run forbids another turn, the run ends
+///   by that limit, and the message is in the transcript. An answer that the vendor has paused is sent
+///   back unchanged, so a message is received only after the rest of that answer.
 ///
 /// ```
 /// use harness::{
@@ -64,20 +65,20 @@ use crate::{
 pub struct Steering(Arc<Mutex<VecDeque<Message>>>);
 
 impl Steering {
-    /// Nothing was said yet.
+    /// A steering without messages.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says something to the run, or to the next one that is given this value.
+    /// Adds a message for the run, or for the next one that is given this value.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Transcript`] if it is no message that the user can send.
+    /// Fails with [`ErrorKind::Transcript`] if the message is not one that the user can send.
     pub fn say(&self, message: impl Into<Message>) -> Result<(), Error> {
         self.add(message.into().renewed())
     }
 
-    /// Says this very message, which is told from others by its id.
+    /// Adds this very message, with its id.
     pub(super) fn add(&self, message: Message) -> Result<(), Error> {
         if message.role() != Role::User {
             return Err(Error::new(
@@ -91,7 +92,7 @@ impl Steering {
         Ok(())
     }
 
-    /// Takes back what no run has heard, in the order in which it was said. No run hears it afterwards.
+    /// Takes the messages that no run has received, in order. No run will receive them.
     pub fn unheard(&self) -> Vec<Message> {
         self.messages().drain(..).collect()
     }
@@ -108,11 +109,11 @@ impl fmt::Debug for Steering {
 }
 
 impl Run<'_> {
-    /// Writes down what the user has said meanwhile, where the model can be told of it.
+    /// Records what the user has said meanwhile, at a point where the model can get it.
     pub(super) fn hear_steering(&mut self) -> Result<(), Error> {
         while self.is_steered() {
             if let Action::Finish(_) = self.chat.machine.next() {
-                // Of an answer that is not kept, calls may have started early.
+                // If the answer was not kept, its calls may still have started early.
                 self.settle()?;
             }
             let Some((message, steering)) = self.said_meanwhile() else { break };
@@ -132,7 +133,7 @@ impl Run<'_> {
         steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
     }
 
-    /// Whether the user has said something that the run would go on with.
+    /// Whether the user has said something for which the run continues.
     pub(super) fn is_steered(&self) -> bool {
         let mut steering = self.chat.own.iter().flat_map(|own| own.steering());
         steering.any(|steering| !steering.messages().is_empty())
@@ -141,7 +142,8 @@ impl Run<'_> {
             && !self.halt.is_cancelled()
     }
 
-    /// Whether a run that has come to this end goes on, since the user has said something meanwhile.
+    /// Whether a run that has ended this way continues, because the user has said something
+    /// meanwhile.
     pub(super) fn goes_on_after(&self, outcome: Outcome) -> bool {
         outcome == Outcome::Answered && self.is_steered()
     }

@@ -1,5 +1,5 @@
-//! The loop one action at a time, for drivers that are not the library's own: an engine that keeps
-//! each action and runs it again elsewhere.
+//! The loop one action at a time, for drivers outside of the library: for example an engine that
+//! stores the facts of each action and continues on another machine.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,11 +28,11 @@ use crate::{
     trace::new_run,
 };
 
-/// What comes next in a run: the machine's [`Action`], after the limits were asked.
+/// The next step of a run: the machine's [`Action`], after the limits were checked.
 pub(super) enum Step {
-    /// The run stops here, for this cause.
+    /// Stop the run, for this cause.
     Stop(InterruptCause),
-    /// Move what is sent, so that it fits into the window.
+    /// Change what is sent, so that it fits into the window.
     Move(Move),
     /// Ask the model.
     Ask,
@@ -40,27 +40,27 @@ pub(super) enum Step {
     Decide {
         /// The calls.
         calls: Vec<ToolCall>,
-        /// Calls that are too many for one answer: they do not run.
+        /// Calls beyond the number that one answer may have: they do not run.
         surplus: Vec<ToolCall>,
     },
     /// Run these calls; those of one batch may run at the same time.
     Run(Vec<ToolCall>),
-    /// Nothing, until the calls that run have their results.
+    /// Wait until the calls that run have their results.
     AwaitResults,
     /// Find out what became of these calls.
     FindOut(Vec<ToolCall>),
-    /// Nothing in this run: calls wait for somebody outside of it.
+    /// Nothing in this run: its calls wait for somebody outside of it.
     AwaitAnswers,
-    /// Check whether the answer is what was wanted.
+    /// Check whether the answer is what the program wanted.
     Check,
-    /// Write down the truth about calls that will not run or were stopped.
+    /// Record the results of calls that will not run or were stopped.
     Settle,
     /// The run is over.
     Finish(Outcome),
 }
 
 impl Chat {
-    /// Says what comes next: the machine says what, and the guard whether.
+    /// Returns the next step: the machine says what it is, and the guard whether it may happen.
     pub(super) fn step(&mut self) -> Step {
         let Self { machine, guard, agent, .. } = self;
         let next = machine.next();
@@ -95,32 +95,33 @@ impl Chat {
             Action::CheckAnswer => Step::Check,
             Action::Settle => Step::Settle,
             Action::Finish(outcome) => Step::Finish(outcome),
-            // Not met: a run begins with a message.
+            // This does not happen: a run begins with a message.
             Action::AwaitUser => Step::Stop(InterruptCause::Program),
         }
     }
 }
 
-/// A conversation whose actions another driver does, one at a time: an engine that keeps what each
-/// came to, and goes on elsewhere when a machine dies.
+/// A conversation whose actions another driver does, one at a time: for example an engine that
+/// stores the facts of each action and continues on another machine if this one dies.
 ///
-/// What an action comes to are facts, which can be kept as JSON. They take effect only when they are
-/// given back by [`apply`](Self::apply), so that a driver which has kept them applies them without doing
-/// the action again. What comes [`next`](Self::next) follows from the facts alone, so a replay takes the
-/// same way as the first time; limits, permissions and tools are asked when the action is done. The
-/// library's own driver does its actions by the same code.
+/// An action returns facts, which can be stored as JSON. They take effect only when they are passed
+/// to [`apply`](Self::apply), so a driver that has stored them can apply them later without doing
+/// the action again. The [`next`](Self::next) action follows from the facts alone, so a replay
+/// takes the same path as the first time. Limits, permissions and tools are used only when an
+/// action is done. The library's own driver does its actions by the same code.
 ///
-/// An engine repeats an action whose facts it has not kept. Calls that only read start and run in one
-/// action, and may be repeated. A call that changes something starts in one action and runs in the next
-/// one, and it runs only in the `Steps` that have said that it starts, once: make new `Steps` with each
-/// replay. In all others the action says that the conversation was
-/// [reopened](crate::journal::Entry::Reopened): the call runs again if it is idempotent, else its tool
-/// [finds out](macro@crate::tool) what became of it, or it is in doubt. So an engine repeats an action
-/// elsewhere only when nobody does it any more: a call that still runs there is not known here.
+/// An engine repeats an action whose facts it has not stored. Calls that only read start and run in
+/// one action, and may be repeated. A call that changes something starts in one action and runs in
+/// the next one. It runs only in the `Steps` that have returned its start, and only once: make new
+/// `Steps` for each replay. In all other `Steps` the action returns the fact that the conversation
+/// was [reopened](crate::journal::Entry::Reopened). Then the call runs again if it is idempotent;
+/// if not, its tool [finds out](macro@crate::tool) what became of it, or it is in doubt. An engine
+/// must therefore be sure that an action has stopped before it repeats the action elsewhere,
+/// because the library cannot see a call that still runs there.
 ///
-/// What others have decided about a call is looked at again by the permissions of this agent before it
-/// starts: if they deny it, it does not run, and if they ask about it, a person is asked, unless one has
-/// said yes to this very call.
+/// If a decision about a call was made elsewhere, this agent's permissions check the call again
+/// before it starts: if they deny it, it does not run; if they want it approved, a person is asked,
+/// unless a person has already approved this very call.
 ///
 /// ```
 /// use harness::{
@@ -163,33 +164,35 @@ impl Chat {
 pub struct Steps {
     agent: Agent,
     name: Arc<str>,
-    /// Who owns the calls that start here: no other steps do.
+    /// The writer of the facts that these steps return. It owns the calls that start here.
     life: Life,
     facts: Arc<Vec<Envelope>>,
     machine: Machine,
-    /// By which fact each call that has no result has started, and who wrote it.
+    /// For each call without a result: the fact that records its start, and the writer of that
+    /// fact.
     starts: HashMap<String, Start>,
-    /// The facts of those that were begun here.
+    /// The starts of those calls that these steps have run.
     begun: Begun,
-    /// The open calls about which these steps have decided themselves: what was decided about the others
-    /// was decided by other rules perhaps.
+    /// The open calls about which these steps have decided themselves. The other decisions may have
+    /// been made by other rules.
     decided: HashSet<String>,
     /// Places of calls that have started and do not run yet.
     kept: KeptPlaces,
     values: Values,
     limits: Option<Limits>,
     pub(super) wants: Option<Wants>,
-    /// What its actions are told as: one run.
+    /// The name of the run in which its actions are traced.
     traced: Arc<str>,
 }
 
-/// The number of a fact, and who wrote it.
+/// The number of a fact, and its writer.
 type Start = (usize, Life);
 
-/// The numbers of the facts by which calls have started that were begun, and whether they still run.
+/// The numbers of the start facts of the calls that were run, each with whether the call still
+/// runs.
 type Begun = Arc<Mutex<HashMap<usize, bool>>>;
 
-/// Places that were taken for calls before the action in which they run.
+/// Places that were taken for calls before the action in which the calls run.
 #[derive(Clone, Default)]
 pub(super) struct KeptPlaces(Arc<Mutex<HashMap<String, Place>>>);
 
@@ -218,7 +221,8 @@ impl Agent {
     /// Begins a conversation whose actions another driver does, from the facts that it has so far.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`](crate::ErrorKind::Journal) if the facts cannot be read.
+    /// Fails with [`ErrorKind::Journal`](crate::ErrorKind::Journal) if a fact cannot be read or
+    /// cannot follow the facts before it.
     pub fn steps(
         &self,
         conversation: impl Into<Arc<str>>,
@@ -249,16 +253,17 @@ impl Agent {
 }
 
 impl Steps {
-    /// Shares a value with the tools, as [`Sending::state`](super::Sending::state) does. It is no fact:
-    /// give it to the steps of each replay.
+    /// Shares a value with the tools, as [`Sending::state`](super::Sending::state) does. The value
+    /// is not part of the facts: set it on the steps of each replay.
     #[must_use]
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.values.insert(Arc::new(value));
         self
     }
 
-    /// Sets what a run may spend that begins here, as [`Sending::limits`](super::Sending::limits) does: a
-    /// run that goes on counts anew. The limits are part of the facts with which the run begins.
+    /// Sets what a run that begins here may spend, as [`Sending::limits`](super::Sending::limits)
+    /// does. A run that is resumed here counts from zero. The limits are part of the facts with
+    /// which the run begins.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
@@ -266,9 +271,10 @@ impl Steps {
     }
 
     /// Wants the answer of a run that begins here as a value of this type, as
-    /// [`Sending::answer`](super::Sending::answer) does, and checks the answers of one that goes on by it. What is wanted is
-    /// part of the facts with which the run begins; steps without a type check answers by the schema in these facts.
-    /// The value is read by [`answered`](Self::answered).
+    /// [`Sending::answer`](super::Sending::answer) does, and checks the answers of a run that is
+    /// resumed here by the type. The wanted schema is part of the facts with which the run begins;
+    /// steps without a type check answers by that schema. [`answered`](Self::answered) returns the
+    /// value.
     #[must_use]
     pub fn answer<T: Answer>(mut self) -> Self {
         let verifier = self.wants.take().and_then(|wants| wants.verifier);
@@ -276,9 +282,11 @@ impl Steps {
         self
     }
 
-    /// Lets a function of the program look at the answers, as [`Sending::verify`](super::Sending::verify) does. It gets
-    /// the text of the answer, also of one that is a value. It is no fact: give it to the steps of each replay. To check
-    /// the answer is an action of its own, which an engine repeats if it has not kept what it came to.
+    /// Lets a function of the program check the answers, as
+    /// [`Sending::verify`](super::Sending::verify) does. It gets the answer as text, even if a
+    /// value is wanted. The function is not part of the facts: set it on the steps of each replay.
+    /// The check of an answer is an action of its own, which an engine repeats if it has not stored
+    /// the facts of that action.
     #[must_use]
     pub fn verify<F, V, O, E>(mut self, most: u32, verify: F) -> Self
     where
@@ -301,25 +309,25 @@ impl Steps {
         self.machine.transcript()
     }
 
-    /// The calls that wait for a decision, a result or an answer, in order: what they wait for is given by
-    /// [`decided`](Self::decided) or [`settled`](Self::settled).
+    /// The calls that wait for a decision, a result or an answer, in order. Use
+    /// [`decided`](Self::decided) or [`settled`](Self::settled) to give it to them.
     pub fn waiting(&self) -> Vec<OpenCall> {
         waiting(&self.machine, Some(&self.name))
     }
 
-    /// The calls of which nobody knows how they ended, in order. The next [action](Self::act) lets their
-    /// tools find it out, or says that they are in doubt; before it, what became of one can be
-    /// [said](Self::settled).
+    /// The calls whose outcome is not known, in order. The next [action](Self::act) asks their
+    /// tools to find it out, or records that they are in doubt. Before that action, the program can
+    /// [give](Self::settled) the outcome itself.
     pub fn in_doubt(&self) -> Vec<OpenCall> {
         in_doubt(&self.machine, Some(&self.name))
     }
 
-    /// Lets facts take effect. Apply what an action came to once: facts that cannot follow what has happened
-    /// are refused, but a message of the user that is applied twice was said twice.
+    /// Applies facts. Apply the facts of an action only once: most facts are refused if they come a
+    /// second time, but a message of the user then counts as said twice.
     ///
     /// # Errors
-    /// Fails if they cannot follow what has happened. Those before the first that cannot have taken
-    /// effect then.
+    /// Fails if a fact cannot be read, or cannot follow the facts before it. The facts before that
+    /// one have then taken effect.
     pub fn apply(&mut self, facts: Vec<Envelope>) -> Result<(), Error> {
         for envelope in facts {
             let entry = envelope.entry()?;
@@ -337,7 +345,7 @@ impl Steps {
                 Entry::CallUndecided { call } => {
                     self.decided.remove(&call);
                 }
-                // What has started and does not run yet does not run any more.
+                // Calls that have started and do not run yet will not run any more.
                 Entry::Interrupted { .. } => self.kept.all().clear(),
                 _ => {}
             }
@@ -351,22 +359,27 @@ impl Steps {
         Ok(())
     }
 
-    /// What comes next, told from the facts alone: one of
+    /// Returns what comes next. It follows from the facts alone:
     /// - [`AwaitUser`](Action::AwaitUser) and [`Finish`](Action::Finish): nothing, until the user
-    ///   [says](Self::say) something or the run [goes on](Self::resume),
-    /// - [`AwaitAnswers`](Action::AwaitAnswers): nothing, until somebody has answered the calls that
-    ///   [wait](Self::waiting),
-    /// - all others: an [action](Self::act). It may come to something else, such as the end of the run
-    ///   since a limit is reached.
+    ///   [says](Self::say) something or the run is [resumed](Self::resume),
+    /// - [`AwaitAnswers`](Action::AwaitAnswers): nothing, until somebody has answered the calls
+    ///   that [wait](Self::waiting),
+    /// - all others: an action for [`act`](Self::act). It may do something else than announced
+    ///   here, for example end the run because a limit is reached.
     pub fn next(&self) -> Action {
         self.machine.next()
     }
 
-    /// The user says something: a run begins. What the run before has left open does not run any more.
+    /// Begins a run with a message of the user. Calls that the run before has left open do not run
+    /// any more.
     ///
     /// # Errors
-    /// Fails if a run cannot begin, and with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while calls run in
-    /// an [action](Self::act).
+    /// Fails with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while calls run in an
+    /// [action](Self::act), with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if the
+    /// message is empty, with [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if the
+    /// agent or these steps are not set up for a run, and with
+    /// [`ErrorKind::Journal`](crate::ErrorKind::Journal) if the facts cannot be read in this
+    /// process.
     pub fn say(
         &self,
         message: Message,
@@ -380,8 +393,8 @@ impl Steps {
     /// A run that had stopped goes on.
     ///
     /// # Errors
-    /// Fails if there is nothing to go on with, and with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while
-    /// calls run in an [action](Self::act).
+    /// Fails as [`say`](Self::say) does, and with
+    /// [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if there is nothing to continue.
     pub fn resume(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         self.open(Opening::Resume)
     }
@@ -397,7 +410,8 @@ impl Steps {
         let (apart, values, limits) = (self.apart(), self.values.clone(), self.limits.clone());
         let begun = Arc::clone(&self.begun);
         async move {
-            // Whether their effects have happened is known when they have ended.
+            // Whether the effects of these calls have happened is known only when the calls have
+            // ended.
             let runs =
                 begun.lock().unwrap_or_else(PoisonError::into_inner).values().any(|runs| *runs);
             if runs {
@@ -416,7 +430,7 @@ impl Steps {
                 }
                 chat.begins(budget, true);
             }
-            // Whoever ran them does not hear of their ends any more.
+            // The steps that have started these calls will not receive their results.
             if chat.machine.started().next().is_some() {
                 let doubtful = chat.doubtful();
                 chat.record(&Entry::Reopened { doubtful })?;
@@ -429,20 +443,24 @@ impl Steps {
         }
     }
 
-    /// Does what comes [next](Self::next), to its end: asks the model, decides about calls, lets them
-    /// start or run, finds out what became of them, or says the truth about those that will not run. What
-    /// fails is a fact, too, and the run ends as [`Outcome::Failed`](crate::Outcome::Failed). There are no
-    /// facts where the run is over or waits for somebody.
+    /// Does the [`next`](Self::next) action to its end: asks the model, decides about calls, starts
+    /// or runs calls, finds out what became of them, or records the results of calls that will not
+    /// run. A failure is recorded as a fact, too, and the run then ends as
+    /// [`Outcome::Failed`](crate::Outcome::Failed). There are no facts if the run is over or waits
+    /// for somebody.
     ///
-    /// Nothing happens before the future is awaited, and it borrows nothing, so that an engine can drop it
-    /// if it has kept what it came to. If it is dropped later, see [`give_up`](Self::give_up).
+    /// Nothing happens before the future is awaited. It borrows nothing, so an engine that has
+    /// already stored the facts of this action can drop it. If it is dropped after it was polled,
+    /// see [`give_up`](Self::give_up).
     ///
     /// # Errors
-    /// Fails, and does nothing, if the facts cannot be read in this process; with
+    /// Fails, and does nothing, with [`ErrorKind::Journal`](crate::ErrorKind::Journal) if the facts
+    /// cannot be read in this process; with
     /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if a value is missing that was
-    /// [announced](super::AgentBuilder::state_per_run); with [`ErrorKind::Busy`](crate::ErrorKind::Busy)
-    /// while calls run in another future of the same action; and where no run has begun, at
-    /// [`AwaitUser`](Action::AwaitUser).
+    /// [announced](super::AgentBuilder::state_per_run), or the circumstances of the run are not
+    /// valid; with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while calls run in another future of
+    /// the same action; and with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) at
+    /// [`AwaitUser`](Action::AwaitUser), where no run has begun.
     pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let (apart, kept) = (self.apart(), self.kept.clone());
         let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());
@@ -483,21 +501,21 @@ impl Steps {
         }
     }
 
-    /// The driver was told to stop, before an action has begun: the run stops. The next action says the
-    /// truth about the calls that are open.
+    /// Stops the run before an action has begun, because the driver was told to stop. The next
+    /// action records what became of the open calls.
     ///
     /// # Errors
-    /// Fails if no run goes on.
+    /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
     pub fn stop(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
         self.stopped(cause, false)
     }
 
-    /// The driver was told to stop while an action was done, and what it came to is lost: the run stops.
-    /// If the model may have been asked, that counts as a turn. A call that may have run is in doubt after
-    /// the next action.
+    /// Stops the run while an action is going on whose facts are lost, because the driver was told
+    /// to stop. If the model may have been asked, that counts as a turn. A call that may have run
+    /// is in doubt after the next action.
     ///
     /// # Errors
-    /// Fails if no run goes on.
+    /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
     pub fn give_up(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
         self.stopped(cause, self.machine.next() == Action::CallProvider)
     }
@@ -506,9 +524,9 @@ impl Steps {
         self.says(Entry::Interrupted { message: None, usage: Usage::default(), cause, asked })
     }
 
-    /// The user says something while the run goes on: the model is told when it is asked next. If it has
-    /// just answered, the run goes on, and what limits it still counts. Keep the message until it can be
-    /// said: while calls are open it is refused, and nothing has changed.
+    /// Adds a message of the user while the run goes on. The model gets it with the next request.
+    /// If the model has just answered, the run continues, and its limits still count. While calls
+    /// are open, the message is refused and nothing changes: keep it until it can be added.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) while calls wait for results, where
@@ -519,25 +537,26 @@ impl Steps {
         self.says(Entry::Steered { message })
     }
 
-    /// Somebody has decided about a call that waits for it.
+    /// Records a decision about a call that waits for one.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, it comes too late, or the run
-    /// was stopped, so that the call does not run any more.
+    /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, if it comes too
+    /// late, or if the run was stopped, so that the call does not run any more.
     pub fn decided(&self, approval: Approval) -> Result<Vec<Envelope>, Error> {
         self.says(decided(&self.machine, approval)?)
     }
 
-    /// The program says what became of a call that waits for a result or an answer, or is in doubt.
+    /// Records the outcome of a call that waits for a result or an answer, or that is in doubt.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for it, or it comes too late; an answer
-    /// to what a tool has asked also if the run was stopped.
+    /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for it or it comes too late.
+    /// An answer to a tool's question also fails if the run was stopped, and with
+    /// [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if it is nested too deep.
     pub fn settled(&self, settlement: Settlement) -> Result<Vec<Envelope>, Error> {
         self.says(settled(&self.machine, self.agent.tools(), settlement)?)
     }
 
-    /// Nobody has answered a call that waits in the time that there was, by the clock of the driver.
+    /// Records that nobody has answered a waiting call in time, by the clock of the driver.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if no call of this id waits.
@@ -550,7 +569,7 @@ impl Steps {
         self.says(expired(call, wait))
     }
 
-    /// A fact that is no action.
+    /// The facts of a change that is not an action.
     fn says(&self, fact: Entry) -> Result<Vec<Envelope>, Error> {
         let mut chat = self.apart().chat()?;
         chat.record(&fact)?;
@@ -568,15 +587,15 @@ impl Steps {
     }
 }
 
-/// The conversation as it is, for one action: what that comes to is kept by the driver, and takes
-/// effect when it is applied.
+/// A copy of the conversation for one action. The driver stores the facts of the action, and they
+/// take effect here when they are applied.
 struct Apart {
     agent: Agent,
     name: Arc<str>,
     life: Life,
     facts: Arc<Vec<Envelope>>,
     traced: Arc<str>,
-    /// The open calls about which others have decided.
+    /// The open calls about which somebody else has decided.
     elsewhere: HashSet<String>,
     wants: Option<Wants>,
 }
@@ -595,7 +614,7 @@ impl Apart {
     }
 }
 
-/// Calls that run in an action. Dropped when it is over.
+/// Calls that run in an action. It is dropped when the action is over.
 struct Owned {
     starts: Vec<usize>,
     begun: Begun,
@@ -610,7 +629,7 @@ impl Drop for Owned {
     }
 }
 
-/// Lets the calls run that have started in the steps of this life, all or none, and each once.
+/// Lets the calls run that have started in the steps of this life: all or none, and each only once.
 ///
 /// # Errors
 /// Fails if one of them still runs in another future of the same action.
@@ -675,7 +694,8 @@ impl Run<'_> {
         }
     }
 
-    /// Runs calls that only read. Of others it says that they start: whoever keeps that lets them run.
+    /// Runs the calls if all only read. For others, it only records that they start: the steps that
+    /// apply these facts run them in the next action.
     async fn begin_calls(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
         let machine = &self.chat.machine;
         let reads = |call: &ToolCall| {
@@ -686,7 +706,7 @@ impl Run<'_> {
         }
         let offered = self.chat.offered();
         for call in calls {
-            // It is taken before anything says that the call starts.
+            // The place is taken before any fact says that the call starts.
             let place = match self.contexts.places_of(offered.tools().get(call.name())) {
                 None => None,
                 Some(_) if self.kept.has(call.id()) => None,

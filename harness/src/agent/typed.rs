@@ -1,4 +1,4 @@
-//! Answers of a type: what a run wants, and the value that the program gets.
+//! Typed answers: what a run wants, and the value that the program gets.
 
 use std::{
     fmt,
@@ -22,11 +22,13 @@ use crate::{
     schema::WRAPPED,
 };
 
-/// A type whose values a model can answer with: it can be read from JSON and says by which schema.
+/// A type of which a model can give a value as its answer: it can be read from JSON and has a
+/// schema.
 ///
-/// Every type that derives `serde::Deserialize` and `schemars::JsonSchema` and holds no references is one: structs,
-/// enums, which are a choice between answers, and also lists, numbers and the like. The doc comments of the type and of its
-/// members are told to the model, and limits such as `#[schemars(range(min = 1))]` are told and checked.
+/// Every type that derives `serde::Deserialize` and `schemars::JsonSchema` and holds no references
+/// is one: structs, enums (a choice between answers), and also lists, numbers and the like. The
+/// model gets the doc comments of the type and of its members. It also gets limits such as
+/// `#[schemars(range(min = 1))]`, and its answer is checked against them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the answer of a run",
     label = "no answer can be read as this type",
@@ -37,12 +39,13 @@ pub trait Answer: DeserializeOwned + JsonSchema + Send + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Answer for T {}
 
-/// A run whose answer is a value of type `T`: await it. See [`Sending::answer`].
+/// A run whose answer is a value of type `T`. Await it. See [`Sending::answer`].
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Answering<'a, T> {
     sending: Sending<'a>,
     pub(super) wants: Wants,
-    /// Reads the answer. A type that is no answer is an error where it is named, and not here once more.
+    /// Reads the answer. It is stored as a function so that a type that cannot be an answer is an
+    /// error only where the program names it, and not a second time here.
     reads: fn(Reply) -> Result<Answered<T>, Stopped>,
 }
 
@@ -52,7 +55,7 @@ impl<T> fmt::Debug for Answering<'_, T> {
     }
 }
 
-/// An answer of a type, and the reply that it was read from.
+/// A typed answer, and the reply that it was read from.
 #[derive(Clone, Debug)]
 pub struct Answered<T> {
     value: T,
@@ -60,17 +63,17 @@ pub struct Answered<T> {
 }
 
 impl<T> Answered<T> {
-    /// The answer.
+    /// The value of the answer.
     pub fn value(&self) -> &T {
         &self.value
     }
 
-    /// The answer by itself.
+    /// The value of the answer, without the reply.
     pub fn into_value(self) -> T {
         self.value
     }
 
-    /// The reply: its text, what it has cost, and the conversation.
+    /// The reply: its text, its cost, and the conversation.
     pub fn reply(&self) -> &Reply {
         &self.reply
     }
@@ -84,18 +87,21 @@ impl<T: Answer> Answered<T> {
 }
 
 impl<'a> Sending<'a> {
-    /// Wants the answer as a value of type `T`. The model is told the JSON Schema of `T`, with doc comments as
-    /// descriptions. What it answers is checked as the arguments of a tool are; if it does not fit, the model is
-    /// told each fault with its place and answers anew, at most [twice](Answering::tries), within the limits of the run.
-    /// Each answer that is not accepted is a fact ([`Entry::AnswerRejected`](crate::journal::Entry::AnswerRejected)) and an
+    /// Wants the answer as a value of type `T`. The model gets the JSON Schema of `T`, with doc
+    /// comments as descriptions. Its answer is checked in the same way as the arguments of a tool.
+    /// If it does not match, the model is told each fault with its place and answers again, at most
+    /// [twice](Answering::tries) and within the limits of the run. Each rejected answer is a fact
+    /// ([`Entry::AnswerRejected`](crate::journal::Entry::AnswerRejected)) and an
     /// [`Event::AnswerRejected`](super::Event::AnswerRejected).
     ///
-    /// The schema is a fact, too. A run that [goes on](super::Chat::resume) wants an answer of the same type, also if it is
-    /// resumed without this method; with another type it fails at once. Only descriptions may have changed.
+    /// The schema is a fact, too. A run that is [resumed](super::Chat::resume) wants an answer of
+    /// the same type, even if it is resumed without this method. With another type it fails at
+    /// once; only descriptions may have changed.
     ///
     /// # Errors
-    /// [`Stopped`], which keeps the text: as [`Outcome::Unfit`] if no try was accepted, and else as any run, such as
-    /// [`Outcome::Refused`], or [`Outcome::Truncated`] for half an answer.
+    /// Fails with [`Stopped`], which keeps the text: as [`Outcome::Unfit`] if no attempt was
+    /// accepted, or else as any run does, for example as [`Outcome::Refused`], or as
+    /// [`Outcome::Truncated`] if the answer was cut off.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -127,14 +133,15 @@ impl<'a> Sending<'a> {
         Answering { sending: self, wants: Wants::of::<T>(), reads: read }
     }
 
-    /// Lets a function of the program look at the answer when the model thinks that it is done: one that
-    /// runs the tests, for example. What it says against it goes back to the model, which goes on, with its tools if it
-    /// needs them, and answers anew, at most `most` times; after that the run ends as [`Outcome::Unfit`]. The function
-    /// gets the text of the answer. It runs within the time of the run, and is dropped when the run is stopped.
+    /// Lets a function of the program check the final answer, for example one that runs the tests.
+    /// Its objection goes back to the model, which continues, with its tools if it needs them, and
+    /// answers again. This happens at most `most` times; after that the run ends as
+    /// [`Outcome::Unfit`]. The function gets the text of the answer. It runs within the time limit
+    /// of the run, and is dropped when the run is stopped.
     ///
-    /// Each verdict is a fact. A run that [goes on](super::Chat::resume) has to bring the function anew, and fails at
-    /// once without it. An answer of which no verdict was written is looked at again, so the function should be one
-    /// that may run twice.
+    /// Each verdict is a fact. A run that is [resumed](super::Chat::resume) has to bring the
+    /// function again, and fails at once without it. An answer without a recorded verdict is
+    /// checked again, so the function must be one that may run twice.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -165,8 +172,8 @@ impl<'a> Sending<'a> {
 }
 
 impl<T> Answering<'_, T> {
-    /// How often the model may answer anew if its answer does not fit, 2 unless it is set. The limits of the run
-    /// hold all the same.
+    /// Sets how often the model may answer again if its answer does not match. The default is 2.
+    /// The limits of the run still apply.
     pub fn tries(mut self, tries: u32) -> Self {
         self.wants.tries = tries;
         self
@@ -174,8 +181,9 @@ impl<T> Answering<'_, T> {
 }
 
 impl<'a, T> Answering<'a, T> {
-    /// The run itself, whose reply has the answer as text: for what takes a run, such as
-    /// [`Sending::events`] and [`ChatSending::with`](super::ChatSending::with). [`Reply::answered`] reads the value.
+    /// The run itself, whose reply has the answer as text. Use it where a run is expected, such as
+    /// for [`Sending::events`] and [`ChatSending::with`](super::ChatSending::with).
+    /// [`Reply::answered`] reads the value.
     ///
     /// ```
     /// use harness::{
@@ -202,19 +210,20 @@ impl<'a, T> Answering<'a, T> {
 }
 
 impl Reply {
-    /// The answer as a value of this type.
+    /// Reads the answer as a value of this type.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Transcript`] if it is no value of the type: see [`Sending::answer`], by which the model
-    /// is told of it.
+    /// Fails with [`ErrorKind::Transcript`] if the answer is not a value of the type. With
+    /// [`Sending::answer`], the model gets the schema and answers again in that case.
     pub fn answered<T: Answer>(&self) -> Result<T, Error> {
         value_in(self.transcript())
     }
 }
 
 impl<'a, T: Answer> Answering<'a, T> {
-    /// Shows what is complete so far of each try while it arrives, as a JSON value, each time when there is more of it.
-    /// Within one try, what was shown does not change: see [`AnswerView`]. A new try begins from nothing.
+    /// Calls `show` with the complete parts of each attempt while it arrives, as a JSON value, each
+    /// time that there is more. Within one attempt, a part that was shown does not change: see
+    /// [`AnswerView`]. A new attempt starts from nothing.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -258,9 +267,9 @@ impl<'a, T: Answer> Answering<'a, T> {
         Answering { sending, wants, reads }
     }
 
-    /// Lets a function of the program look at each answer that fits. What it says against it goes back to the
-    /// model, which answers anew, at most `most` times; after that the run ends as [`Outcome::Unfit`]. See
-    /// [`Sending::verify`].
+    /// Lets a function of the program check each answer that matches. Its objection goes back to
+    /// the model, which answers again, at most `most` times; after that the run ends as
+    /// [`Outcome::Unfit`]. See [`Sending::verify`].
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -323,38 +332,38 @@ impl<'a, T: 'a> IntoFuture for Answering<'a, T> {
 fn read<T: Answer>(reply: Reply) -> Result<Answered<T>, Stopped> {
     match Reader::<T>::new().read(&last_words(reply.transcript())) {
         Ok(value) => Ok(Answered { value, reply }),
-        // The run was begun by another program, with another type of the same schema.
+        // Another program has begun the run, with another type of the same schema.
         Err(faults) => Err(Stopped::unfit(reply, faults)),
     }
 }
 
 impl Chat {
-    /// The last answer of the conversation as a value, if it was accepted and can be read as this type: for
-    /// a program that ended before it could take the [answer](Sending::answer) of a run.
+    /// The last answer of the conversation as a value, if it was accepted and can be read as this
+    /// type. Use it if a program ended before it could take the [answer](Sending::answer) of a run.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Transcript`] if the last run has not ended with an answer, or the answer is
-    /// no value of the type.
+    /// Fails with [`ErrorKind::Transcript`] if the last run has not ended with an answer, or if the
+    /// answer is not a value of the type.
     pub fn answered<T: Answer>(&self) -> Result<T, Error> {
         answered(&self.machine)
     }
 }
 
 impl Steps {
-    /// The last answer as a value, as [`Chat::answered`] gives it.
+    /// The last answer as a value: see [`Chat::answered`].
     ///
     /// # Errors
-    /// As [`Chat::answered`].
+    /// Fails as [`Chat::answered`] does.
     pub fn answered<T: Answer>(&self) -> Result<T, Error> {
         answered(self.machine())
     }
 }
 
 impl Machine {
-    /// The last answer as a value, as [`Chat::answered`] gives it: for a program that has the facts alone.
+    /// The last answer as a value, for a program that has only the facts: see [`Chat::answered`].
     ///
     /// # Errors
-    /// As [`Chat::answered`].
+    /// Fails as [`Chat::answered`] does.
     pub fn answered<T: Answer>(&self) -> Result<T, Error> {
         answered(self)
     }
@@ -377,7 +386,7 @@ fn value_in<T: Answer>(transcript: &Transcript) -> Result<T, Error> {
 }
 
 impl Wants {
-    /// A value of this type.
+    /// Wants a value of this type.
     pub(super) fn of<T: Answer>() -> Self {
         let reader = Reader::<T>::new();
         let schema = reader.told().clone();

@@ -1,5 +1,5 @@
-//! Asks the vendor for a summary of its own, and puts it in the place of the oldest part of a conversation. Where that
-//! fails, the model is asked for one in words.
+//! Asks the vendor for a summary of its own, and replaces the oldest part of a conversation by it.
+//! If that fails, the model is asked for a summary as text.
 
 use super::{
     Chat, Event,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Chat {
-    /// Where the vendor may cut the conversation, if that can free enough.
+    /// Where the conversation is cut for the vendor, if that can free enough.
     fn vendor_cut(&self, window: u64, used: Used) -> Option<Cut> {
         let (machine, seen) = (&self.machine, self.seen());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
@@ -35,8 +35,8 @@ impl Chat {
         })
     }
 
-    /// The fact with which the vendor's own summary takes the place of the oldest part. Without words of its own, the
-    /// conversation told in short stands for it elsewhere.
+    /// The fact by which the vendor's own summary replaces the oldest part. If that summary has no
+    /// readable text, other models get the conversation in short form.
     fn vendors(
         &self,
         cut: &Cut,
@@ -64,9 +64,9 @@ impl Chat {
 }
 
 impl Run<'_> {
-    /// Asks the vendor for a summary of its own, once. `None` if the program has not asked for it, the vendor has none, it
-    /// has failed before, or it could not be cut off where the vendor wants it. Else the cause, if the run was stopped
-    /// meanwhile.
+    /// Asks the vendor once for a summary of its own. `None` if the program does not want it, the
+    /// vendor has none, it has failed before, or the conversation could not be cut where the vendor
+    /// requires it. Otherwise the cause, if the run was stopped meanwhile.
     pub(super) async fn asks_vendor(
         &mut self,
         used: Used,
@@ -142,9 +142,10 @@ impl Run<'_> {
         Ok(Some(None))
     }
 
-    /// Whether the vendor has refused a request since it begins with its own summary: by its code, or since it refuses the
-    /// request as a bad one. Thinking that does not hold behind the summary shows in no other way, and what is
-    /// refused once is refused again. From then on the summary in words is sent.
+    /// Whether the vendor has refused a request because it begins with the vendor's own summary:
+    /// its error code says so, or it refuses the request as a bad one. If reasoning does not fit
+    /// behind the summary, there is no other sign, and the same request would be refused again.
+    /// From then on, the summary as text is sent.
     pub(super) fn refuses_summary(&mut self, error: &Error) -> Result<bool, Error> {
         let Some(view) = self.chat.machine.vendors_view() else { return Ok(false) };
         let answers = self.chat.agent.answers();
@@ -180,7 +181,7 @@ fn vendor_data(block: &Block) -> Option<&VendorData> {
     }
 }
 
-/// The vendor's block, as the message that is sent, and its words for a reader.
+/// The message with the vendor's block as it is sent, and the block's readable text.
 fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), String> {
     if stop != StopReason::Paused {
         let words = message.text();
@@ -197,7 +198,7 @@ fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), St
     if !message.blocks().iter().all(only) {
         return Err("the vendor gave something beside a summary of its own".to_owned());
     }
-    // What cannot be sent again would be left out, and with it all that it stands for.
+    // A block that cannot be sent again would be left out, with everything that it replaces.
     if !is_strict(block.json()) {
         return Err("the vendor's own summary is JSON that not every reader takes".to_owned());
     }

@@ -1,4 +1,4 @@
-//! What looks at an answer when the model thinks that it is done: a function of the program, or a tool of it.
+//! Checks of a final answer by the program: by a function, or by tools.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
@@ -12,19 +12,19 @@ use crate::{
     tool::{Dispatched, Tool, ToolList},
 };
 
-/// What is said of an answer.
+/// The future of a verdict about an answer.
 pub(super) type Verdict = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// What looks at an answer.
+/// What checks an answer.
 #[derive(Clone)]
 pub(super) enum Verifier {
-    /// A function of the program. It gets the last words of the model.
+    /// A function of the program. It gets the texts of the model's last message.
     Function(Arc<dyn Fn(Vec<String>) -> Verdict + Send + Sync>),
     /// Tools of the program. They get the answer as their arguments.
     Tools(Arc<[Tool]>),
 }
 
-/// A function that looks at the text of an answer.
+/// Makes a verifier of a function that checks the text of an answer.
 pub(super) fn verifier_of_text<F, V, O, E>(verify: F) -> Verifier
 where
     F: Fn(String) -> V + Send + Sync + 'static,
@@ -38,7 +38,7 @@ where
     }))
 }
 
-/// What a function says against an answer.
+/// The objection of a function to an answer, as text.
 pub(super) fn said<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
     verdict.map(drop).map_err(|why| match why.to_string() {
         why if why.trim().is_empty() => "the program does not accept it".to_owned(),
@@ -53,19 +53,21 @@ impl Verifier {
 }
 
 impl Sending<'_> {
-    /// Lets tools of the program look at the answer when the model thinks that it is done. See
-    /// [`verify`](Self::verify) for what follows from their verdict.
+    /// Lets tools of the program check the final answer. [`verify`](Self::verify) says what follows
+    /// from their verdict.
     ///
-    /// The answer is accepted if each of them succeeds, and else the model is told their errors. A tool gets the members
-    /// of an answer that is an object, and any other answer as the argument `answer`. What it does not take is left
-    /// out, so a tool without arguments looks at what the run has done. The tools have the state and the limits that
-    /// those of the agent have, and the model need not know of them. The program calls them, so no permission is asked,
-    /// and no fact tells of the calls: only of the verdict.
+    /// The answer is accepted if each of the tools succeeds. If not, the model is told their
+    /// errors. A tool gets the members of an answer that is an object, and any other answer as the
+    /// argument `answer`. Members that it does not take are left out, so a tool without arguments
+    /// checks what the run has done. The tools have the state and the limits of the agent's tools,
+    /// and the model need not know them. The program calls them, so no permission is needed, and
+    /// only the verdict is a fact, not the calls.
     ///
     /// # Errors
-    /// The run fails before its first request if one of the tools may not be repeated: the verdict may be lost with the
-    /// process, and the answer is looked at again. What a tool declares has to be `"none"` or `"read"`, or it is
-    /// `idempotent`.
+    /// The run fails before its first request if one of the tools may not be repeated: an answer is
+    /// checked again if the process ends before the verdict is recorded. The tool has to declare
+    /// `"none"` or `"read"`, or be `idempotent`. The run also fails if a tool is an agent or is
+    /// answered by the program, or takes a [`State<T>`](crate::State) that nobody brings.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
@@ -111,7 +113,7 @@ impl Sending<'_> {
 }
 
 impl<T> Answering<'_, T> {
-    /// Lets tools of the program look at each answer that fits. See [`Sending::verify_by`].
+    /// Lets tools of the program check each answer that matches. See [`Sending::verify_by`].
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
         self.wants.verifier = Some((most, Verifier::tools(tools)));
         self
@@ -119,8 +121,8 @@ impl<T> Answering<'_, T> {
 }
 
 impl Steps {
-    /// Lets tools of the program look at the answers, as [`Sending::verify_by`] does. It is no fact: give it to the
-    /// steps of each replay.
+    /// Lets tools of the program check the answers, as [`Sending::verify_by`] does. The tools are
+    /// not part of the facts: set them on the steps of each replay.
     #[must_use]
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
         self.wants.get_or_insert_default().verifier = Some((most, Verifier::tools(tools)));
@@ -129,7 +131,7 @@ impl Steps {
 }
 
 impl Chat {
-    /// Fails if this tool cannot look at answers.
+    /// Fails if this tool cannot check answers.
     pub(super) fn can_verify(&self, tool: &Tool) -> Result<(), Error> {
         let name = tool.name();
         let wrong = |what: String| Error::new(ErrorKind::Configuration, what);
@@ -156,7 +158,7 @@ impl Chat {
 }
 
 impl Run<'_> {
-    /// What these tools say of an answer.
+    /// The verdict of these tools about an answer.
     pub(super) fn by_tools(&self, verifiers: &[Tool], answer: Value) -> Verdict {
         let members = match answer {
             Value::Object(map) => map,
@@ -190,7 +192,7 @@ impl Run<'_> {
     }
 }
 
-/// What of an answer a tool takes.
+/// The members of an answer that a tool takes.
 fn taken(tool: &Tool, members: &Map<String, Value>) -> Map<String, Value> {
     match tool.input_schema().get("properties") {
         Some(Value::Object(taken)) => {

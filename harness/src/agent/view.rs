@@ -1,18 +1,19 @@
-//! What is complete so far of an answer that is JSON, while it arrives.
+//! The complete parts of a JSON answer while it arrives.
 
 use serde_json::{Map, Value};
 
 use super::Event;
 
-/// So deep may an answer be nested.
+/// How deep an answer may be nested.
 const DEEPEST: usize = 100;
 
-/// What is complete so far of an answer that is JSON: its text is pushed in pieces of any size, and
-/// [`value`](Self::value) has all members, items and texts that have come to their end. What was shown does not change
-/// any more until the answer [begins anew](Self::clear); objects and lists grow. The cost is in line with the text.
+/// The complete parts of a JSON answer while it arrives. Its text is pushed in pieces of any size,
+/// and [`value`](Self::value) has all members, items and strings that are complete. A part that was
+/// shown does not change until the answer [starts again](Self::clear); objects and lists only grow.
+/// The cost is linear in the length of the text.
 ///
-/// A text that is no JSON shows what came before the fault: nothing, if the model says words before its answer. Whether the answer is what was wanted is known at the
-/// end of the run alone.
+/// If the text is not valid JSON, everything before the fault is shown: nothing, if the model
+/// writes an introduction first. Only the end of the run shows whether the answer was accepted.
 ///
 /// ```
 /// use harness::agent::AnswerView;
@@ -27,62 +28,63 @@ const DEEPEST: usize = 100;
 #[derive(Clone, Debug, Default)]
 pub struct AnswerView {
     root: Option<Value>,
-    /// The objects and lists that are open, each with the name or number by which it stands in the one before.
+    /// The open objects and lists, from the outside to the inside.
     path: Vec<Open>,
     state: State,
-    /// What has come of a text, a number or a word.
+    /// The part of a string, a number or a literal that has arrived.
     token: String,
 }
 
 /// An object or a list that is open.
 #[derive(Clone, Debug)]
 struct Open {
-    /// Where the next value goes, in an object.
+    /// In an object, the name of the member that gets the next value.
     key: Option<String>,
     is_list: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum State {
-    /// Nothing has come but white space.
+    /// Only white space has arrived.
     #[default]
     Begin,
-    /// The line that opens a code block.
+    /// Inside the line that opens a code block.
     Fence,
-    /// A value comes.
+    /// A value must come.
     Value,
-    /// A value comes, or the end of the list.
+    /// A value must come, or the end of the list.
     Item,
-    /// The name of a member comes, or the end of the object if that may be.
+    /// The name of a member must come, or also the end of the object if the flag is set.
     Key(bool),
     Colon,
-    /// A comma comes, or the end.
+    /// A comma must come, or the end.
     Next,
-    /// Inside of a text, which is a name or not; whether the next character is escaped.
+    /// Inside a string. The flags say whether it is a name, and whether the next character is
+    /// escaped.
     Text(bool, bool),
-    /// Inside of a number or a word.
+    /// Inside a number or a literal.
     Word,
-    /// All has come, or what has come is no JSON.
+    /// The value is complete, or the text is not valid JSON.
     Over,
 }
 
 impl AnswerView {
-    /// Nothing has come.
+    /// A view of an answer of which nothing has arrived.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What is complete so far; `None` before anything is.
+    /// The complete parts so far; `None` if there are none.
     pub fn value(&self) -> Option<&Value> {
         self.root.as_ref()
     }
 
-    /// The answer begins anew.
+    /// Starts again for a new answer.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes more of the text. Says whether there is more to see.
+    /// Adds text. Returns whether the value has grown.
     pub fn push(&mut self, text: &str) -> bool {
         let mut more = false;
         for letter in text.chars() {
@@ -94,8 +96,8 @@ impl AnswerView {
         more
     }
 
-    /// Takes an event of a run: words are pushed, and an answer that begins anew is cleared. Says whether there is
-    /// more to see.
+    /// Reads an event of a run: text is added, and an answer that starts again clears the view.
+    /// Returns whether the value has grown.
     pub fn read(&mut self, event: Event<'_>) -> bool {
         match event {
             Event::Text(text) => self.push(text),
@@ -157,7 +159,7 @@ impl AnswerView {
                 self.state = if is_list { State::Value } else { State::Key(false) };
                 false
             }
-            // A number or a word by itself has no end that could be seen.
+            // The end of a number or a literal can only be seen inside an object or a list.
             (State::Value | State::Item, '-' | '0'..='9' | 't' | 'f' | 'n')
                 if !self.path.is_empty() =>
             {
@@ -169,7 +171,7 @@ impl AnswerView {
         }
     }
 
-    /// Nothing more is read.
+    /// Stops reading.
     fn is_over(&mut self) -> bool {
         self.state = State::Over;
         false
@@ -182,7 +184,7 @@ impl AnswerView {
         if !is_key {
             return self.puts(Value::String(text));
         }
-        // A second member of the same name would change the first one.
+        // A second member with the same name would change the first one.
         let known =
             self.place().and_then(|it| it.as_object()).is_none_or(|it| it.contains_key(&text));
         match self.path.last_mut() {
@@ -218,7 +220,7 @@ impl AnswerView {
         }
     }
 
-    /// Puts a value where the text is.
+    /// Adds a value at the present place.
     fn puts(&mut self, value: Value) -> bool {
         self.state = if self.path.is_empty() { State::Over } else { State::Next };
         let Some(open) = self.path.last_mut() else {
@@ -234,7 +236,7 @@ impl AnswerView {
         true
     }
 
-    /// The innermost object or list that is open.
+    /// The innermost open object or list.
     fn place(&mut self) -> Option<&mut Value> {
         let mut at = self.root.as_mut()?;
         let steps = self.path.len().saturating_sub(1);

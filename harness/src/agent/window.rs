@@ -1,4 +1,5 @@
-//! Keeps what is sent within the window of the model: old results are cleared, and the oldest part is summed up.
+//! Keeps what is sent within the model's window: clears old results, and summarizes the oldest
+//! part.
 
 use std::time::Duration;
 
@@ -16,13 +17,13 @@ use crate::{
     tool::READ_RESULT,
 };
 
-/// Counts what is sent, and corrects the estimate by what the vendor has counted.
+/// Estimates the size of what is sent, and corrects the estimate by what the vendor has counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gauge {
     meter: ContextMeter,
-    /// The estimate for the last messages that were counted for a request: how many, and their tokens.
+    /// The last request that was estimated: the number of its messages, and its tokens.
     asked: (usize, u64),
-    /// From how many tokens on it is looked again whether something can be moved.
+    /// From how many tokens on it is checked again whether something can be moved.
     look_at: u64,
 }
 
@@ -36,14 +37,14 @@ impl Gauge {
         self.meter.count(seen.messages(), seen.thinking_from)
     }
 
-    /// The same, for a request that is sent now.
+    /// The estimate for a request that is sent now.
     pub(super) fn asks(&mut self, seen: Seen<'_>) -> ContextTokens {
         let tokens = self.count(seen);
         self.asked = (seen.messages().len(), tokens.total());
         tokens
     }
 
-    /// How many tokens the next request has. `empty` has counted no message.
+    /// How many tokens the next request has. `empty` is a meter that has counted no message.
     fn used(&mut self, seen: Seen<'_>, known: Option<Measured>, empty: ContextMeter) -> Used {
         let estimated = self.count(seen).total();
         let Some(known) = known else {
@@ -57,7 +58,8 @@ impl Gauge {
         }
         let then = self.asked.1;
         let scale = scale(known.tokens, then);
-        // In a small request, what the vendor adds to it counts for much, and says nothing of what comes.
+        // What the vendor adds to a small request is a large part of it, and says nothing about
+        // later growth.
         let growth = if then < MANY { (1, 1) } else { scale };
         let more = scaled(estimated.saturating_sub(then), growth);
         let frames = u64::try_from(sent.len().saturating_sub(known.messages)).unwrap_or(0);
@@ -66,7 +68,7 @@ impl Gauge {
     }
 }
 
-/// How many tokens there are, and by what an estimate is multiplied and divided.
+/// A number of tokens, and the factor for estimates as a fraction.
 #[derive(Clone, Copy)]
 pub(super) struct Used {
     pub(super) tokens: u64,
@@ -74,7 +76,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// What the estimate is of so many tokens.
+    /// The estimate that corresponds to this number of tokens.
     pub(super) fn estimate_of(&self, tokens: u64) -> u64 {
         let (by, of) = self.scale;
         scaled(tokens, (of, by))
@@ -85,20 +87,20 @@ impl Used {
     }
 }
 
-/// From so many tokens on, what is new is like what was there.
+/// From this many tokens on, the factor for old messages also holds for new ones.
 const MANY: u64 = 2_000;
 
-/// What stands around a message costs so many tokens, more or less.
+/// About how many tokens the frame of a message costs.
 const FRAME: u64 = 10;
 
-/// A few tokens do not say by how much an estimate is wrong.
+/// With fewer tokens than this, the error of an estimate cannot be measured.
 const FEW: u64 = 200;
 
 fn scale(counted: u64, estimated: u64) -> (u64, u64) {
     if estimated < FEW || counted == 0 {
         return (1, 1);
     }
-    // What a server counts may be something else than what was sent, such as only what it has not kept.
+    // A server may count something else than what was sent, such as only what was not in its cache.
     let (least, most) = (estimated / 3, estimated.saturating_mul(3));
     (counted.clamp(least, most), estimated)
 }
@@ -108,7 +110,7 @@ fn scaled(tokens: u64, (by, of): (u64, u64)) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// A conversation of fewer tokens by the estimate fits into any window that is not set.
+/// A conversation with an estimate of fewer tokens fits into any window whose size was not set.
 const SMALL: u64 = 1_000;
 
 /// What can be cleared.
@@ -116,20 +118,20 @@ const SMALL: u64 = 1_000;
 struct Clearable {
     results: Vec<ClearedResult>,
     arguments: Vec<ClearedArguments>,
-    /// How many tokens that is.
+    /// How many tokens clearing it saves.
     saved: u64,
 }
 
-/// What is to be moved before the model is asked.
+/// A change of what is sent that is due before the model is asked.
 pub(super) enum Move {
-    /// Results are cleared.
+    /// Results are to be cleared.
     Clear(Box<Entry>),
-    /// The oldest part is summed up.
+    /// The oldest part is to be summarized.
     Compact,
 }
 
 impl Agent {
-    /// How many tokens the window has, as far as that is known here.
+    /// How many tokens the window has by the program's setting or by the table of models.
     fn window_tokens(&self) -> Option<u64> {
         let look_up = || {
             let (name, model) = self.answers();
@@ -140,8 +142,9 @@ impl Agent {
 }
 
 impl Chat {
-    /// How full the window of the model is, and what could be cleared. It is an estimate, which is corrected by what the
-    /// vendor has counted; what the last request really had is told by [`Reply::context`](super::Reply::context).
+    /// How full the model's window is, and what could be cleared. The numbers are estimates,
+    /// corrected by what the vendor has counted. [`Reply::context`](super::Reply::context) has the
+    /// numbers of the last request.
     ///
     /// ```
     /// use harness::{Agent, context::Window, testing::{ScriptedProvider, reply}};
@@ -169,7 +172,8 @@ impl Chat {
         all
     }
 
-    /// How many tokens the window has: what the vendor has said counts before what is known here, if it is less.
+    /// How many tokens the window has: the smaller one of the known size and the size that the
+    /// vendor has stated.
     fn window_tokens(&self) -> Option<u64> {
         let (known, told) = (self.agent.window_tokens(), self.machine.told_window());
         known.into_iter().chain(told).min()
@@ -187,7 +191,7 @@ impl Chat {
             found.results.push(result);
             found.saved = found.saved.saturating_add(tokens);
         }
-        // What nobody could read again stays.
+        // Arguments that nobody could read again are not cleared.
         if self.tools().get(READ_RESULT).is_some() {
             let long = machine.long_calls(before);
             for (arguments, tokens) in long.filter_map(|(at, call)| clear_arguments(at, call)) {
@@ -199,7 +203,7 @@ impl Chat {
         found
     }
 
-    /// What is to be moved before the model is asked, if anything is.
+    /// The change of what is sent that is due before the model is asked, if there is one.
     pub(super) fn due(&mut self) -> Option<Move> {
         let policy = self.agent.window().clone();
         if policy.is_off() || !self.machine.can_move() {
@@ -238,28 +242,28 @@ impl Chat {
         used
     }
 
-    /// What the model of the agent is sent.
+    /// What is sent to the agent's model.
     pub(super) fn seen(&self) -> Seen<'_> {
         let (provider, model) = self.agent.answers();
         self.machine.seen_by(provider, model)
     }
 
-    /// How many tokens the window has; where nobody knows it, it is full.
+    /// How many tokens the window has. If that is not known, it counts as full.
     pub(super) fn window_or(&self, used: Used) -> u64 {
         self.window_tokens().unwrap_or(used.tokens)
     }
 
-    /// What is sent has changed.
+    /// Resets the estimate, because what is sent has changed.
     pub(super) fn was_moved(&mut self) {
         self.gauge = Gauge::new(self.meter());
     }
 }
 
-/// Results are cleared if that is worth this part of the window.
+/// Results are cleared if that saves at least this fraction of the window: one part in ten.
 const WORTH: u64 = 10;
 
 impl Run<'_> {
-    /// Clears results.
+    /// Makes a change of what is sent.
     pub(super) async fn moves(&mut self, due: Move) -> Result<(), Error> {
         match due {
             Move::Clear(fact) => self.clears(&fact),
@@ -277,8 +281,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The vendor has refused the request because it is too large. Says whether something can be moved, so that the
-    /// model can be asked again. That is done once for each answer.
+    /// Reacts to a vendor that has refused a request because it is too large. Returns whether
+    /// something can be moved, so that the model can be asked again. This is done once for each
+    /// answer.
     pub(super) fn moves_after(&mut self, error: &Error) -> Result<bool, Error> {
         if self.refuses_summary(error)? {
             return Ok(true);
@@ -293,8 +298,8 @@ impl Run<'_> {
         Ok(self.chat.due().is_some())
     }
 
-    /// Answers a call that gives the line for an argument which stands in the record of an earlier call: it does not run.
-    /// Says whether it is one.
+    /// Answers a call whose argument repeats the line for a cleared argument of an earlier call.
+    /// Such a call does not run. Returns whether it was one.
     pub(super) fn refuses_copy(&mut self, call: &ToolCall) -> Result<bool, Error> {
         let copied = || copied_line(&call.decoded().ok()?);
         let Some((argument, name)) = self.chat.machine.shortens().then(copied).flatten() else {

@@ -1,4 +1,4 @@
-//! Which results and arguments are cleared, and what is sent in their place.
+//! Decides which results and arguments are cleared, and what is sent in their place.
 
 use serde_json::Value;
 
@@ -10,10 +10,12 @@ use crate::{
     tool::{READ_RESULT, name_in, name_of_arguments},
 };
 
-/// So many percent of the window at its end stay as they are: what the model works on.
+/// The percentage of the window, at the end of the conversation, in which nothing is cleared: the
+/// model is working on it.
 const TAIL: u8 = 15;
 
-/// The message from which on results stay: the last message always does, since the model has not read it.
+/// The index of the first message whose results are not cleared. The last message is never cleared,
+/// since the model has not read it yet.
 pub(crate) fn tail(sent: &Messages, window: u64) -> usize {
     let room = percent(window, TAIL);
     let mut tokens: u64 = 0;
@@ -24,8 +26,9 @@ pub(crate) fn tail(sent: &Messages, window: u64) -> usize {
     sent.len().saturating_sub(stays.count().max(1))
 }
 
-/// The line that is sent in the place of a result, and how many tokens fewer it has. Of results that are hardly
-/// longer there is none. `at` is the place of the result in the transcript, in the message after its call.
+/// The line that is sent in place of a result, and how many tokens it saves. `None` if it saves too
+/// little. `at` is the index in the transcript of the message that has the result; the call is in
+/// the message before it.
 pub(crate) fn clear(
     all: &Messages,
     at: usize,
@@ -56,11 +59,13 @@ pub(crate) fn clear(
     Some((ClearedResult::new(result.call_id(), text), saved))
 }
 
-/// An argument of more bytes is long, and so are the arguments of a call that have more together.
+/// An argument with more bytes than this is long. The arguments of a call are long if all of them
+/// together have more bytes.
 pub(crate) const LONG: usize = 400;
 
-/// The arguments that are sent in the place of those of the call of this place, and how many tokens fewer they have. A
-/// line stands for each long one. A call that its vendor has signed stays as it came.
+/// The arguments that are sent in place of those of this call, and how many tokens they save. Each
+/// long argument is replaced by a line. The call is given by the index of its message and its
+/// number in that message. A call that its vendor has signed is never changed.
 pub(crate) fn clear_arguments(
     (message, number): (usize, usize),
     call: &ToolCall,
@@ -90,14 +95,15 @@ pub(crate) fn clear_arguments(
     Some((ClearedArguments::new(place(message), place(number), text), saved))
 }
 
-/// What stands in the line for an argument between its size and the name by which it is read.
+/// The part of the line between the argument's size and the name under which it can be read.
 const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
-/// How that line ends.
+/// The end of the line.
 const END: &str = "`.]";
 
-/// The argument of a call that gives the line for an argument of an earlier call, and the name in the line. A model that
-/// reads such lines in what it has called may believe that they are what it wrote.
+/// Finds an argument that repeats the line for a cleared argument. Returns the name of the argument
+/// and the name in the line. A model that sees such lines in its earlier calls may take them for
+/// what it wrote there.
 pub(crate) fn copied_line(arguments: &Arguments) -> Option<(String, String)> {
     arguments.iter().find_map(|(name, value)| Some((name.clone(), line_in(value)?.to_owned())))
 }
@@ -117,5 +123,5 @@ fn line_in(value: &Value) -> Option<&str> {
     }
 }
 
-/// So many tokens are worth a line.
+/// A line has to save at least this many tokens.
 const LEAST: u64 = 20;

@@ -1,5 +1,5 @@
-//! How the oldest part of a conversation is summed up: where it is cut, what stays whatever the summary says, how the
-//! summary is asked for, and what is checked of it.
+//! How the oldest part of a conversation is summarized: where it is cut, what is kept next to the
+//! summary, how the summary is requested, and how it is checked.
 
 use serde_json::{Map, Value, json};
 
@@ -9,23 +9,26 @@ use crate::{
     tool::{READ_RESULT, name_in, name_of_arguments},
 };
 
-/// So many percent of the window at its end are not summed up, and so much of the room for the user's words is used: less
-/// where else too little would be freed.
+/// How much of the window at its end is not summarized, in percent, and how much of the room for
+/// the user's words is used, in percent. The later pairs are tried if the earlier ones free too
+/// little.
 pub(crate) const TAILS: [(u8, u8); 3] = [(25, 100), (10, 50), (0, 0)];
 
-/// What is summed up, and what of it stays.
+/// The part that is summarized, and what is kept of it.
 pub(crate) struct Cut {
-    /// So many messages of the transcript are summed up.
+    /// How many messages of the transcript are summarized.
     pub(crate) messages: usize,
-    /// The places of those that are still sent.
+    /// The indexes of those of them that are still sent.
     pub(crate) kept: Vec<usize>,
-    /// Calls that were denied, or of which nobody knows how far they came, each as a line.
+    /// Calls that were denied or whose outcome is not known, one line each.
     calls: Vec<String>,
 }
 
-/// Cuts a transcript. `summed_up` messages are summed up already; of all others, `as_sent` is what is sent, and `may_cut`
-/// says before which ones it may be cut. At its end so many tokens stay, and of the user's words so many. `reads` is
-/// whether the model has the tool that reads large results. There is no cut if nothing would be left out.
+/// Cuts a transcript. The first `summed_up` messages are already summarized. For the others,
+/// `as_sent` returns what is sent, and `may_cut` whether the transcript may be cut before that
+/// message. `room` is how many tokens at the end are kept, `user_tokens` how many of the user's
+/// words, and `reads` whether the model has the tool that reads large results. Returns `None` if
+/// the cut would leave nothing out.
 pub(crate) fn cut<'a>(
     all: &Messages,
     summed_up: usize,
@@ -51,8 +54,8 @@ pub(crate) fn cut<'a>(
     leaves_out.then_some(Cut { messages, kept, calls })
 }
 
-/// The places of the user's words that stay: the first ones and the newest ones, and of the others the newest for which
-/// there is room.
+/// The indexes of the user's messages that are kept: the first one, the newest one, and as many of
+/// the next newest ones as there is room for.
 fn user_words(all: &Messages, messages: usize, room: u64) -> Vec<usize> {
     let said = |at: &usize| all.get(*at).is_some_and(|message| message.role() == Role::User);
     let mut places = (0..messages).rev().filter(said);
@@ -74,10 +77,10 @@ fn user_words(all: &Messages, messages: usize, room: u64) -> Vec<usize> {
     kept
 }
 
-/// So many bytes of the arguments of such a call are told, and of its result.
+/// How many bytes are shown of the arguments of such a call, and of its result.
 const ARGUMENTS: usize = 2_000;
 
-/// The calls that were denied, or of which nobody knows how far they came. Equal ones are told once.
+/// The calls that were denied or whose outcome is not known. Equal ones are listed once.
 fn open_ends(messages: &Messages, reads: bool) -> Vec<String> {
     let mut lines: Vec<(String, usize)> = Vec::new();
     let mut asked: Option<(usize, &Message)> = None;
@@ -123,7 +126,7 @@ fn open_ends(messages: &Messages, reads: bool) -> Vec<String> {
     lines.into_iter().map(told).collect()
 }
 
-/// The beginning of a text, with a word about the rest.
+/// The beginning of a text, with a note about how much is left out.
 fn begin(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -142,7 +145,7 @@ fn key(heading: &str) -> String {
     heading.to_ascii_lowercase().replace(' ', "_")
 }
 
-/// The JSON Schema of a summary, for a model that is held to it.
+/// The JSON Schema of a summary, for models with structured output.
 pub(crate) fn schema() -> Value {
     let lines = json!({"type": "array", "items": {"type": "string"}});
     let keys = HEADINGS.map(key);
@@ -152,7 +155,7 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// A summary that came as JSON, in its form.
+/// Turns a summary that came as JSON into text with headings.
 pub(crate) fn of_json(text: &str) -> Option<String> {
     let value: Value = serde_json::from_str(text).ok()?;
     let mut summary = String::new();
@@ -166,7 +169,7 @@ pub(crate) fn of_json(text: &str) -> Option<String> {
     Some(summary)
 }
 
-/// How a summary is asked for.
+/// The message that requests a summary.
 pub(crate) fn asks(words: u64) -> Message {
     let headings = HEADINGS.map(|heading| format!("## {heading}\n")).concat();
     Message::user(format!(
@@ -179,7 +182,7 @@ pub(crate) fn asks(words: u64) -> Message {
     ))
 }
 
-/// What is wrong with a summary.
+/// What is wrong with a summary, if anything is.
 pub(crate) fn fault(summary: &str) -> Option<String> {
     let has = |heading: &&&str| {
         let is_it = |line: &str| {
@@ -195,18 +198,18 @@ pub(crate) fn fault(summary: &str) -> Option<String> {
     }
 }
 
-/// Whether a line is this heading, however it is marked.
+/// Whether a line is this heading, with any kind of markup.
 fn is_heading(line: &str, heading: &str) -> bool {
     line.trim().trim_matches(['#', '*', ':', ' ']).eq_ignore_ascii_case(heading)
 }
 
-/// The lines of a text, also where they end by another letter than the line feed.
+/// The lines of a text. Other line separators than the line feed count, too.
 fn lines_of(text: &str) -> impl Iterator<Item = &str> {
     let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
     text.split(ends).map(str::trim_end)
 }
 
-/// A line that is no heading.
+/// A line without the marks that would make it a heading.
 fn item(line: &str) -> &str {
     match line.trim_start() {
         line if line.starts_with('#') => line.trim_start_matches(['#', ' ', '\t']),
@@ -214,22 +217,24 @@ fn item(line: &str) -> &str {
     }
 }
 
-/// A pin as an entry of a list, of which no line begins a part.
+/// A pinned text as an entry of a list. None of its lines can begin a new section.
 fn entry(pin: &str) -> String {
     let lines = lines_of(pin).map(|line| match line.trim_start().starts_with('#') {
-        // As Markdown writes the letter itself.
+        // Markdown escapes the character this way.
         true => line.replacen('#', "\\#", 1),
         false => line.to_owned(),
     });
     format!("- {}", lines.collect::<Vec<_>>().join("\n  "))
 }
 
-/// Words of the user, each line of them marked as such, so that none passes for the program's.
+/// Words of the user with each line marked as a quotation, so that no line looks like the
+/// program's.
 fn quoted(text: &str) -> String {
     lines_of(text).map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// What the model wrote, where only headings of a summary begin a part, so that it cannot pass for the program.
+/// The model's summary in a form in which only the known headings begin a section, so that the
+/// model cannot imitate the program.
 fn in_form(summary: &str) -> String {
     let lines = lines_of(summary).map(|line| match line {
         "" => String::new(),
@@ -243,8 +248,8 @@ fn in_form(summary: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a text of a vendor's block is exactly this one. It is not enough that the words occur in it: a short word does
-/// in any summary, and in what is encrypted.
+/// Whether some text in a vendor's block is exactly this one. Finding the words inside a longer
+/// text is not enough: a short word occurs in any summary, and in encrypted data.
 fn has_text(json: &Value, text: &str) -> bool {
     match json {
         Value::Object(members) => members.iter().any(|(name, value)| match value {
@@ -257,7 +262,7 @@ fn has_text(json: &Value, text: &str) -> bool {
 }
 
 impl Cut {
-    /// The summary as it is sent, with what must not be lost.
+    /// The summary as it is sent, with everything that must not be lost.
     pub(crate) fn summary(&self, text: &str, pins: &[String]) -> Message {
         let mut words = format!(
             "[From the program: the summary, by the assistant, of the conversation up to here. It stands in the place \
@@ -268,8 +273,8 @@ impl Cut {
         Message::user(words)
     }
 
-    /// What must not be lost whatever the vendor's own summary says and holds: the user's words that do not stand in it
-    /// as they are, calls, and pins.
+    /// Everything that must not be lost, whatever the vendor's own summary contains: the user's
+    /// words that are not in it unchanged, calls, and pinned texts.
     pub(crate) fn words(&self, all: &Messages, summary: &str, pins: &[String]) -> Option<Message> {
         let summary = serde_json::from_str(summary).unwrap_or_default();
         let stands = |text: &str| has_text(&summary, text);
@@ -297,7 +302,7 @@ impl Cut {
             for block in message.blocks() {
                 match block {
                     Block::Text(text) => words.push_str(&format!("\n{}", quoted(text.text()))),
-                    // A file stands between the words, in a block of its own.
+                    // A file is a block of its own between the texts.
                     file => blocks.extend([Block::text(std::mem::take(&mut words)), file.clone()]),
                 }
             }
@@ -323,12 +328,13 @@ impl Cut {
     }
 }
 
-/// So many bytes of each result are read where a conversation is told in short.
+/// How many bytes of each result are shown in the short form of a conversation.
 const TOLD: usize = 600;
 
-/// The conversation in short, as one message that asks for a summary: where it does not fit any more as it is, or was not
-/// summed up as it should be. It has at most so many tokens, more or less: the oldest part of what does not fit is left
-/// out, but for the beginning.
+/// The conversation in short form, as one message that requests a summary. It is used if the
+/// conversation does not fit any more, or if its summary was not as it should be. It has about
+/// `tokens` tokens at most. What does not fit is left out, starting with the oldest part after the
+/// beginning.
 pub(crate) fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
     let (told, asks) = (short(sent, tokens), asks(words).text());
     let text = format!(
@@ -338,13 +344,13 @@ pub(crate) fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
     Transcript::of_sent([Message::user(text)].into_iter().collect())
 }
 
-/// What stands for a summary that only the vendor can read: the conversation in short, in at most so many tokens, more or
-/// less.
+/// The text in place of a summary that only the vendor can read: the conversation in short form,
+/// with about `tokens` tokens at most.
 pub(crate) fn stand_in(said: &Messages, tokens: u64) -> String {
     format!("The conversation, in short:\n\n{}", short(said, tokens))
 }
 
-/// The beginning and the newest part of a conversation, in at most so many tokens, more or less.
+/// The beginning and the newest part of a conversation, with about `tokens` tokens at most.
 fn short(sent: &Messages, tokens: u64) -> String {
     let told: Vec<String> = sent.iter().map(told).collect();
     let room = usize::try_from(tokens.saturating_mul(3)).unwrap_or(usize::MAX);

@@ -1,5 +1,5 @@
-//! How much of a conversation is sent: its meter, and what is cleared and summed up when the window of the model
-//! gets full.
+//! How much of a conversation is sent: how full the model's window is, and what is cleared and
+//! summarized when it gets full.
 //!
 #![doc = include_str!("../../guide/context.md")]
 

@@ -1,8 +1,8 @@
-//! What vendors say of sizes when a request does not fit.
+//! Reads sizes from a vendor's error when a request does not fit into the window.
 
 use crate::error::Error;
 
-/// What stands before the size of the window, and before that of the request, in the words of vendors.
+/// The words of vendors before the size of the window, and before the size of the request.
 const WINDOW: [&str; 6] = [
     "maximum context length is ",
     "available context size (",
@@ -20,7 +20,7 @@ const REQUEST: [&str; 6] = [
     "request contains ",
 ];
 
-/// How many tokens the window has and how many the request had, as far as the error says it.
+/// The size of the window and the size of the request, in tokens, if the error states them.
 pub(crate) fn sizes(error: &Error) -> (Option<u64>, Option<u64>) {
     let words = error.message().to_ascii_lowercase();
     let after = |known: &[&str]| {

@@ -1,8 +1,9 @@
-//! What vendors say of summaries of their own that they do not give or take.
+//! The reasons for which a vendor refuses to make or to read a summary of its own.
 
 use crate::error::Error;
 
-/// The ends of the codes under which a vendor refuses to make a summary of its own, or one that it has made.
+/// The ends of the error codes by which a vendor refuses to make a summary of its own, or refuses
+/// one that it has made.
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
 const CODES: [(&str, &str); 9] = [
@@ -17,7 +18,8 @@ const CODES: [(&str, &str); 9] = [
     ("unavailable", "the vendor makes and reads no summaries at the moment"),
 ];
 
-/// Why a vendor refuses to make a summary of its own, or one that it has made, as far as its code says it.
+/// The reason for which a vendor refuses to make a summary of its own, or refuses one that it has
+/// made, if the error's code states it.
 pub(crate) fn why(error: &Error) -> Option<&'static str> {
     let code = error.code()?.strip_prefix("compaction_")?;
     CODES.iter().find_map(|(end, why)| code.ends_with(end).then_some(*why))

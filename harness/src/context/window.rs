@@ -1,16 +1,17 @@
-//! When what is sent is made smaller, and what is said of its size.
+//! When the context is made smaller, and how its size is reported.
 
 use crate::{
     error::{Error, ErrorKind},
     provider::ContextTokens,
 };
 
-/// When old results are cleared and the oldest part of a conversation is summed up, in percent of the window of
-/// the model: see the [module](crate::context).
+/// When old results are cleared and the oldest part of a conversation is summarized, in percent of
+/// the model's window: see the [module](crate::context).
 ///
-/// The window is the one that the [table of models](crate::models) says, or the one that is set here, or the one
-/// that the vendor has named when it refused a request. Where nobody knows it, nothing is cleared or summed up
-/// before the vendor refuses a request.
+/// The size of the window is the one that is set here, or else the one in the [table of
+/// models](crate::models). If the vendor states a smaller size when it refuses a request, that size
+/// counts. If the size is not known, nothing is cleared or summarized before the vendor refuses a
+/// request.
 ///
 /// ```
 /// use harness::{Agent, context::Window, testing::{ScriptedProvider, reply}};
@@ -37,7 +38,8 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Clears at 60 percent, sums up at 80, and keeps the user's own words in up to 15.
+    /// Clears at 60 percent of the window, summarizes at 80 percent, and keeps the user's own
+    /// messages in up to 15 percent.
     pub fn new() -> Self {
         Self {
             tokens: None,
@@ -48,61 +50,64 @@ impl Window {
         }
     }
 
-    /// Nothing is cleared or summed up, and a conversation that does not fit fails. It can still be summed up by
-    /// [`Chat::compact`](crate::Chat::compact).
+    /// Clears and summarizes nothing by itself. A conversation that does not fit into the window
+    /// fails. The program can still summarize it by [`Chat::compact`](crate::Chat::compact).
     pub fn off() -> Self {
         Self { clear_at: None, compact_at: None, ..Self::new() }
     }
 
-    /// Sets how many tokens the window has. Unless set, the table of models says it.
+    /// Sets how many tokens the window has. Unless this is set, the table of models is asked.
     #[must_use]
     pub fn tokens(mut self, tokens: u64) -> Self {
         self.tokens = Some(tokens);
         self
     }
 
-    /// Sets at how many percent of the window results of tools that only read are cleared, from 1 to 95.
+    /// Sets at what percentage of the window, from 1 to 95, results of tools that only read are
+    /// cleared.
     #[must_use]
     pub fn clear_at(mut self, percent: u8) -> Self {
         self.clear_at = Some(percent);
         self
     }
 
-    /// Clears nothing.
+    /// Turns off clearing.
     #[must_use]
     pub fn keep_results(mut self) -> Self {
         self.clear_at = None;
         self
     }
 
-    /// Sets at how many percent of the window the oldest part is summed up, from 1 to 95. Room for the summary has to
-    /// be left.
+    /// Sets at what percentage of the window, from 1 to 95, the oldest part is summarized. The rest
+    /// of the window must have room for the summary.
     #[must_use]
     pub fn compact_at(mut self, percent: u8) -> Self {
         self.compact_at = Some(percent);
         self
     }
 
-    /// Sums up nothing.
+    /// Turns off summarizing.
     #[must_use]
     pub fn keep_messages(mut self) -> Self {
         self.compact_at = None;
         self
     }
 
-    /// Sets in how many percent of the window the user's own words stay as they are when they are summed up, the newest
-    /// ones first, up to 50. The first message and the newest one always stay.
+    /// Sets how much of the window, in percent, up to 50, the user's own messages may take that are
+    /// kept unchanged when the conversation is summarized. The newest ones are kept first. The
+    /// first message and the newest one are always kept.
     #[must_use]
     pub fn user_words(mut self, percent: u8) -> Self {
         self.user_words = percent;
         self
     }
 
-    /// Asks the vendor for a summary of its own where it has one: on Anthropic's Messages the block of a compaction on
-    /// demand, on OpenAI's Responses the items of `/responses/compact`. It is sent to the model that has made it alone,
-    /// with the thinking of the newest turns; a summary in words is there for all others. Where the vendor has none, as
-    /// on Chat Completions, and where it fails, the model gives one in words.
-    /// [`Event::ContextCompacted`](crate::Event::ContextCompacted) says which one it was.
+    /// Asks the vendor for a summary of its own if it has such a function: on Anthropic's Messages
+    /// the block of a compaction on demand, on OpenAI's Responses the items of
+    /// `/responses/compact`. This summary is sent only to the model that has made it, with the
+    /// reasoning of the newest turns; a summary as text is kept for all other models. If the vendor
+    /// has none, as on Chat Completions, or if its summary fails, the model writes one as text.
+    /// [`Event::ContextCompacted`](crate::Event::ContextCompacted) says which of the two was made.
     ///
     /// ```
     /// use harness::context::Window;
@@ -117,7 +122,7 @@ impl Window {
     }
 
     /// # Errors
-    /// Fails if a part of the window is none.
+    /// Fails with [`ErrorKind::Configuration`] if a percentage is out of range.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let wrong = |what: &str, percent: u8| {
             let text =
@@ -138,7 +143,7 @@ impl Window {
         }
     }
 
-    /// Whether nothing is ever moved by itself.
+    /// Whether nothing is ever cleared or summarized without the program's request.
     pub(crate) fn is_off(&self) -> bool {
         self.clear_at.is_none() && self.compact_at.is_none()
     }
@@ -148,7 +153,7 @@ impl Window {
         self.vendor_summaries
     }
 
-    /// What the program has set.
+    /// The size of the window that the program has set.
     pub(crate) fn set_tokens(&self) -> Option<u64> {
         self.tokens
     }
@@ -158,18 +163,18 @@ impl Window {
         self.clear_at.map(|at| percent(window, at))
     }
 
-    /// From how many tokens on the oldest part is summed up.
+    /// From how many tokens on the oldest part is summarized.
     pub(crate) fn compacts_at(&self, window: u64) -> Option<u64> {
         self.compact_at.map(|at| percent(window, at))
     }
 
-    /// How many tokens the user's own words may have that stay.
+    /// How many tokens the kept messages of the user may have.
     pub(crate) fn user_tokens(&self, window: u64) -> u64 {
         percent(window, self.user_words)
     }
 }
 
-/// So many percent of a window.
+/// This percentage of a window, in tokens.
 pub(crate) fn percent(window: u64, percent: u8) -> u64 {
     let part = u128::from(window) * u128::from(percent) / 100;
     u64::try_from(part).unwrap_or(u64::MAX)
@@ -179,19 +184,21 @@ pub(crate) fn percent(window: u64, percent: u8) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContextUse {
-    /// How many tokens the window has: a request and its answer together. `None` if nobody knows it.
+    /// How many tokens the window has, for a request and its answer together. `None` if it is not
+    /// known.
     pub window: Option<u64>,
-    /// How many tokens the next request will have before what is said next. It is an estimate, which is corrected by
-    /// what the vendor has counted of the requests before.
+    /// How many tokens the next request will have, without the next message. It is an estimate,
+    /// corrected by what the vendor has counted for earlier requests.
     pub used: u64,
-    /// What these tokens are made of, as far as that can be told without the vendor: they add up to an estimate that
-    /// is not corrected.
+    /// What these tokens consist of, as far as that can be estimated without the vendor. The parts
+    /// add up to an estimate that is not corrected.
     pub parts: ContextTokens,
-    /// How many tokens fewer the request would have if results were cleared now.
+    /// How many tokens would be saved if results were cleared now.
     pub clearable: u64,
-    /// How many messages of the transcript a summary stands for.
+    /// How many messages of the transcript are replaced by a summary.
     pub summed_up: usize,
-    /// How many [searches](crate::tool::ToolSearch) have found tools. After each of them requests begin with other tools, so
-    /// the vendor has to read them anew, unless it takes found tools apart.
+    /// How many [searches](crate::tool::ToolSearch) have found tools. After each of them, requests
+    /// begin with other tools, which is a cache miss at the vendor, unless the vendor takes found
+    /// tools separately.
     pub tool_searches: usize,
 }

@@ -12,95 +12,99 @@ use crate::{
     tool::{Review, Reviewed, Scope, SideEffects},
 };
 
-/// One fact. A conversation is the list of its facts; all else follows from it.
+/// One fact. A conversation is the list of its facts; everything else about it is derived from
+/// them.
 ///
-/// As JSON each is an object whose `fact` names it.
+/// As JSON, a fact is an object whose member `fact` has its name in snake case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Entry {
-    /// The conversation continues one that was kept elsewhere. Only the first fact can be this.
+    /// The conversation continues one that was kept elsewhere. Only the first fact of a
+    /// conversation can be this one.
     Given {
         /// What was said before.
         transcript: Transcript,
     },
-    /// The user said something; a run begins, and with it all that limits one run.
+    /// The user said something. A run begins, and the limits of a run count from here.
     UserSaid {
-        /// What was said.
+        /// The message of the user.
         message: Message,
         /// The limits of the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<Box<RunLimits>>,
     },
-    /// The user said something while a run goes on: the model is told before it is asked again. If it had
-    /// just answered, the run goes on. What limits the run is not counted anew.
+    /// The user said something while a run goes on. The model gets the message with the next
+    /// request. If the model had just answered, the run continues. The run's limits do not count from
+    /// zero.
     Steered {
-        /// What was said.
+        /// The message of the user.
         message: Message,
     },
-    /// What the answer of the run is to be that has just begun.
+    /// The form that the answer has to have in the run that has just begun.
     AnswerWanted {
-        /// What it is to be.
+        /// The wanted form.
         answer: Box<WantedAnswer>,
     },
     /// The model's answer is what was [wanted](WantedAnswer): the run is over.
     AnswerAccepted {},
     /// The model's answer is not what was [wanted](WantedAnswer).
     AnswerRejected {
-        /// What found that out.
+        /// The check that rejected the answer.
         #[serde(rename = "check")]
         by: AnswerCheck,
-        /// All that is wrong with it.
+        /// Everything that is wrong with the answer.
         faults: Vec<String>,
-        /// What the model is told: it answers anew. `None` if it has no try left, and the run is over.
+        /// The message to the model, which then answers again. `None` if it has no attempt left;
+        /// the run is over then.
         message: Option<Message>,
     },
-    /// A run that had stopped goes on from the last complete fact. What it has spent and for how
-    /// long it has gone on still counts, unless new limits are set here.
+    /// A run that had stopped continues after its last complete fact. What it has spent and how
+    /// long it has gone on still count, unless new limits are set here.
     Resumed {
-        /// What the model is told, if it is its own reply that broke off: a conversation that ends
-        /// with the model's words is not one that it can be asked to continue. An answer that the
-        /// vendor paused did not break off: it is sent as it is.
+        /// The message to the model, if its own answer broke off: a conversation that ends with the
+        /// model's text cannot be sent as it is. An answer that the vendor has paused did not break
+        /// off, and is sent as it is.
         message: Option<Message>,
-        /// New limits: what was spent is counted anew.
+        /// New limits. Everything counts from zero again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<Box<RunLimits>>,
     },
-    /// The conversation was read again while a run was going on, of which nobody knows how it ended:
-    /// its process was killed, or its future was dropped. Calls that had started and may run again
-    /// are to run again, and the others are in doubt.
+    /// The conversation was opened again in the middle of a run, and nobody knows how that run
+    /// ended: its process was killed, or its future was dropped. Calls that had started run again
+    /// if they may; the others are in doubt.
     Reopened {
-        /// Ids of calls that could have run again by what their tools declared when they were allowed,
-        /// and may not by what these declare now: they are in doubt, too.
+        /// The ids of calls that could run again by what their tools declared when the calls were
+        /// allowed, but may not by what the tools declare now. These calls are in doubt, too.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         doubtful: Vec<String>,
     },
-    /// The model answered to the end.
+    /// The model has completed an answer.
     ModelReplied {
         /// What it said; `None` if there is nothing to keep.
         message: Option<Message>,
         /// Why it stopped.
         stop: StopReason,
-        /// Tokens counted.
+        /// The tokens of the request and the answer.
         usage: Usage,
-        /// Who answered, such as `anthropic`.
+        /// The provider that answered, such as `anthropic`.
         provider: String,
-        /// The model that answered, as the vendor names it.
+        /// The model that answered, by the vendor's name for it.
         model: String,
-        /// The model that was asked, where the one that answered has another name.
+        /// The name of the model that was asked, if the one that answered has another name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked_model: Option<String>,
     },
-    /// The run was stopped, or what it needed failed.
+    /// The run was stopped, or something that it needs has failed.
     Interrupted {
-        /// What had arrived of an answer and can be kept.
+        /// What has arrived of an answer and can be kept.
         message: Option<Message>,
-        /// Tokens counted until then: a lower bound.
+        /// The tokens that were counted until then: a lower bound.
         usage: Usage,
         /// What stopped it.
         cause: InterruptCause,
-        /// Whether the model had been asked and had not answered to the end: that counts as a turn,
-        /// too.
+        /// Whether the model had been asked and had not completed its answer. That counts as a
+        /// turn, too.
         #[serde(default)]
         asked: bool,
     },
@@ -111,264 +115,270 @@ pub enum Entry {
         /// The decision.
         decision: Decision,
     },
-    /// A call cannot go on until somebody outside of the run has answered.
+    /// A call cannot continue until somebody outside of the run has answered.
     CallWaits {
         /// The call's id.
         call: String,
-        /// For what.
+        /// What it waits for.
         wait: Wait,
     },
-    /// What a tool has asked by ending as *waiting* was answered: it is to be called again.
+    /// Somebody has answered the question of a tool that ended as *waiting*. The tool is called
+    /// again.
     CallAnswered {
         /// The call's id.
         call: String,
         /// The answer.
         answer: Value,
-        /// Who gave it.
+        /// The person who gave it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         who: Option<String>,
-        /// When, in milliseconds since the beginning of 1970 in UTC.
+        /// When it was given, in milliseconds since the beginning of 1970 in UTC.
         at: u64,
     },
-    /// The program says what became of a call that waited for its result or was in doubt.
+    /// The program has given the outcome of a call that waited for its result or was in doubt.
     CallSettled {
-        /// The result; it names the call.
+        /// The result. It has the id of the call.
         result: ToolResult,
-        /// Who said it.
+        /// The person who gave it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         who: Option<String>,
-        /// When, in milliseconds since the beginning of 1970 in UTC.
+        /// When it was given, in milliseconds since the beginning of 1970 in UTC.
         at: u64,
     },
-    /// What was decided about a call no longer holds, since its tool declares more than what was
-    /// allowed: it is to be decided anew.
+    /// The decision about a call no longer holds, because its tool now declares more than was
+    /// allowed, or because the grant was revoked. The call has to be decided again.
     CallUndecided {
         /// The call's id.
         call: String,
     },
-    /// Of a call that was in doubt it is known now that nothing of it has happened: it is to run.
+    /// It is now known of a call in doubt that nothing of it has happened. The call is to run.
     CallCleared {
         /// The call's id.
         call: String,
     },
-    /// What a person had allowed by *always* was taken back.
+    /// What a person had allowed by *always* was withdrawn.
     GrantRevoked {
         /// The id of the call that the person was asked about.
         call: String,
-        /// For what it held.
+        /// The calls for which it held.
         scope: Scope,
     },
-    /// The conversation goes on from here apart from the one whose facts it shares: open calls belong to
-    /// that one.
+    /// The conversation continues from here on its own, apart from the one that it shares the
+    /// earlier facts with. Open calls belong to the other one.
     Forked {},
-    /// A call is about to start: written before it does.
+    /// A call is about to start. This fact is written before the call starts.
     CallStarted {
         /// The call's id.
         call: String,
     },
     /// A call has its result.
     CallFinished {
-        /// The result; it names the call.
+        /// The result. It has the id of the call.
         result: ToolResult,
-        /// What the agents that the call ran have spent, without what an earlier fact has said of it.
+        /// What the agents of the call have spent, without what an earlier fact has already
+        /// recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
-    /// A call that was told to stop while it ran, and has its result, has really ended now. The
-    /// model is told with the next message or results.
+    /// A call that was told to stop, and that already has a result, has really ended now. The model
+    /// is told with the next message or results.
     CallEnded {
-        /// The name of its tool.
+        /// The name of the call's tool.
         tool: String,
-        /// How it ended; it names the call.
+        /// How the call ended. The result has the id of the call.
         result: ToolResult,
     },
-    /// A call has searched for tools that the model was not told of: from now on it is told of these.
+    /// A call has searched for tools. From now on, the model also gets these tools.
     ToolsFound {
         /// The id of the call.
         call: String,
         /// The names of the tools.
         tools: Vec<String>,
     },
-    /// From now on a line is sent in the place of each of these results, shorter arguments are sent in the place of
-    /// those of each of these calls, and no thinking of what was said so far. The transcript keeps all of it.
+    /// From now on, a line is sent in place of each of these results, and shorter arguments in
+    /// place of those of each of these calls. Reasoning from before this fact is not sent any more.
+    /// The transcript keeps everything.
     ContextCleared {
-        /// The results.
+        /// The cleared results.
         results: Vec<ClearedResult>,
-        /// The arguments.
+        /// The cleared arguments.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         arguments: Vec<ClearedArguments>,
-        /// How many tokens the next request would have had before: an estimate.
+        /// How many tokens the next request would have had before the change: an estimate.
         before: u64,
-        /// How many it has now.
+        /// How many tokens the next request has now: an estimate.
         after: u64,
     },
-    /// From now on a summary is sent in the place of the first messages, and no thinking of what was said so far.
-    /// The transcript keeps all of it.
+    /// From now on, a summary is sent in place of the first messages. Reasoning from before this
+    /// fact is not sent any more. The transcript keeps everything.
     ContextCompacted {
-        /// In the place of how many messages of the transcript, from the first one on.
+        /// How many messages at the beginning of the transcript the summary replaces.
         messages: u64,
-        /// The places, in the transcript, of those among them that are still sent, before the summary.
+        /// The indexes, in the transcript, of those messages that are still sent. They come before
+        /// the summary.
         kept: Vec<u64>,
-        /// The summary, as it is sent.
+        /// The summary as it is sent.
         summary: Message,
-        /// What is sent in the place of all of these to the model that has made it, with the thinking of what
-        /// was said since.
+        /// The vendor's own summary. The model that has made it gets this in place of the kept
+        /// messages and the summary, together with the reasoning that comes after it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vendor: Option<Box<VendorSummary>>,
-        /// How it was asked for.
+        /// The request for the summary.
         request: Box<SummaryRequest>,
-        /// How many tokens the next request would have had before: an estimate.
+        /// How many tokens the next request would have had before the change: an estimate.
         before: u64,
-        /// How many it has now.
+        /// How many tokens the next request has now: an estimate.
         after: u64,
     },
-    /// A summary was asked for in vain. What is sent has not changed.
+    /// A request for a summary failed. What is sent stays the same.
     CompactionFailed {
-        /// How it was asked for.
+        /// The request for the summary.
         request: Box<SummaryRequest>,
-        /// Why there is none, in words for a person.
+        /// Why it failed, in words for a person.
         cause: String,
-        /// Whether the run was stopped meanwhile: that is no failure of the model, and does not count as one.
+        /// Whether the run was stopped meanwhile. This does not count as a failure of the model.
         #[serde(default, skip_serializing_if = "is_false")]
         stopped: bool,
-        /// Whether the vendor was asked for a summary of its own: the model is asked in words then.
+        /// Whether the vendor was asked for a summary of its own. The model is then asked for one
+        /// as text.
         #[serde(default, skip_serializing_if = "is_false")]
         vendor: bool,
     },
-    /// The vendor has refused a request that begins with its own summary: from now on the summary in words is sent
-    /// to everybody, and no thinking of what was said so far.
+    /// The vendor has refused a request that begins with its own summary. From now on, the summary
+    /// as text is sent to every model, and reasoning from before this fact is not sent any more.
     VendorSummaryRefused {
-        /// Why, in words for a person.
+        /// Why it refused, in words for a person.
         cause: String,
     },
-    /// The vendor has refused a request because it does not fit into the window of the model.
+    /// The vendor has refused a request because it does not fit into the model's window.
     ContextOverflowed {
-        /// How many tokens the window has, if the vendor has said it.
+        /// How many tokens the window has, if the vendor has stated it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
-        /// How many tokens the request had, if the vendor has said it.
+        /// How many tokens the request had, if the vendor has stated it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokens: Option<u64>,
-        /// How many it had by the estimate.
+        /// How many tokens the request had by the estimate.
         estimated: u64,
     },
-    /// The program wants these words in each summary, as they are.
+    /// The program wants this text in each summary, unchanged.
     ContextPinned {
-        /// The words.
+        /// The text.
         text: String,
     },
 }
 
-/// What the answer of a run is to be, if it is to be more than words.
+/// The form that the answer of a run has to have, if it has to be more than text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct WantedAnswer {
-    /// The JSON Schema that it has to fit; `None` if it may be any words.
+    /// The JSON Schema that the answer has to match; `None` if any text is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// How often the model may answer anew after its answer did not fit the schema.
+    /// How often the model may answer again after its answer did not match the schema.
     pub tries: u32,
-    /// How often it may after a function of the program has not accepted its answer; `None` if no function looks
-    /// at it.
+    /// How often the model may answer again after the program's function has rejected its answer.
+    /// `None` if there is no such function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verifications: Option<u32>,
 }
 
-/// What looks at an answer.
+/// What has checked an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AnswerCheck {
-    /// Its [schema](WantedAnswer::schema), and the type that it is read as.
+    /// The [schema](WantedAnswer::schema) and the type that the answer is read as.
     Schema,
-    /// The function of the program.
+    /// The program's function.
     Verifier,
 }
 
-/// Whether a call may run, and who decided it.
+/// Whether a call may run, and who has decided this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decision {
-    /// It may.
+    /// The call may run.
     Allow {
-        /// What its tool declared at that time, from which order and truth follow.
+        /// The side effects that its tool declared at that time. They determine the order of the
+        /// calls and what the model is told after an interruption.
         side_effects: SideEffects,
-        /// Whether it may run again if nobody knows how it ended.
+        /// Whether the call may run again if its outcome is not known.
         #[serde(default)]
         repeat: Repeat,
-        /// Who decided it.
+        /// Who has decided it.
         #[serde(default)]
         by: Decider,
-        /// What its tool had said of the call, if it says something: the call runs only if it still
-        /// says so.
+        /// What its tool's review said of the call, if there is one. The call runs only if the
+        /// review still says the same.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reviewed: Option<Arc<Reviewed>>,
     },
-    /// It may not.
+    /// The call may not run.
     Deny {
         /// Why, in words for the model.
         reason: String,
-        /// Who decided it.
+        /// Who has decided it.
         #[serde(default)]
         by: Decider,
     },
 }
 
-/// Who or what decided about a call, or wants a person to decide.
+/// Who or what has decided about a call, or wants a person to decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "decider", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decider {
-    /// It was not written down.
+    /// The decider was not recorded.
     #[default]
     Unrecorded,
-    /// The table of declared side effects: see [`Permissions`](crate::policy::Permissions).
+    /// The declared side effects: see [`Permissions`](crate::policy::Permissions).
     SideEffects,
-    /// What the program says about the tool by its name.
+    /// The program's setting for the tool of this name.
     ToolName,
     /// A rule of the program.
     Rule {
-        /// Its name.
+        /// The name of the rule.
         name: String,
     },
     /// The tool's own [`Review`](crate::tool::Review).
     Review,
-    /// The policy that holds data back: see [`Egress`](crate::policy::Egress).
+    /// The policy against sending data out: see [`Egress`](crate::policy::Egress).
     Egress,
-    /// The program, which allows whatever would be asked:
+    /// The program, which allows everything that would otherwise be asked about:
     /// [`Permissions::allow_all`](crate::policy::Permissions::allow_all).
     Program,
     /// A person, through the approver.
     Person {
-        /// Who, if the approver says so.
+        /// The person, if the approver has named them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         who: Option<String>,
         /// When, in milliseconds since the beginning of 1970 in UTC.
         at: u64,
-        /// For what the answer holds from then on, if it was *always*.
+        /// The calls that the answer also allows from then on, if it was *always*.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         always: Option<Box<Always>>,
-        /// What the question said of the tool's [definition](crate::policy::Question::definition): the answer
-        /// allows a call of the tool that is described so.
+        /// The tool's [definition](crate::policy::Question::definition) in the question. The answer
+        /// only allows a call of the tool with this definition.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         definition: Option<String>,
     },
-    /// A person who said *always* before.
+    /// A person who has answered *always* before.
     Always {
         /// The id of the call that the person was asked about.
         call: String,
-        /// For what it holds.
+        /// The calls for which that answer holds.
         scope: Scope,
     },
-    /// There was nobody to ask.
+    /// Nobody: there was no approver.
     Nobody,
-    /// Nobody has answered in the time that there was for it.
+    /// Nobody has answered in time.
     Expired,
-    /// The call itself: its arguments cannot be read, or there is no such tool.
+    /// The call itself: its arguments cannot be read, or its tool does not exist.
     Call,
-    /// Code of the program that should have decided panicked.
+    /// Code of the program that should have decided has panicked.
     Fault,
 }
 
@@ -376,25 +386,26 @@ pub enum Decider {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Always {
-    /// For which calls of the tool.
+    /// The calls of the tool for which it holds.
     pub scope: Scope,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// Why the person was asked: a question for another reason is asked anew.
+    /// Why the person was asked. If there is another reason for a later call, the person is asked
+    /// again.
     pub reasons: Vec<Reason>,
-    /// In whose runs it holds. With nobody named, it holds in those that the agent's own approver is
-    /// asked in.
+    /// The person in whose runs it holds. With `None`, it holds in the runs in which the agent's
+    /// own approver is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
 }
 
 impl Always {
-    /// For the calls of this scope of this tool, if they are asked about for these reasons.
+    /// Allows the calls of this scope of this tool, if these are the reasons for asking.
     pub fn new(scope: Scope, tool: impl Into<String>, reasons: Vec<Reason>) -> Self {
         Self { scope, tool: tool.into(), reasons, person: None }
     }
 
-    /// Holds only in the runs that bring this person's approver.
+    /// Restricts it to the runs that bring this person's approver.
     #[must_use]
     pub fn for_person(mut self, person: Option<String>) -> Self {
         self.person = person;
@@ -402,69 +413,69 @@ impl Always {
     }
 }
 
-/// Why a person is asked.
+/// A reason for asking a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reason {
-    /// Who wants a person to decide.
+    /// What wants a person to decide.
     pub by: Decider,
-    /// Why, in words for the person.
+    /// The reason, in words for the person.
     pub text: String,
 }
 
 impl Reason {
-    /// A reason.
+    /// A reason for asking a person.
     pub fn new(by: Decider, text: impl Into<String>) -> Self {
         Self { by, text: text.into() }
     }
 }
 
-/// Whether a call may run again if nobody knows how it ended: told from what its tool declared when
-/// the call was allowed.
+/// Whether a call may run again if its outcome is not known. It follows from what the call's tool
+/// declared when the call was allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Repeat {
-    /// It may not: then it is in doubt.
+    /// It may not: the call is in doubt.
     #[default]
     Never,
-    /// It may, since it only reads on this machine.
+    /// It may, because it only reads on this machine.
     Read,
-    /// It may, since to repeat it has no further effect: it gets the same idempotency key.
+    /// It may, because repeating it has no further effect. It gets the same idempotency key.
     Idempotent,
-    /// It goes on: it is a conversation of its own.
+    /// It continues: the call runs an agent in a conversation of its own.
     Continues,
 }
 
-/// For what a call waits.
+/// What a call waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Wait {
-    /// For what.
+    /// What is awaited.
     #[serde(flatten)]
     pub awaited: Awaited,
-    /// Until when an answer counts, in milliseconds since the beginning of 1970 in UTC.
+    /// The time until which an answer counts, in milliseconds since the beginning of 1970 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
-    /// What the agents that the call ran have spent until then.
+    /// What the agents of the call have spent until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Box<CallSpent>>,
 }
 
 impl Wait {
-    /// A wait without an end.
+    /// A wait without a deadline.
     pub fn new(awaited: Awaited) -> Self {
         Self { awaited, until: None, spent: None }
     }
 
-    /// Says what the agents that the call ran have spent until then.
+    /// Sets what the agents of the call have spent until then.
     #[must_use]
     pub(crate) fn having_spent(mut self, spent: Option<Box<CallSpent>>) -> Self {
         self.spent = spent;
         self
     }
 
-    /// Lets an answer count only until then, in milliseconds since the beginning of 1970 in UTC.
+    /// Sets until when an answer counts, in milliseconds since the beginning of 1970 in UTC.
     #[must_use]
     pub fn until(mut self, until: Option<u64>) -> Self {
         self.until = until;
@@ -477,64 +488,67 @@ impl Wait {
 #[serde(tag = "for", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Awaited {
-    /// Somebody decides whether it may run.
+    /// Somebody has to decide whether the call may run.
     Approval {
-        /// The question as it is shown, a `policy::Question` as JSON.
+        /// The question as it is shown: a `policy::Question` as JSON.
         question: Value,
-        /// Whether the call may run again if nobody knows how it ended.
+        /// Whether the call may run again if its outcome is not known.
         repeat: Repeat,
-        /// What its tool has said of the call.
+        /// What its tool's review says of the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         review: Option<Box<Review>>,
     },
-    /// The program gives its result: the call was handed to it.
+    /// The program has to give the result: the call was handed to it.
     Result,
-    /// Its tool has asked something, and is called again with the answer.
+    /// The call's tool has asked a question, and is called again with the answer.
     Answer {
-        /// What the tool asks, in words for a person.
+        /// The question, in words for a person.
         question: String,
-        /// What the tool wants back with the answer.
+        /// A value that the tool gets back with the answer.
         token: Value,
-        /// The JSON Schema of the answer, if the tool has said it: see
-        /// [`ToolError::with_form`](crate::ToolError::with_form). An answer is not checked against it.
+        /// The JSON Schema of the answer, if the tool has given one: see
+        /// [`ToolError::with_form`](crate::ToolError::with_form). An answer is not checked against
+        /// it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         form: Option<Value>,
     },
-    /// An agent that the call runs has calls that wait, which are answered in its own conversation; or it could
-    /// not go on.
+    /// The agent of the call has calls that wait, which are answered in the agent's own
+    /// conversation; or the agent could not continue.
     Agent {
         /// The name of that conversation.
         conversation: String,
-        /// Whether the agent could not go on, since the conversation was open elsewhere or the journal has
-        /// failed. Nobody has to answer then: [`Chat::resume`](crate::Chat::resume) tries again.
+        /// Whether the agent could not continue, because its conversation was open elsewhere or the
+        /// journal failed. Then no answer is needed: [`Chat::resume`](crate::Chat::resume) tries
+        /// again.
         #[serde(default, skip_serializing_if = "is_false")]
         cut_off: bool,
     },
 }
 
-/// What the agents that a call runs have spent, as plain data.
+/// What the agents of a call have spent, as plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct CallSpent {
-    /// How many times a model was asked.
+    /// How often a model was asked.
     pub turns: u32,
-    /// How many calls have started.
+    /// How many calls were started.
     pub tool_calls: u32,
-    /// Tokens, as far as they are known.
+    /// The tokens, as far as they are known.
     pub usage: Usage,
-    /// What the known tokens cost whose price is known, in millionths of a millionth of the currency.
+    /// The cost of the known tokens with a known price, in millionths of a millionth of the
+    /// currency.
     pub cost: u64,
-    /// Whether an answer broke off, which has cost more than was told.
+    /// Whether an answer broke off, so that it has cost more than was reported.
     #[serde(skip_serializing_if = "is_false")]
     pub broke_off: bool,
-    /// Whether an answer came without the tokens sent.
+    /// Whether the input tokens of an answer are not known.
     #[serde(skip_serializing_if = "is_false")]
     pub unknown_input: bool,
-    /// Whether an answer came without the tokens said.
+    /// Whether the output tokens of an answer are not known.
     #[serde(skip_serializing_if = "is_false")]
     pub unknown_output: bool,
-    /// Why nobody knows what an answer has cost, if that is so.
+    /// Why the cost of an answer is not known, if that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_cost: Option<String>,
 }
@@ -545,7 +559,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Entry {
-    /// The first format of facts that knows all of this one.
+    /// The earliest format of facts that has everything in this fact.
     pub(super) fn format(&self) -> u32 {
         let is_of_the_first = match self {
             Self::Steered { .. }
@@ -584,33 +598,33 @@ impl Entry {
     }
 }
 
-/// The limits of one run, as plain data. `None` is no limit.
+/// The limits of one run, as plain data. `None` means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct RunLimits {
-    /// Times that the model is asked.
+    /// How often the model is asked.
     pub turns: Option<u32>,
-    /// Milliseconds that it takes.
+    /// How long the run takes, in milliseconds.
     pub time: Option<u64>,
-    /// Calls in a row that fail.
+    /// How many calls fail in a row.
     pub failed_calls: Option<u32>,
-    /// Turns in which the model hears the same again.
+    /// In how many turns the model gets the same results again.
     pub repetitions: Option<u32>,
-    /// Calls of one answer that run.
+    /// How many calls of one answer run.
     pub calls_per_turn: Option<u32>,
-    /// Tools that may say the same for ever.
+    /// The tools that may return the same result any number of times.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub polling: BTreeSet<String>,
-    /// Calls that run.
+    /// How many calls run.
     pub tool_calls: Option<u32>,
-    /// Tokens that are sent.
+    /// How many tokens are sent.
     pub input_tokens: Option<u64>,
-    /// Tokens that the model says.
+    /// How many tokens the model writes.
     pub output_tokens: Option<u64>,
-    /// Money.
+    /// What the run costs, in the currency of the prices.
     pub cost: Option<f64>,
-    /// Whether a model of which nobody knows what it costs is refused.
+    /// Whether a model of unknown cost is refused.
     pub refuse_unknown_cost: bool,
 }
 
@@ -619,52 +633,52 @@ pub struct RunLimits {
 #[serde(tag = "by", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum InterruptCause {
-    /// The program cancelled it or let go of it.
+    /// The program cancelled or dropped it.
     Program,
     /// A limit was reached.
     Limit {
-        /// Which.
+        /// Which limit.
         limit: Limit,
-        /// Whose.
+        /// Whose limit.
         #[serde(default)]
         scope: LimitScope,
-        /// How, in words for a person.
+        /// How it was reached, in words for a person.
         detail: String,
     },
-    /// A call was denied, and a denial ends the run.
+    /// A call was denied, and the permissions say that a denial ends the run.
     Denial {
         /// The call's id.
         call: String,
     },
-    /// Something that it needed failed.
+    /// Something that the run needs has failed.
     Failure {
-        /// What, in words for a person.
+        /// What has failed, in words for a person.
         error: String,
     },
 }
 
-/// What a run can have too much of.
+/// A quantity that a limit restricts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Limit {
-    /// Times that the model is asked.
+    /// How often the model is asked.
     Turns,
-    /// Calls that run.
+    /// How many calls run.
     ToolCalls,
-    /// Tokens that are sent.
+    /// How many tokens are sent.
     InputTokens,
-    /// Tokens that the model says.
+    /// How many tokens the model writes.
     OutputTokens,
-    /// Money.
+    /// What the run costs.
     Cost,
-    /// Money of which nobody knows how much it is, where that is refused.
+    /// A cost that is not known, where that is refused.
     UnknownCost,
-    /// Time on the clock.
+    /// The time that the run takes.
     Time,
-    /// Calls that fail one after the other.
+    /// How many calls fail in a row.
     FailedCalls,
-    /// Turns in which the model hears the same again.
+    /// In how many turns the model gets the same results again.
     Repetitions,
 }
 
@@ -689,15 +703,15 @@ impl fmt::Display for Limit {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LimitScope {
-    /// The run's own.
+    /// The limit of the run itself.
     #[default]
     Run,
-    /// That of all runs of its conversation.
+    /// The limit of all runs of the conversation.
     Conversation,
-    /// That of all conversations of its agent.
+    /// The limit of all conversations of the agent.
     Agent,
-    /// That of a budget that the run was set within: of the run whose tool called it, with all that
-    /// that one stands within, or one of the program.
+    /// The limit of a budget around the run: that of the run whose tool has called it, with the
+    /// budgets around that one, or a budget of the program.
     Outer,
 }
 

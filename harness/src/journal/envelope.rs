@@ -1,4 +1,4 @@
-//! A fact as it is stored: its JSON text, and who wrote it, when, in which format.
+//! A fact as it is stored: its JSON text, its writer, its time and its format.
 
 use std::{
     fmt,
@@ -12,15 +12,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::Entry;
 use crate::error::{Error, ErrorKind};
 
-/// The latest format of facts. This version reads it and all before it, and writes each fact in the first
-/// format that knows all of it, so that earlier versions read what they can.
+/// The latest format of facts. This version reads this format and all earlier ones. It writes each
+/// fact in the earliest format that has everything in the fact, so that earlier versions can read it.
 pub const FORMAT: u32 = 2;
 
-/// A fact as a [`Journal`](super::Journal) stores it: the JSON text of an [`Entry`], with the
-/// version of the library that wrote it and who wrote it.
+/// A fact as a [`Journal`](super::Journal) stores it: the JSON text of an [`Entry`], with its
+/// writer and the version of the library that has written it.
 ///
-/// A journal keeps all of it unchanged. The text of a fact that this version of the library does not
-/// know is kept, too; only [`entry`](Self::entry) fails for it.
+/// A journal keeps all of it unchanged, even if this version of the library does not know the fact:
+/// only [`entry`](Self::entry) fails then.
 ///
 /// ```
 /// use harness::{Message, journal::{Entry, Envelope}};
@@ -37,26 +37,26 @@ pub const FORMAT: u32 = 2;
 pub struct Envelope {
     /// The format of `fact`.
     pub format: u32,
-    /// The version of the library that wrote it, such as `0.2.0`.
+    /// The version of the library that has written it, such as `0.2.0`.
     pub version: Arc<str>,
-    /// Who wrote it.
+    /// The writer.
     pub life: Life,
-    /// When it was written, in milliseconds since the beginning of 1970 in UTC, for display: the
-    /// clocks of machines differ.
+    /// When it was written, in milliseconds since the beginning of 1970 in UTC. Use it only for
+    /// display, because the clocks of machines differ.
     pub at: u64,
-    /// For how long the run of this fact had gone on, in milliseconds, in all processes together:
-    /// the time limit of a run holds for this.
+    /// How long the run had gone on at this fact, in milliseconds, in all processes together. The
+    /// time limit of a run is applied to this.
     pub elapsed: u64,
     /// The JSON text of the fact.
     pub fact: Arc<str>,
 }
 
 impl Envelope {
-    /// Puts a fact into an envelope, written by this process now. Its run has gone on for `elapsed`
-    /// milliseconds.
+    /// Puts a fact into an envelope, with this process as the writer and the present time. Its run
+    /// has gone on for `elapsed` milliseconds.
     ///
     /// # Errors
-    /// Fails if the fact cannot be written as JSON.
+    /// Fails with [`ErrorKind::Journal`] if the fact cannot be written as JSON.
     pub fn of(entry: &Entry, elapsed: u64) -> Result<Self, Error> {
         let fact = serde_json::to_string(entry).map_err(|err| {
             Error::new(ErrorKind::Journal, "a fact cannot be written as JSON").because(err)
@@ -64,7 +64,7 @@ impl Envelope {
         Ok(Self::stored(entry.format(), version(), Life::of_this_process(), now(), elapsed, fact))
     }
 
-    /// Puts together what a journal has stored in columns of its own.
+    /// Makes an envelope from the columns in which a journal has stored it.
     pub fn stored(
         format: u32,
         version: impl Into<Arc<str>>,
@@ -79,8 +79,8 @@ impl Envelope {
     /// Reads the fact.
     ///
     /// # Errors
-    /// Fails if this version of the library does not know the fact, and names the version that wrote
-    /// it. The envelope still holds its text.
+    /// Fails with [`ErrorKind::Journal`] if this version of the library cannot read the fact. The
+    /// error names the version that has written it, and the envelope keeps the text.
     pub fn entry(&self) -> Result<Entry, Error> {
         let Self { format, version, fact, .. } = self;
         if *format > FORMAT {
@@ -120,26 +120,27 @@ pub(crate) fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Who writes facts: a conversation that is open in one process, or a process that writes by itself. It
-/// is a random number that nobody else has, so that whoever finds its own facts in a journal knows them
-/// from those of others, which may say the same. As text it is 16 hexadecimal digits.
+/// The writer of facts: a conversation that is open in one process, or a process that writes
+/// without opening a conversation. It is a random number that nobody else has. A writer that reads
+/// facts from a journal knows its own facts by it, even if those of others are equal. As text it is
+/// 16 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Life(u64);
 
 impl Life {
-    /// That of this process.
+    /// The writer that stands for this process.
     pub fn of_this_process() -> Self {
         static LIFE: OnceLock<Life> = OnceLock::new();
         *LIFE.get_or_init(Self::random)
     }
 
-    /// A new one, for tests that play several processes.
+    /// A new random writer, for example for tests that act as several processes.
     pub fn random() -> Self {
-        // The keys of this hash are the system's random numbers.
+        // The keys of this hash are random numbers of the operating system.
         Self(RandomState::new().hash_one(fastrand::u64(..)))
     }
 
-    /// Reads the 16 hexadecimal digits.
+    /// Reads 16 hexadecimal digits. Returns `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let is_hex = text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
         is_hex.then(|| u64::from_str_radix(text, 16).ok()).flatten().map(Self)

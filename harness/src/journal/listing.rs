@@ -1,10 +1,10 @@
-//! What a program knows of its conversations, and how it lists them.
+//! What a program stores about its conversations, and how it lists them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What the program knows of a conversation. The library reads only `parent`.
+/// What the program stores about a conversation. The library itself reads only `parent`.
 ///
 /// ```
 /// use harness::journal::{Journal, Listing, MemoryJournal, Metadata};
@@ -25,37 +25,37 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 #[non_exhaustive]
 pub struct Metadata {
-    /// Whose it is.
+    /// The owner of the conversation.
     pub owner: Option<String>,
-    /// What it is called.
+    /// The title of the conversation.
     pub title: Option<String>,
-    /// The conversation that this one is part of, and with which it is deleted.
+    /// The conversation that this one is part of. Deleting that one deletes this one.
     pub parent: Option<String>,
-    /// Anything else.
+    /// Other values, by name.
     pub tags: BTreeMap<String, String>,
 }
 
 impl Metadata {
-    /// Nothing is known.
+    /// Metadata without any value.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets whose it is.
+    /// Sets the owner.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Sets what it is called.
+    /// Sets the title.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Sets which conversation it is part of: it is deleted with that one.
+    /// Sets the conversation that this one is part of. Deleting that one deletes this one.
     #[must_use]
     pub fn parent(mut self, parent: impl Into<String>) -> Self {
         self.parent = Some(parent.into());
@@ -70,17 +70,18 @@ impl Metadata {
     }
 }
 
-/// Which conversations are listed.
+/// Selects conversations for a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listing {
     /// Only those of this owner.
     pub owner: Option<String>,
-    /// Only those that are part of this one.
+    /// Only those that are part of this conversation.
     pub parent: Option<String>,
-    /// So many at most, 50 unless set; a journal gives no more than 1,000.
+    /// How many conversations a page has at most. The default is 50, and a journal returns at most
+    /// 1,000.
     pub limit: usize,
-    /// From where the page before ended: its [`next`](Conversations::next), which can be sent to a web page
+    /// The end of the page before: its [`next`](Conversations::next). It can be sent to a web page
     /// and set here when it comes back.
     pub after: Option<String>,
 }
@@ -92,7 +93,7 @@ impl Default for Listing {
 }
 
 impl Listing {
-    /// All conversations, 50 a page.
+    /// All conversations, 50 on each page.
     pub fn new() -> Self {
         Self { owner: None, parent: None, limit: 50, after: None }
     }
@@ -111,62 +112,62 @@ impl Listing {
         self
     }
 
-    /// Sets how many a page has, from 1 to 1,000.
+    /// Sets how many conversations a page has at most, from 1 to 1,000.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Goes on where a page ended. The last page has no [`next`](Conversations::next): after it, the listing
-    /// begins anew.
+    /// Continues after a page. After the last page, which has no [`next`](Conversations::next), the
+    /// listing begins again.
     #[must_use]
     pub fn after(mut self, page: &Conversations) -> Self {
         self.after.clone_from(&page.next);
         self
     }
 
-    /// How many a page has.
+    /// How many conversations a page has at most.
     pub fn page_size(&self) -> usize {
         self.limit.clamp(1, 1000)
     }
 }
 
-/// One page of conversations, the one that changed last first.
+/// One page of conversations. Those that changed last come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Conversations {
     /// The conversations.
     pub conversations: Vec<Summary>,
-    /// Where the next page begins, if there is one.
+    /// The beginning of the next page, if there is one.
     pub next: Option<String>,
 }
 
 impl Conversations {
-    /// A page, and where the next one begins.
+    /// A page, and the beginning of the next one.
     pub fn new(conversations: Vec<Summary>, next: Option<String>) -> Self {
         Self { conversations, next }
     }
 }
 
-/// What a journal says of one conversation.
+/// What a journal returns about one conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Its name.
+    /// The name of the conversation.
     pub id: String,
-    /// What the program knows of it.
+    /// What the program has stored about it.
     pub metadata: Metadata,
     /// How many facts it has.
     pub facts: u64,
-    /// When it was made, in milliseconds since the beginning of 1970 in UTC.
+    /// When it was created, in milliseconds since the beginning of 1970 in UTC.
     pub created_at: u64,
     /// When its facts or metadata changed last, in milliseconds since the beginning of 1970 in UTC.
     pub updated_at: u64,
 }
 
 impl Summary {
-    /// What a journal says of a conversation.
+    /// What a journal returns about a conversation.
     pub fn new(
         id: impl Into<String>,
         metadata: Metadata,

@@ -1,4 +1,4 @@
-//! Conversations kept in memory: they survive the run, not the process.
+//! Keeps conversations in memory, until the process ends.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::error::{Error, ErrorKind};
 
-/// Conversations kept in memory: for tests, and for programs whose conversations end with them. A
+/// Keeps conversations in memory, for tests and for programs whose conversations end with them. A
 /// clone is the same journal.
 #[derive(Clone, Default)]
 pub struct MemoryJournal {
@@ -24,7 +24,7 @@ pub struct MemoryJournal {
 struct Shared {
     conversations: HashMap<String, Kept>,
     held: HashSet<String>,
-    /// How often anything has changed: conversations are listed in this order.
+    /// How many changes there were. Conversations are listed by the number of their last change.
     changes: u64,
 }
 
@@ -32,7 +32,7 @@ struct Shared {
 struct Kept {
     metadata: Metadata,
     facts: Vec<Envelope>,
-    /// Large results by their names, each in chunks, shared with forks.
+    /// Large results by name, each in chunks. Forks share them.
     spills: HashMap<String, Spill>,
     created_at: u64,
     updated_at: u64,
@@ -58,7 +58,7 @@ fn chunks(spill: &Spill) -> MutexGuard<'_, BTreeMap<u64, Vec<u8>>> {
 }
 
 impl Shared {
-    /// The conversation, which is made if it does not exist, and has changed now.
+    /// The conversation, marked as changed now. It is created if it does not exist.
     fn changed(&mut self, conversation: &str) -> &mut Kept {
         self.changes = self.changes.saturating_add(1);
         let made = || Kept { created_at: now(), ..Kept::default() };
@@ -72,7 +72,7 @@ impl Shared {
         self.conversations.get(conversation).map_or(0, |kept| kept.facts.len() as u64)
     }
 
-    /// The conversation and all that are part of it.
+    /// The conversation and all that are part of it, directly or indirectly.
     fn family(&self, conversation: &str) -> Vec<String> {
         let mut family = vec![conversation.to_owned()];
         let mut known: HashSet<String> = family.iter().cloned().collect();
@@ -120,7 +120,7 @@ impl Shared {
     }
 }
 
-/// What is held until it is dropped.
+/// A held conversation. Dropping this value releases it.
 struct Held {
     journal: MemoryJournal,
     conversation: String,

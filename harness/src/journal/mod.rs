@@ -1,4 +1,5 @@
-//! What survives: conversations, each the list of its facts in the order in which they happened.
+//! What is stored: conversations, each as the list of its facts in the order in which they
+//! happened.
 //!
 #![doc = include_str!("../../guide/durable.md")]
 

@@ -1,10 +1,10 @@
-//! What facts say of the part of a conversation that is sent.
+//! The parts of facts that change what is sent of a conversation.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{message::Message, provider::Usage};
 
-/// A result in whose place a line is sent from then on.
+/// A result that is replaced by a line in what is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClearedResult {
@@ -15,50 +15,51 @@ pub struct ClearedResult {
 }
 
 impl ClearedResult {
-    /// This line in the place of the result of this call.
+    /// Replaces the result of this call by this line.
     pub fn new(call: impl Into<String>, text: impl Into<String>) -> Self {
         Self { call: call.into(), text: text.into() }
     }
 }
 
-/// The arguments of a call in whose place shorter ones are sent from then on.
+/// The arguments of a call that are replaced by shorter ones in what is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClearedArguments {
-    /// The place, in the transcript, of the message that has the call.
+    /// The index, in the transcript, of the message that has the call.
     pub message: u64,
-    /// Which of its calls it is, from 0 on.
+    /// The number of the call in that message, from 0 on.
     pub call: u64,
-    /// The arguments that are sent: a JSON object.
+    /// The arguments that are sent instead: a JSON object.
     pub arguments: String,
 }
 
 impl ClearedArguments {
-    /// These arguments in the place of those of this call of this message.
+    /// Replaces the arguments of this call of this message.
     pub fn new(message: u64, call: u64, arguments: impl Into<String>) -> Self {
         Self { message, call, arguments: arguments.into() }
     }
 }
 
-/// A summary that the vendor has made in a form of its own. It goes back to the provider and the model that made it, and
-/// to nobody else.
+/// A summary in the vendor's own form. It is only sent to the provider and the model that have made
+/// it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct VendorSummary {
-    /// The name of the provider that it goes back to.
+    /// The name of the provider that has made it.
     pub provider: String,
-    /// The model that it goes back to, as it is asked.
+    /// The name of the model that has made it, as it is asked for.
     pub model: String,
     /// The vendor's block, unaltered, as the first message.
     pub message: Message,
-    /// What must not be lost whatever the block says. It stands behind all that had been said when the block was made,
-    /// since nothing may stand between the block and the words that follow it.
+    /// Everything that must not be lost, whatever the block contains. It comes after all messages
+    /// that existed when the block was made, since nothing may come between the block and the
+    /// messages after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<Message>,
 }
 
 impl VendorSummary {
-    /// This block, made by this model of this provider, and what is said beside it.
+    /// A block that this model of this provider has made, and the words that are sent with it.
     pub fn new(
         provider: impl Into<String>,
         model: impl Into<String>,
@@ -69,21 +70,21 @@ impl VendorSummary {
     }
 }
 
-/// The request by which a model was asked for a summary, or those by which it was asked in vain.
+/// The request by which a model was asked for a summary, or all of them if the first ones failed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct SummaryRequest {
-    /// Tokens counted.
+    /// The tokens of the request and the answer.
     pub usage: Usage,
-    /// Who was asked, such as `anthropic`.
+    /// The provider that was asked, such as `anthropic`.
     pub provider: String,
-    /// The model, as the vendor names it.
+    /// The model that answered, by the vendor's name for it.
     pub model: String,
-    /// The model that was asked, where the one that answered has another name.
+    /// The name of the model that was asked, if the one that answered has another name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked_model: Option<String>,
-    /// Whether no whole answer came: then the tokens are a lower bound.
+    /// Whether no complete answer came. The tokens are then a lower bound.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub broke_off: bool,
 }

@@ -1,47 +1,48 @@
-//! What a store of conversations does: facts are appended after so many others, or refused.
+//! The trait of a store of conversations. Facts are appended only to a conversation that has the
+//! expected number of facts.
 
 use std::{any::Any, fmt, pin::Pin, sync::Arc};
 
 use super::{Conversations, Envelope, Listing, Metadata};
 use crate::error::{Error, ErrorKind};
 
-/// What a call of a [`Journal`] comes to.
+/// The future of a call of a [`Journal`].
 pub type JournalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// A store of conversations, each of which is a list of facts.
 ///
-/// [`MemoryJournal`](super::MemoryJournal) keeps them for as long as the process lives.
-/// `SqliteJournal` and `PostgresJournal` stand behind the features `sqlite` and `postgres`.
-/// `testing::journal_conformance` tests an implementation of your own.
+/// [`MemoryJournal`](super::MemoryJournal) keeps them until the process ends. `SqliteJournal` and
+/// `PostgresJournal` need the features `sqlite` and `postgres`. `testing::journal_conformance`
+/// tests your own implementation.
 ///
-/// A conversation is named by the program: 1 to 512 bytes of text without control characters, see
-/// [`check_id`]. Its facts have the numbers 0, 1, 2 and so on.
+/// The program gives each conversation its name: 1 to 512 bytes of text without control characters,
+/// see [`check_id`]. A call with any other name fails with [`ErrorKind::Configuration`] where it
+/// would create or hold the conversation. Facts have the numbers 0, 1, 2 and so on.
 ///
-/// Every call may be made at the same time as any other, also from other processes, and its future
-/// may be dropped at any time: what it does is done as a whole or not at all, and then may have been
-/// done or not.
+/// Every call may be made at the same time as any other, also from other processes. Its future may
+/// be dropped at any time: the call is then either done completely or not at all.
 pub trait Journal: Send + Sync {
-    /// What keeps the conversations, for those who watch a program: the `db.system.name` of
-    /// OpenTelemetry, such as `sqlite` or `postgresql`, or a word of your own.
+    /// The name of the storage system for monitoring: the `db.system.name` of OpenTelemetry, such
+    /// as `sqlite` or `postgresql`, or a word of your own.
     fn system(&self) -> &str {
         "other"
     }
 
-    /// Reads the facts of a conversation from this number on, in order. There are none of a
-    /// conversation that does not exist.
+    /// Reads the facts of a conversation in order, from this number on. A conversation that does
+    /// not exist has no facts.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if they cannot be read.
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>>;
 
-    /// Appends facts to a conversation that has exactly `after` of them now, all or none, and makes
-    /// the conversation if it does not exist. When it returns, they survive whatever this journal
-    /// promises to survive.
+    /// Appends facts to a conversation that has exactly `after` facts now. Either all are appended
+    /// or none. The conversation is created if it does not exist. When the call returns, the facts
+    /// survive everything that this journal promises to survive.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Conflict`], and appends nothing, if the conversation has another
-    /// number of facts. Any other error leaves open whether the facts were appended, and whoever
-    /// called reads them back to know.
+    /// number of facts. After any other error it is not known whether the facts were appended: the
+    /// caller has to read them back.
     fn append<'a>(
         &'a self,
         conversation: &'a str,
@@ -49,16 +50,17 @@ pub trait Journal: Send + Sync {
         facts: &'a [Envelope],
     ) -> JournalFuture<'a, ()>;
 
-    /// Holds a conversation for this process until the [`Hold`] is dropped, or the process ends in
-    /// any way. It is a courtesy to others, who learn at once that the conversation is in use; what
-    /// keeps two processes apart is [`append`](Self::append).
+    /// Holds a conversation for this process until the [`Hold`] is dropped or the process ends in
+    /// any way. A hold lets others learn at once that the conversation is in use. It is not a lock:
+    /// only [`append`](Self::append) keeps two processes from overwriting each other.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Busy`] if it is held, here or in a process that lives.
+    /// Fails with [`ErrorKind::Busy`] if the conversation is held, by this process or by another
+    /// one that is alive.
     fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold>;
 
-    /// Replaces what the program knows of a conversation, and makes the conversation, without facts,
-    /// if it does not exist.
+    /// Replaces what the program has stored about a conversation. The conversation is created
+    /// without facts if it does not exist.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if it cannot be written.
@@ -68,24 +70,24 @@ pub trait Journal: Send + Sync {
         metadata: &'a Metadata,
     ) -> JournalFuture<'a, ()>;
 
-    /// Lists conversations, the one that changed last first.
+    /// Lists conversations. Those that changed last come first.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if they cannot be read, and with
-    /// [`ErrorKind::Configuration`] if the listing goes on from a page that this journal did not give.
+    /// [`ErrorKind::Configuration`] if the listing continues a page that is not from this journal.
     fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations>;
 
-    /// Deletes a conversation with its facts and metadata, and all whose
-    /// [`parent`](Metadata::parent) it is, with theirs. Conversations that were forked from it keep
-    /// what they share with it. Says whether it was there.
+    /// Deletes a conversation with its facts and metadata, and all conversations that are part of
+    /// it ([`parent`](Metadata::parent)), directly or indirectly. Conversations that were forked
+    /// from it keep the facts that they share with it. Returns whether the conversation existed.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Busy`] if it, or one below it, is held, and with
-    /// [`ErrorKind::Journal`] if it cannot be deleted; nothing is deleted then.
+    /// Fails with [`ErrorKind::Busy`] if one of these conversations is held, and with
+    /// [`ErrorKind::Journal`] if they cannot be deleted. Nothing is deleted then.
     fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool>;
 
-    /// Begins the conversation `to` with the first `facts` facts of `from`. Unless a journal does
-    /// better, they are copied.
+    /// Creates the conversation `to` with the first `facts` facts of `from`. The default
+    /// implementation copies them.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Conflict`] if `to` has facts already, and with
@@ -103,22 +105,23 @@ pub trait Journal: Send + Sync {
         })
     }
 
-    /// Whether large results are kept here, by the three calls below. One that says no is a journal
-    /// all the same: large results are cut. Whoever says yes deletes them with their conversation, also those
-    /// of which no fact tells, and gives a fork those of what it was forked from, whichever of
-    /// the two is deleted.
+    /// Whether this journal keeps large results, by the three calls below. Without that, large
+    /// results are cut off. A journal that returns `true` deletes large results together with their
+    /// conversation, even those that no fact names. It gives a fork the large results of the
+    /// original, and each of the two keeps them if the other one is deleted.
     fn keeps_spills(&self) -> bool {
         false
     }
 
-    /// Keeps a chunk of a large result, in the place of one that has the same number. Chunks of a result are
-    /// written in order, from 0 on, and have at most 256 KiB each. They need not be on disk when this
-    /// returns, but when the next [`append`](Self::append) to the conversation does.
+    /// Stores a chunk of a large result. A chunk with the same number is replaced. The chunks of a
+    /// result are written in order, from 0 on, and have at most 256 KiB each. A chunk need not be
+    /// on disk when this call returns, but must be when the next [`append`](Self::append) to the
+    /// conversation returns.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Conflict`] if the conversation does not exist, with
-    /// [`ErrorKind::Configuration`] if no results are kept here, and with [`ErrorKind::Journal`] if it cannot
-    /// be written.
+    /// [`ErrorKind::Configuration`] if this journal does not keep large results, and with
+    /// [`ErrorKind::Journal`] if the chunk cannot be written.
     fn write_spill<'a>(
         &'a self,
         conversation: &'a str,
@@ -135,8 +138,8 @@ pub trait Journal: Send + Sync {
         })
     }
 
-    /// Reads a chunk of a large result of this conversation. There is none of a name that is not known in it, and
-    /// none behind the last.
+    /// Reads a chunk of a large result of this conversation. Returns `None` if the conversation has
+    /// no large result of this name, and after the last chunk.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if it cannot be read.
@@ -150,8 +153,8 @@ pub trait Journal: Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
-    /// Deletes a large result of this conversation, as when not all of it could be written. Forks
-    /// that have it keep it.
+    /// Deletes a large result of this conversation, for example if it could not be written
+    /// completely. Forks that have it keep it.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if it cannot be deleted.
@@ -161,13 +164,13 @@ pub trait Journal: Send + Sync {
     }
 }
 
-/// A conversation that is held for as long as this lives: see [`Journal::hold`].
+/// Holds a conversation as long as this value exists: see [`Journal::hold`].
 pub struct Hold {
     _guard: Box<dyn Any + Send + Sync>,
 }
 
 impl Hold {
-    /// Lets go of the conversation when `guard` is dropped.
+    /// A hold that ends when `guard` is dropped.
     pub fn new(guard: impl Send + Sync + 'static) -> Self {
         Self { _guard: Box::new(guard) }
     }
@@ -182,7 +185,7 @@ impl fmt::Debug for Hold {
 /// Checks the name of a conversation: 1 to 512 bytes of text without control characters.
 ///
 /// # Errors
-/// Fails with [`ErrorKind::Configuration`] and says what is wrong with it.
+/// Fails with [`ErrorKind::Configuration`] if the name is not valid, and says why.
 pub fn check_id(conversation: &str) -> Result<(), Error> {
     let fault = match conversation.len() {
         0 => "is empty",

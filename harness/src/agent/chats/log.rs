@@ -1,4 +1,4 @@
-//! The events of one run, kept for whoever comes late: neighbouring words are joined.
+//! Keeps the events of one run for watchers that come late. Neighbouring pieces of text are joined.
 
 use std::{
     collections::HashSet,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::agent::{Event, EventBuf, Numbered, numbered::run_name};
 
-/// So many reports of progress are kept of a run before all but the last of each call are forgotten.
+/// If a run has more progress reports than this, only the last report of each call is kept.
 const REPORTS: usize = 256;
 
 /// The events of one run.
@@ -19,30 +19,30 @@ pub(super) struct RunLog {
 #[derive(Default)]
 struct Log {
     entries: Vec<Kept>,
-    /// How many events were told.
+    /// How many events the run has had.
     told: u64,
     /// How many of the entries are reports of progress.
     reports: usize,
-    /// Its place among the runs of the conversation in this process.
+    /// The number of the run among those of the conversation in this process.
     place: u64,
-    /// How many facts the conversation had when it began, and when it ended.
+    /// How many facts the conversation had at the beginning and at the end of the run.
     facts: (u64, u64),
     ended: bool,
 }
 
 /// One event, or several that were joined.
 struct Kept {
-    /// The number of the first of them.
+    /// The number of the first event.
     first: u64,
-    /// The number of the last of them.
+    /// The number of the last event.
     last: u64,
     event: EventBuf,
-    /// Where the words of each of them end but those of the last.
+    /// Where the text of each joined event ends in the joined text, except for the last event.
     ends: Vec<usize>,
 }
 
 impl Kept {
-    /// How many bytes of the words were told with the event of this number.
+    /// How many bytes of the joined text there were after the event of this number.
     fn words_with(&self, number: u64) -> usize {
         let at = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let words = || self.event.words().map_or(0, str::len);
@@ -59,7 +59,7 @@ impl RunLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It begins, as the run of this place, when the conversation has so many facts.
+    /// Records that the run begins: its number, and how many facts the conversation has.
     pub(super) fn begins(&self, place: u64, facts: u64) {
         let mut log = self.lock();
         (log.place, log.facts) = (place, (facts, facts));
@@ -88,12 +88,12 @@ impl RunLog {
         log.entries.push(Kept { first: number, last: number, event, ends: Vec::new() });
     }
 
-    /// After it, the conversation has so many facts.
+    /// Sets how many facts the conversation has after the run.
     pub(super) fn counts(&self, facts: u64) {
         self.lock().facts.1 = facts;
     }
 
-    /// Nothing more comes.
+    /// Records that no more events come.
     pub(super) fn ends(&self) {
         self.lock().ended = true;
     }
@@ -102,7 +102,7 @@ impl RunLog {
         self.lock().ended
     }
 
-    /// Whether its last event is the end of the run.
+    /// Whether the last event is the end of the run.
     pub(super) fn tells_its_end(&self) -> bool {
         let log = self.lock();
         let last = log.entries.last().map(|kept| kept.event.as_event());
@@ -117,12 +117,12 @@ impl RunLog {
         self.lock().place
     }
 
-    /// How many facts the conversation had when it began, and when it ended.
+    /// How many facts the conversation had at the beginning and at the end of the run.
     pub(super) fn facts(&self) -> (u64, u64) {
         self.lock().facts
     }
 
-    /// Whether it has ended and the conversation is as it was before: it could not begin.
+    /// Whether the run has ended without adding a fact: it could not begin.
     pub(super) fn was_empty(&self) -> bool {
         let log = self.lock();
         log.ended && log.facts.0 == log.facts.1
@@ -130,7 +130,7 @@ impl RunLog {
 }
 
 impl Log {
-    /// Forgets all reports of progress but the last of each call.
+    /// Removes all progress reports except for the last one of each call.
     fn forget_reports(&mut self) {
         let mut last = HashSet::new();
         let mut wanted: Vec<bool> = Vec::with_capacity(self.entries.len());
@@ -145,17 +145,17 @@ impl Log {
     }
 }
 
-/// How far somebody has read a run.
+/// How far a watcher has read a run.
 #[derive(Default)]
 pub(super) struct Cursor {
-    /// The number of the last event.
+    /// The number of the last event that was read.
     seen: u64,
-    /// How much of the words was read with which that event was joined.
+    /// How many bytes were read of the text that this event was joined to.
     bytes: usize,
 }
 
 impl Cursor {
-    /// For somebody who has read this run up to the event of this number.
+    /// The position of a watcher who has read this run up to the event of this number.
     pub(super) fn after(run: &RunLog, number: u64) -> Self {
         let log = run.lock();
         let seen = number.min(log.told);
@@ -164,7 +164,7 @@ impl Cursor {
         Self { seen, bytes: kept.map_or(0, |kept| kept.words_with(seen)) }
     }
 
-    /// The next event, with all words that were joined to it.
+    /// The next event, with all text that was joined to it.
     pub(super) fn next(&mut self, run: &RunLog) -> Option<Numbered> {
         let log = run.lock();
         let at = log.entries.partition_point(|kept| kept.last <= self.seen);

@@ -1,4 +1,5 @@
-//! Conversations by their names: each is open in at most one task, whoever speaks or watches.
+//! A manager of conversations by name. Each conversation is open in at most one task, however many
+//! senders and watchers it has.
 
 mod log;
 mod replay;
@@ -36,24 +37,25 @@ use crate::{
     unwind::caught,
 };
 
-/// How long a conversation stays open in which nothing goes on.
+/// How long a conversation without a run stays open.
 const IDLE_AFTER: Duration = Duration::from_secs(300);
-/// How many such conversations stay open.
+/// How many conversations without a run stay open.
 const MOST_IDLE: usize = 1000;
 /// How many messages may wait in one conversation.
 const MOST_WAITING: usize = 32;
 
-/// Conversations of a journal by their names, as the handlers of a web server hold them. A clone is the same
-/// manager.
+/// The conversations of a journal, by name. The handlers of a web server can share one manager: a
+/// clone is the same manager.
 ///
-/// A conversation is opened, or begun, when somebody [speaks](Self::send) in it. One run goes on in it at a
-/// time, in a task that the manager owns, so that a run outlives the handler that has sent it. Any number of
-/// [watchers](Self::watch) see each event once and in order, also those who come late. A conversation in which
-/// nothing goes on is closed after a while, and opened again when it is needed.
+/// A [message](Self::send) opens its conversation, or begins it. A conversation has one run at a
+/// time. The run is in a task that the manager owns, so it outlives the handler that has sent the
+/// message. Any number of [watchers](Self::watch) get each event once and in order, even if they
+/// come late. A conversation without a run is closed after a while, and opened again when it is
+/// needed.
 ///
-/// [`close`](Self::close) stops all runs and waits until their ends are written. When the last clone is
-/// dropped without it, the tasks are stopped at once; what the journal has then tells the truth, too. Either
-/// way each conversation can go on, here or in another process.
+/// [`close`](Self::close) stops all runs and waits until their ends are written. If the last clone
+/// is dropped without it, the tasks are stopped at once; what the journal has by then is still
+/// true. In both cases each conversation can be continued, here or in another process.
 ///
 /// ```
 /// use futures_util::StreamExt as _;
@@ -87,7 +89,7 @@ pub struct Chats {
     shared: Arc<Shared>,
 }
 
-/// Makes [`Chats`].
+/// Builds [`Chats`].
 #[must_use = "nothing is made before `build`"]
 pub struct ChatsBuilder {
     agent: Agent,
@@ -102,37 +104,38 @@ struct Shared {
     idle_after: Duration,
     most_idle: usize,
     slots: Mutex<Slots>,
-    /// Dropped with the manager, and with them each run.
+    /// Dropped with the manager. That stops each run.
     tasks: Mutex<JoinSet<()>>,
     closing: CancellationToken,
-    /// How many conversations are served.
+    /// How many conversations have a task.
     count: Arc<count::Sender<usize>>,
 }
 
 #[derive(Default)]
 struct Slots {
     by_id: HashMap<Arc<str>, Arc<Slot>>,
-    /// Those that are open and in which nothing goes on, the one that is so for longest first.
+    /// The open conversations without a run, ordered by how long they have been without one, the
+    /// longest first.
     idle: BTreeMap<u64, Arc<Slot>>,
     counted: u64,
 }
 
 impl ChatsBuilder {
-    /// Sets for how long a conversation stays open in which nothing goes on: five minutes unless it is set.
-    /// While it is open, other processes cannot open it.
+    /// Sets how long a conversation without a run stays open. The default is five minutes. While it
+    /// is open, other processes cannot open it.
     pub fn idle_after(mut self, time: Duration) -> Self {
         self.idle_after = time;
         self
     }
 
-    /// Sets how many conversations stay open in which nothing goes on: 1,000 unless it is set. Of more, the
-    /// one is closed in which nothing went on for longest.
+    /// Sets how many conversations without a run stay open. The default is 1,000. If there are
+    /// more, the conversation that has been without a run for longest is closed.
     pub fn most_idle(mut self, count: usize) -> Self {
         self.most_idle = count;
         self
     }
 
-    /// Makes them. Nothing is opened yet.
+    /// Builds the manager. No conversation is opened yet.
     pub fn build(self) -> Chats {
         let Self { agent, journal, idle_after, most_idle } = self;
         let shared = Shared {
@@ -150,12 +153,12 @@ impl ChatsBuilder {
 }
 
 impl Chats {
-    /// The conversations of this journal, in which this agent answers.
+    /// A manager of the conversations in this journal, with this agent and the default settings.
     pub fn new<J: Journal + Clone + 'static>(agent: &Agent, journal: &J) -> Self {
         Self::builder(agent, journal).build()
     }
 
-    /// The same, to be set up.
+    /// Begins the builder of a manager.
     pub fn builder<J: Journal + Clone + 'static>(agent: &Agent, journal: &J) -> ChatsBuilder {
         ChatsBuilder {
             agent: agent.clone(),
@@ -165,11 +168,12 @@ impl Chats {
         }
     }
 
-    /// Says something in a conversation, which is begun if it does not exist. Await it for the run, which is a
-    /// stream of its events; dropping that does not stop the run, unless it was asked to
-    /// [stop when nobody watches](ChatSending::stop_unwatched).
+    /// Sends a message of the user to a conversation, which is begun if it does not exist. Await
+    /// the returned value for the run, which is a stream of its events. Dropping that stream does
+    /// not stop the run, unless the message was sent with
+    /// [`stop_unwatched`](ChatSending::stop_unwatched).
     ///
-    /// If a run goes on in the conversation, the message [waits](WhenBusy).
+    /// If the conversation has a run already, the message [waits](WhenBusy).
     pub fn send(
         &self,
         conversation: impl Into<String>,
@@ -178,21 +182,22 @@ impl Chats {
         ChatSending::new(self.clone(), conversation.into(), Opening::Say(message.into().renewed()))
     }
 
-    /// Goes on with the last run of a conversation: see [`Chat::resume`](super::Chat::resume).
+    /// Continues the last run of a conversation: see [`Chat::resume`](super::Chat::resume).
     pub fn resume(&self, conversation: impl Into<String>) -> ChatSending {
         ChatSending::new(self.clone(), conversation.into(), Opening::Resume)
     }
 
-    /// Watches a conversation: its last run from the beginning, whether it goes on or not, and each run that
-    /// follows. What was said before is in
-    /// [`agent.inbox(&journal).look(..)`](super::Inbox::look). To watch opens nothing, so the conversation may be
-    /// open elsewhere; of a run that goes on in another process, it tells what the journal had at the time of
-    /// this call, and the rest before the next run of this process. A run that changed nothing, such as a
-    /// [`resume`](Self::resume) of what was answered, is told to those who watch already.
+    /// Watches a conversation: its last run from the beginning, even if that has ended, and each
+    /// later run. What was said before is in
+    /// [`agent.inbox(&journal).look(..)`](super::Inbox::look). Watching does not open the
+    /// conversation, so another process may have it open. A run of another process is shown as far
+    /// as the journal had it at the time of this call; the rest comes before the next run of this
+    /// process. A run that changed nothing, such as a [`resume`](Self::resume) of a conversation
+    /// that was answered, is shown only to those who were watching then.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if the name cannot be one, with [`ErrorKind::Closed`] if the
-    /// manager was closed, and with [`ErrorKind::Journal`] if the journal cannot be read.
+    /// Fails with [`ErrorKind::Configuration`] if the name is not valid, with [`ErrorKind::Closed`]
+    /// if the manager was closed, and with [`ErrorKind::Journal`] if the journal cannot be read.
     pub async fn watch(&self, conversation: impl AsRef<str>) -> Result<ChatWatcher, Error> {
         let id = conversation.as_ref();
         check_id(id)?;
@@ -208,7 +213,7 @@ impl Chats {
         };
         let journal = Arc::clone(&shared.journal);
         let watcher = |seen| ChatWatcher::new(seat, journal, shared.closing.clone(), seen);
-        // How many runs came before this one of this process, and how many facts they have.
+        // How many runs of this process, and how many facts, come before the given run.
         let before = |run: &RunLog| (run.place().saturating_sub(1), run.facts().0);
         let (last, open) = {
             let state = slot.lock();
@@ -217,7 +222,7 @@ impl Chats {
         if let Some(last) = last.as_ref().filter(|last| open && !last.was_empty()) {
             return Ok(watcher(before(last)));
         }
-        // Others may have gone on with it.
+        // Another process may have continued the conversation.
         let facts = tokio::select! {
             biased;
             () = shared.closing.cancelled() => return Err(closed()),
@@ -226,7 +231,7 @@ impl Chats {
         let (seen, known) = last.map_or((0, 0), |last| (last.place(), last.facts().1));
         let (from, count) = (last_run(&facts), facts.len() as u64);
         match slot.lock().last.clone() {
-            // Of a run that has begun meanwhile it sees all there is to see.
+            // A run that has begun meanwhile is shown from its beginning.
             Some(last) if last.place() > seen => Ok(watcher(before(&last))),
             Some(last) if !last.was_empty() && (count == known || (from as u64) < known) => {
                 Ok(watcher(before(&last)))
@@ -235,9 +240,9 @@ impl Chats {
         }
     }
 
-    /// Stops the run that goes on in a conversation, or is about to. It ends as
-    /// [`Outcome::Cancelled`](super::Outcome::Cancelled), and messages that wait come next. Says whether there
-    /// was one.
+    /// Stops the current run of a conversation, or else the next one that waits. It ends as
+    /// [`Outcome::Cancelled`](super::Outcome::Cancelled), and the messages that wait come next.
+    /// Returns whether there was such a run.
     pub fn stop(&self, conversation: impl AsRef<str>) -> bool {
         let Some(slot) = self.shared.lock().by_id.get(conversation.as_ref()).cloned() else {
             return false;
@@ -245,12 +250,12 @@ impl Chats {
         let state = slot.lock();
         let first = || state.jobs.front().map(|job| &job.stop);
         let stop = state.running.as_ref().map(|running| &running.stop).or_else(first).cloned();
-        // Whatever it wakes may ask for the state.
+        // What the cancellation wakes may lock the state.
         drop(state);
         stop.inspect(CancellationToken::cancel).is_some()
     }
 
-    /// Whether a run goes on in a conversation, or a message waits in it.
+    /// Whether a conversation has a run, or a message that waits.
     pub fn is_busy(&self, conversation: impl AsRef<str>) -> bool {
         let slots = self.shared.lock();
         slots.by_id.get(conversation.as_ref()).is_some_and(|slot| slot.lock().is_busy())
@@ -261,14 +266,14 @@ impl Chats {
         *self.shared.count.borrow()
     }
 
-    /// Stops all runs, and waits until the end of each is written and all conversations are closed. Messages
-    /// that wait are refused, and so is all that is said from now on, with [`ErrorKind::Closed`]. All watchers
-    /// come to their end.
+    /// Stops all runs, and waits until the end of each is written and all conversations are closed.
+    /// Messages that wait, and all later messages, are refused with [`ErrorKind::Closed`]. The
+    /// streams of all watchers end.
     pub async fn close(&self) {
         self.shared.closing.cancel();
         self.shared.lock().close();
         let mut count = self.shared.count.subscribe();
-        // It lives as long as this does.
+        // This cannot fail: the sender lives as long as `self`.
         let _ = count.wait_for(|count| *count == 0).await;
     }
 
@@ -315,7 +320,7 @@ impl Chats {
             job.is_told();
             state.jobs.push_back(job);
         }
-        // Whoever is refused does not watch.
+        // A sender whose message was refused does not count as a watcher.
         let name = state.watched();
         let begins = !mem::replace(&mut state.serving, true);
         drop(state);
@@ -333,7 +338,8 @@ impl Chats {
                 count,
                 left: false,
             };
-            // A runtime that has ended drops the task at once, and the task takes itself out of `slots`.
+            // A runtime that has ended drops the task at once. The task then removes itself from
+            // `slots`.
             let mut tasks = shared.tasks.lock().unwrap_or_else(PoisonError::into_inner);
             while tasks.try_join_next().is_some() {}
             tasks.spawn_on(serving.serve(), &runtime);
@@ -347,7 +353,7 @@ impl Chats {
 /// A run that was added to a conversation.
 struct Added {
     seat: Seat,
-    /// Whether the conversation is open already.
+    /// Whether the conversation is already open.
     is_open: bool,
 }
 
@@ -356,7 +362,7 @@ impl Shared {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing goes on in this conversation, or something does.
+    /// Records whether a conversation is open without a run.
     fn is_idle(&self, slot: &Arc<Slot>, idle: bool) {
         let mut slots = self.lock();
         let mut state = slot.lock();
@@ -384,7 +390,7 @@ impl Shared {
         }
     }
 
-    /// Forgets a conversation that nobody serves, watches or speaks in.
+    /// Removes a conversation without a task, watchers and messages.
     fn forget(&self, slot: &Arc<Slot>) {
         let mut slots = self.lock();
         let mut state = slot.lock();
@@ -401,7 +407,7 @@ impl Shared {
 }
 
 impl Slots {
-    /// Whoever watches what no task serves comes to the end. The tasks tell the others.
+    /// Ends the streams of watchers of conversations without a task. The tasks end the others.
     fn close(&self) {
         for slot in self.by_id.values() {
             let mut state = slot.lock();
@@ -428,7 +434,7 @@ impl Drop for Shared {
     }
 }
 
-/// The runtime in which the tasks live, if there is one that has a timer.
+/// The current tokio runtime, if it has a timer.
 fn runtime() -> Result<Handle, Error> {
     let runtime = Handle::try_current().ok();
     let has_timer = || caught(|| drop(sleep(Duration::ZERO))).is_ok();

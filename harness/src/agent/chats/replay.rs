@@ -1,4 +1,5 @@
-//! The events of runs as their facts hold them: the words are whole, and what no fact tells is left out.
+//! Makes the events of past runs from their facts. The text comes whole, and events that no fact
+//! records are left out.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -9,18 +10,19 @@ use crate::{
     message::{Block, Message, ToolCall},
 };
 
-/// A run that was told from facts that do not tell its end: its name, and how many events it has.
+/// A run whose end is not in the facts that were replayed: its name, and how many events it has.
 pub(super) type Unended = (Arc<str>, u64);
 
-/// What facts tell.
+/// What was made from facts.
 pub(super) struct Replayed {
     pub(super) events: Vec<Numbered>,
     pub(super) unended: Option<Unended>,
 }
 
-/// The events of all runs that begin among these facts from the number `from` on, and those that are left of
-/// the run whose facts before were told. The facts before `from` are those of the same conversation. If
-/// another run has `followed`, all of these runs are over.
+/// Makes the events of all runs that begin in these facts at the number `from` or later, and the
+/// remaining events of the `unended` run, whose earlier facts were replayed before. The facts
+/// before `from` belong to the same conversation. `followed` says that a later run exists, so that
+/// all of these runs are over.
 pub(super) fn replay(
     facts: &[Envelope],
     from: usize,
@@ -47,7 +49,7 @@ pub(super) fn replay(
     Ok(Replayed { events: replay.events, unended: replay.run })
 }
 
-/// Where the last run begins: its message of the user, or the beginning.
+/// The number of the fact with which the last run begins: its message of the user, or else 0.
 pub(super) fn last_run(facts: &[Envelope]) -> usize {
     let begins = |envelope: &Envelope| matches!(envelope.entry(), Ok(Entry::UserSaid { .. }));
     facts.iter().rposition(begins).unwrap_or(0)
@@ -57,9 +59,9 @@ pub(super) fn last_run(facts: &[Envelope]) -> usize {
 struct Replay {
     machine: Machine,
     events: Vec<Numbered>,
-    /// Whether the facts that are read now are to be told.
+    /// Whether the facts that are read now become events.
     shown: bool,
-    /// The run that is told.
+    /// The run whose events are made.
     run: Option<Unended>,
     turn: u32,
     calls: HashMap<String, (ToolCall, Option<u64>)>,
@@ -75,12 +77,12 @@ impl Replay {
         self.events.push(Numbered::new(run, *number, event.into_owned()));
     }
 
-    /// The run that is told comes to its end, if the facts tell of one.
+    /// Adds the end of the run if the facts contain it.
     fn tells_end(&mut self) {
         let outcome = match self.machine.next() {
             Action::Finish(outcome) => outcome,
             Action::AwaitAnswers => Outcome::Waiting,
-            // The next facts may be those of the same run.
+            // The next facts may belong to the same run.
             _ => return,
         };
         let usage = self.machine.usage();
@@ -88,7 +90,7 @@ impl Replay {
         self.run = None;
     }
 
-    /// Another run follows, and no fact has told the end of this one.
+    /// Adds an end for a run whose end is not in the facts and that another run follows.
     fn tells_that_it_broke_off(&mut self) {
         let usage = self.machine.usage();
         self.tell(Event::RunEnded { outcome: Outcome::Cancelled, usage: &usage });
@@ -167,7 +169,7 @@ impl Replay {
                     let again = since.replace(at).is_some();
                     (call.clone(), again)
                 });
-                // A call that runs again after a crash began once.
+                // A call that runs again after a crash is shown only once.
                 if let Some((call, false)) = started {
                     self.tell(Event::ToolCall(&call));
                 }

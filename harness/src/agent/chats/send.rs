@@ -1,4 +1,4 @@
-//! A message about to be said in a conversation of the manager.
+//! A message that is to be sent to a conversation of the manager.
 
 use std::{
     fmt,
@@ -20,44 +20,48 @@ use crate::{
     journal::check_id,
 };
 
-/// What becomes of a message while a run goes on in its conversation.
+/// What happens to a message if its conversation has a run already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenBusy {
-    /// It waits until the runs of all messages before it have ended. At most 32 messages wait in a
-    /// conversation; more are refused.
+    /// The message waits until the runs of all messages before it have ended. At most 32 messages
+    /// wait in a conversation; more are refused.
     #[default]
     Wait,
-    /// It is refused with [`ErrorKind::Busy`](crate::ErrorKind).
+    /// The message is refused with [`ErrorKind::Busy`](crate::ErrorKind).
     Refuse,
-    /// It is told to the run that goes on, before the model is asked again: see
-    /// [`Steering`](crate::agent::Steering). The [`ChatRun`] is then that run, from its beginning. If the run
-    /// ends before it has heard the message, or waits for an approval, the message is sent next, before all
-    /// messages that wait, with a run of its own; so it is after a [stop](Chats::stop), too. What is set by
-    /// [`with`](ChatSending::with) and [`stop_unwatched`](ChatSending::stop_unwatched) holds only for a run of
-    /// its own.
+    /// The current run gets the message before it asks the model again: see
+    /// [`Steering`](crate::agent::Steering). The [`ChatRun`] is then that run, from its beginning.
+    /// If the run ends before it has received the message, or waits for an approval, the message is
+    /// sent next, in a run of its own, before all messages that wait. This also happens after a
+    /// [stop](Chats::stop). What is set by [`with`](ChatSending::with) and
+    /// [`stop_unwatched`](ChatSending::stop_unwatched) applies only to a run of its own.
     ///
-    /// A call that waits for an approval does not run any more once a new message is sent. To have it decided
-    /// first, send the message after the decision. At most 32 messages wait or have not been heard yet in a
-    /// conversation. Until the run has heard the message, it is in memory only, as one that waits:
-    /// [`Chats::close`] refuses it with [`ErrorKind::Closed`](crate::ErrorKind), and if the process is killed, it
-    /// is lost.
+    /// Once a new message is sent, a call that waits for an approval does not run any more. To have
+    /// the call decided first, send the message after the decision. At most 32 messages of a
+    /// conversation may wait or be on their way to a run. Until a run has received the message, the
+    /// message is only in memory, like one that waits: [`Chats::close`] refuses it with
+    /// [`ErrorKind::Closed`](crate::ErrorKind), and it is lost if the process is killed.
     ///
-    /// A [`resume`](Chats::resume) says nothing, so it waits.
+    /// A [`resume`](Chats::resume) has no message, so it waits.
     Steer,
 }
 
-/// A message about to be said in a conversation of [`Chats`]: await it for its run. Nothing happens before.
+/// A message that is to be sent to a conversation of [`Chats`]. Await it for its run. Nothing
+/// happens before that.
 ///
 /// # Errors
-/// The future fails, and nothing is said, with [`ErrorKind::Busy`](crate::ErrorKind) if the conversation is open
-/// elsewhere, in this process or in another one, or if the message is [refused](WhenBusy); with
-/// [`ErrorKind::Transcript`](crate::ErrorKind) if it is to [steer](WhenBusy::Steer) a run and is no message that
-/// the user can send; with
-/// [`ErrorKind::Configuration`](crate::ErrorKind) if the name cannot be one (see [`check_id`]) or there is no
-/// tokio runtime; with [`ErrorKind::Journal`](crate::ErrorKind) if the conversation cannot be read; with
-/// [`ErrorKind::Closed`](crate::ErrorKind) if the manager was closed. What fails afterwards is told by
-/// [`ChatRun::finish`].
+/// The future fails, and nothing is sent:
+/// - with [`ErrorKind::Busy`](crate::ErrorKind) if the conversation is open elsewhere, in this
+///   process or in another one, or if the message is [refused](WhenBusy),
+/// - with [`ErrorKind::Transcript`](crate::ErrorKind) if the message is to [steer](WhenBusy::Steer)
+///   a run and is not one that the user can send,
+/// - with [`ErrorKind::Configuration`](crate::ErrorKind) if the name is not valid (see
+///   [`check_id`]) or there is no tokio runtime with a timer,
+/// - with [`ErrorKind::Journal`](crate::ErrorKind) if the conversation cannot be read,
+/// - with [`ErrorKind::Closed`](crate::ErrorKind) if the manager was closed.
+///
+/// [`ChatRun::finish`] returns later failures.
 #[must_use = "nothing is said before it is awaited"]
 pub struct ChatSending {
     chats: Chats,
@@ -74,8 +78,8 @@ impl ChatSending {
         Self { chats, conversation, opening, prepare, busy, watched }
     }
 
-    /// Sets what the run brings beside its message, such as its state, approver, settings and limits. The
-    /// function is called when the run begins.
+    /// Sets what the run brings besides its message, such as its state, approver, settings and
+    /// limits. The function is called when the run begins.
     ///
     /// ```
     /// use harness::{
@@ -103,15 +107,16 @@ impl ChatSending {
         self
     }
 
-    /// Sets what becomes of the message while a run goes on in the conversation. It waits unless this is set.
+    /// Sets what happens to the message if the conversation has a run already. The default is to
+    /// wait.
     pub fn when_busy(mut self, busy: WhenBusy) -> Self {
         self.busy = busy;
         self
     }
 
-    /// Stops the run when the last one who watches the conversation leaves: the tab is closed, and the stream
-    /// dropped. If nobody watches any more when its turn comes, nothing is said. Without this the run goes on
-    /// to its end.
+    /// Stops the run when the last watcher of the conversation leaves, for example because a
+    /// browser tab is closed and its stream dropped. If there are no watchers when the message's
+    /// turn comes, it is not sent. Without this, the run goes on to its end.
     pub fn stop_unwatched(mut self) -> Self {
         self.watched = true;
         self

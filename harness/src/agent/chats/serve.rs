@@ -1,4 +1,4 @@
-//! The task of one conversation: opens it, does one run after the other, and lets go of it.
+//! The task of one conversation: opens it, does one run after the other, and closes it.
 
 use std::{
     mem,
@@ -35,14 +35,14 @@ pub(super) struct Serving {
     pub(super) journal: Arc<dyn Journal>,
     pub(super) closing: CancellationToken,
     pub(super) idle_after: Duration,
-    /// How many conversations are served.
+    /// How many conversations have a task.
     pub(super) count: Arc<watch::Sender<usize>>,
-    /// Whether it has left nothing undone.
+    /// Whether the task has ended in good order: no run waits.
     pub(super) left: bool,
 }
 
 impl Serving {
-    /// Serves the conversation until nothing is to be done, or the manager is closed.
+    /// Serves the conversation until no run waits, or the manager is closed.
     pub(super) async fn serve(mut self) {
         while !self.left {
             let opened = tokio::select! {
@@ -57,12 +57,13 @@ impl Serving {
                 }
                 Err(error) => self.slot.refuse(&error),
             }
-            // The conversation is not held any more: whoever opens it next finds it free.
+            // The conversation is closed here, so it can be opened elsewhere.
             self.left = self.leaves();
         }
     }
 
-    /// Does one run after the other until there is none, or the conversation was lost to somebody else.
+    /// Does one run after the other until none comes, or another owner has taken over the
+    /// conversation.
     async fn attend(&self, mut chat: Chat) {
         while let Some(job) = self.next().await {
             self.run(&mut chat, job).await;
@@ -70,12 +71,12 @@ impl Serving {
                 break;
             }
         }
-        // The end of each run was written with it. If that failed, it is tried once more.
+        // The end of each run was written with the run. If that failed, it is tried once more.
         let _ = timeout(LAST_WRITE, chat.save()).await;
         self.slot.lock().open = false;
     }
 
-    /// The next run, or none if nobody wants one for long.
+    /// The next run, or `None` if none comes for `idle_after`.
     async fn next(&self) -> Option<Job> {
         let mut patience = pin!(sleep(self.idle_after));
         loop {
@@ -155,7 +156,7 @@ impl Serving {
         sending.await
     }
 
-    /// Whether nothing has come meanwhile: then nobody serves the conversation from now on.
+    /// Ends the task's work unless a run has come meanwhile. Returns whether it has ended.
     fn leaves(&self) -> bool {
         let mut state = self.slot.lock();
         state.leave = false;
@@ -167,7 +168,7 @@ impl Serving {
     }
 }
 
-/// Notes how many facts the conversation has after a run, also if the run is cut off.
+/// Records how many facts the conversation has after a run, even if the run is cut off.
 struct Counted<'a> {
     chat: &'a mut Chat,
     log: &'a RunLog,
@@ -176,14 +177,14 @@ struct Counted<'a> {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        // What waits to be written is lost with the conversation.
+        // Facts that are not written yet are lost with the conversation.
         let goes_on = self.ended && !self.chat.is_lost();
         self.log.counts(if goes_on { self.chat.facts() } else { self.chat.written() });
     }
 }
 
 impl Drop for Serving {
-    /// Also if the task is stopped or has panicked: nobody waits for ever.
+    /// Also runs if the task is stopped or has panicked, so that nobody waits forever.
     fn drop(&mut self) {
         let shared = self.shared.upgrade();
         if !self.left {

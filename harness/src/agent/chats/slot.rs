@@ -1,4 +1,4 @@
-//! One conversation of the manager: what waits to be said, what goes on, and who watches.
+//! One conversation of the manager: the messages that wait, the current run, and the watchers.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -20,21 +20,21 @@ use crate::{
     provider::Usage,
 };
 
-/// What a program sets for one run.
+/// The function by which a program sets up one run.
 pub(super) type Prepare = Box<dyn for<'a> FnOnce(Sending<'a>) -> Sending<'a> + Send>;
 
 /// How a run ended.
 pub(super) type End = Result<Reply, Stopped>;
 
-/// The run that tells what becomes of a message, when it is known which one that is.
+/// The log of the run that answers a message. It is set once that run is known.
 pub(super) type Told = Arc<OnceLock<Arc<RunLog>>>;
 
-/// What is said to a run while it goes on, or before it begins.
+/// The messages that steer a run, from before its beginning to its end.
 #[derive(Default)]
 pub(super) struct Steered {
     pub(super) steering: Steering,
-    /// The messages in order, those that were heard and those that were not. Of the latter each becomes a run
-    /// when this one has ended.
+    /// The runs of these messages, in order. When the current run has ended, each message that it
+    /// has not received gets the run that is kept here.
     jobs: Vec<Job>,
 }
 
@@ -42,46 +42,47 @@ pub(super) struct Steered {
 pub(super) struct Slot {
     pub(super) id: Arc<str>,
     state: Mutex<State>,
-    /// Something has changed for the task that serves it.
+    /// Notified when something has changed for the task of the conversation.
     pub(super) work: Notify,
 }
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) jobs: VecDeque<Job>,
-    /// Whether a task serves it.
+    /// Whether the conversation has a task.
     pub(super) serving: bool,
-    /// Whether that task has the conversation open.
+    /// Whether the task has opened the conversation.
     pub(super) open: bool,
     pub(super) running: Option<Running>,
-    /// The run that goes on, or the last one.
+    /// The current run, or else the last one.
     pub(super) last: Option<Arc<RunLog>>,
     /// How many runs have begun.
     pub(super) runs: u64,
-    /// How many watch.
+    /// How many watchers there are.
     pub(super) watchers: usize,
     wakers: HashMap<u64, Waker>,
     named: u64,
-    /// Since when nothing goes on, as the manager counts.
+    /// The conversation's number in the manager's list of those without a run, if it is in that
+    /// list.
     pub(super) idle: Option<u64>,
-    /// Whether its place is needed for others.
+    /// Whether the conversation is to be closed, because there are too many open ones.
     pub(super) leave: bool,
     /// Whether the manager was closed or dropped.
     pub(super) closed: bool,
 }
 
-/// A run that goes on.
+/// The current run.
 pub(super) struct Running {
     pub(super) stop: CancellationToken,
-    /// Whether it stops when nobody watches.
+    /// Whether the run stops when there are no watchers.
     watched: bool,
     log: Arc<RunLog>,
     pub(super) steered: Steered,
-    /// Told how it ended.
+    /// Receives the end of the run.
     end: oneshot::Sender<End>,
 }
 
-/// A run to come.
+/// A run that waits.
 pub(super) struct Job {
     pub(super) opening: Opening,
     pub(super) prepare: Option<Prepare>,
@@ -89,11 +90,11 @@ pub(super) struct Job {
     pub(super) told: Told,
     pub(super) steered: Steered,
     pub(super) stop: CancellationToken,
-    /// Whether it stops when nobody watches.
+    /// Whether the run stops when there are no watchers.
     pub(super) watched: bool,
-    /// Told when the conversation is open.
+    /// Receives a message when the conversation is open.
     pub(super) opened: Option<oneshot::Sender<Result<(), Error>>>,
-    /// Told how the run ended. Whoever takes the run has it.
+    /// Receives the end of the run. It moves to [`Running`] when the run begins.
     pub(super) end: Option<oneshot::Sender<End>>,
 }
 
@@ -106,7 +107,7 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes all who watch.
+    /// Wakes all watchers.
     pub(super) fn wake(&self) {
         let wakers = mem::take(&mut self.lock().wakers);
         for waker in wakers.into_values() {
@@ -114,17 +115,17 @@ impl Slot {
         }
     }
 
-    /// Somebody begins to watch. Gives the name under which to wait.
+    /// Adds a watcher. Returns the number under which it waits.
     pub(super) fn watched(&self) -> u64 {
         self.lock().watched()
     }
 
-    /// Whoever has this name waits for what happens next.
+    /// Lets the watcher of this number wait for the next event.
     pub(super) fn waits(&self, name: u64, waker: &Waker) {
         self.lock().wakers.entry(name).or_insert_with(|| waker.clone()).clone_from(waker);
     }
 
-    /// Somebody watches no more. A run that goes on only while it is watched stops with the last one.
+    /// Removes a watcher. A run that goes on only while it is watched stops with the last one.
     pub(super) fn unwatched(&self, name: u64) {
         let mut state = self.lock();
         state.wakers.remove(&name);
@@ -133,13 +134,13 @@ impl Slot {
             && let Some(running) = state.running.as_ref().filter(|running| running.watched)
         {
             let stop = running.stop.clone();
-            // Whatever it wakes may ask for the state.
+            // What the cancellation wakes may lock the state.
             drop(state);
             stop.cancel();
         }
     }
 
-    /// The conversation is open.
+    /// Records that the conversation is open.
     pub(super) fn opened(&self) {
         let mut state = self.lock();
         state.open = true;
@@ -148,7 +149,7 @@ impl Slot {
         }
     }
 
-    /// The run that was taken begins, in a conversation that has so many facts.
+    /// Records that the run which was taken begins, and how many facts the conversation has.
     pub(super) fn begins(&self, log: &Arc<RunLog>, facts: u64) {
         let mut state = self.lock();
         state.runs = state.runs.saturating_add(1);
@@ -156,18 +157,18 @@ impl Slot {
         state.last = Some(Arc::clone(log));
     }
 
-    /// The run that goes on has heard this message.
+    /// Records that the current run has received this message.
     pub(super) fn heard(&self, message: &Message) {
         let state = self.lock();
         let Some(running) = &state.running else { return };
         let mut jobs = running.steered.jobs.iter();
         if let Some(job) = jobs.find(|job| job.says(message)) {
-            // It is set once: a message is heard once.
+            // It is set only once: a message is received once.
             let _ = job.told.set(Arc::clone(&running.log));
         }
     }
 
-    /// The run that goes on has ended so. What it has not heard comes next.
+    /// Records how the current run has ended. Messages that it has not received come next.
     pub(super) fn ended(&self, end: End) {
         let (running, heard) = {
             let mut state = self.lock();
@@ -185,7 +186,8 @@ impl Slot {
         self.wake();
     }
 
-    /// Nobody serves it any more. The run that goes on is cut off, and what waits is refused.
+    /// Records that the conversation has lost its task: the current run is cut off, and messages
+    /// that wait are refused.
     pub(super) fn abandoned(&self, waited: &Error, went_on: &Error) {
         let (jobs, running) = {
             let mut state = self.lock();
@@ -207,7 +209,7 @@ impl Slot {
         self.wake();
     }
 
-    /// Refuses all that waits: nothing of it is said.
+    /// Refuses all messages that wait. None of them is sent.
     pub(super) fn refuse(&self, why: &Error) {
         let jobs = mem::take(&mut self.lock().jobs);
         for job in jobs {
@@ -218,14 +220,14 @@ impl Slot {
 }
 
 impl State {
-    /// Somebody begins to watch.
+    /// Adds a watcher. Returns its number.
     pub(super) fn watched(&mut self) -> u64 {
         self.watchers = self.watchers.saturating_add(1);
         self.named = self.named.wrapping_add(1);
         self.named
     }
 
-    /// Takes the next run, which goes on from now on.
+    /// Takes the next run and makes it the current one.
     pub(super) fn take(&mut self) -> Option<Job> {
         let mut job = self.jobs.pop_front()?;
         let (stop, log) = (job.stop.clone(), Arc::clone(&job.log));
@@ -234,7 +236,7 @@ impl State {
         Some(job)
     }
 
-    /// Says something to the run that goes on, or to the one that is about to begin.
+    /// Passes a message to the current run, or else to the next one.
     pub(super) fn steer(&mut self, job: Job) -> Result<(), Error> {
         let running = self.running.as_mut().map(|running| &mut running.steered);
         let Some(steered) = running.or(self.jobs.front_mut().map(|job| &mut job.steered)) else {
@@ -249,7 +251,7 @@ impl State {
         Ok(())
     }
 
-    /// How many messages wait, with those that no run has heard.
+    /// How many messages wait, including those that a run has not received yet.
     pub(super) fn waiting(&self) -> usize {
         let steered = self.jobs.iter().map(|job| &job.steered);
         let steered = steered.chain(self.running.iter().map(|running| &running.steered));
@@ -257,24 +259,25 @@ impl State {
         self.jobs.len().saturating_add(unheard.count())
     }
 
-    /// Whether a run goes on or waits.
+    /// Whether there is a current run or one that waits.
     pub(super) fn is_busy(&self) -> bool {
         self.running.is_some() || !self.jobs.is_empty()
     }
 
-    /// Whether nobody has anything to do with it.
+    /// Whether the conversation has no task, no watchers and no messages.
     pub(super) fn is_unused(&self) -> bool {
         !self.serving && self.watchers == 0 && self.jobs.is_empty()
     }
 }
 
 impl Running {
-    /// Takes what was said to it: what it has heard, and what it has not.
+    /// Takes the messages that have steered the run: those that it has received, and those that it
+    /// has not.
     fn heard(&mut self) -> (Vec<Job>, Vec<Job>) {
         mem::take(&mut self.steered.jobs).into_iter().partition(Job::is_heard)
     }
 
-    /// It has ended so, and those who have steered it are told, too.
+    /// Passes the end of the run to all who wait for it, also to those who have steered it.
     fn ended(self, end: End, heard: Vec<Job>) {
         over(&self.log, &end);
         for tell in heard.into_iter().filter_map(|job| job.end) {
@@ -288,12 +291,13 @@ impl Running {
 }
 
 impl Job {
-    /// It has a run of its own.
+    /// Sets that the message gets a run of its own.
     pub(super) fn is_told(&self) {
         let _ = self.told.set(Arc::clone(&self.log));
     }
 
-    /// Whether it is known which run tells of it: of a message that steers, the one that has heard it.
+    /// Whether it is known which run answers the message. For a message that steers, it is the run
+    /// that has received it.
     fn is_heard(&self) -> bool {
         self.told.get().is_some()
     }
@@ -302,7 +306,7 @@ impl Job {
         matches!(&self.opening, Opening::Say(said) if said.id() == message.id())
     }
 
-    /// The conversation is open.
+    /// Passes on that the conversation is open.
     fn is_open(&mut self) {
         if let Some(opened) = self.opened.take() {
             let _ = opened.send(Ok(()));
@@ -312,7 +316,7 @@ impl Job {
         }
     }
 
-    /// It does not run, for this reason.
+    /// Ends the run with this error before it begins.
     pub(super) fn refuse(self, why: &Error) {
         self.is_told();
         for steered in self.steered.jobs {
@@ -328,12 +332,12 @@ impl Job {
     }
 }
 
-/// The same error for somebody else.
+/// The same error for another receiver.
 fn again(why: &Error) -> Error {
     Error::new(why.kind(), why.to_string())
 }
 
-/// A run that did not begin, or of whose end nothing more is known.
+/// The end of a run that did not begin, or of which nothing more is known.
 pub(super) fn not_begun(why: Error) -> Stopped {
     let outcome = match why.kind() {
         ErrorKind::Closed => Outcome::Cancelled,
@@ -342,7 +346,7 @@ pub(super) fn not_begun(why: Error) -> Stopped {
     Stopped::new(outcome, Some(why), None, Remains::default())
 }
 
-/// Nothing more comes of a run. Its end is told, if it was not.
+/// Completes the log of a run. It adds the end of the run if the log does not have it.
 fn over(log: &RunLog, end: &End) {
     if !log.tells_its_end() {
         let (outcome, usage): (_, Usage) = match end {

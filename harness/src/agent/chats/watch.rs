@@ -1,4 +1,4 @@
-//! Who watches: one run to its end, or a conversation for as long as it likes.
+//! The watchers: of one run to its end, or of a conversation for any length of time.
 
 use std::{
     collections::VecDeque,
@@ -26,7 +26,7 @@ use crate::{
     journal::{Envelope, Journal},
 };
 
-/// A place among those who watch a conversation.
+/// A place among the watchers of a conversation.
 pub(super) struct Seat {
     shared: Weak<Shared>,
     slot: Arc<Slot>,
@@ -34,7 +34,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// Somebody who was counted as a watcher by this name.
+    /// The place of a watcher that was counted under this number.
     pub(super) fn new(shared: Weak<Shared>, slot: Arc<Slot>, name: u64) -> Self {
         Self { shared, slot, name }
     }
@@ -49,12 +49,12 @@ impl Drop for Seat {
     }
 }
 
-/// A run of [`Chats`](super::Chats) as a stream of its events, from its beginning to its end. Of a message that
-/// [steers](super::WhenBusy::Steer), it is the run that hears the message.
+/// A run of [`Chats`](super::Chats) as a stream of its events, from its beginning to its end. For a
+/// message that [steers](super::WhenBusy::Steer), it is the run that receives the message.
 ///
-/// The run goes on whether or not the stream is polled, and also without it, unless it was sent to
-/// [stop when nobody watches](super::ChatSending::stop_unwatched). Words that the stream has missed come joined,
-/// so that a stream which is not polled holds no more than the words themselves.
+/// The run goes on even if the stream is not polled or is dropped, unless the message was sent with
+/// [`stop_unwatched`](super::ChatSending::stop_unwatched). Pieces of text that the stream has
+/// missed come joined, so a stream that is not polled needs no more memory than the text itself.
 #[must_use = "it tells what happens in the run"]
 pub struct ChatRun {
     seat: Seat,
@@ -68,12 +68,12 @@ impl ChatRun {
         Self { seat, told, cursor: Cursor::default(), end }
     }
 
-    /// Waits for the end of the run, and gives the answer.
+    /// Waits for the end of the run and returns the answer.
     ///
     /// # Errors
-    /// Fails if the run ended without an answer: see [`Stopped`]. If it never began, nothing was said, and the
-    /// error says why; of [`Chats`](super::Chats) that were closed, it is
-    /// [`ErrorKind::Closed`](crate::ErrorKind).
+    /// Fails if the run ended without an answer: see [`Stopped`]. If the run never began, nothing
+    /// was sent, and the error says why. If the [`Chats`](super::Chats) were closed before it
+    /// began, the kind of the error is [`ErrorKind::Closed`](crate::ErrorKind).
     pub async fn finish(mut self) -> Result<Reply, Stopped> {
         let end = &mut self.end;
         end.await.unwrap_or_else(|_| Err(not_begun(closed())))
@@ -85,9 +85,9 @@ impl Stream for ChatRun {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
-        // Whoever tells something afterwards wakes it.
+        // Each later event wakes this waker.
         this.seat.slot.waits(this.seat.name, context.waker());
-        // While nobody has heard the message, there is nothing to tell.
+        // Until a run has received the message, there are no events.
         let Some(log) = this.told.get() else { return Poll::Pending };
         let ended = log.has_ended();
         match this.cursor.next(log) {
@@ -106,34 +106,34 @@ impl fmt::Debug for ChatRun {
 
 type Reading = Pin<Box<dyn Future<Output = Result<Vec<Envelope>, Error>> + Send>>;
 
-/// A conversation of [`Chats`](super::Chats) as a stream of the events of its runs: the last run from its
-/// beginning, whether it goes on or not, and each run that follows. It ends when the manager is closed or
-/// dropped, or when the [journal fails](Self::error).
+/// A conversation of [`Chats`](super::Chats) as a stream of the events of its runs: the last run
+/// from its beginning, even if it has ended, and each later run. The stream ends when the manager
+/// is closed or dropped, or when the [journal fails](Self::error).
 ///
-/// Whoever takes the events late gets each of them all the same, once and in order. Neighbouring words are
-/// joined, and of the reports of progress of a call some may be left out that were followed by others. Runs
-/// that have come and gone meanwhile are read from the journal, as the facts hold them, so that a stream which
-/// is never polled holds the events of one run.
+/// A slow reader also gets each event once and in order. Neighbouring pieces of text are joined,
+/// and progress reports that the same call has replaced by later ones may be left out. Runs that
+/// began and ended meanwhile are read from the journal, without the events that no fact records. A
+/// stream that is never polled therefore holds the events of only one run.
 #[must_use = "it tells what happens in the conversation"]
 pub struct ChatWatcher {
     seat: Seat,
     journal: Arc<dyn Journal>,
-    /// Events that were read from facts.
+    /// Events that were made from facts.
     ready: VecDeque<Numbered>,
     run: Option<(Arc<RunLog>, Cursor)>,
-    /// How many runs of this process it has seen, and how many facts were told.
+    /// How many runs of this process, and how many facts, the watcher has passed.
     seen: u64,
     facts: u64,
-    /// The run that was told last, if it goes on in another process or was cut off there.
+    /// The last run that was shown, if it goes on in another process or was cut off there.
     unended: Option<Unended>,
-    /// The runs before this one are being read.
+    /// The facts of runs before the given one, while they are read.
     reading: Option<(Reading, Arc<RunLog>)>,
     closing: CancellationToken,
     error: Option<Error>,
 }
 
 impl ChatWatcher {
-    /// It has seen so many runs of this process, and what so many facts tell.
+    /// A watcher that has passed this number of runs of this process, and this number of facts.
     pub(super) fn new(
         seat: Seat,
         journal: Arc<dyn Journal>,
@@ -145,19 +145,19 @@ impl ChatWatcher {
         Self { seat, journal, ready, run, seen, facts, unended, reading, closing, error }
     }
 
-    /// It begins with these events.
+    /// Sets the events with which the watcher begins.
     pub(super) fn with(mut self, told: Replayed) -> Self {
         (self.ready, self.unended) = (told.events.into(), told.unended);
         self
     }
 
-    /// Begins after the event of this [id](Numbered::id), for a browser that connects again and says which event it
-    /// has seen last: it gets those that follow, each once and in order, and of words that were joined those that
-    /// it has not had.
+    /// Begins after the event of this [id](Numbered::id). Use it for a browser that connects again
+    /// and reports the last event that it has received. It gets each later event once and in order.
+    /// Of joined text it gets only the part that it has not received.
     ///
-    /// This holds for the last run of the conversation, as long as this process keeps its events: while the
-    /// conversation is open or watched. With the id of any other event, or with a text that is none, nothing
-    /// changes, and the stream begins with the last run from its beginning, under a name that says that it is
+    /// This works for the last run of the conversation while this process keeps the run's events:
+    /// as long as the conversation is open or watched. With any other text, nothing changes: the
+    /// stream begins with the beginning of the last run, whose name in the ids shows that it is
     /// another run.
     ///
     /// ```
@@ -187,26 +187,26 @@ impl ChatWatcher {
         let last = self.seat.slot.lock().last.clone();
         if let Some(log) = last.filter(|log| log.name() == run && log.place() > self.seen) {
             let cursor = Cursor::after(&log, number);
-            // What came before it was seen.
+            // The watcher has received what came before.
             (self.ready, self.unended) = (VecDeque::new(), None);
             self.run = Some((log, cursor));
         }
         self
     }
 
-    /// Why the stream has ended, if it is because the journal could not be read.
+    /// Why the stream has ended, if the journal could not be read.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
-    /// The next run, if there is one.
+    /// Goes to the next run, if there is one.
     fn next_run(&mut self) -> Step {
         let state = self.seat.slot.lock();
         let Some(last) = state.last.clone().filter(|last| last.place() > self.seen) else {
             return if state.closed { Step::End } else { Step::Wait };
         };
         drop(state);
-        // Between two runs of this process there may be others.
+        // Another process may have done runs between two runs of this process.
         let is_next = last.place() == self.seen.saturating_add(1) && last.facts().0 == self.facts;
         if is_next && self.unended.is_none() {
             self.run = Some((last, Cursor::default()));
@@ -225,7 +225,7 @@ impl ChatWatcher {
         Step::Again
     }
 
-    /// Takes the facts of the runs before this one.
+    /// Takes the facts of the runs before the given one.
     fn takes(&mut self, facts: Result<Vec<Envelope>, Error>, next: Arc<RunLog>) {
         let missed = facts.and_then(|mut facts| {
             facts.truncate(usize::try_from(next.facts().0).unwrap_or(usize::MAX));
@@ -240,12 +240,12 @@ impl ChatWatcher {
     }
 }
 
-/// A journal that has not answered for long after the end of all else.
+/// The error for a journal that does not answer for a while after the manager was closed.
 async fn unanswered(closing: CancellationToken) -> Error {
     closing.cancelled().await;
     match runtime() {
         Ok(_) => sleep(LAST_WRITE).await,
-        // There is no other clock.
+        // Without a runtime there is no timer.
         Err(_) => pending().await,
     }
     let what = format!(
@@ -266,7 +266,7 @@ impl Stream for ChatWatcher {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
-        // Whoever tells something afterwards wakes it.
+        // Each later event wakes this waker.
         this.seat.slot.waits(this.seat.name, context.waker());
         loop {
             if this.error.is_some() {

@@ -1,4 +1,4 @@
-//! How a run that had stopped goes on, and what is said of calls that do not run to their ends.
+//! How a stopped run continues, and the results of calls that are not run to their ends.
 
 use super::{Machine, Phase, cannot};
 use crate::{
@@ -14,11 +14,12 @@ use crate::{
 };
 
 impl Machine {
-    /// The fact with which a run that had stopped goes on.
+    /// The fact with which a stopped run continues.
     ///
     /// # Errors
-    /// Fails if there is nothing to go on with: nothing was said, the model has answered to the
-    /// end, or calls wait for their results.
+    /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if there is nothing to
+    /// continue: nothing was said, the model has completed its answer, or calls wait for their
+    /// results.
     pub fn resumption(&self) -> Result<Entry, Error> {
         let Some(last) = self.transcript.messages().last() else {
             return Err(cannot("there is nothing to resume: nothing was said yet; `send` begins"));
@@ -32,7 +33,7 @@ impl Machine {
             }
             Phase::Ended(Some(Outcome::Answered)) => false,
             Phase::Ended(Some(_)) | Phase::Asking | Phase::Checking => true,
-            // The conversation was kept elsewhere: only its last words can tell.
+            // The conversation was kept elsewhere, so only its last message can show it.
             Phase::Ended(None) => last.is_paused() || breaks_off(last),
         };
         match last.role() {
@@ -40,7 +41,7 @@ impl Machine {
             Role::Assistant if !is_open => Err(cannot(
                 "there is nothing to resume: the model has answered; `send` says something new",
             )),
-            // The vendor goes on with its own words only if they come last and unchanged.
+            // The vendor continues its own answer only if that comes last and unchanged.
             Role::Assistant if last.is_paused() => Ok(resumed(None)),
             Role::Assistant => {
                 let words = match self.phase {
@@ -56,9 +57,9 @@ impl Machine {
         }
     }
 
-    /// The facts that answer every call without a result, each with the truth: it did not start,
-    /// it only read, or it may have partly run. After them the transcript can be sent. There are
-    /// none if it can be sent already.
+    /// The facts that give every call without a result a true one: it did not start, it only read,
+    /// or it may have partly run. After them, the transcript is valid to send. There are none if it
+    /// is valid already.
     pub fn settlement(&self) -> impl Iterator<Item = Entry> + '_ {
         let calling = match &self.phase {
             Phase::Calling(calling) => Some(calling),
@@ -68,7 +69,7 @@ impl Machine {
             calls.iter().filter_map(|Call { call, status, .. }| {
                 let (outcome, text) = match status {
                     Status::Finished(_) => return None,
-                    // It has run in another process, and nobody knows how far.
+                    // It has run in another process, and its outcome is not known.
                     Status::Allowed(granted) if granted.again => lost(granted.effects),
                     Status::Asked
                     | Status::Allowed(_)
@@ -92,7 +93,7 @@ impl Machine {
         })
     }
 
-    /// Open calls belong to the conversation whose facts are shared.
+    /// Ends the run. Its open calls belong to the conversation that it was forked from.
     pub(super) fn fork(&mut self) -> Result<(), Error> {
         let outcome = Outcome::Cancelled;
         match &mut self.phase {

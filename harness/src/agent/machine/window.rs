@@ -1,4 +1,4 @@
-//! What is sent of the transcript. Facts of its own change it; the transcript keeps all that was said.
+//! What is sent of the transcript. Facts can change it; the transcript itself keeps everything.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -18,28 +18,30 @@ use crate::{
 /// What is sent of a transcript, and what is known of its size.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
-    /// What is sent, if it is something else than the transcript.
+    /// What is sent, if it is not the transcript itself.
     view: Option<Box<View>>,
-    /// The places of results that only read and that nobody has looked at to be cleared: the message, and the
-    /// number of the result in it.
+    /// The results that only read and that clearing has not passed yet: the index of the message,
+    /// and the number of the result in it.
     pub(super) reads: VecDeque<(usize, usize)>,
-    /// The places of calls that went well and have long arguments: the message, and the number of the call in it.
+    /// The calls that succeeded and have long arguments: the index of the message, and the number
+    /// of the call in it.
     pub(super) long: VecDeque<(usize, usize)>,
-    /// The last request whose tokens the vendor has counted, or what was estimated at the last move after it.
+    /// The last request whose tokens the vendor has counted, or the estimate after the last later
+    /// move.
     measured: Option<Measured>,
-    /// How many tokens the window of the model has, by an error of its vendor.
+    /// How many tokens the model's window has, as far as an error of its vendor states it.
     told: Option<u64>,
     /// How many requests in a row did not fit.
     overflows: u32,
     /// Whether nothing was moved since then.
     refused: bool,
-    /// How often a summary in words was asked for in vain since the last one, in this run.
+    /// How many requests for a summary as text have failed in this run since the last summary.
     failures: u32,
-    /// Whether the vendor's own was.
+    /// Whether a request for the vendor's own summary has failed since then.
     vendor_failed: bool,
-    /// Whether the vendor has refused a summary of its own: no other one is asked for.
+    /// Whether the vendor has refused a summary of its own. No other one is requested then.
     vendor_refused: bool,
-    /// What the program wants in each summary.
+    /// The texts that the program wants in each summary.
     pins: Arc<Vec<String>>,
     /// The tools that the model has searched for.
     found: Arc<Vec<FoundTools>>,
@@ -50,27 +52,29 @@ pub(super) struct Window {
 pub(in crate::agent) struct Measured {
     /// How many messages it had.
     pub(in crate::agent) messages: usize,
-    /// How many tokens.
+    /// How many tokens it had.
     pub(in crate::agent) tokens: u64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct View {
-    /// So many messages of the transcript are summed up.
+    /// How many messages of the transcript are summarized.
     summed_up: usize,
-    /// Those of them that are sent all the same.
+    /// The indexes of those of them that are still sent.
     kept: Vec<usize>,
     summary: Option<Message>,
-    /// What is sent in the place of results, by the place of their message and the id of the call.
+    /// The lines that are sent in place of results, by the index of the message and the id of the
+    /// call.
     cleared: HashMap<(usize, String), String>,
-    /// The arguments that are sent in the place of those of calls, by the place of their message and their number in it.
+    /// The arguments that are sent in place of those of calls, by the index of the message and the
+    /// number of the call in it.
     shorter: HashMap<(usize, usize), String>,
     /// What is sent.
     sent: Transcript,
-    /// Of the first of these messages, no thinking is sent.
+    /// How many of these messages, from the first one on, are sent without reasoning.
     thinking_from: usize,
-    /// Where the turn begins that was open at the last move: the model has called tools and not ended its answer. If
-    /// none was, that is where the thinking begins.
+    /// The beginning of the turn that was open at the last move, where the model has called tools
+    /// and not completed its answer. If no turn was open, it equals `thinking_from`.
     open_turn: usize,
     /// What is sent to the model that has made a summary of its own.
     vendor: Option<Box<VendorView>>,
@@ -80,28 +84,29 @@ struct View {
 #[derive(Clone, Debug)]
 struct VendorView {
     summary: VendorSummary,
-    /// So many messages of the transcript stand before the words beside the summary.
+    /// How many messages of the transcript come before the words that are sent with the summary.
     words_at: usize,
-    /// From which message of the transcript on thinking is sent.
+    /// The first message of the transcript whose reasoning is sent.
     thinks_at: usize,
-    /// In which message of the transcript the turn begins that was open when that changed, if one was.
+    /// The message of the transcript with which the turn begins that was open when `thinks_at` was
+    /// set, if one was.
     open_at: usize,
     sent: Transcript,
 }
 
-/// What is sent to one model, and where the messages of the transcript are in it.
+/// What is sent to one model, and how its messages correspond to those of the transcript.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::agent) struct Seen<'a> {
     pub(in crate::agent) sent: &'a Transcript,
-    /// Of the first of these messages, no thinking is sent.
+    /// How many of these messages, from the first one on, are sent without reasoning.
     pub(in crate::agent) thinking_from: usize,
-    /// Where the turn begins that was open when that changed, if one was.
+    /// The beginning of the turn that was open when `thinking_from` was set, if one was.
     open_turn: usize,
-    /// So many messages of the transcript are summed up.
+    /// How many messages of the transcript are summarized.
     summed_up: usize,
-    /// So many messages stand for them.
+    /// How many messages are sent in their place.
     head: usize,
-    /// Before which message of the transcript something stands that is not in the transcript.
+    /// The message of the transcript before which one is sent that is not in the transcript.
     words_at: Option<usize>,
 }
 
@@ -110,36 +115,39 @@ impl<'a> Seen<'a> {
         self.sent.messages()
     }
 
-    /// What stands for the messages that are summed up, if some are.
+    /// The message that is sent in place of the summarized messages, if there are some.
     pub(in crate::agent) fn summary(&self) -> Option<&'a Message> {
         (self.summed_up > 0).then(|| self.messages().get(self.head.checked_sub(1)?))?
     }
 
-    /// Where a message of the transcript is sent that is not summed up, or what comes after the last one.
+    /// The index in what is sent of a message of the transcript that is not summarized, or of the
+    /// end.
     pub(in crate::agent) fn index_of(&self, at: usize) -> usize {
         let words = usize::from(self.words_at.is_some_and(|words| words <= at));
         self.head.saturating_add(at.saturating_sub(self.summed_up)).saturating_add(words)
     }
 
-    /// Which message of the transcript is the one that is sent at this place, or the first one behind a summary.
+    /// The index in the transcript of the message that is sent at this index, or of the first one
+    /// after a summary.
     pub(in crate::agent) fn place_of(&self, sent: usize) -> usize {
         let at = self.summed_up.saturating_add(sent.saturating_sub(self.head));
         at.saturating_sub(usize::from(self.words_at.is_some_and(|words| words < at)))
     }
 
-    /// What is sent of a message of the transcript that is not summed up.
+    /// The message that is sent for a message of the transcript, unless that one is summarized.
     pub(in crate::agent) fn sent_for(&self, at: usize) -> Option<&'a Message> {
         (at >= self.summed_up).then(|| self.messages().get(self.index_of(at)))?
     }
 
-    /// What is sent of the messages before this one of the transcript.
+    /// The messages that are sent before this message of the transcript.
     pub(in crate::agent) fn messages_before(&self, at: usize) -> Messages {
         self.messages().range(..self.index_of(at))
     }
 
-    /// Whether the vendor may sum up what is sent before this message of the transcript. What is kept follows what is
-    /// summed up without a word between them, so the words beside an earlier summary are summed up with it; and who
-    /// speaks first of what is kept has not spoken last of what is summed up. A call and its result stay together.
+    /// Whether the vendor may summarize what is sent before this message of the transcript. Nothing
+    /// may come between the vendor's summary and the messages after it. So the words next to an
+    /// earlier summary have to be summarized with it, the last summarized message and the next one
+    /// must have different roles, and a call stays together with its result.
     ///
     /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks>.
     pub(in crate::agent) fn vendor_may_cut(&self, at: usize) -> bool {
@@ -160,12 +168,13 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// A place that a fact names.
+/// An index from a fact.
 fn place(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Where the turn begins that is open: the model has called tools and not ended its answer. Without one, it is the end.
+/// The beginning of the open turn, where the model has called tools and not completed its answer.
+/// Without one, it is the end.
 fn open_turn(messages: &Messages) -> usize {
     let is_open = messages.last().is_some_and(|last| last.role() == Role::Tool);
     let said = || messages.iter().rposition(|message| message.role() == Role::User);
@@ -173,7 +182,7 @@ fn open_turn(messages: &Messages) -> usize {
 }
 
 impl View {
-    /// Makes what is sent anew, after a move.
+    /// Builds what is sent again after a move.
     fn made_of(&mut self, all: &Messages) {
         let kept = self.kept.iter().filter_map(|at| all.get(*at).cloned());
         let mut sent: Messages = kept.chain(self.summary.clone()).collect();
@@ -199,7 +208,7 @@ impl View {
         self.vendor = Some(vendor);
     }
 
-    /// What is sent to everybody.
+    /// What is sent to every model that has not made the summary.
     fn seen(&self) -> Seen<'_> {
         Seen {
             sent: &self.sent,
@@ -258,15 +267,16 @@ impl View {
 }
 
 impl Window {
-    /// A summary was given, or a run has begun.
+    /// Resets the counts of failures, because a summary was made or a run has begun.
     pub(super) fn forgets_failures(&mut self) {
         (self.failures, self.vendor_failed) = (0, false);
     }
 
-    /// The model has answered a request with so many messages.
+    /// Records the size of a request with this number of messages, because the model has answered
+    /// it.
     pub(super) fn was_sent(&mut self, messages: usize, usage: &Usage) {
         (self.overflows, self.refused) = (0, false);
-        // There are servers that count nothing and say so by a zero.
+        // Some servers count nothing and report zero tokens.
         if let Some(input) = usage.input.filter(|input| *input > 0) {
             let tokens = input.saturating_sub(usage.compaction.unwrap_or(0));
             self.measured = Some(Measured { messages, tokens });
@@ -275,18 +285,19 @@ impl Window {
 }
 
 impl Machine {
-    /// What is sent: the transcript, or what facts have put in the place of its parts. Between runs it can be sent.
-    /// A model that has made a [summary of its own](VendorSummary) is sent this one in the place of the summary in words.
+    /// What is sent: the transcript, or its parts with what facts have put in their place. Between
+    /// runs it is valid to send. A model that has made a [summary of its own](VendorSummary) gets
+    /// that one in place of the summary as text.
     pub fn sent(&self) -> &Transcript {
         self.window.view.as_ref().map_or(&self.transcript, |view| &view.sent)
     }
 
-    /// Of the first of the messages that are sent, no thinking is sent: how many these are.
+    /// How many of the messages that are sent, from the first one on, are sent without reasoning.
     pub fn thinking_from(&self) -> usize {
         self.window.view.as_ref().map_or(0, |view| view.thinking_from)
     }
 
-    /// What this model of this provider is sent.
+    /// What is sent to this model of this provider.
     pub(in crate::agent) fn seen_by(&self, provider: &str, model: &str) -> Seen<'_> {
         let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
         let made_it = |vendor: &VendorView| {
@@ -296,7 +307,7 @@ impl Machine {
         own.flatten().unwrap_or_else(|| self.readable())
     }
 
-    /// What is sent to everybody who has not made the summary.
+    /// What is sent to every model that has not made the summary.
     pub(in crate::agent) fn readable(&self) -> Seen<'_> {
         let sent = &self.transcript;
         let all =
@@ -309,7 +320,7 @@ impl Machine {
         self.window.view.as_deref()?.seen_by_vendor()
     }
 
-    /// What only the model is sent that has made a summary of its own.
+    /// The parts that are sent only to the model that has made a summary of its own.
     pub(in crate::agent) fn vendors_view(&self) -> Option<VendorsView<'_>> {
         let view = self.window.view.as_deref()?;
         let (seen, vendor) = (view.seen_by_vendor()?, view.vendor.as_deref()?);
@@ -324,17 +335,17 @@ impl Machine {
         !self.window.vendor_failed && !self.window.vendor_refused
     }
 
-    /// Where the turn begins that was open when thinking was left out, if one was.
+    /// The beginning of the turn that was open when reasoning was left out, if one was.
     pub(in crate::agent) fn open_turn(&self) -> usize {
         self.window.view.as_ref().map_or(0, |view| view.open_turn)
     }
 
-    /// How many messages of the transcript a summary stands for.
+    /// How many messages of the transcript are replaced by a summary.
     pub fn summed_up(&self) -> usize {
         self.window.view.as_ref().map_or(0, |view| view.summed_up)
     }
 
-    /// What the program wants in each summary.
+    /// The texts that the program wants in each summary.
     pub fn pins(&self) -> &[String] {
         &self.window.pins
     }
@@ -344,7 +355,8 @@ impl Machine {
         &self.window.found
     }
 
-    /// Those whose results are sent.
+    /// The found tools, with the number of summarized messages: only those whose results are still
+    /// sent count.
     pub(in crate::agent) fn found_now(&self) -> Found<'_> {
         Found::new(&self.window.found, self.summed_up())
     }
@@ -359,17 +371,17 @@ impl Machine {
         let (call, tools, place) =
             (call.to_owned(), tools.to_vec(), self.transcript.messages().len());
         Arc::make_mut(&mut self.window.found).push(FoundTools { call, tools, place });
-        // What requests begin with has changed.
+        // The beginning of requests has changed.
         self.window.measured = None;
         Ok(())
     }
 
-    /// A beginning of what is sent whose tokens are known.
+    /// The beginning of what is sent whose tokens the vendor has counted.
     pub(in crate::agent) fn measured(&self) -> Option<Measured> {
         self.window.measured
     }
 
-    /// How many tokens the window of the model has, by an error of its vendor.
+    /// How many tokens the model's window has, as far as an error of its vendor states it.
     pub(in crate::agent) fn told_window(&self) -> Option<u64> {
         self.window.told
     }
@@ -384,20 +396,21 @@ impl Machine {
         self.window.refused
     }
 
-    /// How often a summary in words was asked for in vain since the last one, in this run.
+    /// How many requests for a summary as text have failed in this run since the last summary.
     pub(in crate::agent) fn failed_compactions(&self) -> u32 {
         self.window.failures
     }
 
-    /// Whether what is sent can be changed now: no call is open, and the vendor does not go on with an answer.
+    /// Whether what is sent can be changed now: no call is open, and the vendor does not continue
+    /// an answer.
     pub(in crate::agent) fn can_move(&self) -> bool {
         let last = self.transcript.messages().last();
         matches!(self.phase, Phase::Asking | Phase::Ended(_))
             && last.is_some_and(|last| !last.is_paused())
     }
 
-    /// The results that only read, are sent as they are and stand before this message of the transcript, with their
-    /// places.
+    /// The results before this message of the transcript that only read and are sent unchanged,
+    /// each with the index of its message.
     pub(in crate::agent) fn clearable(
         &self,
         before: usize,
@@ -410,8 +423,9 @@ impl Machine {
         })
     }
 
-    /// The calls with long arguments that went well, are sent as they are and have their results before this message of
-    /// the transcript, with their places: the message, and the number of the call in it.
+    /// The calls that succeeded, have long arguments, are sent unchanged and have their results
+    /// before this message of the transcript, each with its place: the index of the message, and
+    /// the number of the call in it.
     pub(in crate::agent) fn long_calls(
         &self,
         before: usize,
@@ -424,7 +438,7 @@ impl Machine {
         })
     }
 
-    /// Whether shorter arguments are sent in the place of those of a call.
+    /// Whether shorter arguments are sent for some call.
     pub(in crate::agent) fn shortens(&self) -> bool {
         self.window.view.as_ref().is_some_and(|view| !view.shorter.is_empty())
     }
@@ -438,7 +452,7 @@ impl Machine {
         view.sent.push(message)
     }
 
-    /// Takes a fact that changes what is sent, or tells of it.
+    /// Applies a fact that changes what is sent or that tells about its size.
     pub(super) fn moves(&mut self, entry: &Entry) -> Result<(), Error> {
         match entry {
             Entry::ContextCleared { results, arguments, after, .. } => {
@@ -495,7 +509,7 @@ impl Machine {
         after: u64,
     ) -> Result<(), Error> {
         self.may_move()?;
-        // In a transcript that was kept elsewhere, it is not known what a call does.
+        // It is not known what the calls do of a transcript that was kept elsewhere.
         let can: HashMap<&str, usize> =
             self.clearable(usize::MAX).map(|(at, result)| (result.call_id(), at)).collect();
         let mut places = Vec::with_capacity(results.len());
@@ -534,7 +548,7 @@ impl Machine {
             let all = self.transcript.messages();
             (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
         }
-        // What was left as it is among them is small, and stays.
+        // The results among them that were not cleared are small, and stay.
         window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
         window.long.retain(|place| !shorter.contains_key(place));
         view.shorter.extend(shorter);
@@ -584,7 +598,8 @@ impl Machine {
         }
         let (window, words_at) = (&mut self.window, all.len());
         let view = window.view.get_or_insert_default();
-        // Thinking that was left out before stays out, and what the vendor sums up by itself takes no other along.
+        // Reasoning that was left out before stays left out. The vendor's own summary does not
+        // leave out any other.
         let (thinks_at, open_at) = match view.vendor.take() {
             Some(vendor) => (vendor.thinks_at, vendor.open_at),
             None => {
@@ -607,7 +622,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The vendor has refused its own summary.
+    /// Applies that the vendor has refused its own summary.
     fn refuse(&mut self) -> Result<(), Error> {
         self.asking("a summary cannot be refused")?;
         let view = self.window.view.as_mut().filter(|view| view.vendor.is_some());
@@ -620,7 +635,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What is sent to the model that has made a summary of its own, or to everybody.
+    /// What is sent to the model that has made a summary of its own, or else to every model.
     fn widest(&self) -> &Transcript {
         let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
         vendor.map_or(self.sent(), |vendor| &vendor.sent)
