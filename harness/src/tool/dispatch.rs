@@ -55,7 +55,7 @@ impl ToolRegistry {
             Err(asks)
                 if is_too_deep(&asks.token) || asks.form.as_ref().is_some_and(is_too_deep) =>
             {
-                let text = "its tool asks something, and its value or its form is nested too deep";
+                let text = "the tool asks a question, and its token or its form is nested too deeply";
                 Dispatched::Result(self.failed(call, text.to_owned(), context).await)
             }
             Err(asks) => {
@@ -97,7 +97,7 @@ impl ToolRegistry {
             }
             Some(Err(panicked)) => Found::Unknown((ReconcileFault::Panicked, panicked.to_string())),
             None => {
-                let words = "it had not ended when its time was over".to_owned();
+                let words = "it did not end within its time limit".to_owned();
                 Found::Unknown((ReconcileFault::TimedOut, words))
             }
         }
@@ -187,7 +187,7 @@ impl ToolRegistry {
         match text {
             Ok(text) if doubtful => in_doubt(tool, text),
             Ok(text) => (CallOutcome::Failed, vec![text.into()]),
-            Err(panicked) => in_doubt(tool, format!("the tool failed, and telling why {panicked}")),
+            Err(panicked) => in_doubt(tool, format!("the tool failed, and displaying its error {panicked}")),
         }
     }
 
@@ -278,8 +278,8 @@ impl ToolRegistry {
         let names: Vec<&str> = self.tools().iter().map(Tool::name).collect();
         if self.leaves_out(name) {
             let now = match names.as_slice() {
-                [] => "no tool is".to_owned(),
-                names => format!("the tools that are: {}", names.join(", ")),
+                [] => "no tool is offered".to_owned(),
+                names => format!("the offered tools are: {}", names.join(", ")),
             };
             return format!("the tool `{name}` is not offered now, so it did not run; {now}");
         }

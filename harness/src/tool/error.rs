@@ -200,7 +200,7 @@ impl fmt::Display for ToolError {
             Self::Failed(failure) => f.write_str(&failure.for_model),
             Self::Asks(asks) => {
                 let question = &asks.question;
-                write!(f, "it asks before it goes on, and there is nobody to answer: {question}")
+                write!(f, "the tool asks a question before it goes on, and nobody can answer it: {question}")
             }
         }
     }

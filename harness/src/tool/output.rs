@@ -80,7 +80,7 @@ impl ToolOutput {
     pub fn with_value(mut self, value: &(impl Serialize + ?Sized)) -> Result<Self, ToolError> {
         let value = faithful_json(&value).map_err(|fault| {
             let words =
-                "the tool ran to its end, but its value for the program cannot be put as JSON";
+                "the tool ran to its end, but its value for the program cannot be written as JSON";
             ToolError::new(format!("{words}: {fault}"))
         })?;
         self.value = Some(value);

@@ -21,7 +21,7 @@ use crate::{
 /// A list of tools: the value of `tools![..]`, of a toolset's `tools()`, and of everything else that yields
 /// [`Tool`]s. You need not implement it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no list of tools",
+    message = "`{Self}` is not a list of tools",
     label = "not a list of tools",
     note = "a function with `#[tool]` is listed by its name: `tools![add]`; the methods of a toolset are listed by `value.tools()`; one `Tool` is `[tool]`",
     note = "an agent is listed as a tool by `[agent.as_tool(\"review\", \"Reviews code.\")]`"
@@ -136,7 +136,7 @@ impl ToolRegistry {
         if !unknown.is_empty() {
             return Err(Error::new(
                 ErrorKind::Configuration,
-                format!("`only_tools` names what the agent does not have: {}", unknown.join("; ")),
+                format!("`only_tools` names tools that the agent does not have: {}", unknown.join("; ")),
             ));
         }
         // `read_result` stays whichever tools are offered, so that the model can read what was cut of results. The
@@ -250,7 +250,7 @@ impl ToolRegistry {
                     false => String::new(),
                 };
                 let text =
-                    format!("the tool `{tool}` takes `State<{ty}>`, which nobody gives.{near}");
+                    format!("the tool `{tool}` takes `State<{ty}>`, which is not given.{near}");
                 if !missing.contains(&text) {
                     missing.push(text);
                 }

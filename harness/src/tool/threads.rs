@@ -201,7 +201,7 @@ impl Thread {
         let (number, identity) = (self.number, self.identity.clone());
         // Displaying an error runs the program's own code, which may panic.
         let (outcome, content) = caught(|| self.content(end)).unwrap_or_else(|panicked| {
-            (CallOutcome::InDoubt, vec![format!("the words of its error {panicked}").into()])
+            (CallOutcome::InDoubt, vec![format!("displaying its error {panicked}").into()])
         });
         LateEnd { number, identity, outcome, content }
     }

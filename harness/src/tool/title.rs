@@ -17,7 +17,7 @@ pub(super) fn fault(name: &str, title: Option<&str>, schema: Option<&Value>) -> 
     }
     schema.filter(|schema| !schema.is_object()).map(|_| {
         format!(
-            "the output schema of the tool `{name}` is no JSON Schema: give `Tool::with_output_schema` \
+            "the output schema of the tool `{name}` is not a JSON Schema: give `Tool::with_output_schema` \
              an object such as `{{\"type\": \"object\"}}`"
         )
     })

@@ -235,7 +235,7 @@ impl Tool {
     ) -> Self {
         let run = |_, _| -> ToolFuture {
             Box::pin(async {
-                Err(ToolError::new("the program answers calls of this tool, and nobody has run it"))
+                Err(ToolError::new("the program answers calls of this tool itself, so the tool has no code to run"))
             })
         };
         let tool = Self::new(name, description, input_schema, side_effects, run);
@@ -667,7 +667,7 @@ impl Tool {
         fault_of_name(name).or_else(|| {
             if self.is_agent() && made.schema.description.trim().is_empty() {
                 return Some(format!(
-                    "the agent that is the tool `{name}` has no description, by which a model knows when to \
+                    "the agent tool `{name}` has no description, and a model needs one to know when to \
                      call it: give one, as in `agent.as_tool(\"{name}\", \"Reviews code.\")`"
                 ));
             }

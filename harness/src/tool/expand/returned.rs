@@ -51,7 +51,7 @@ impl<T: Serialize> IntoToolOutput<AsValue> for T {
     }
 }
 
-const UNREADABLE: &str = "the tool ran to its end, but what it returned cannot be put as JSON";
+const UNREADABLE: &str = "the tool ran to its end, but what it returned cannot be written as JSON";
 
 /// The highest number of errors that are listed; all of them are in the JSON.
 const LISTED: usize = 50;

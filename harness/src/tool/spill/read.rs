@@ -216,7 +216,7 @@ pub(super) async fn search(
     }
     let text = text.trim_end().to_owned();
     let head = match (hits, shown) {
-        (0, _) => format!("{name}: the text stands nowhere in it, letter by letter"),
+        (0, _) => format!("{name}: the exact text does not occur in it"),
         (hits, shown) if shown < hits => {
             format!("{name}: {hits} hits, the first {shown} of them; go on by `line` or `byte`")
         }

@@ -38,7 +38,7 @@ pub(crate) fn read_result() -> Tool {
             },
             "search": {
                 "type": "string", "minLength": 1, "maxLength": 1000,
-                "description": "A text to look for, letter by letter; each hit is told with its line and byte",
+                "description": "The exact text to look for; each hit is listed with its line and byte",
             },
         },
         "required": ["name"],
