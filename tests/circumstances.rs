@@ -408,7 +408,10 @@ async fn a_name_that_no_tool_has_fails_before_anything_is_sent() {
     );
     assert!(model.requests().is_empty() && chat.transcript().messages().is_empty());
     let none = chat.send("look").only_tools([""; 0]).await.expect("a reply");
-    assert_eq!(none.text(), "the tool `look` is not offered now, so it did not run; no tool is offered");
+    assert_eq!(
+        none.text(),
+        "the tool `look` is not offered now, so it did not run; no tool is offered"
+    );
     assert!(model.requests()[0].tool_names().is_empty());
 }
 

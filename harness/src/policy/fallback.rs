@@ -26,8 +26,8 @@ const COOL_DOWN: Duration = Duration::from_secs(60);
 ///
 /// A provider is down when it fails in a way that another one would not share: it cannot be reached, it is silent
 /// or overloaded, it refuses the key, the quota is used up, or it does not have the model. After a bad request the
-/// next provider is not asked, since it would refuse the request too; only if a provider cannot take a kind of
-/// content is the next one asked. No other provider is asked after the program has received some of the answer.
+/// next provider is not asked, since it would refuse the request too; only if a provider cannot take a file in
+/// the message is the next one asked. No other provider is asked after the program has received some of the answer.
 ///
 /// Before a provider counts as down, it makes all the attempts that its own policy allows. The bounds of
 /// [`RetryPolicy::run`] hold for all of them together. [`with_retry`](Self::with_retry) sets one policy for all of
@@ -186,7 +186,7 @@ impl Provider for FallbackProvider {
                     return speaker.say(Err(error.with_provider(name))).await;
                 }
                 attempt.failed();
-                // A provider that cannot take a kind of content is not down.
+                // A provider that cannot take a file in the message is not down.
                 let cannot_take = error.last().is_content();
                 let is_down = another_may_answer(error.last());
                 let goes_on = is_down || cannot_take;

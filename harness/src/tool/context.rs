@@ -355,7 +355,8 @@ impl ToolContext {
         // The function runs without the lock, since it may use this context itself.
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let text = caught(|| output.0.as_ref().map(|so_far| so_far())).transpose()?;
-        let text = text.unwrap_or_else(|panicked| format!("(the function for the output so far {panicked})"));
+        let text = text
+            .unwrap_or_else(|panicked| format!("(the function for the output so far {panicked})"));
         Some(text).filter(|text| !text.is_empty())
     }
 

@@ -55,7 +55,8 @@ impl ToolRegistry {
             Err(asks)
                 if is_too_deep(&asks.token) || asks.form.as_ref().is_some_and(is_too_deep) =>
             {
-                let text = "the tool asks a question, and its token or its form is nested too deeply";
+                let text =
+                    "the tool asks a question, and its token or its form is nested too deeply";
                 Dispatched::Result(self.failed(call, text.to_owned(), context).await)
             }
             Err(asks) => {
@@ -187,7 +188,9 @@ impl ToolRegistry {
         match text {
             Ok(text) if doubtful => in_doubt(tool, text),
             Ok(text) => (CallOutcome::Failed, vec![text.into()]),
-            Err(panicked) => in_doubt(tool, format!("the tool failed, and displaying its error {panicked}")),
+            Err(panicked) => {
+                in_doubt(tool, format!("the tool failed, and displaying its error {panicked}"))
+            }
         }
     }
 

@@ -200,7 +200,10 @@ impl fmt::Display for ToolError {
             Self::Failed(failure) => f.write_str(&failure.for_model),
             Self::Asks(asks) => {
                 let question = &asks.question;
-                write!(f, "the tool asks a question before it goes on, and nobody can answer it: {question}")
+                write!(
+                    f,
+                    "the tool asks a question before it goes on, and nobody can answer it: {question}"
+                )
             }
         }
     }

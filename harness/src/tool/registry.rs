@@ -136,7 +136,10 @@ impl ToolRegistry {
         if !unknown.is_empty() {
             return Err(Error::new(
                 ErrorKind::Configuration,
-                format!("`only_tools` names tools that the agent does not have: {}", unknown.join("; ")),
+                format!(
+                    "`only_tools` names tools that the agent does not have: {}",
+                    unknown.join("; ")
+                ),
             ));
         }
         // `read_result` stays whichever tools are offered, so that the model can read what was cut of results. The

@@ -235,7 +235,9 @@ impl Tool {
     ) -> Self {
         let run = |_, _| -> ToolFuture {
             Box::pin(async {
-                Err(ToolError::new("the program answers calls of this tool itself, so the tool has no code to run"))
+                Err(ToolError::new(
+                    "the program answers calls of this tool itself, so the tool has no code to run",
+                ))
             })
         };
         let tool = Self::new(name, description, input_schema, side_effects, run);

@@ -274,13 +274,13 @@ impl Field {
             Kind::Text if typed == EMPTY => Value::from(""),
             Kind::Text => {
                 if line.chars().any(char::is_control) {
-                    return wrong("a key was pressed that writes no letter; type it again");
+                    return wrong("a key was pressed that is not a character; type it again");
                 }
                 Value::from(line.strip_prefix('/').unwrap_or(line))
             }
             Kind::Number => match serde_json::from_str::<Number>(typed) {
                 Ok(number) => Value::Number(number),
-                Err(_) => return wrong("it is no number, such as 17 or -2.5"),
+                Err(_) => return wrong("it is not a number, such as 17 or -2.5"),
             },
             Kind::Truth => match typed.to_ascii_lowercase().as_str() {
                 "y" | "yes" | "true" => Value::Bool(true),
@@ -289,7 +289,7 @@ impl Field {
             },
             Kind::One(choices) => match chosen(choices, typed) {
                 Some(value) => value,
-                None => return wrong("it is the number of none of these"),
+                None => return wrong("none of these has this number"),
             },
             Kind::Several(_) if typed == NONE => Value::Array(Vec::new()),
             Kind::Several(choices) => {
@@ -299,14 +299,14 @@ impl Field {
                     match chosen(choices, word) {
                         Some(value) if !all.contains(&value) => all.push(value),
                         Some(_) => {}
-                        None => return wrong("one of them is the number of none of these"),
+                        None => return wrong("one of these numbers is not in the list"),
                     }
                 }
                 Value::Array(all)
             }
             Kind::Json => match serde_json::from_str(typed) {
                 Ok(value) => value,
-                Err(err) => return Err(vec![format!("it is no JSON: {err}")]),
+                Err(err) => return Err(vec![format!("it is not JSON: {err}")]),
             },
         };
         let faults = self.faults(&value);

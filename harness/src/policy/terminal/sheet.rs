@@ -327,7 +327,7 @@ fn who(by: &Decider) -> String {
         Decider::ToolName => "the program, by the tool's name".to_owned(),
         Decider::Rule { name } => format!("the rule `{name}`"),
         Decider::Review => "the tool's own review".to_owned(),
-        Decider::Egress => "the policy that holds data back".to_owned(),
+        Decider::Egress => "the egress policy".to_owned(),
         Decider::Program => "the program".to_owned(),
         Decider::Unrecorded
         | Decider::Person { .. }

@@ -54,7 +54,7 @@ impl Terminal {
             .custom_flags(flags.bits().cast_signed())
             .open(device)?;
         if !isatty(&file) {
-            return Err(io::Error::other("it is no terminal"));
+            return Err(io::Error::other("it is not a terminal"));
         }
         let identity = match tcgetpgrp(&file) {
             Err(Errno::NOTTY) => Identity::Device(file.metadata()?.rdev()),
