@@ -1,10 +1,10 @@
-//! What a program does first in its `main` for its commands: it lets them be supervised, and hides
-//! its own environment and memory from them.
+//! Calls for the first lines of a program's `main`: to have its commands supervised, and to hide its own
+//! environment and memory from them.
 
 use crate::error::{Error, ErrorKind};
 
-/// Lets every command of this program be supervised, so that none outlives the program or a stop.
-/// Call it once, in the first line of `main`, in every program that has `bash` or `Bash`:
+/// Lets every command of this program be supervised, so that none outlives the program or a stop. Call it once, in
+/// the first line of `main`, in every program that uses `bash` or `Bash`:
 ///
 /// ```no_run
 /// use harness::{toolbox::bash, tools};
@@ -17,12 +17,11 @@ use crate::error::{Error, ErrorKind};
 /// }
 /// ```
 ///
-/// From then on [`bash`](fn@super::bash) and [`Bash`](super::Bash) start this program a second time for
-/// each command, with an empty environment and one argument. The second process runs `main` as far as
-/// this line and never returns from it: it becomes the supervisor of the command. The command is its
-/// child, and a process below the command that loses its own parent becomes its child too. A socket
-/// tells the supervisor when the program stops the command or has died. Then it stops and kills every
-/// process below it, and ends.
+/// From then on [`bash`](fn@super::bash) and [`Bash`](super::Bash) start this program a second time for each
+/// command, with an empty environment and one argument. The second process runs `main` up to this line and never
+/// returns from it: it becomes the supervisor of the command. The command is its child, and a process below the
+/// command that loses its own parent becomes its child too. A socket tells the supervisor when the program stops
+/// the command or has died. The supervisor then stops and kills every process below it, and ends.
 ///
 /// It returns true if commands are supervised. It returns false, and changes nothing, if the system is
 /// not Linux or has no `/proc` that shows the processes: then commands run as without this line. A
