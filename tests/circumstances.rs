@@ -380,7 +380,7 @@ async fn a_tool_that_is_left_out_is_not_offered_and_does_not_run() {
     });
     let answered = sending.await.expect("a reply");
     assert_eq!(log.lines(), ["begin a", "end a"]);
-    let text = "the tool `b` is not offered now, so it did not run; the tools that are: a, c";
+    let text = "the tool `b` is not offered now, so it did not run; the offered tools are: a, c";
     failed.sort();
     assert_eq!(failed[1], ("b".to_owned(), text.to_owned()));
     let requests = model.requests();
@@ -403,12 +403,15 @@ async fn a_name_that_no_tool_has_fails_before_anything_is_sent() {
     assert_eq!(error.kind(), ErrorKind::Configuration);
     assert_eq!(
         error.to_string(),
-        "`only_tools` names what the agent does not have: there is no tool `lok`; did you mean \
+        "`only_tools` names tools that the agent does not have: there is no tool `lok`; did you mean \
          `look`? the tools are: look; there is no tool `write`; the tools are: look"
     );
     assert!(model.requests().is_empty() && chat.transcript().messages().is_empty());
     let none = chat.send("look").only_tools([""; 0]).await.expect("a reply");
-    assert_eq!(none.text(), "the tool `look` is not offered now, so it did not run; no tool is");
+    assert_eq!(
+        none.text(),
+        "the tool `look` is not offered now, so it did not run; no tool is offered"
+    );
     assert!(model.requests()[0].tool_names().is_empty());
 }
 

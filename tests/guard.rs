@@ -376,7 +376,7 @@ async fn the_same_call_with_the_same_result_warns_and_then_stops() {
     assert_eq!(told[0], "nothing");
     assert!(told[1].starts_with("nothing\nNote: you have had this very result"), "{}", told[1]);
     assert_eq!(told[2], "nothing");
-    assert!(stopped.to_string().ends_with("`look` said the same 3 times"), "{stopped}");
+    assert!(stopped.to_string().ends_with("`look` gave the same result 3 times"), "{stopped}");
 }
 
 #[tokio::test]

@@ -426,7 +426,7 @@ async fn a_tool_that_fails_to_find_out_what_became_of_its_call_is_told_with_the_
     for (fault, words) in [
         (ReconcileFault::Failed, "the bank says: bad key [secret] or "),
         (ReconcileFault::Panicked, "panicked: no bank at "),
-        (ReconcileFault::TimedOut, "it had not ended when its time was over"),
+        (ReconcileFault::TimedOut, "it did not end within its time limit"),
     ] {
         let (paper, journal) = (Paper::new(), MemoryJournal::new());
         let agent = interrupted(&journal, &paper.trace, unfound(fault)).await;

@@ -191,7 +191,10 @@ async fn what_a_tool_has_put_out_may_panic_when_it_is_asked_for() {
     let limit = std::time::Duration::from_secs(1);
     let (outcome, text) = told(act.with_time_limit(limit), |agent| agent).await;
     assert_eq!(outcome, CallOutcome::InDoubt);
-    assert!(text.contains("finding it out panicked: the lock of the tool"), "{text}");
+    assert!(
+        text.contains("the function for the output so far panicked: the lock of the tool"),
+        "{text}"
+    );
     assert!(lock.is_poisoned());
 }
 

@@ -78,7 +78,7 @@ fn an_agent_is_not_built_if_nobody_gives_what_a_tool_takes() {
         let error = Agent::builder(model()).tools(tools.clone()).build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration);
         let expected = format!(
-            "the tool `{name}` takes `State<tests::state::Stock>`, which nobody gives. Give the \
+            "the tool `{name}` takes `State<tests::state::Stock>`, which is not given. Give the \
              value to all runs with `AgentBuilder::state(..)`, or announce with \
              `AgentBuilder::state_per_run::<T>()` that each run brings its own"
         );
@@ -95,7 +95,7 @@ fn all_that_is_missing_is_told_at_once_and_an_arc_is_another_type() {
     let builder = Agent::builder(model()).tools(tools).state(Arc::new(Stock(1)));
     let error = builder.build().unwrap_err().to_string();
     assert!(error.contains("`count`") && error.contains("`who`"), "{error}");
-    assert!(error.contains("::User>`, which nobody gives. Give"), "{error}");
+    assert!(error.contains("::User>`, which is not given. Give"), "{error}");
     assert!(error.contains("An `Arc` of it is given, which is another type"), "{error}");
 }
 

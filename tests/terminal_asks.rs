@@ -577,7 +577,7 @@ async fn what_is_no_terminal_answers_no() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("answers");
     fs::write(&file, "y\ny\n").expect("a file");
-    for (device, says) in [(file.as_path(), "it is no terminal"), (folder.path(), "directory")] {
+    for (device, says) in [(file.as_path(), "it is not a terminal"), (folder.path(), "directory")] {
         let asks = question(&json!({}));
         let approval = TerminalApprover::on(device).ask(&asks).await;
         assert_eq!(approval.question, asks.id());

@@ -84,7 +84,7 @@ async fn each_kind_of_field_is_filled_in_checked_and_shown_before_it_is_given() 
             ("default | 0.5", ""),
             ("field | news", "yes"),
             ("[2] | Medium (m)", "3"),
-            ("wrong | it is the number of none of these", "2"),
+            ("wrong | none of these has this number", "2"),
             ("[2] | Tuesday (tue)", "-"),
             ("wrong |", "2, 1 2"),
             ("field | path", "//etc"),
@@ -179,7 +179,7 @@ async fn a_form_cannot_pass_for_the_program_or_for_another_form() {
     // An arrow key writes control characters, which no value may have.
     terminal.press(&["Up"]);
     terminal.press(&["Enter"]);
-    until(&terminal, "a key was pressed that writes no letter").await;
+    until(&terminal, "a key was pressed that is not a character").await;
     terminal.say("");
     let screen = until(&terminal, "field | note").await;
     let own: Vec<&str> = screen[screen.rfind("field | note").expect("it")..]
@@ -248,7 +248,7 @@ async fn forms_come_one_after_the_other_and_a_terminal_that_is_none_is_an_error(
     let file = terminal.file("none");
     std::fs::write(&file, "").expect("a file");
     let none = TerminalForm::on(file).fill("orders", "Who?", &schema).await;
-    assert!(none.unwrap_err().to_string().contains("it is no terminal"));
+    assert!(none.unwrap_err().to_string().contains("it is not a terminal"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

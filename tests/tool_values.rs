@@ -110,7 +110,7 @@ async fn a_number_that_json_does_not_have_is_an_error_with_its_place() {
                   This is what it returned:\n{\"of\":null,\"values\":{\"a/b\":null}}";
     assert_eq!(answer, format!("{begin}\n{reason}"));
     let answer = call(&root::tool(), json!({"of": -1})).await;
-    let expected = "failed the tool ran to its end, but what it returned cannot be put as JSON: \
+    let expected = "failed the tool ran to its end, but what it returned cannot be written as JSON: \
                     it is NaN, which JSON does not have";
     assert_eq!(answer, expected);
 }

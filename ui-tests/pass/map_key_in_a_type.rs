@@ -146,7 +146,7 @@ async fn main() {
     refused(tagged::tool(), " at `/by_number`", "u8");
     ToolRegistry::new([good::tool()]).unwrap().check().unwrap();
     // What is returned is known only when it is.
-    let words = "failed the tool ran to its end, but what it returned cannot be put as JSON: at \
+    let words = "failed the tool ran to its end, but what it returned cannot be written as JSON: at \
                  `/rows/1`: the keys of a JSON object are strings, and this map has others (key must \
                  be a string); return a list of entries";
     said(&board::tool(), &ToolContext::new("call_1"), "{}", words).await;

@@ -21,7 +21,7 @@ async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![divide, share];
     said(&t[0], &cx, r#"{"a":1,"b":2}"#, r#"json 0.5"#).await;
-    let begin = "failed the tool ran to its end, but what it returned cannot be put as JSON";
+    let begin = "failed the tool ran to its end, but what it returned cannot be written as JSON";
     said(&t[0], &cx, r#"{"a":0,"b":0}"#, &format!("{begin}: it is NaN, which JSON does not have")).await;
     said(&t[1], &cx, r#"{"a":2}"#, r#"json {"of":null,"parts":[1.0,0.5]}"#).await;
     let parts = "failed The tool ran to its end, but parts of what it returned are errors:\n\

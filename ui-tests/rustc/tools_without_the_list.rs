@@ -1,9 +1,9 @@
 //! Functions in place of a list of tools.
 //!
-//! - at `add`: is no list of tools
-//! - at `[add]`: is no list of tools
-//! - at `[add]`: is no list of tools
-//! - at `add::tool()`: Tool` is no list of tools
+//! - at `add`: is not a list of tools
+//! - at `[add]`: is not a list of tools
+//! - at `[add]`: is not a list of tools
+//! - at `add::tool()`: Tool` is not a list of tools
 //! - at `[agent]`: agent.as_tool("review"
 
 use harness::{Agent, ToolRegistry, agent::AgentBuilder, tool};

@@ -52,7 +52,8 @@ impl McpServer {
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, String> {
-    let value: Value = serde_json::from_str(text).map_err(|err| format!("it is no JSON: {err}"))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|err| format!("it is not JSON: {err}"))?;
     let listed =
         value.get("mcpServers").or_else(|| value.get("servers")).and_then(Value::as_object);
     let listed = listed.ok_or("it has no object `mcpServers` or `servers`")?;

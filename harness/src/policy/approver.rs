@@ -1,4 +1,4 @@
-//! Who is asked before a call runs, what is asked, and what was answered.
+//! Approval of calls: who is asked before a call runs, the question, and the answer.
 
 use std::{
     fmt,
@@ -16,21 +16,21 @@ use crate::{
     tool::{Preview, Scope, SideEffects},
 };
 
-/// What a person is asked: may exactly this call run?
+/// A question for a person: may exactly this call run?
 ///
-/// It implements `Serialize`, so an [`Approver`] can send it as JSON to a web page or another process.
-/// Show all of it: the tool, the declared effects, **each argument as it was decoded** (the
-/// text that the model wrote has other spellings of the same value), the defaults, the reasons, the
-/// folder, the preview and the scopes.
+/// It implements `Serialize`, so an [`Approver`] can send it as JSON to a web page or another process. Show all of
+/// it: the tool, the declared effects, **each argument as it was decoded** (the text that the model wrote may spell
+/// the same value in other ways), the defaults, the reasons, the folder, the preview and the scopes.
 ///
-/// An answer is made from the question, by [`yes`](Self::yes), [`always`](Self::always),
-/// [`always_for`](Self::always_for) or [`no`](Self::no). It counts for this question alone.
+/// Make an answer from the question, by [`yes`](Self::yes), [`always`](Self::always),
+/// [`always_for`](Self::always_for), [`no`](Self::no) or [`later`](Self::later). The answer counts for this
+/// question alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Question {
-    /// Which conversation asks: its name in its journal, or the id of its first message if it has none.
+    /// The conversation that asks: its name in its journal, or the id of its first message if it has no name.
     pub conversation: String,
-    /// Who is asked, if the run has brought an approver of its own
+    /// The person who is asked, if the run has an approver of its own
     /// ([`Sending::approver`](crate::agent::Sending::approver)). An *always* holds for this person alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
@@ -38,46 +38,46 @@ pub struct Question {
     pub call: String,
     /// The name of the tool.
     pub tool: String,
-    /// What the tool is called where people read it, if it says so. It may come from a server: show it beside
-    /// the name and not in its place.
+    /// The title of the tool, if it has one. It may come from a server: show it beside the name and not in its
+    /// place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// A hash of the name, the description, the schema and the hints of the tool, if a server describes it. An
-    /// answer holds for the tool as it is described so: a call that was allowed and has not started is asked
-    /// about anew if its tool is described otherwise by then.
+    /// answer holds only for this description: if it changes before an allowed call has started, the person is
+    /// asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
-    /// What the tool declares.
+    /// The side effects that the tool declares.
     pub effects: SideEffects,
-    /// The decoded arguments, in the order in which the model wrote them: these will run.
+    /// The decoded arguments, in the order in which the model wrote them. The tool runs with these.
     pub arguments: Arguments,
-    /// What the tool takes for each argument that is left out or `null`, where it has a default.
+    /// The defaults that the tool uses for arguments that are left out or `null`.
     pub defaults: Arguments,
     /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
-    /// A random text: the same call asked about twice is two questions.
+    /// A random text, so that the same call asked about twice makes two different questions.
     pub nonce: String,
-    /// Who wants a person to decide, and why.
+    /// Who requires a person to decide, and why.
     pub reasons: Vec<Reason>,
     /// The folder in which the call runs.
     pub folder: Option<PathBuf>,
-    /// What the tool shows beside its arguments, such as a diff.
+    /// What the tool shows beside the arguments, such as a diff.
     pub preview: Option<Preview>,
-    /// What *always* may stand for. The first one is exactly this call; the tool may offer wider
-    /// ones.
+    /// The scopes for which the person can answer *always*. The first one is exactly this call; the tool may offer
+    /// wider ones.
     pub scopes: Vec<Scope>,
-    /// The names of the tools that have run the agents through which the question came, the outermost first:
-    /// see [`Agent::as_tool`](crate::Agent::as_tool). It is empty for a question of the user's own conversation.
+    /// The names of the tools that run the agents from which the question comes, the outermost first: see
+    /// [`Agent::as_tool`](crate::Agent::as_tool). It is empty for a question of the user's own conversation.
     pub agents: Vec<String>,
 }
 
-/// What tells one question from every other one.
+/// Identifies a question.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct QuestionId {
     /// The conversation that asked.
     pub conversation: String,
-    /// The call.
+    /// The id of the call.
     pub call: String,
     /// A hash of the tool's name and the decoded arguments.
     pub fingerprint: Fingerprint,
@@ -86,8 +86,8 @@ pub struct QuestionId {
 }
 
 impl Question {
-    /// A question about this call. Of arguments that cannot be decoded none are shown; the library
-    /// refuses such calls and asks nobody.
+    /// Creates a question about this call. If the arguments cannot be decoded, none are shown; the library refuses
+    /// these calls and asks nobody.
     pub fn new(call: &ToolCall, effects: SideEffects) -> Self {
         let arguments = call.decoded().unwrap_or_default();
         let shown = format!("exactly this call of {}", call.name());
@@ -112,20 +112,20 @@ impl Question {
         }
     }
 
-    /// What tells this question from every other one.
+    /// The identity of this question.
     pub fn id(&self) -> QuestionId {
         let Self { conversation, call, fingerprint, nonce, .. } = self;
         let (conversation, call, nonce) = (conversation.clone(), call.clone(), nonce.clone());
         QuestionId { conversation, call, fingerprint: *fingerprint, nonce }
     }
 
-    /// The call may run.
+    /// Answers that the call may run.
     pub fn yes(&self) -> Approval {
         self.answered(Answer::Yes)
     }
 
-    /// The call may run, and so may the same tool with the same decoded arguments in the same folder
-    /// from now on, in this conversation, for the same [`person`](Self::person).
+    /// Answers that the call may run, and that the same tool with the same decoded arguments in the same folder may
+    /// run from now on, in this conversation, for the same [`person`](Self::person).
     pub fn always(&self) -> Approval {
         match self.scopes.first() {
             Some(exactly) => self.always_for(exactly),
@@ -133,19 +133,19 @@ impl Question {
         }
     }
 
-    /// The call may run, and so may all calls of this scope from now on, in this conversation. Take
-    /// the scope from [`scopes`](Self::scopes); with any other scope, the answer allows this call alone.
+    /// Answers that the call may run, and that all calls of this scope may run from now on, in this conversation.
+    /// Take the scope from [`scopes`](Self::scopes); with any other scope, the answer allows only this call.
     pub fn always_for(&self, scope: &Scope) -> Approval {
         self.answered(Answer::Always { scope: scope.clone() })
     }
 
-    /// The call may not run; the reason is for the model.
+    /// Answers that the call may not run; the model reads the reason.
     pub fn no(&self, reason: impl Into<String>) -> Approval {
         self.answered(Answer::No { reason: reason.into() })
     }
 
-    /// The answer is given later, perhaps to another process: the call waits, and the run ends as
-    /// [`Outcome::Waiting`](crate::Outcome::Waiting). An answer that comes after `until` does not count.
+    /// Answers that the decision is made later, perhaps by another process: the call waits, and the run ends as
+    /// [`Outcome::Waiting`](crate::Outcome::Waiting). A decision that comes after `until` does not count.
     pub fn later(&self, until: Option<SystemTime>) -> Approval {
         let since = until.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis());
         let until = since.map(|at| u64::try_from(at).unwrap_or(u64::MAX));
@@ -157,22 +157,22 @@ impl Question {
     }
 }
 
-/// What was answered to one question, made by [`Question::yes`], [`Question::always`],
-/// [`Question::always_for`] or [`Question::no`]. If an approver returns the approval of another
-/// question, the call is denied.
+/// The answer to one question, made by [`Question::yes`], [`Question::always`], [`Question::always_for`],
+/// [`Question::no`] or [`Question::later`]. If an approver returns the approval of another question, the call is
+/// denied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Approval {
     /// The question that was shown.
     pub question: QuestionId,
-    /// What was said.
+    /// The answer.
     pub answer: Answer,
-    /// Who said it, for the record.
+    /// The person who gave the answer, for the record.
     pub who: Option<String>,
 }
 
 impl Approval {
-    /// Says who gave the answer; it is kept in the facts.
+    /// Sets the person who gave the answer; the name is kept in the facts.
     #[must_use]
     pub fn by(mut self, who: impl Into<String>) -> Self {
         self.who = Some(who.into());
@@ -180,27 +180,27 @@ impl Approval {
     }
 }
 
-/// What a person said.
+/// The answer of a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "says", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Answer {
-    /// It may run.
+    /// The call may run.
     Yes,
-    /// It may run, and so may every later call of this scope in this conversation.
+    /// The call may run, and so may every later call of this scope in this conversation.
     Always {
         /// One of the scopes of the question.
         scope: Scope,
     },
-    /// It may not.
+    /// The call may not run.
     No {
-        /// Why, in words for the model.
+        /// The reason, in words for the model.
         reason: String,
     },
-    /// The answer is given later: the call waits, and the run ends as
+    /// The decision is made later: the call waits, and the run ends as
     /// [`Outcome::Waiting`](crate::Outcome::Waiting).
     Later {
-        /// Until when an answer counts, in milliseconds since the beginning of 1970 in UTC.
+        /// The time until which a decision counts, in milliseconds since the beginning of 1970 in UTC.
         until: Option<u64>,
     },
 }
@@ -211,14 +211,14 @@ impl fmt::Display for QuestionId {
     }
 }
 
-/// Who is asked before a call runs: a terminal, a web page, a chat.
+/// Asks a person before a call runs: at a terminal, on a web page, in a chat.
 ///
-/// [`AgentBuilder::approver`](crate::agent::AgentBuilder::approver) gives it to an agent, and
-/// [`Sending::approver`](crate::agent::Sending::approver) to one run. The run waits for its answer, so an
-/// approver that can lose its person should answer [`Question::no`] after a time.
+/// Give it to an agent with [`AgentBuilder::approver`](crate::agent::AgentBuilder::approver), or to one run with
+/// [`Sending::approver`](crate::agent::Sending::approver). The run waits for its answer, so an approver that can
+/// lose contact with the person should answer [`Question::no`] after a time.
 ///
-/// Several agents can ask the same person: give each of them a clone of the approver. A shared pointer
-/// such as `Arc` is no approver itself, so put it inside.
+/// Several agents can ask the same person: give each of them a clone of the approver. A shared pointer such as
+/// `Arc` is not an approver itself, so put it inside of one.
 ///
 /// A function from the question to a future is an approver. It takes the question by value:
 ///
@@ -236,9 +236,9 @@ impl fmt::Display for QuestionId {
 /// # let _ = cautious();
 /// ```
 ///
-/// A web page gets the question as JSON and sends back which button was pressed. Make the answer from
-/// the question that the program has kept, and take nothing but the choice from the page. (The channels need
-/// the feature `sync` of tokio.)
+/// A web page receives the question as JSON and sends back which button was pressed. Make the answer from the
+/// question that the program has kept, and take only the choice from the page. (The channels need the feature
+/// `sync` of tokio.)
 ///
 /// ```
 /// use std::{future::Future, pin::Pin};
@@ -287,8 +287,8 @@ impl fmt::Display for QuestionId {
 /// }
 /// ```
 pub trait Approver: Send + Sync {
-    /// Asks, and returns the answer. The library drops the future when the run is stopped: then the
-    /// question is taken back, and should no longer be shown.
+    /// Asks the question and returns the answer. The library drops the future when the run is stopped: the question
+    /// is then withdrawn and should no longer be shown.
     fn ask<'a>(
         &'a self,
         question: &'a Question,

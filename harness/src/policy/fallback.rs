@@ -1,4 +1,4 @@
-//! A provider that asks another one when one is down.
+//! A provider that asks another provider when one is down.
 
 use std::{
     fmt,
@@ -19,24 +19,24 @@ use crate::{
     secret::Secrets,
 };
 
-/// How long a provider that is down is passed over, unless set.
+/// The default time for which a provider that is down is skipped.
 const COOL_DOWN: Duration = Duration::from_secs(60);
 
-/// A provider that asks the first of several, and the next one when one is down.
+/// A provider that asks the first of several providers, and the next one when one is down.
 ///
-/// A provider is down when it fails in a way that another one would not share: it cannot be reached, it
-/// is silent or overloaded, it refuses the key, the money is gone, or it does not have the model. After
-/// a bad request the next provider is not asked, since the request would be bad there too. Nor is it
-/// asked after the program has received some of the answer.
+/// A provider is down when it fails in a way that another one would not share: it cannot be reached, it is silent
+/// or overloaded, it refuses the key, the quota is used up, or it does not have the model. After a bad request the
+/// next provider is not asked, since it would refuse the request too; only if a provider cannot take a file in
+/// the message is the next one asked. No other provider is asked after the program has received some of the answer.
 ///
-/// Before a provider counts as down, it makes all the tries that its own policy allows. The bounds of
-/// [`RetryPolicy::run`] hold for all of them together. [`with_retry`](Self::with_retry) sets one policy
-/// for all of them, such as one try each. If a [`RetryProvider`](super::RetryProvider) wraps the whole,
-/// each of them makes one try, and then they are asked again in turn.
+/// Before a provider counts as down, it makes all the attempts that its own policy allows. The bounds of
+/// [`RetryPolicy::run`] hold for all of them together. [`with_retry`](Self::with_retry) sets one policy for all of
+/// them, such as one attempt each. If a [`RetryProvider`](super::RetryProvider) wraps this provider, each of them
+/// makes one attempt, and then they are asked again in turn.
 ///
-/// A provider that is down is not asked for a while, unless all others fail too. Who answered is told
-/// by [`Reply::provider`](crate::Reply::provider) and in the facts. When all fail, the error is that
-/// of the first, [followed by](Error::later) the others.
+/// A provider that is down is skipped for a while, unless all others fail too.
+/// [`Reply::provider`](crate::Reply::provider) and the facts tell which provider answered. If all fail, the error
+/// is that of the first, [followed by](Error::later) the others.
 ///
 /// ```
 /// use harness::{Agent, policy::FallbackProvider, testing::{ScriptedProvider, reply}};
@@ -55,9 +55,9 @@ pub struct FallbackProvider {
     first: Member,
     others: Vec<Member>,
     cool_down: Duration,
-    /// What any of them knows.
+    /// The secrets of all of them.
     secrets: Secrets,
-    /// How members are tried again, in place of their own policies.
+    /// The retry policy that replaces the members' own policies.
     retry: Option<Retry>,
 }
 
@@ -67,14 +67,14 @@ struct Member {
 }
 
 impl FallbackProvider {
-    /// A provider that asks this one first. It gives the whole its name and its model.
+    /// Creates a provider that asks this one first. The name and the model of the first one are those of the whole.
     pub fn new(first: impl Provider + 'static) -> Self {
         let secrets = first.secrets().clone();
         let (first, others) = (Member::new(first), Vec::new());
         Self { first, others, cool_down: COOL_DOWN, secrets, retry: None }
     }
 
-    /// Adds one that is asked when all before it are down.
+    /// Adds a provider that is asked when all before it are down.
     #[must_use]
     pub fn or(mut self, next: impl Provider + 'static) -> Self {
         self.secrets = self.secrets.and(next.secrets());
@@ -82,16 +82,15 @@ impl FallbackProvider {
         self
     }
 
-    /// Sets how long one that is down is passed over; 60 s unless set. If the server asks for more
-    /// time than that, it has it.
+    /// Sets the time for which a provider that is down is skipped; 60 s unless set. It is longer if the server asks
+    /// for more time.
     #[must_use]
     pub fn with_cool_down(mut self, time: Duration) -> Self {
         self.cool_down = time;
         self
     }
 
-    /// Sets how each of them is tried again before the next one is asked, in place of its own
-    /// policy.
+    /// Sets a retry policy for each provider, in place of its own, that holds before the next provider is asked.
     ///
     /// ```
     /// use harness::{FallbackProvider, RetryPolicy, testing::ScriptedProvider};
@@ -112,8 +111,7 @@ impl FallbackProvider {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// All of them, with their numbers: first those that are up, in order, then those that are
-    /// down.
+    /// All members with their numbers: first those that are up, in order, then those that are down.
     fn order(&self) -> Vec<(usize, &Member)> {
         let now = Instant::now();
         let (down, mut order): (Vec<_>, Vec<_>) =
@@ -122,7 +120,7 @@ impl FallbackProvider {
         order
     }
 
-    /// Asks a member, as often as its policy allows.
+    /// Asks a member, with as many attempts as the policy allows.
     fn ask<'a>(&'a self, member: &'a Member, request: Request<'a>) -> EventStream<'a> {
         match &self.retry {
             Some(retry) => retry.stream(request, |request| member.provider.stream(request)),
@@ -188,7 +186,7 @@ impl Provider for FallbackProvider {
                     return speaker.say(Err(error.with_provider(name))).await;
                 }
                 attempt.failed();
-                // What this one cannot take says nothing of its health.
+                // A provider that cannot take a file in the message is not down.
                 let cannot_take = error.last().is_content();
                 let is_down = another_may_answer(error.last());
                 let goes_on = is_down || cannot_take;
@@ -224,7 +222,7 @@ fn another_may_answer(error: &Error) -> bool {
                 !BAD_REQUEST.iter().any(|bad| code.contains(bad))
             }
         },
-        // The program's own mistakes and limits.
+        // Mistakes and limits of the program itself.
         ErrorKind::Configuration
         | ErrorKind::Transcript
         | ErrorKind::ContextFull
@@ -239,7 +237,7 @@ fn another_may_answer(error: &Error) -> bool {
     }
 }
 
-/// Codes of errors inside a stream, which have no status, that say that the request is bad.
+/// Parts of error codes that mark a bad request. An error inside a stream has a code and no status.
 const BAD_REQUEST: [&str; 5] =
     ["invalid_request", "invalid_prompt", "too_large", "context_length", "policy"];
 

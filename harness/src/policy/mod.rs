@@ -1,5 +1,5 @@
-//! What is repeated, refused and asked first, and what ends a run. A policy decides and never acts;
-//! the providers around a provider do what it says.
+//! Policies: what is retried, denied and asked about, and what ends a run. A policy decides and never acts; the
+//! provider wrappers in this module carry out what it decides.
 #![doc = ""]
 #![doc = include_str!("../../guide/failing-network.md")]
 #![doc = ""]

@@ -1,29 +1,29 @@
-//! When the next request may start, after a server has refused one for coming too soon. It reads
-//! no clock: the time is given.
+//! Decides when the next request may start after a server has refused one for coming too soon. It reads no clock:
+//! the caller passes the time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The gap between two starts after the first refusal, and the longest there is.
+/// The gap between two starts after the first refusal, and the longest gap.
 const GAPS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// How long nobody starts after a refusal, if the server does not say.
+/// The time for which no request starts after a refusal, if the server does not ask for a time.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest that a server may close the door for all.
+/// The longest time for which a server can stop all requests.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The pace of all requests to one server. Until it refuses one, there is none.
+/// The pace of all requests to one server. Until the server refuses a request, there is no gap.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Between one start and the next.
+    /// The time between one start and the next.
     gap: Duration,
-    /// The earliest start that nobody has been given yet.
+    /// The earliest start that has not been given out.
     next: Instant,
-    /// Nobody starts before this, whatever was given before.
+    /// No request starts before this time, even if an earlier start was given out.
     closed_until: Instant,
-    /// When the last refusal was taken to heart.
+    /// When the pace was last slowed.
     slowed: Option<Instant>,
 }
 
@@ -39,13 +39,14 @@ impl Pace {
         start
     }
 
-    /// Whether a start that was given out still holds now that it has come.
+    /// Whether a start that was given out may be used now that its time has come.
     pub(super) fn holds(&self, now: Instant) -> bool {
         self.closed_until <= now
     }
 
-    /// A request that started then was refused, and the server asked for this much time; for none if
-    /// it did not say. Those that had started before the pace was last slowed tell nothing new.
+    /// Called when a request that started at `started` was refused. `asked` is the time for which the server wants
+    /// no requests, or zero if it did not say. A request that had started before the pace was last slowed does not
+    /// slow it again.
     pub(super) fn refused(&mut self, started: Instant, now: Instant, asked: Duration) {
         let known = self.slowed.is_some_and(|slowed| started < slowed);
         if !known {
@@ -63,7 +64,7 @@ impl Pace {
         }
     }
 
-    /// A request was answered: the gap closes by an eighth.
+    /// Called when a request was answered: the gap shrinks by an eighth.
     pub(super) fn answered(&mut self) {
         self.gap = self.gap * 7 / 8;
         if self.gap < Duration::from_millis(1) {

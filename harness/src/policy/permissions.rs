@@ -1,4 +1,4 @@
-//! Whether a call may run: one order of precedence over rules, names, reviews and side effects.
+//! Decides whether a call may run: one order of precedence over rules, names, reviews and side effects.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -16,18 +16,18 @@ use crate::{
     unwind::caught,
 };
 
-/// So many bytes of a name that no tool can have are shown.
+/// The number of bytes that are shown of a name that no tool can have.
 const SHOWN_NAME: usize = 100;
 
-/// What a rule says about a call.
+/// The verdict of a rule about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It may run, unless something else asks or denies.
+    /// The call may run, unless something else asks or denies.
     Allow,
-    /// A person decides. With nobody to ask, it may not run.
+    /// A person decides. If there is nobody to ask, the call does not run.
     Ask,
-    /// It may not run; the reason is for the model.
+    /// The call may not run; the model reads the reason.
     Deny(String),
 }
 
@@ -41,90 +41,89 @@ impl Verdict {
     }
 }
 
-/// A call as rules see it: decoded, so that no spelling of the arguments passes a rule by.
+/// A call as rules see it. The arguments are decoded, so that no other spelling of them gets past a rule.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ProposedCall<'a> {
     /// The name of the tool.
     pub tool: &'a str,
-    /// What the tool declares.
+    /// The side effects that the tool declares.
     pub effects: SideEffects,
     /// The decoded arguments.
     pub arguments: &'a Arguments,
-    /// What the tool itself says about the call, if it brings a review.
+    /// The tool's review of the call, if the tool has one.
     pub review: Option<&'a Review>,
-    /// What the conversation has read so far. It is kept only if there is an
-    /// [`Egress`] policy.
+    /// What the conversation has read so far. It is tracked only if there is an [`Egress`] policy.
     pub exposure: Exposure,
-    /// Whether the call runs an agent. Its side effects are those of the calls inside, and each of these
-    /// is decided about.
+    /// Whether the call runs an agent. Its side effects are those of the calls inside, and each of these is decided
+    /// separately.
     pub is_agent: bool,
 }
 
 impl<'a> ProposedCall<'a> {
-    /// A call of a tool that declares these effects, in a conversation that has read nothing.
+    /// Creates a call of a tool that declares these effects, in a conversation that has read nothing.
     pub fn new(tool: &'a str, arguments: &'a Arguments, effects: SideEffects) -> Self {
         let exposure = Exposure { private: false, untrusted: false };
         Self { tool, effects, arguments, review: None, exposure, is_agent: false }
     }
 
-    /// Adds what the tool itself says about it.
+    /// Sets the tool's review of the call.
     #[must_use]
     pub fn with_review(mut self, review: Option<&'a Review>) -> Self {
         self.review = review;
         self
     }
 
-    /// Says whether it runs an agent.
+    /// Sets whether the call runs an agent.
     #[must_use]
     pub(crate) fn of_agent(mut self, is_agent: bool) -> Self {
         self.is_agent = is_agent;
         self
     }
 
-    /// Adds what the conversation has read.
+    /// Sets what the conversation has read.
     #[must_use]
     pub(crate) fn with_exposure(mut self, exposure: Exposure) -> Self {
         self.exposure = exposure;
         self
     }
 
-    /// An argument that is a text.
+    /// An argument that is a string.
     pub fn text(&self, name: &str) -> Option<&'a str> {
         self.arguments.get(name)?.as_str()
     }
 }
 
-/// What [`Permissions::decide`] says about a call.
+/// The decision of [`Permissions::decide`] about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Judgement {
-    /// It may run.
+    /// The call may run.
     Allow {
-        /// Who says so.
+        /// Who allows it.
         by: Decider,
     },
-    /// A person decides, or an earlier *always* of that person.
+    /// A person decides, or an earlier *always* of that person does.
     Ask {
-        /// Who wants that, and why: at least one.
+        /// Who asks, and why: at least one reason.
         reasons: Vec<Reason>,
     },
-    /// It may not run.
+    /// The call may not run.
     Deny {
-        /// Who says so.
+        /// Who denies it.
         by: Decider,
-        /// Why, in words for the model.
+        /// The reason, in words for the model.
         reason: String,
     },
 }
 
-/// A rule for what names and side effects cannot say.
+/// A rule that decides by the call itself.
 type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 
-/// Which calls may run, which a person decides, and which may not.
+/// Decides which calls may run, which a person decides about, and which may not run.
 ///
-/// [`decide`](Self::decide) is the one place where that is said. The strictest wins: deny, then ask,
-/// then allow. So it is with what is said of one name, too: a tool that is denied stays denied when it is
+/// [`decide`](Self::decide) is the only place where this is decided. The strictest verdict wins: deny, then ask,
+/// then allow. This holds for several verdicts on one name, too: a tool that is denied stays denied when it is
 /// allowed afterwards.
 ///
 /// | step | who | says | then the call |
@@ -135,31 +134,30 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// | 4 | the declared side effects: `network` that does not only read, or `mutate` | ask | is asked about |
 /// | 5 | the declared side effects: anything else | allow | runs |
 ///
-/// A call that is *asked about* is answered by the first of these that there is:
-/// [`allow_all`](Self::allow_all); an earlier *always* of the same conversation, whose scope covers the call
-/// and whose person saw all the reasons of this question; the approver. If there is none of them, the call
-/// does not run. None of them can overrule a denial.
+/// A call that is *asked about* is answered by the first of these that exists: [`allow_all`](Self::allow_all); an
+/// earlier *always* of the same conversation, whose scope covers the call and whose person saw all the reasons of
+/// this question; the approver. If none of them exists, the call does not run. None of them can overrule a denial.
 ///
-/// A run can bring permissions of its own ([`Sending::permissions`](crate::agent::Sending::permissions)).
-/// They are no second table: what both say is put into the steps of this one, and the strictest wins. So
-/// a run can deny and ask more than the agent does, and allow what the agent leaves to the declared side
-/// effects; what the agent denies or asks about, no run allows. `allow_all` answers what the tools ask by
-/// their side effects and reviews, and what the same permissions ask: that of a run answers no rule of the
-/// agent's, nor the other way round.
+/// A run can have permissions of its own ([`Sending::permissions`](crate::agent::Sending::permissions)). The
+/// verdicts of both go through the same steps together, and the strictest wins. So a run can deny and ask about
+/// more than the agent does, and allow calls that the agent leaves to the declared side effects; it cannot allow
+/// calls that the agent denies or asks about. `allow_all` answers questions that come from the tools' side effects
+/// and reviews, and questions of the same permissions: `allow_all` of a run does not answer a rule of the agent,
+/// and that of the agent does not answer a rule of the run.
 ///
-/// A name that no tool has, of the agent or of one that is [a tool](crate::Agent::as_tool) of it, decides nothing.
-/// That is no error, since agents with different tools can share their permissions, unless it is nearly the name
-/// of one of the tools: then it is taken for misspelt, and the agent is not built, or the run does not begin. The
-/// tools of an agent that a function runs [in its call](crate::agent::Sending::in_call) are not known at that time,
-/// so a name that is meant for one of them is not compared with theirs. It is an error, too, if no tool can have
-/// the name, such as `*` or `file.*`: a name stands for one tool, and a [`rule`](Self::rule) decides about many.
+/// A name that no tool has, neither of the agent nor of an agent that is [a tool](crate::Agent::as_tool) of it, has
+/// no effect. This is not an error, since agents with different tools can share their permissions. But if the name
+/// is nearly that of a tool, it is taken for misspelt, and building the agent or starting the run fails. The tools
+/// of an agent that a function runs [in its call](crate::agent::Sending::in_call) are not known at that time, so
+/// names are not compared with theirs. A name that no tool can have, such as `*` or `file.*`, is an error, too: a
+/// name stands for one tool, and a [`rule`](Self::rule) can decide about many.
 ///
-/// An agent that [a call runs](crate::Agent::as_tool) is decided about in the same way, by the permissions of
-/// all agents and runs above it too. The call that runs it is not asked about for its side effects or by the
-/// egress policy, since each call inside is.
+/// The calls of an agent that [a call runs](crate::Agent::as_tool) are decided in the same way, by the permissions
+/// of all agents and runs above it too. The call that runs the agent is not asked about for its side effects or by
+/// the egress policy, since each call inside is.
 ///
-/// A rule that panics denies the call. A call whose arguments cannot be decoded, or name a member
-/// twice, is refused before any of this.
+/// A rule that panics denies the call. A call whose arguments cannot be decoded, or name a member twice, is refused
+/// before these steps.
 ///
 /// ```
 /// use harness::{
@@ -217,34 +215,34 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Whatever would be asked is allowed, and nobody is asked: for a sandbox, or a program that
-    /// trusts its model with all its tools. What is denied stays denied.
+    /// Allows everything that would be asked about, and asks nobody: for a sandbox, or a program that trusts its
+    /// model with all its tools. Calls that are denied stay denied.
     pub fn allow_all() -> Self {
         Self { allows_all: true, ..Self::default() }
     }
 
-    /// The tool of this name may run. A rule, a review and the egress policy may still ask or deny.
+    /// Allows the tool of this name. A rule, a review and the egress policy may still ask or deny.
     #[must_use]
     pub fn allow(mut self, tool: impl Into<String>) -> Self {
         self.says(tool.into(), Verdict::Allow);
         self
     }
 
-    /// A person decides on each call of the tool of this name.
+    /// Has a person decide on each call of the tool of this name.
     #[must_use]
     pub fn ask(mut self, tool: impl Into<String>) -> Self {
         self.says(tool.into(), Verdict::Ask);
         self
     }
 
-    /// The tool of this name may not run; the reason is for the model.
+    /// Denies the tool of this name; the model reads the reason.
     #[must_use]
     pub fn deny(mut self, tool: impl Into<String>, reason: impl Into<String>) -> Self {
         self.says(tool.into(), Verdict::Deny(reason.into()));
         self
     }
 
-    /// The strictest of what is said of one name stays, in whatever order it is said.
+    /// Keeps the strictest verdict on a name, whatever the order of the verdicts.
     fn says(&mut self, tool: String, verdict: Verdict) {
         match self.by_name.entry(tool) {
             Entry::Vacant(place) => {
@@ -258,8 +256,8 @@ impl Permissions {
         }
     }
 
-    /// Adds a rule that decides by the call itself; `None` leaves it to the others. Of several
-    /// rules the strictest wins. The name is written into the facts and shown to who is asked.
+    /// Adds a rule that decides by the call itself; a rule that returns `None` has no verdict. The strictest of
+    /// several rules wins. The name is written into the facts and shown to the person who is asked.
     #[must_use]
     pub fn rule(
         mut self,
@@ -277,16 +275,16 @@ impl Permissions {
         self
     }
 
-    /// Ends the run at the first call that is denied, instead of letting the model try another
-    /// way. So does a call that is denied inside an agent that a call of the run runs.
+    /// Ends the run at the first call that is denied, instead of letting the model try another way. A call that is
+    /// denied inside an agent that a call of the run runs ends it too.
     #[must_use]
     pub fn stop_on_denial(mut self) -> Self {
         self.stops_on_denial = true;
         self
     }
 
-    /// Fails if a name is none that a tool can have, or nearly that of a tool, and no tool's: what it denies would
-    /// run.
+    /// Checks the names. Fails if a name is one that no tool can have, or if it is nearly the name of a tool and no
+    /// tool has it: a tool that it should deny would run.
     pub(crate) fn check_names(&self, tools: &ToolRegistry) -> Result<(), Error> {
         let fault = |name: &String| {
             if fault_of_name(name).is_some() {
@@ -316,13 +314,13 @@ impl Permissions {
         self.egress.as_ref()
     }
 
-    /// Whether this call may run: the order of precedence that the table above shows.
+    /// Decides whether this call may run, by the order of precedence that the table above shows.
     pub fn decide(&self, call: &ProposedCall<'_>) -> Judgement {
         self.decide_with(call, std::iter::empty())
     }
 
-    /// The same, where a run brings permissions of its own, or was started by the run of another agent,
-    /// with what the conversation has read by each of these.
+    /// The same with further permissions: those of the run, and those of the agents and runs that started it, each
+    /// with what the conversation has read by its own egress policy.
     pub(crate) fn decide_with<'s>(
         &'s self,
         call: &ProposedCall<'_>,
@@ -340,10 +338,10 @@ impl Permissions {
                 Verdict::Deny(reason) => return Judgement::Deny { by, reason },
                 Verdict::Ask => {
                     asked = true;
-                    // What the tool asks is nobody's rule.
+                    // A question of the tool's review belongs to no side's rules.
                     let answered = if by == Decider::Review { allows_all } else { own_allows };
                     let reason = Reason { by, text };
-                    // Both hear what the review asks.
+                    // All sides report the same review.
                     if !answered && !reasons.contains(&reason) {
                         reasons.push(reason);
                     }
@@ -365,7 +363,7 @@ impl Permissions {
         }
     }
 
-    /// All that these permissions say about a call: who, what, and why it asks.
+    /// All verdicts of these permissions about a call: who, which, and why it asks.
     fn said(&self, call: &ProposedCall<'_>) -> Vec<Said> {
         let mut said = Vec::new();
         for (name, rule) in &self.rules {
@@ -399,7 +397,7 @@ impl Permissions {
     }
 }
 
-/// What somebody says about a call: who, what, and why they ask.
+/// A verdict about a call: who gives it, the verdict, and why it asks.
 type Said = (Decider, Verdict, String);
 
 impl fmt::Debug for Permissions {

@@ -1,5 +1,4 @@
-//! Hands the events of one try on, and holds back what nobody needs to know until the try has said
-//! something.
+//! Passes on the events of one attempt, and holds back its first events until the attempt has produced output.
 
 use futures_util::StreamExt as _;
 
@@ -8,25 +7,25 @@ use crate::{
     provider::{EventStream, Speaker, StreamEvent, cut_off},
 };
 
-/// A try that failed.
+/// An attempt that failed.
 pub(super) struct Failure {
     pub(super) error: Error,
-    /// Whether a reader has learned something of its answer already.
+    /// Whether the reader has already received some of its answer.
     pub(super) said: bool,
 }
 
-/// What can follow a try that has said something.
+/// Whether something can follow an attempt that has produced output.
 #[derive(Clone, Copy)]
 pub(super) enum Then {
     Nothing,
     Something,
 }
 
-/// Hands the events of a try on, with one ahead of them. What only says that an answer has begun
-/// is held back until it says something: if the try fails first, nobody has heard of it. Counted
-/// tokens are not held back, so that those of an answer count that is stopped before its first word;
-/// the next try counts anew. Once the try has said something, it speaks for itself. If nothing can
-/// follow it then, the rest is left to it, and this returns before its end.
+/// Passes on the events of an attempt, with the event `ahead` before them. Events that only say that an answer has
+/// begun are held back until there is output, so that an attempt which fails before that leaves no trace. Token
+/// counts are not held back, so that the tokens of an answer count that is stopped before its first word; the next
+/// attempt counts anew. If nothing can follow after the first output, the rest of the stream is left to the
+/// speaker, and this function returns before the stream ends.
 pub(super) async fn relay<'a>(
     mut stream: EventStream<'a>,
     ahead: Option<&StreamEvent>,

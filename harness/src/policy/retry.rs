@@ -1,5 +1,5 @@
-//! Whether a failed try is made again, and after which wait: a decision, without clock or chance of
-//! its own. `retry_provider` does what it says.
+//! Decides whether a failed attempt is retried, and after which wait. It has no clock and no random source of its
+//! own; `retry_provider` carries out the decision.
 
 use std::{fmt, time::Duration};
 
@@ -8,35 +8,34 @@ use crate::{
     provider::Lost,
 };
 
-/// When a failed call is tried again, and when no more.
+/// Decides when a failed call is retried and when the library gives up.
 ///
-/// The ready providers ([`AnthropicProvider`](crate::AnthropicProvider),
-/// [`OpenAIProvider`](crate::OpenAIProvider), [`ChatCompletionsProvider`](crate::ChatCompletionsProvider)) follow the
-/// default policy unless they are given another one with `with_retry`. It is what the vendors' own
-/// SDKs do: two retries, waits that double, the server's own wait where it asks for one.
-/// [`RetryProvider`](super::RetryProvider) gives a policy to any provider.
+/// The ready providers ([`AnthropicProvider`](crate::AnthropicProvider), [`OpenAIProvider`](crate::OpenAIProvider),
+/// [`ChatCompletionsProvider`](crate::ChatCompletionsProvider)) follow the default policy unless they are given
+/// another one with `with_retry`. The default does what the vendors' own SDKs do: two retries, waits that double,
+/// and the server's own wait if it asks for one. [`RetryProvider`](super::RetryProvider) gives a policy to any
+/// provider.
 ///
-/// Tried again is what passes by itself: the statuses 408, 409, 429 and those from 500 on (but 501
-/// and 505, with which a server says that it cannot do such a thing), connections that are refused
-/// or broken, clocks that run out, and an overload that is reported inside a stream before it has
-/// said anything. Not tried again are bad requests, keys, missing models, and money that is gone.
-/// The vendor's own verdict (`x-should-retry`) wins over all of that.
+/// Failures that may pass by themselves are retried: the statuses 408, 409, 429 and those from 500 on (except 501
+/// and 505, with which a server says that it does not support the request), connections that are refused or broken,
+/// timeouts, and an overload that is reported inside a stream before any output. Bad requests, refused keys,
+/// missing models and used-up quotas are not retried. The vendor's own verdict (`x-should-retry`) overrides all of
+/// that.
 ///
-/// A connection that breaks after the request was sent leaves open whether the server has read it.
-/// It is tried again all the same, as the SDKs do: a question to a model changes nothing, but it may
-/// be paid for twice.
+/// If a connection breaks after the request was sent, it is unknown whether the server has read the request. It is
+/// retried all the same, as the SDKs do: a question to a model changes nothing, but it may be paid for twice.
 ///
-/// The wait is what the server asks for; if it asks for nothing, `base`, doubled with each try up to
-/// `max`. With `jitter` it is spread, so that many who failed together do not come back together:
-/// from nothing up to the doubled wait, or from the server's wait up to half as much again, for
-/// less than it asked for would be refused.
+/// The wait is the time that the server asks for. If it asks for none, the wait is `base`, doubled with each
+/// attempt up to `max`. With `jitter` the wait is spread, so that many clients that failed together do not come
+/// back together: from zero up to the doubled wait, or from the server's wait up to one and a half times this wait,
+/// since a request before the server's wait is over would be refused.
 ///
-/// There are two bounds. `attempts` and `time` are those of one call: one question to one provider.
-/// Each turn of a run is a call of its own, and so is each member of a
-/// [`FallbackProvider`](super::FallbackProvider). `run` is what all calls of a run may lose together.
+/// There are two bounds. `attempts` and `time` bound one call: one question to one provider. Each turn of a run is
+/// a call of its own, and so is each member of a [`FallbackProvider`](super::FallbackProvider). `run` bounds what
+/// all calls of a run may lose together.
 ///
-/// If a provider with a policy wraps another one with a policy, only the outer policy holds, and the
-/// inner provider makes one try.
+/// If a provider with a policy wraps another one with a policy, only the outer policy holds, and the inner provider
+/// makes one attempt.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,44 +45,42 @@ use crate::{
 /// let policy = RetryPolicy { attempts: 5, ..RetryPolicy::default() };
 /// let busy = Error::new(ErrorKind::Api, "Overloaded").with_status(529);
 /// let lost = Lost { attempts: 1, time: Duration::from_secs(2) };
-/// // A chance of a half, before the first try again: half of the base.
+/// With a chance of 0.5, the wait before the first retry is half of the base.
 /// let half = Duration::from_millis(500);
 /// assert_eq!(policy.decide(&busy, lost, lost, 0.5), RetryVerdict::Wait(half));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Tries of one call, the first one included. Default 3; 0 counts as 1.
+    /// The attempts of one call, the first one included. Default 3; 0 counts as 1.
     pub attempts: u32,
-    /// Time that one call may lose to failed tries and to waits after them. Default 120 s.
+    /// The time that one call may lose to failed attempts and to the waits after them. Default 120 s.
     ///
-    /// A try is not cut short by it; what it took counts when it has failed.
+    /// It does not cut an attempt short; the time of an attempt counts once it has failed.
     pub time: Duration,
-    /// What all calls of a run may lose together.
+    /// The bound of what all calls of a run may lose together.
     pub run: RetryBudget,
-    /// The wait before the first try again. Default 1 s.
+    /// The wait before the first retry. Default 1 s.
     pub base: Duration,
     /// The longest wait that doubling leads to. Default 30 s.
     pub max: Duration,
     /// Whether waits are spread. Default yes.
     pub jitter: bool,
-    /// Whether an answer that broke off in the middle is begun again. What was shown of it is then
-    /// taken back with [`StreamEvent::Discarded`](crate::StreamEvent::Discarded). Default no: the
-    /// run ends, with what there is.
+    /// Whether an answer that broke off in the middle is begun again. What was shown of it is then withdrawn with
+    /// [`StreamEvent::Discarded`](crate::StreamEvent::Discarded). Default no: the run ends with the partial answer.
     pub after_output: bool,
-    /// Whether a ready provider replaces a connection that it had kept, if that breaks before an
-    /// answer has begun: the request goes out once more over a new connection, at once, and it
-    /// neither counts nor shows. Servers close connections that they have kept for a while, and now
-    /// and then a request meets one that is being closed. Default yes. A new connection that breaks
-    /// is a failed try.
+    /// Whether a ready provider replaces a kept-alive connection that breaks before an answer has begun: the
+    /// request is sent once more over a new connection, at once, and this is neither counted nor shown. Servers
+    /// close kept-alive connections after a while, and now and then a request meets one that is being closed.
+    /// Default yes. A new connection that breaks is a failed attempt.
     pub reconnect: bool,
 }
 
-/// What all calls of a run may lose to failures together.
+/// The bound of what all calls of a run may lose to failures together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryBudget {
-    /// Tries that may fail. Default 100.
+    /// The number of attempts that may fail. Default 100.
     pub tries: u32,
-    /// Time that may be lost to them and to the waits after them. Default 30 min.
+    /// The time that may be lost to them and to the waits after them. Default 30 min.
     pub time: Duration,
 }
 
@@ -108,63 +105,63 @@ impl Default for RetryBudget {
     }
 }
 
-/// What is done about a failed try.
+/// The decision about a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryVerdict {
-    /// It is made again after this wait.
+    /// It is retried after this wait.
     Wait(Duration),
-    /// It is not made again.
+    /// It is not retried.
     GiveUp(GiveUp),
 }
 
-/// Why a failed try is not made again.
+/// Why a failed attempt is not retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GiveUp {
     /// The same request would fail in the same way.
     Lasting,
-    /// As many tries have failed as may fail.
+    /// As many attempts have failed as may fail.
     NoAttemptLeft {
-        /// How many.
+        /// The number of attempts that may fail.
         of: u32,
-        /// Of what.
+        /// Whose bound it is.
         scope: RetryScope,
     },
-    /// The wait is longer than what is left of the time for failures.
+    /// The wait is longer than the time that is left for failures.
     NoTimeLeft {
         /// The wait.
         wait: Duration,
-        /// Whether the server asked for it.
+        /// Whether the server asked for this wait.
         asked: bool,
-        /// What is left.
+        /// The time that is left.
         left: Duration,
-        /// What there was.
+        /// The whole time for failures.
         of: Duration,
-        /// Of what.
+        /// Whose bound it is.
         scope: RetryScope,
     },
 }
 
-/// Whose bound was reached.
+/// The owner of the bound that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryScope {
-    /// That of one call.
+    /// One call.
     Call,
-    /// That of the whole run.
+    /// The whole run.
     Run,
 }
 
 impl RetryPolicy {
-    /// Nothing is sent twice: no second try, and no new connection for one that breaks.
+    /// A policy that sends nothing twice: no retry, and no new connection for one that breaks.
     pub fn none() -> Self {
         Self { attempts: 1, after_output: false, reconnect: false, ..Self::default() }
     }
 
-    /// Decides about a failed try. `call` is what its call has lost, and `run` what the whole run
-    /// has lost, this try included in both; `chance` is drawn from 0 up to, but not, 1.
+    /// Decides about a failed attempt. `call` is what its call has lost, and `run` what the whole run has lost,
+    /// this attempt included in both; `chance` is a random number from 0 up to, but not including, 1.
     pub fn decide(&self, error: &Error, call: Lost, run: Lost, chance: f64) -> RetryVerdict {
         use RetryScope::{Call, Run};
-        // An answer that broke off before it said anything is a connection that broke.
+        // An answer that broke off before any output is treated like a broken connection.
         let passes = error.is_retryable() || error.last().kind() == ErrorKind::CutOff;
         if !passes {
             return RetryVerdict::GiveUp(GiveUp::Lasting);
@@ -174,7 +171,7 @@ impl RetryPolicy {
                 return RetryVerdict::GiveUp(GiveUp::NoAttemptLeft { of, scope });
             }
         }
-        // To come back at once is not what a server means that asks for no time at all.
+        // A server that asks for a wait of zero does not mean an immediate retry.
         let asked = error.retry_after().filter(|wait| !wait.is_zero());
         let wait = asked.unwrap_or_else(|| {
             let doubled = 2_u32.saturating_pow(call.attempts.saturating_sub(1));
@@ -196,7 +193,7 @@ impl RetryPolicy {
         })
     }
 
-    /// How many tries a call may have that has lost this, in a run that has lost that.
+    /// The number of attempts that a call may make that has lost `call`, in a run that has lost `run`.
     pub(super) fn tries(&self, call: Lost, run: Lost) -> u32 {
         let left = self.run.tries.saturating_sub(run.attempts);
         self.attempts.min(call.attempts.saturating_add(left))
@@ -210,8 +207,8 @@ impl RetryPolicy {
     }
 }
 
-/// How long a server wants nobody to ask, if it says by this error that it gets too much: nothing
-/// at all if it does not say how long.
+/// The time for which a server wants no requests, if the error says that it is overloaded or rate limited; zero if
+/// it does not say how long.
 pub(super) fn refusal(error: &Error) -> Option<Duration> {
     let last = error.last();
     let code = last.code().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A provider that tries again: it does what its policy says, and shows every wait.
+//! A provider that retries: it does what its policy decides, and shows every wait.
 
 use std::{
     fmt,
@@ -16,17 +16,17 @@ use crate::{
     secret::Secrets,
 };
 
-/// A provider that asks another one, and asks again when that fails in a way that passes.
+/// A provider that asks another one, and retries when that fails in a way that may pass by itself.
 ///
-/// The ready providers do so by themselves. It is for providers of your own, and for a policy that
-/// is to hold for whatever is inside: providers inside that would try again, too, make one try each.
+/// The ready providers retry by themselves. Use this one for providers of your own, and for a policy that should
+/// hold for everything inside: providers inside that would retry themselves make one attempt each.
 ///
-/// Only the opening of a call is repeated: once an event of the answer has been handed out, a
-/// failure is passed on as it is (see [`RetryPolicy::after_output`] for the exception). Each wait
-/// is shown as [`StreamEvent::Retrying`] before it begins, and dropping the stream ends it at once.
+/// Only the beginning of a call is retried: once an event of the answer has been passed on, a failure is passed on
+/// too (see [`RetryPolicy::after_output`] for the exception). Each wait is shown as [`StreamEvent::Retrying`]
+/// before it begins, and dropping the stream ends the wait at once.
 ///
-/// When it gives up, the error is the first failure, with [all later ones](crate::Error::later)
-/// and why it gave up.
+/// When it gives up, the error is the first failure, with [all later ones](crate::Error::later) and the reason for
+/// giving up.
 ///
 /// ```
 /// use harness::{Agent, policy::{RetryPolicy, RetryProvider}, testing::{ScriptedProvider, reply}};
@@ -47,12 +47,12 @@ pub struct RetryProvider<P> {
 }
 
 impl<P: Provider> RetryProvider<P> {
-    /// A provider that asks this one, as often as the policy allows.
+    /// Creates a provider that asks this one, with as many attempts as the policy allows.
     pub fn new(inner: P, policy: RetryPolicy) -> Self {
         Self { inner, retry: Retry::new(policy) }
     }
 
-    /// Draws the spread of waits from this seed, so that they can be foretold.
+    /// Draws the spread of waits from this seed, so that the waits are reproducible.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.retry.seeded = Some(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))));
@@ -86,11 +86,11 @@ impl<P: Provider> Provider for RetryProvider<P> {
     }
 }
 
-/// Makes the tries of a call.
+/// Makes the attempts of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     pub(crate) policy: RetryPolicy,
-    /// Where chance comes from, if it is to be foretold.
+    /// The seeded random source, if the waits have to be reproducible.
     seeded: Option<Arc<Mutex<fastrand::Rng>>>,
 }
 
@@ -106,8 +106,8 @@ impl Retry {
         }
     }
 
-    /// Asks with `open`, and again as the policy says. If somebody around it tries again already,
-    /// or the policy allows one try, it asks once and adds nothing.
+    /// Asks with `open`, and retries as the policy decides. If a wrapper around it already retries, or the policy
+    /// allows one attempt, it asks once and adds nothing.
     pub(crate) fn stream<'a>(
         &'a self,
         request: Request<'a>,
@@ -152,7 +152,7 @@ impl Retry {
                 }
                 let (attempt, of) = (call.attempts.saturating_add(1), policy.tries(call, run));
                 let event = StreamEvent::Retrying { attempt, of, wait, refused, cause };
-                // The wait begins when it is told, whenever the next event is asked for.
+                // The wait begins when it is shown, whenever the reader asks for the next event.
                 let over = tokio::time::sleep(wait);
                 speaker.say(Ok(event)).await;
                 over.await;

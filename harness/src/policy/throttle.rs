@@ -1,4 +1,4 @@
-//! A provider that bounds how many requests are in flight, and slows down when the server says so.
+//! A provider that bounds the number of requests in flight, and slows down when the server asks for it.
 
 use std::{
     fmt,
@@ -17,14 +17,13 @@ use crate::{
     secret::Secrets,
 };
 
-/// A provider that lets so many requests be in flight at the same time, for all who share it.
-/// When the server refuses one because there are too many (429, or overloaded), nobody starts
-/// until the time that it asked for is over, and from then on one after the other, with a gap
-/// that closes as answers come.
+/// A provider that bounds how many requests are in flight at the same time, for all clones together. If the server
+/// refuses a request because there are too many (429, or overloaded), no request starts until the time that it
+/// asked for is over. From then on requests start one after the other, with a gap that shrinks as answers come.
 ///
-/// A clone is the same provider: give one to each agent. A call that waits for its next try holds no
-/// place, whether the provider inside tries again by itself, as the ready ones do, or a
-/// [`RetryProvider`](super::RetryProvider) around this one: each try takes its turn.
+/// A clone is the same provider: give one to each agent. A call that waits for its retry holds no place, whether
+/// the provider inside retries by itself, as the ready ones do, or a [`RetryProvider`](super::RetryProvider) around
+/// this one does: each attempt waits for a place.
 ///
 /// ```
 /// use harness::{Agent, policy::ThrottledProvider, testing::ScriptedProvider};
@@ -49,14 +48,14 @@ struct Inner<P> {
 }
 
 impl<P: Provider> ThrottledProvider<P> {
-    /// A provider that asks this one, with at most so many requests in flight; 0 counts as 1.
+    /// Creates a provider that asks this one, with at most `at_once` requests in flight; 0 counts as 1.
     pub fn new(provider: P, at_once: usize) -> Self {
         let at_once = at_once.clamp(1, Semaphore::MAX_PERMITS);
         let pace = Mutex::new(Pace::new(Instant::now()));
         Self(Arc::new(Inner { provider, at_once, places: Semaphore::new(at_once), pace }))
     }
 
-    /// How many requests are in flight, or wait for their start with a place of their own.
+    /// The number of requests that are in flight or that hold a place and wait for their start.
     pub fn in_flight(&self) -> usize {
         self.0.at_once.saturating_sub(self.0.places.available_permits())
     }
@@ -67,11 +66,11 @@ impl<P> Inner<P> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place, and then for a start; for another start if the server has refused
-    /// somebody meanwhile.
+    /// Waits for a place, and then for a start. If the server refuses another request meanwhile, it waits for
+    /// another start.
     async fn enter(&self, request: &Request<'_>) -> Place<'_> {
         let came = Instant::now();
-        // It is never closed; if it were, there would be no bound to keep.
+        // The semaphore is never closed; if it were, there would be no bound to keep.
         let permit = self.places.acquire().await.ok();
         loop {
             let start = self.pace().next_start(Instant::now());
@@ -136,15 +135,15 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
                         }
                         speaker.say(Err(error)).await;
                     }
-                    // The provider inside tries again by itself. Whoever waits is not in flight.
+                    // The provider inside retries by itself. A call that waits is not in flight.
                     Some(Ok(event @ StreamEvent::Retrying { refused: asked, wait, .. })) => {
                         if let Some(asked) = asked {
                             refused(asked);
                         }
                         answered = false;
                         drop(place);
-                        // It counts its wait from now, too, and is only asked again when its turn
-                        // has come.
+                        // The provider counts its wait from now, too. It is asked for the next event only after its
+                        // wait is over and a place is free.
                         let over = sleep(wait);
                         speaker.say(Ok(event)).await;
                         over.await;

@@ -1,4 +1,5 @@
-//! The time in which a person is asked for an agent that a call runs: no limit of the call's time counts it.
+//! Measures the time in which a person is asked on behalf of an agent that a call runs. This time does not count
+//! toward the call's time limit.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -10,23 +11,23 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// For how long agents of one call have waited for a person. A clone is of the same call.
+/// The time for which agents of one call have waited for a person. All clones belong to the same call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asking(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     times: Mutex<Times>,
-    /// Told when nobody is asked any more.
+    /// Notified when no agent waits for a person any more.
     answered: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Times {
-    /// How many agents wait now, and since when one does.
+    /// The number of agents that wait now, and when the first of them began to wait.
     asking: usize,
     since: Option<Instant>,
-    /// For how long one has before.
+    /// The waiting time before `since`.
     before: Duration,
 }
 
@@ -35,7 +36,7 @@ impl Asking {
         self.0.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until this is dropped, an agent of the call waits for a person.
+    /// Counts one more agent of the call as waiting for a person until the returned value is dropped.
     pub(crate) fn begins(&self) -> Asked {
         let mut times = self.times();
         times.asking = times.asking.saturating_add(1);
@@ -43,7 +44,7 @@ impl Asking {
         Asked(self.clone())
     }
 
-    /// Waits until the time is over that ends then, not counting that in which a person is asked.
+    /// Waits until `deadline`, put off by the time in which a person is asked.
     pub(crate) async fn over(&self, deadline: Instant) {
         loop {
             let answered = self.0.answered.notified();
@@ -55,7 +56,7 @@ impl Asking {
                 answered.await;
                 continue;
             }
-            // More than the clock can say is never.
+            // A deadline that the clock cannot represent never comes.
             let Some(until) = deadline.checked_add(before) else {
                 return std::future::pending().await;
             };
@@ -67,7 +68,7 @@ impl Asking {
     }
 }
 
-/// An agent of a call waits for a person.
+/// An agent of a call waits for a person until this is dropped.
 pub(crate) struct Asked(Asking);
 
 impl Drop for Asked {

@@ -1,5 +1,5 @@
-//! What a model may read of a call: nothing that is known to be secret, and no more than the limit,
-//! so that one `cat` cannot fill the context. Every result passes here, errors too.
+//! Limits what a model reads of a call: known secrets are removed, and texts over the limit are cut, so that one
+//! `cat` cannot fill the context. Every result passes here, errors too.
 
 use std::borrow::Cow;
 
@@ -15,13 +15,14 @@ use crate::{
     secret::Secrets,
 };
 
-/// So many parts of one result stay apart; the texts of more become one.
+/// The highest number of parts that one result keeps apart. If there are more, their texts are joined into one.
 const PARTS: usize = 1000;
 
-/// A part is not cut to less than this: notes of what was cut would be longer than what is left.
+/// The least number of bytes that a part is cut to. Below this, the notes about the cuts would be longer than what
+/// is left.
 const LEAST: usize = 256;
 
-/// So much of a name that the model made up is quoted.
+/// The number of bytes that are quoted of a tool name that the model made up.
 const NAME: usize = 100;
 
 impl ToolRegistry {
@@ -49,17 +50,17 @@ impl ToolRegistry {
         result.with_kept(value.map(|value| self.keepable(value)))
     }
 
-    /// How much a model reads of a result of this call, and where more of it is kept.
+    /// The number of bytes that a model reads of a result of this call, and where the rest is kept.
     fn room<'c>(&self, context: &'c ToolContext) -> (usize, Option<&'c Spills>) {
         match context.spills() {
-            // The result of `read_result` is a part of one that is kept.
+            // `read_result` returns a part of a result that is kept already.
             Some(spills) if context.name() == READ_RESULT => (spills.limit(), None),
             Some(spills) => (spills.limit(), Some(spills)),
             None => (self.limits().said(), None),
         }
     }
 
-    /// What somebody says that a call came to, as it may be kept: as its success.
+    /// The result of a call whose outcome somebody else reports, as it may be kept: a success.
     pub(crate) fn readable_success(&self, call_id: &str, said: &ToolResult) -> ToolResult {
         let outcome = CallOutcome::Succeeded;
         let result = self.readable_now(call_id, outcome, said.content().to_vec());
@@ -69,7 +70,7 @@ impl ToolRegistry {
         }
     }
 
-    /// The value for the program as it may be kept: without what is known to be secret, and within the limit.
+    /// The value for the program as it may be kept: without known secrets, and within the limit.
     fn keepable(&self, value: Value) -> Kept {
         if is_too_deep(&value) {
             return Kept::LeftOut("it is nested too deep".to_owned());
@@ -86,9 +87,9 @@ impl ToolRegistry {
         ))
     }
 
-    /// The result of a call as the model may read it: without what is known to be secret, and with
-    /// the longest texts cut in the middle where all are too long. What was cut is kept whole, if there is
-    /// where.
+    /// The result of a call as the model may read it: without known secrets, and with the longest texts cut in the
+    /// middle if the content is over the limit. If large results are kept, the whole text of each cut part is kept
+    /// there.
     pub(crate) async fn readable(
         &self,
         call_id: &str,
@@ -112,7 +113,7 @@ impl ToolRegistry {
         ToolResult::new(call_id, outcome, kept)
     }
 
-    /// The same where nothing can be waited for: what is cut is not kept.
+    /// Like [`readable`](Self::readable), for callers that cannot wait: what is cut is not kept.
     pub(crate) fn readable_now(
         &self,
         call_id: &str,
@@ -126,12 +127,12 @@ impl ToolRegistry {
         ToolResult::new(call_id, outcome, kept)
     }
 
-    /// The same for words that become a part of a result, such as why a call was denied.
+    /// The same for a text that becomes a part of a result, such as the reason why a call was denied.
     pub(crate) fn readable_text(&self, text: &str) -> String {
         self.readable_part(text, 1)
     }
 
-    /// The same for one of so many texts, which share the room.
+    /// The same for one of `of` texts that share the limit.
     pub(crate) fn readable_part(&self, text: &str, of: usize) -> String {
         let (text, limit) = (self.secrets().hide(text), self.limits().said() / of.max(1));
         if text.len() > limit { cut(&text, limit, "") } else { text.into_owned() }
@@ -148,16 +149,16 @@ impl ToolRegistry {
 /// A part of a result.
 enum Part {
     Whole(ToolContent),
-    /// What is cut to so many bytes.
+    /// A part that is cut to `share` bytes.
     Cut {
         whole: Whole,
         share: usize,
     },
 }
 
-/// What is cut.
+/// The whole of a part that is cut.
 enum Whole {
-    /// A text, and the document that it is of.
+    /// A text, and the document that it belongs to, if any.
     Text(String, Option<Media>),
     Json(Value),
 }
@@ -172,7 +173,7 @@ impl Whole {
 }
 
 impl Part {
-    /// Adds what is left of it. `whole` says where the whole is.
+    /// Adds what the cut leaves of this part. `whole` is a note that says where the whole text is kept.
     fn shortened(self, whole: &str, kept: &mut Vec<ToolContent>) {
         let (cut_part, share) = match self {
             Self::Whole(part) => return kept.push(part),
@@ -196,12 +197,12 @@ impl Part {
     }
 }
 
-/// Whether nothing must be cut.
+/// Whether the content is within the limits and nothing must be cut.
 fn fits(content: &[ToolContent], limit: usize) -> bool {
     content.len() <= PARTS && content.iter().map(size).sum::<usize>() <= limit
 }
 
-/// The content within the limit.
+/// The content with each part marked as whole or as cut to its share of the limit.
 fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<Part> {
     if content.len() > PARTS {
         content = joined(content);
@@ -232,7 +233,7 @@ fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<Part> {
     parts.collect()
 }
 
-/// The texts as one, and the files behind it.
+/// Joins all texts into one part; the files follow it.
 fn joined(content: Vec<ToolContent>) -> Vec<ToolContent> {
     let (files, texts): (Vec<_>, Vec<_>) = content.into_iter().partition(is_file);
     let texts: Vec<String> = texts.iter().filter_map(ToolContent::to_text).collect();
@@ -245,7 +246,7 @@ fn is_file(part: &ToolContent) -> bool {
     part.media().is_some_and(|(_, media)| media.text().is_none())
 }
 
-/// What the limit counts of a part.
+/// The bytes of a part that count toward the limit.
 fn size(part: &ToolContent) -> usize {
     match part {
         ToolContent::Text(text) => text.len(),
@@ -256,7 +257,7 @@ fn size(part: &ToolContent) -> usize {
     }
 }
 
-/// A part without these secrets. A value keeps its shape, unless a secret is spread over it.
+/// A part without these secrets. A value keeps its shape, unless a secret spans more than one of its members.
 fn cleaned(part: ToolContent, secrets: &Secrets) -> ToolContent {
     match part {
         ToolContent::Text(text) => match secrets.hide(&text) {
@@ -288,8 +289,8 @@ fn cleaned(part: ToolContent, secrets: &Secrets) -> ToolContent {
     }
 }
 
-/// A file without these secrets in its words. The bytes are not searched. An address with a secret in it
-/// leads nowhere without it, so the model reads it as words.
+/// A file without these secrets in its texts. Its bytes are not searched. An address that holds a secret is of no
+/// use without it, so the model reads the cleaned address as text.
 fn file(media: Media, secrets: &Secrets, part: fn(Media) -> ToolContent) -> ToolContent {
     let clean = |text: &str| match secrets.hide(text) {
         Cow::Borrowed(_) => None,
@@ -324,7 +325,7 @@ fn clean_value(value: &mut Value, secrets: &Secrets) {
     }
 }
 
-/// A name that the model made up, as it can be quoted.
+/// A tool name that the model made up, short enough to be quoted.
 pub(super) fn short_name(name: &str) -> Cow<'_, str> {
     if name.len() <= NAME {
         return Cow::Borrowed(name);
@@ -333,7 +334,7 @@ pub(super) fn short_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{} .. ({} bytes)", name.get(..end).unwrap_or_default(), name.len()))
 }
 
-/// What stands around a place of a text, for a person who knows the text.
+/// The part of a text around `place`, for a reader who knows the text.
 pub(super) fn around(text: &str, place: usize, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
@@ -348,8 +349,8 @@ pub(super) fn around(text: &str, place: usize, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{before}{part}{after} ({} bytes in all)", text.len()))
 }
 
-/// The largest share that each part may have so that all fit: small parts stay whole, and what
-/// they leave goes to the large ones.
+/// The largest share that each part may have so that all parts fit: small parts stay whole, and the large ones
+/// share the room that these leave.
 pub(super) fn fair_share(sizes: &[usize], limit: usize) -> usize {
     let mut sorted = sizes.to_vec();
     sorted.sort_unstable();
@@ -365,7 +366,7 @@ pub(super) fn fair_share(sizes: &[usize], limit: usize) -> usize {
     limit
 }
 
-/// The head and the tail of a text with a note between them. The note is not counted.
+/// The head and the tail of a text with a note between them. The note does not count toward `keep`.
 pub(crate) fn cut(text: &str, keep: usize, whole: &str) -> String {
     let half = (keep / 2).min(text.len() / 2);
     let head = (0..=half).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -375,7 +376,8 @@ pub(crate) fn cut(text: &str, keep: usize, whole: &str) -> String {
     gap(head, tail, text.len(), whole)
 }
 
-/// The head and the tail of a text of so many bytes. `whole` says where the whole is.
+/// Joins the head and the tail of a text of `size` bytes with a note between them. `whole` says where the whole
+/// text is kept.
 pub(super) fn gap(head: &str, tail: &str, size: usize, whole: &str) -> String {
     let gone = size.saturating_sub(head.len()).saturating_sub(tail.len());
     format!("{head}\n[.. {gone} of {size} bytes were cut here{whole} ..]\n{tail}")

@@ -1,11 +1,11 @@
-//! All tools of a program, wherever they are declared. Only with the feature `collect`.
+//! Collects all tools of a program, wherever they are declared. Only with the feature `collect`.
 
 use super::{Tool, ToolDef};
 
 /// A tool that was declared somewhere in the program.
 #[derive(Debug)]
 pub struct Collected {
-    /// What is declared.
+    /// The declaration of the tool.
     pub def: &'static ToolDef,
     /// The module in which it is declared.
     pub module: &'static str,
@@ -13,13 +13,13 @@ pub struct Collected {
 
 inventory::collect!(Collected);
 
-/// Every function with `#[tool]` in the program, but not the ready tools of the library, sorted by name: the order in which the linker
-/// found them would change from build to build, and with it every prompt. The ready tools are listed
-/// by name: nobody gets a shell by collecting.
+/// Returns every function with `#[tool]` in the program, sorted by name, without the ready tools of the library.
+/// The list is sorted because the linker's order would change from build to build, and with it every prompt. List
+/// the ready tools by name: collecting never gives a model a shell.
 ///
-/// A crate of which the program names nothing is not linked, and neither are its tools: name it
-/// with `use my_tools as _;`. Methods are not among them, for they need their value. Two tools of
-/// one name are reported when a [`ToolRegistry`](super::ToolRegistry) is built of the list.
+/// A crate is linked only if the program names something of it; otherwise its tools are missing. Name it with `use
+/// my_tools as _;`. Methods are not collected, since they need the value that they belong to. Two tools with the
+/// same name are reported when a [`ToolRegistry`](super::ToolRegistry) is built from the list.
 ///
 /// ```standalone_crate
 /// use harness::{ToolRegistry, collected_tools, tool};
@@ -43,7 +43,7 @@ pub fn collected_tools() -> Vec<Tool> {
     tools
 }
 
-/// Whether a tool is not one of the library's own.
+/// Whether a tool is declared outside of this library.
 fn foreign(found: &&Collected) -> bool {
     !found.module.starts_with(concat!(env!("CARGO_CRATE_NAME"), "::"))
 }

@@ -1,4 +1,4 @@
-//! What a running tool is given by the program that hosts it.
+//! The context of a running tool: what the program that hosts the tool gives it.
 
 use std::{
     any::Any,
@@ -22,14 +22,14 @@ use crate::{
     unwind::{caught, dropped},
 };
 
-/// What a running tool is given: which call it serves, when it must stop, where to report, and
-/// the program's shared values. A clone is cheap and belongs to the same call.
+/// What a running tool is given: which call it serves, when it must stop, where to report progress, and the
+/// program's shared values. A clone is cheap and belongs to the same call.
 ///
-/// Two values are there without the program: what is left of the run's limits, as
-/// `State<`[`Budget`](crate::policy::Budget)`>`, and what was said up to the call, as
+/// Two values are there without the program's doing: the rest of the run's limits, as
+/// `State<`[`Budget`](crate::policy::Budget)`>`, and the conversation up to the call, as
 /// `State<`[`Transcript`](crate::Transcript)`>`. The transcript is given only to a tool that takes it as a
-/// parameter, or says by [`Tool::needs_state`](super::Tool::needs_state) that it asks for it. It ends with the answer that
-/// asks for the call, so calls of such a tool do not start before that answer is complete.
+/// parameter or declares by [`Tool::needs_state`](super::Tool::needs_state) that it asks for it. It ends with the
+/// answer that asks for the call, so calls of this tool do not start before that answer is complete.
 ///
 /// ```
 /// use harness::{
@@ -73,22 +73,22 @@ pub struct ToolContext {
     identity: Option<Arc<CallIdentity>>,
     answered: Option<Arc<Answered>>,
     values: Values,
-    /// The run that it is a call of, for the agents that the tool runs.
+    /// The run that the call belongs to, for the agents that the tool runs.
     host: Option<Arc<dyn Any + Send + Sync>>,
-    /// Its place among the calls of its tool, if somebody has seen to that.
+    /// The call's place among the concurrent calls of its tool; `None` if nobody has decided on one.
     seat: Option<Seat>,
-    /// The places of which the call, or one that it is inside of, has one.
+    /// The sets of places in which this call, or a call that encloses it, holds a place.
     inside_of: Vec<Places>,
-    /// Which try of the call it is.
+    /// The number of this attempt of the call, counted from 1.
     attempt: u32,
-    /// For how long agents of the call have waited for a person.
+    /// The time for which agents of the call have waited for a person.
     asking: Asking,
-    /// Where large results of its conversation are kept.
+    /// Where large results of the conversation are kept.
     spills: Option<Spills>,
 }
 
 impl ToolContext {
-    /// A context for the call of this id, without deadline and shared values.
+    /// Creates a context for the call with this id, without a deadline and without shared values.
     pub fn new(call_id: impl Into<String>) -> Self {
         let call_id: Arc<str> = call_id.into().into();
         Self {
@@ -112,7 +112,7 @@ impl ToolContext {
         }
     }
 
-    /// The same context for another call, with reports of its own.
+    /// The same context for another call, with progress reports of its own.
     #[must_use]
     pub(crate) fn for_call(&self, call: &ToolCall) -> Self {
         let call_id: Arc<str> = call.id().into();
@@ -134,14 +134,14 @@ impl ToolContext {
         }
     }
 
-    /// Adds a value that tools take as [`State<T>`]; there is one of each type.
+    /// Adds a value that tools take as [`State<T>`]. It replaces another value of the same type.
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.values.insert(Arc::new(value));
         self
     }
 
-    /// Adds these values, each in place of another one of its type.
+    /// Adds these values. Each replaces another value of its type.
     pub(crate) fn with_values(mut self, values: &Values) -> Self {
         self.values.extend(values);
         self
@@ -151,101 +151,102 @@ impl ToolContext {
         &self.values
     }
 
-    /// Says which run it is a call of.
+    /// Sets the run that the call belongs to.
     pub(crate) fn with_host(mut self, host: Arc<dyn Any + Send + Sync>) -> Self {
         self.host = Some(host);
         self
     }
 
-    /// Says where large results of its conversation are kept.
+    /// Sets where large results of the conversation are kept.
     pub(crate) fn with_spills(mut self, spills: Option<Spills>) -> Self {
         self.spills = spills;
         self
     }
 
-    /// Where large results of its conversation are kept, if they are.
+    /// Where large results of the conversation are kept, if they are kept.
     pub(super) fn spills(&self) -> Option<&Spills> {
         self.spills.as_ref()
     }
 
-    /// Says which try of the call it is.
+    /// Sets the number of this attempt of the call.
     pub(crate) fn tried(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
         self
     }
 
-    /// Which try of the call it is, counted from 1.
+    /// The number of this attempt of the call, counted from 1.
     pub(crate) fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// For how long agents of the call have waited for a person: that counts in no limit of time.
+    /// The time for which agents of the call have waited for a person. It does not count toward any time limit of
+    /// the call.
     pub(crate) fn asking(&self) -> &Asking {
         &self.asking
     }
 
-    /// The run that it is a call of, if that is known.
+    /// The run that the call belongs to, if it is known and of this type.
     pub(crate) fn host<H: Send + Sync + 'static>(&self) -> Option<Arc<H>> {
         Arc::clone(self.host.as_ref()?).downcast().ok()
     }
 
-    /// Says that the call has this place, or needs none.
+    /// Sets the place that the call holds, or that it needs none.
     pub(crate) fn seated(mut self, place: Option<&Place>) -> Self {
         self.seat = Some(Seat::of(place));
         self
     }
 
-    /// Adds that the call, or one that it is inside of, has one of these places before its tool runs.
+    /// Adds sets of places in which this call, or a call that encloses it, holds a place before its tool runs.
     pub(crate) fn inside_of<'p>(mut self, places: impl IntoIterator<Item = &'p Places>) -> Self {
         self.inside_of.extend(places.into_iter().cloned());
         self
     }
 
-    /// The places of which the call, or one that it is inside of, has one.
+    /// The sets of places in which this call, or a call that encloses it, holds a place.
     pub(crate) fn has_places(&self) -> &[Places] {
         &self.inside_of
     }
 
-    /// The place that it has.
+    /// The place that the call holds.
     pub(super) fn place(&self) -> Option<Place> {
         self.seat.as_ref()?.place()
     }
 
-    /// Sets the key under which a service knows the call again when it is repeated.
+    /// Sets the key by which a service recognizes a repeated call.
     #[must_use]
     pub fn with_idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = key.into().into();
         self
     }
 
-    /// Stops the tool when this token is cancelled.
+    /// Sets the token whose cancellation stops the tool.
     #[must_use]
     pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
         self.cancellation = token;
         self
     }
 
-    /// Sets when the tool is stopped.
+    /// Sets the time at which the tool is stopped; `None` removes the limit.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Option<Instant>) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Says on which review a person decided about the call.
+    /// Sets the review that a person saw when the call was decided.
     #[must_use]
     pub fn with_review(self, review: Option<Review>) -> Self {
         self.with_reviewed(review.map(Reviewed::seen).map(Arc::new))
     }
 
-    /// Says on which review the call was decided.
+    /// Sets the review on which the call was decided.
     #[must_use]
     pub(crate) fn with_reviewed(mut self, reviewed: Option<Arc<Reviewed>>) -> Self {
         self.reviewed = reviewed;
         self
     }
 
-    /// Hands each report to `watch` as it comes.
+    /// Sets a function that receives each progress report as it comes.
     #[must_use]
     pub fn with_watch(mut self, watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.progress.watch = Some(Arc::new(watch));
@@ -257,19 +258,19 @@ impl ToolContext {
         &self.call_id
     }
 
-    /// The call that the tool serves: its id, the tool's name and the arguments as the model wrote them.
-    /// `None` in a context that was made by [`new`](Self::new) without a call.
+    /// The call that the tool serves: its id, the tool's name and the arguments as the model wrote them. `None` in
+    /// a context that [`new`](Self::new) made, until [`with_call`](Self::with_call) sets it.
     pub fn call(&self) -> Option<&ToolCall> {
         self.call.as_deref()
     }
 
-    /// The name of the tool, as the model has called it; empty in a context that was made by
-    /// [`new`](Self::new) without a call.
+    /// The name by which the model called the tool; empty if the context has no call.
     pub fn name(&self) -> &str {
         self.call().map_or("", ToolCall::name)
     }
 
-    /// Says which call it is that the tool serves, for a program that calls a tool itself.
+    /// Sets the call that the tool serves, for a program that calls a tool itself. The call's id becomes the
+    /// idempotency key.
     #[must_use]
     pub fn with_call(mut self, call: ToolCall) -> Self {
         self.call_id = call.id().into();
@@ -278,13 +279,13 @@ impl ToolContext {
         self
     }
 
-    /// A key that is the same for every try of this call, also after the program was started
-    /// again, and different for every other call: for services that take one.
+    /// A key that is the same for every attempt of this call, also after the program was started again, and
+    /// different for every other call. Give it to services that take an idempotency key.
     pub fn idempotency_key(&self) -> &str {
         &self.idempotency_key
     }
 
-    /// Sets what no report of the tool may say.
+    /// Sets the secrets that are removed from the tool's reports.
     pub(crate) fn with_secrets(mut self, secrets: Secrets) -> Self {
         self.progress.secrets = secrets;
         self
@@ -294,21 +295,21 @@ impl ToolContext {
         &self.progress.secrets
     }
 
-    /// Says which call it is, and in which conversation.
+    /// Sets which call of which conversation this is.
     #[must_use]
     pub(crate) fn with_identity(mut self, identity: Option<CallIdentity>) -> Self {
         self.identity = identity.map(Arc::new);
         self
     }
 
-    /// Gives the answer to what the tool has asked before.
+    /// Sets the answer to the question that the tool asked before.
     #[must_use]
     pub(crate) fn with_answered(mut self, answered: Option<Arc<Answered>>) -> Self {
         self.answered = answered;
         self
     }
 
-    /// The answer to what the tool has asked by [`ToolError::asks`], if it has.
+    /// The answer to the question that the tool asked by [`ToolError::asks`]; `None` if it has not asked.
     pub fn answered(&self) -> Option<&Answered> {
         self.answered.as_deref()
     }
@@ -322,13 +323,13 @@ impl ToolContext {
         self.reviewed.is_some()
     }
 
-    /// Compares a review that was made just now, such as of the file that the tool has opened, with
-    /// the one on which the call was decided. Where nobody decided, since the program calls the tool
-    /// itself, nothing is compared.
+    /// Compares a review that was made just now, such as of the file that the tool has opened, with the review on
+    /// which the call was decided. Nothing is compared if the call was not decided on a review, such as if the
+    /// program calls the tool itself.
     ///
     /// # Errors
-    /// Fails if the call must not run: the new review refuses it, asks for another reason than the
-    /// old one, or shows something else than what a person was shown.
+    /// Fails if the call must not run: the new review refuses it, asks for a reason that the old one did not have,
+    /// names another folder, or shows something else than what a person saw.
     pub fn recheck(&self, now: &Review) -> Result<(), ToolError> {
         let differs = self.reviewed.as_ref().and_then(|then| then.differs(now));
         match differs {
@@ -337,48 +338,49 @@ impl ToolContext {
         }
     }
 
-    /// Says how to learn what the tool has put out so far, for the case that the call is stopped:
-    /// the model is then told of it. A call that runs to its end hands over its result as usual.
+    /// Sets a function that returns the tool's output so far. It is called if the call is stopped, and the model is
+    /// then told what it returns. A call that runs to its end returns its result as usual.
     pub fn on_stop(&self, output_so_far: impl Fn() -> String + Send + Sync + 'static) {
         let telling = Telling(Some(Arc::new(output_so_far)));
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *output, telling);
-        // What it replaces is the program's own code, and is dropped without the lock.
+        // The replaced function is the program's own code, so it is dropped without the lock.
         drop(output);
         drop(before);
     }
 
-    /// What the tool has put out so far, if it has said how to learn that. If finding it out
-    /// panics, that is what is told.
+    /// The tool's output so far, if the tool has set a function for it by [`on_stop`](Self::on_stop). If that
+    /// function panics, the text says so.
     pub fn output_so_far(&self) -> Option<String> {
-        // The tool's code runs without the lock, since it may use this context itself.
+        // The function runs without the lock, since it may use this context itself.
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let text = caught(|| output.0.as_ref().map(|so_far| so_far())).transpose()?;
-        let text = text.unwrap_or_else(|panicked| format!("(finding it out {panicked})"));
+        let text = text
+            .unwrap_or_else(|panicked| format!("(the function for the output so far {panicked})"));
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// Cancelled when the tool is to stop.
+    /// The token that is cancelled when the tool has to stop.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.cancellation
     }
 
-    /// When the tool is stopped, if there is a limit.
+    /// The time at which the tool is stopped, if there is a limit.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// How long the tool may still run, if there is a limit.
+    /// The time for which the tool may still run, if there is a limit.
     pub fn time_left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Where to say how far the tool has come.
+    /// Takes reports of the tool's progress.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// What was reported so far, in order: the last 1,000 reports.
+    /// The progress reports so far, in order; only the last 1,000 are kept.
     pub fn progress_log(&self) -> Vec<String> {
         let log = self.progress.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.iter().cloned().collect()
@@ -390,11 +392,11 @@ impl ToolContext {
     }
 }
 
-/// The answer to what a tool has asked by [`ToolError::asks`].
+/// The answer to a question that a tool asked by [`ToolError::asks`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Answered {
-    /// What the tool wanted back.
+    /// The token that the tool gave with its question.
     pub token: Value,
     /// The answer.
     pub answer: Value,
@@ -416,7 +418,8 @@ impl fmt::Debug for ToolContext {
     }
 }
 
-/// How to learn what a tool has put out so far, which may panic also when it is dropped.
+/// A function that returns the tool's output so far. It is the tool's own code, so it may also panic when it is
+/// dropped.
 #[derive(Clone, Default)]
 struct Telling(Option<Arc<OutputSoFar>>);
 
@@ -426,19 +429,19 @@ impl Drop for Telling {
     }
 }
 
-/// Tells what a tool has put out so far.
+/// Returns a tool's output so far.
 type OutputSoFar = dyn Fn() -> String + Send + Sync;
 
-/// Reads each report as it comes.
+/// Receives each progress report as it comes.
 type Watch = dyn Fn(&str) + Send + Sync;
 
-/// Bytes of one report, at most.
+/// The longest progress report, in bytes.
 const LONGEST_REPORT: usize = 4 * 1024;
 
-/// How many reports of a call are kept.
+/// The number of progress reports that are kept of a call.
 const KEPT_REPORTS: usize = 1_000;
 
-/// Where a tool says how far it has come.
+/// Takes a tool's progress reports.
 #[derive(Clone, Default)]
 pub struct Progress {
     log: Arc<Mutex<VecDeque<String>>>,
@@ -447,11 +450,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Says how far it has come, in words for a person. Report as often as you like: who watches
-    /// hears of each call at most ten times a second, and always of its last report.
+    /// Reports how far the tool has come, in words for a person. Call it as often as you like: a watcher receives
+    /// at most ten reports of each call a second, and always the last one.
     pub fn report(&self, message: impl Into<String>) {
         let message = message.into();
-        // In this order: half a secret would not be known as one.
+        // Secrets are removed before the cut, since half a secret would not be recognized.
         let message = self.secrets.hide(&message);
         let message = match message.len() > LONGEST_REPORT {
             true => cut(&message, LONGEST_REPORT, ""),

@@ -1,5 +1,5 @@
-//! What `#[tool]` makes of a function: constants only, so that nothing is done at start-up and
-//! everything declared is known in `const` context.
+//! What `#[tool]` makes of a function: only constants, so that nothing runs at start-up and the whole declaration
+//! is known in `const` context.
 
 use std::{fmt, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     schema::{Checker, Derived, Fault, Range, ToolSchema, never_read, schema_of, step},
 };
 
-/// What `#[tool]` makes of a function; `calc::TOOL` is the one of `calc`.
+/// The declaration that `#[tool]` makes of a function. For a function `calc` it is the constant `calc::TOOL`.
 ///
 /// ```
 /// use harness::tool;
@@ -37,29 +37,30 @@ use crate::{
 pub struct ToolDef {
     /// The name by which the model calls it.
     pub name: &'static str,
-    /// What the model is told of it.
+    /// The description that the model reads.
     pub description: &'static str,
-    /// What it is called where people read it, if that is not its name.
+    /// The name that people read, if it is not [`name`](Self::name).
     pub title: Option<&'static str>,
-    /// What it does to the world.
+    /// The effects that a call has on the world.
     pub side_effects: SideEffects,
-    /// Whether it may be repeated with the same arguments without further effect.
+    /// Whether a call may be repeated with the same arguments without further effect.
     pub idempotent: bool,
-    /// How long a call may take, if the tool itself says so.
+    /// The time limit of a call, if the tool declares one.
     pub time_limit: Option<Duration>,
-    /// How many of its calls run at the same time in the program, if that is limited.
+    /// The number of its calls that may run at the same time in the program, if it is limited.
     pub at_once: Option<usize>,
     pub(super) review: Option<fn(&Shared, &Arguments) -> Review>,
     pub(super) reconcile: Option<fn(Call) -> ReconcileFuture>,
     pub(super) params: &'static [ParamDef],
     pub(super) run: fn(Call) -> ToolFuture,
     returns: Option<fn() -> Option<Value>>,
-    /// Where the schema is kept once it is made.
+    /// The cell in which the schema is kept once it is made.
     schema: fn() -> &'static SchemaCell,
 }
 
 impl ToolDef {
-    /// What a function declares; [`Self::idempotent`] and [`Self::within`] say the rest.
+    /// Takes what every function declares; [`Self::idempotent`], [`Self::within`] and the other methods add the
+    /// rest.
     pub const fn new(
         name: &'static str,
         description: &'static str,
@@ -85,72 +86,72 @@ impl ToolDef {
         }
     }
 
-    /// Declares what it is called where people read it.
+    /// Declares the name that people read.
     #[must_use]
     pub const fn titled(mut self, title: &'static str) -> Self {
         self.title = Some(title);
         self
     }
 
-    /// Declares what makes the schema of what it returns.
+    /// Declares the function that makes the schema of the returned value.
     #[must_use]
     pub const fn returning(mut self, schema: fn() -> Option<Value>) -> Self {
         self.returns = Some(schema);
         self
     }
 
-    /// Declares that it may be repeated.
+    /// Declares that a call may be repeated with the same arguments without further effect.
     #[must_use]
     pub const fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
     }
 
-    /// Declares how long a call may take.
+    /// Declares the time limit of a call.
     #[must_use]
     pub const fn within(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
 
-    /// Declares how many calls run at the same time: at least one.
+    /// Declares the number of calls that may run at the same time, at least one.
     #[must_use]
     pub const fn at_once(mut self, most: usize) -> Self {
         self.at_once = Some(most);
         self
     }
 
-    /// The same for all tools that are made of the function.
+    /// The places of the function's calls. All tools that are made of the function share them.
     pub(super) fn places(&'static self) -> Option<&'static Places> {
         let most = self.at_once?;
         Some((self.schema)().places.get_or_init(|| Places::new(most)))
     }
 
-    /// Declares what says of each call whether a person should look at it.
+    /// Declares the function that reviews each call and says whether a person should look at it.
     #[must_use]
     pub const fn reviewed(mut self, review: fn(&Shared, &Arguments) -> Review) -> Self {
         self.review = Some(review);
         self
     }
 
-    /// Declares what finds out what became of a call.
+    /// Declares the function that finds out whether an interrupted call happened.
     #[must_use]
     pub const fn reconciled(mut self, reconcile: fn(Call) -> ReconcileFuture) -> Self {
         self.reconcile = Some(reconcile);
         self
     }
 
-    /// The tool itself. It costs one small allocation.
+    /// Makes the tool. This costs one small allocation.
     pub fn tool(&'static self) -> Tool {
         Tool::declared(self, None)
     }
 
-    /// What the model is told, made at the first call and kept.
+    /// The name, description and schema that the model is given; made at the first call and kept.
     pub fn schema(&'static self) -> &'static ToolSchema {
         &self.made().schema
     }
 
-    /// The schema of what it returns, if its type has one; made at the first call and kept.
+    /// The schema of the returned value, if its type has one; made at the first call and kept.
     pub fn output_schema(&'static self) -> Option<&'static Value> {
         let make = || self.returns.and_then(|schema| schema());
         (self.schema)().output.get_or_init(make).as_ref()
@@ -169,18 +170,18 @@ impl ToolDef {
         })
     }
 
-    /// What each call is checked against.
+    /// The checker that checks the arguments of each call.
     pub(super) fn checker(&'static self) -> Result<&'static Checker, ToolError> {
         self.made().checker.as_ref().map_err(|err| ToolError::new(unusable(self.name, err)))
     }
 
-    /// The tool of a method, with its value.
+    /// Makes the tool of a method, bound to its value.
     #[doc(hidden)]
     pub fn bind(&'static self, this: &Shared) -> Tool {
         Tool::declared(self, this.receiver())
     }
 
-    /// Stops the build if two tools of a list have one name.
+    /// Stops the build if two tools of a list have the same name.
     #[doc(hidden)]
     #[track_caller]
     pub const fn unique_in(&self, list: &[&'static Self]) {
@@ -197,8 +198,8 @@ impl ToolDef {
         }
     }
 
-    /// What is wrong with the declaration that only the types could say, found out at the first call
-    /// and kept.
+    /// A fault of the declaration that only the types at run time can show. It is looked for at the first call and
+    /// kept.
     pub(super) fn problem(&'static self) -> Option<&'static str> {
         (self.schema)().problem.get_or_init(|| self.find_problem()).as_deref()
     }
@@ -257,8 +258,8 @@ impl ToolDef {
         })
     }
 
-    /// The arguments as the schema says them, or all that is wrong with them, one line each: what the
-    /// schema says, and what only the types know of the arguments that fit it.
+    /// The arguments as the schema describes them, or all their faults, one line each: faults against the schema,
+    /// and what only the types refuse of the arguments that fit it.
     pub(super) fn read(
         &'static self,
         mut arguments: Map<String, Value>,
@@ -286,14 +287,14 @@ impl ToolDef {
                 faults.push(misfit.0.below(param.name));
             }
         }
-        // In the order of the parameters; what is not one of them comes last.
+        // In the order of the parameters; faults of other arguments come last.
         let place =
             |fault: &Fault| named.iter().position(|name| fault.is_of(name)).unwrap_or(named.len());
         faults.sort_by_key(place);
         Err(ToolError::BadArguments(faults.iter().map(Fault::line).collect()))
     }
 
-    /// All that is wrong with these arguments; nothing is run.
+    /// Checks these arguments and returns all their faults; nothing is run.
     pub(super) fn check(&'static self, arguments: Map<String, Value>) -> Result<(), ToolError> {
         let arguments = self.read(arguments)?;
         let checker = self.checker().ok();
@@ -329,7 +330,7 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// Panics, while compiling, with the name in the message.
+/// Panics while compiling, with the name in the message.
 #[expect(clippy::panic, reason = "it only ever runs in a constant, where a panic is an error")]
 #[track_caller]
 const fn panic_twice(name: &str) -> ! {

@@ -1,17 +1,18 @@
-//! Tools that somebody outside of the program describes, and may describe differently another time.
+//! Tools that are described outside of the program and whose description may change.
 
 use super::Tool;
 
 impl Tool {
-    /// Says that somebody outside of the program describes it in a way of which this is the hash: what a person
-    /// allows holds for the tool as it is described now.
+    /// Sets the hash of a description that comes from outside of the program. What a person allows holds only for
+    /// the tool as it is described now.
     #[cfg(feature = "mcp")]
     pub(crate) fn defined_as(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self
     }
 
-    /// Says what somebody outside of the program calls it, if it is one line that looks as it is.
+    /// Sets the title that comes from outside of the program, if it is one line of visible text. Another one is
+    /// ignored.
     #[cfg(feature = "mcp")]
     pub(crate) fn titled(self, title: Option<String>) -> Self {
         match title.filter(|title| super::title::is_plain(title)) {
@@ -20,7 +21,7 @@ impl Tool {
         }
     }
 
-    /// A hash of what somebody outside of the program says of it, if somebody does.
+    /// The hash of the description that comes from outside of the program; `None` for a tool of the program itself.
     pub(crate) fn definition(&self) -> Option<&str> {
         self.definition.as_deref()
     }

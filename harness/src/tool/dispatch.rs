@@ -1,5 +1,5 @@
-//! Answers a call, whatever the model wrote: a mistake, an error, a panic and a time-out are
-//! results that the model can read.
+//! Answers a call, whatever the model wrote: a mistake, an error, a panic and a time-out each become a result that
+//! the model can read.
 
 use std::time::Duration;
 
@@ -21,21 +21,21 @@ use crate::{
     unwind::{Panicked, Shielded, caught, dropped},
 };
 
-/// How long a tool that was told to stop may take to do so.
+/// The time that a tool has to stop after it was told to.
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
-/// So many bytes of broken arguments are quoted, around the fault.
+/// The number of bytes of broken arguments that are quoted around the fault.
 const QUOTED: usize = 2000;
 
 impl ToolRegistry {
-    /// Runs a call to its end and answers it. It never fails: an unknown name is answered with
-    /// the names that there are, arguments that do not fit with all that is wrong with them, an
-    /// error with its text, a panic with the fact, a time-out with the truth about what may have
-    /// happened. What the model reads of it holds nothing that the library knows to be secret (see
-    /// [`Secrets`](crate::secret::Secrets)), and what is over the limit is cut in the middle,
-    /// errors too.
+    /// Runs a call to its end and returns its result. It never fails: an unknown name is answered with the existing
+    /// names, arguments that do not fit with all their faults, an error with its text, a panic with the fact that
+    /// the tool panicked, and a time-out with what may have happened. The result holds none of the library's known
+    /// secrets (see [`Secrets`](crate::secret::Secrets)), and texts over the limit are cut in the middle, errors
+    /// too.
     ///
-    /// A tool that fails for a passing reason is tried again, if what it declares may be repeated.
+    /// A call that fails with [`ToolError::transient`] is retried if the tool's declaration allows it to be
+    /// repeated.
     ///
     /// Dropping the future stops the tool.
     pub async fn dispatch(&self, call: &ToolCall, context: &ToolContext) -> ToolResult {
@@ -48,14 +48,15 @@ impl ToolRegistry {
         }
     }
 
-    /// As [`dispatch`](Self::dispatch), for those who can wait for what a tool asks.
+    /// Like [`dispatch`](Self::dispatch), for callers that can wait for the answer to a tool's question.
     pub(crate) async fn dispatch_call(&self, call: &ToolCall, context: &ToolContext) -> Dispatched {
         match self.run(call, context).await {
             Ok(result) => Dispatched::Result(result),
             Err(asks)
                 if is_too_deep(&asks.token) || asks.form.as_ref().is_some_and(is_too_deep) =>
             {
-                let text = "its tool asks something, and its value or its form is nested too deep";
+                let text =
+                    "the tool asks a question, and its token or its form is nested too deeply";
                 Dispatched::Result(self.failed(call, text.to_owned(), context).await)
             }
             Err(asks) => {
@@ -65,7 +66,7 @@ impl ToolRegistry {
         }
     }
 
-    /// Finds out what became of a call which had started in a process that is gone.
+    /// Finds out whether a call happened that had started in a process which is gone.
     pub(crate) async fn reconcile(&self, call: &ToolCall, context: &ToolContext) -> Found {
         let arguments = |why: String| Found::Unknown((ReconcileFault::Arguments, why));
         let Some(tool) = self.get(call.name()) else {
@@ -97,7 +98,7 @@ impl ToolRegistry {
             }
             Some(Err(panicked)) => Found::Unknown((ReconcileFault::Panicked, panicked.to_string())),
             None => {
-                let words = "it had not ended when its time was over".to_owned();
+                let words = "it did not end within its time limit".to_owned();
                 Found::Unknown((ReconcileFault::TimedOut, words))
             }
         }
@@ -113,8 +114,8 @@ impl ToolRegistry {
                 return Ok(self.failed(call, self.broken(call.arguments(), &err), context).await);
             }
         };
-        // A run takes the place before it says that the call begins. A tool may pass its own context on to
-        // another one, which has places of its own.
+        // A run takes the place before it reports that the call begins. A tool may pass its own context on to
+        // another tool, which has places of its own.
         let (_place, seated) =
             match tool.places().filter(|places| !places.are_among(context.has_places())) {
                 None => (None, None),
@@ -143,7 +144,7 @@ impl ToolRegistry {
         let mut decoded = Some(decoded);
         let mut attempt = 1;
         loop {
-            // Decoded anew for a second try: there is seldom one.
+            // A second attempt decodes the arguments anew, since it is rare.
             let arguments = match decoded.take() {
                 Some(decoded) => decoded,
                 None => call.decoded().unwrap_or_default(),
@@ -178,7 +179,8 @@ impl ToolRegistry {
         }
     }
 
-    /// What is told of an error. Its words and its causes are the program's own code.
+    /// The outcome and the text of an error. Displaying and dropping an error runs the program's own code, which
+    /// may panic.
     fn words(&self, tool: &Tool, err: ToolError) -> (CallOutcome, Vec<ToolContent>) {
         let doubtful = err.is_in_doubt();
         let text = caught(|| err.told(self.secrets()));
@@ -186,7 +188,9 @@ impl ToolRegistry {
         match text {
             Ok(text) if doubtful => in_doubt(tool, text),
             Ok(text) => (CallOutcome::Failed, vec![text.into()]),
-            Err(panicked) => in_doubt(tool, format!("the tool failed, and telling why {panicked}")),
+            Err(panicked) => {
+                in_doubt(tool, format!("the tool failed, and displaying its error {panicked}"))
+            }
         }
     }
 
@@ -194,15 +198,15 @@ impl ToolRegistry {
         self.readable(call.id(), CallOutcome::Failed, vec![text.into()], context).await
     }
 
-    /// Whether a call names a tool and its arguments fit it, so that it could run.
+    /// Whether a call names a tool and its arguments fit, so that the call could run.
     pub fn accepts(&self, call: &ToolCall) -> bool {
         let Some(tool) = self.get(call.name()) else { return false };
         let fits = |arguments: Arguments| caught(|| tool.check(&arguments).is_ok());
         call.decoded().is_ok_and(|arguments| fits(arguments).unwrap_or(false))
     }
 
-    /// Whether a call has no arguments and names a tool that takes some: they may still come, since some
-    /// servers send an empty object first.
+    /// Whether a call has no arguments although its tool takes some. They may still come, since some servers send
+    /// an empty object first.
     pub(crate) fn may_be_filled(&self, call: &ToolCall) -> bool {
         const OTHERS: [&str; 5] = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"];
         let takes_some = |tool: &Tool| {
@@ -220,7 +224,7 @@ impl ToolRegistry {
     }
 
     async fn attempt(&self, tool: &Tool, context: ToolContext, arguments: Value) -> Attempt {
-        // A tool on a thread of its own hears of its end only by this token.
+        // A tool on a thread of its own learns of its end only by this token.
         let stop = context.cancellation().child_token();
         let stop_at_the_end = stop.clone().drop_guard();
         let begun = Instant::now();
@@ -243,9 +247,9 @@ impl ToolRegistry {
             None => {
                 let after = begun.elapsed();
                 drop(stop_at_the_end);
-                // What a tool says when it stops by itself is the better part of the truth.
+                // Text that the tool returns when it stops by itself says more than its output so far.
                 let said = match timeout(GRACE, &mut run).await {
-                    // It has ended after all.
+                    // The tool has ended during the grace period.
                     Ok(Ok(Ok(output))) => return Attempt::Ended(Ok(output)),
                     Ok(Ok(Err(err))) => {
                         let said = caught(|| err.to_string()).ok();
@@ -259,7 +263,7 @@ impl ToolRegistry {
         }
     }
 
-    /// What is wrong with arguments that cannot be read, with what stands around the fault.
+    /// The text about arguments that cannot be read, with the part around the fault.
     fn broken(&self, arguments: &str, err: &Error) -> String {
         let place = match serde_json::from_str::<IgnoredAny>(arguments) {
             Ok(_) => 0,
@@ -277,8 +281,8 @@ impl ToolRegistry {
         let names: Vec<&str> = self.tools().iter().map(Tool::name).collect();
         if self.leaves_out(name) {
             let now = match names.as_slice() {
-                [] => "no tool is".to_owned(),
-                names => format!("the tools that are: {}", names.join(", ")),
+                [] => "no tool is offered".to_owned(),
+                names => format!("the offered tools are: {}", names.join(", ")),
             };
             return format!("the tool `{name}` is not offered now, so it did not run; {now}");
         }
@@ -296,32 +300,32 @@ impl ToolRegistry {
     }
 }
 
-/// What a call comes to.
+/// How a call ends.
 pub(crate) enum Dispatched {
-    /// It has ended.
+    /// The call has ended.
     Result(ToolResult),
-    /// Its tool wants to be answered first.
+    /// The call waits, since its tool has asked a question.
     Waits {
-        /// In words for a person.
+        /// The question, in words for a person.
         question: String,
-        /// What the tool wants back.
+        /// The token that the tool wants back with the answer.
         token: Value,
-        /// What the answer is to look like.
+        /// The JSON Schema of the answer.
         form: Option<Value>,
     },
 }
 
-/// What is known of a call that had started in a process which is gone.
+/// What is known about a call that had started in a process which is gone.
 pub(crate) enum Found {
-    /// It happened.
+    /// The call happened.
     Happened(ToolResult),
-    /// It did not.
+    /// The call did not happen.
     NotHappened,
-    /// Nobody knows, since the tool failed to find it out.
+    /// It is not known, since the tool failed to find it out.
     Unknown(Unfound),
 }
 
-/// Waits for a future until then, if there is a limit.
+/// Waits for a future until the deadline, if there is one.
 async fn within<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
     match deadline {
         Some(deadline) => timeout_at(deadline, future).await.ok(),
@@ -329,15 +333,15 @@ async fn within<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Ou
     }
 }
 
-/// How one try ended.
+/// How one attempt ended.
 enum Attempt {
     Ended(Result<ToolOutput, ToolError>),
     Panicked(Panicked),
-    /// After so long; with what the tool had to say.
+    /// The attempt took too long: after this time, and with the tool's output so far.
     TimedOut(Duration, Option<String>),
 }
 
-/// Lets the tool review the call once more, if it was decided on a review, and compares the two.
+/// Lets the tool review the call once more if the call was decided on a review, and compares the two reviews.
 async fn recheck(
     tool: &Tool,
     context: &ToolContext,
@@ -352,19 +356,19 @@ async fn recheck(
     }
 }
 
-/// The truth about a call of which nobody knows how much has happened.
+/// The outcome of a call that may have had some of its effects. A tool that only reads has failed.
 fn in_doubt(tool: &Tool, what: String) -> (CallOutcome, Vec<ToolContent>) {
     if tool.side_effects().is_read_only() {
         return (CallOutcome::Failed, vec![what.into()]);
     }
-    // Behind the first line, so that what stands below it, such as an output, stays as it is.
+    // The warning follows the first line, so that what is below it, such as an output, stays as it is.
     let (first, rest) = what.split_at(what.find('\n').unwrap_or(what.len()));
     let text =
         format!("{first}. It may have partly run: check what it did before you repeat it.{rest}");
     (CallOutcome::InDoubt, vec![text.into()])
 }
 
-/// The truth about a call that took too long, with what it had said until then.
+/// The outcome of a call that took too long, with the tool's output so far.
 fn timed_out(
     tool: &Tool,
     context: &ToolContext,
@@ -385,6 +389,6 @@ fn timed_out(
     (outcome, std::iter::once(ToolContent::Text(text)).chain(said).collect())
 }
 
-/// What the model is told of a call whose function cannot be stopped.
+/// What the model is told about a call whose function cannot be stopped.
 pub(crate) const RUNS_ON: &str = "It has not ended: it may still be running, and what it does may \
                                   still happen. Do not repeat it; you will be told when it has ended.";

@@ -1,4 +1,4 @@
-//! Why a tool could not do it: one text for the model, one cause for the host.
+//! Why a call of a tool failed: a text for the model, and a cause for the host.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use super::cap::cut;
 use super::expand::returned::CAUSES;
 use crate::secret::Secrets;
 
-/// So many faults of one call are told.
+/// The highest number of faults of one call that the model is told.
 const LINES: usize = 50;
 
-/// So many bytes of one fault are told: it quotes what the model wrote.
+/// The highest number of bytes of one fault that the model is told, since a fault quotes what the model wrote.
 const LINE: usize = 1000;
 
-/// Why a call of a tool failed. The model reads its text and can mend the call.
+/// Why a call of a tool failed. The model reads the text and can correct the call.
 ///
 /// ```
 /// use harness::ToolError;
@@ -30,37 +30,37 @@ pub enum ToolError {
     BadArguments(Vec<String>),
     /// The tool ran and failed.
     Failed(ToolFailure),
-    /// The tool cannot go on before somebody has answered it: see [`ToolError::asks`].
+    /// The tool cannot go on before its question is answered: see [`ToolError::asks`].
     Asks(Box<Asks>),
 }
 
-/// What a tool asks.
+/// A question that a tool asks before it goes on.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Asks {
-    /// In words for a person.
+    /// The question, in words for a person.
     pub question: String,
-    /// What the tool wants back with the answer.
+    /// The value that the tool wants back with the answer.
     pub token: Value,
-    /// The JSON Schema of the answer, if the tool has said it.
+    /// The JSON Schema of the answer, if the tool has set one.
     pub form: Option<Value>,
 }
 
 impl ToolError {
-    /// A failure with this text for the model.
+    /// Creates a failure with this text for the model.
     pub fn new(for_model: impl Into<String>) -> Self {
         Self::Failed(for_model.into().into())
     }
 
-    /// A failure that may pass by itself, such as a connection that broke. The call is tried
-    /// again if what its tool declares may be repeated.
+    /// Creates a failure that may pass by itself, such as a broken connection. The call is retried if the tool's
+    /// declaration allows it to be repeated.
     pub fn transient(for_model: impl Into<String>) -> Self {
         Self::Failed(ToolFailure { transient: true, ..for_model.into().into() })
     }
 
-    /// Nobody knows whether it happened: a request was sent and no answer came. The model is told
-    /// that the call may have partly run, and that it should look before it repeats it. The text
-    /// says what is known. A call of a tool that only reads has failed, and nothing more.
+    /// Creates a failure for a call of which it is unknown whether it happened, such as a request that was sent and
+    /// got no answer. The text should say what is known. The model is also told that the call may have partly run
+    /// and that it should check before it repeats the call. For a tool that only reads, the call has simply failed.
     ///
     /// ```
     /// use harness::ToolError;
@@ -72,12 +72,12 @@ impl ToolError {
         Self::Failed(ToolFailure { in_doubt: true, ..for_model.into().into() })
     }
 
-    /// The tool cannot go on before somebody outside of the run has answered this question: the call
-    /// waits, and the run ends as [`Outcome::Waiting`](crate::Outcome::Waiting). When it is answered,
-    /// perhaps days later and in another process, the tool is called again with the same arguments, and
+    /// Creates a question that somebody outside of the run has to answer before the tool can go on. The call waits,
+    /// and the run ends as [`Outcome::Waiting`](crate::Outcome::Waiting). When the question is answered, perhaps
+    /// days later and in another process, the tool is called again with the same arguments, and
     /// [`ToolContext::answered`](super::ToolContext::answered) gives it the answer and the token.
     ///
-    /// Ask before anything is changed: the call begins from its start.
+    /// Ask before you change anything, since the call starts again from its beginning.
     ///
     /// ```
     /// use harness::{ToolContext, ToolError, tool};
@@ -101,10 +101,10 @@ impl ToolError {
         Self::Asks(Box::new(Asks { question: question.into(), token, form: None }))
     }
 
-    /// Says what the answer to what the tool asks is to look like: a JSON Schema of an object whose properties
-    /// are texts, numbers, truth values and choices. Whoever asks the person is told of it: an
-    /// [`OpenCall`](crate::agent::OpenCall) has it, and so has a client of a service of the Model Context Protocol,
-    /// which takes no answer that does not fit. An error that asks nothing stays as it is.
+    /// Sets the form of the answer to the tool's question: a JSON Schema of an object whose properties are strings,
+    /// numbers, booleans and choices. [`OpenCall`](crate::agent::OpenCall) passes it to the program that asks the
+    /// person. A service of the Model Context Protocol passes it to its client and takes no answer that does not
+    /// fit. An error that asks nothing stays as it is.
     ///
     /// ```
     /// use harness::ToolError;
@@ -126,7 +126,7 @@ impl ToolError {
         self
     }
 
-    /// The same failure, which may pass by itself or is in doubt if an error below this one says so.
+    /// The same failure, marked as transient or in doubt if an error in the chain of sources is.
     pub(super) fn like(mut self, err: &(dyn std::error::Error + 'static)) -> Self {
         let mut below = Some(err);
         // An error may name itself as its source.
@@ -142,7 +142,7 @@ impl ToolError {
         self
     }
 
-    /// Whether nobody knows how much of the call has happened.
+    /// Whether it is unknown how much of the call has happened.
     pub fn is_in_doubt(&self) -> bool {
         match self {
             Self::BadArguments(_) | Self::Asks(_) => false,
@@ -158,8 +158,8 @@ impl ToolError {
         }
     }
 
-    /// What the model is told: without what is secret, and of many or long faults the first ones and
-    /// their beginnings and ends.
+    /// What the model is told. Of many faults the first ones are told, and of long ones the beginning and the end;
+    /// secrets are removed from them. Other text is cleaned with the result.
     pub(super) fn told(&self, secrets: &Secrets) -> String {
         let lines = match self {
             Self::BadArguments(lines) => lines,
@@ -177,7 +177,8 @@ impl ToolError {
         Self::BadArguments(told).to_string()
     }
 
-    /// Adds the cause, which the host sees and the model does not.
+    /// Adds the cause, which the host sees and the model does not. Only a [`Failed`](Self::Failed) error has a
+    /// cause; others stay as they are.
     #[must_use]
     pub fn because(self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         match self {
@@ -199,7 +200,10 @@ impl fmt::Display for ToolError {
             Self::Failed(failure) => f.write_str(&failure.for_model),
             Self::Asks(asks) => {
                 let question = &asks.question;
-                write!(f, "it asks before it goes on, and there is nobody to answer: {question}")
+                write!(
+                    f,
+                    "the tool asks a question before it goes on, and nobody can answer it: {question}"
+                )
             }
         }
     }
@@ -214,7 +218,7 @@ impl std::error::Error for ToolError {
     }
 }
 
-/// What went wrong inside a tool.
+/// A failure inside a tool.
 #[derive(Debug)]
 pub struct ToolFailure {
     for_model: String,

@@ -1,5 +1,4 @@
-//! What can be done: tools, what they declare, what they are given, what they hand over, and the
-//! registry that calls them.
+//! Tools: what they declare, what they are given when they run, what they return, and the registry that calls them.
 
 mod asking;
 mod cap;

@@ -1,4 +1,4 @@
-//! What a tool hands over when it has done its work.
+//! The output of a tool.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::{ToolError, expand::search::faithful_json};
 use crate::message::ToolContent;
 
-/// What a tool hands over: for the model no, one or several parts, and perhaps a value for the program.
+/// The output of a tool: any number of parts for the model, and optionally a value for the program.
 ///
-/// A type that is `Serialize` needs none of this: the model reads its JSON, and
-/// [`Results::of`](crate::message::Results::of) gives it to the program as a type. A value of its own is for
-/// a tool that tells the model something else, or less:
+/// A type that is `Serialize` needs no `ToolOutput`: the model reads its JSON, and
+/// [`Results::of`](crate::message::Results::of) gives it to the program as a type. Add a separate value if the
+/// model should read something else, or less, than the program:
 ///
 /// ```
 /// use harness::{Agent, ToolError, ToolOutput, testing::{ScriptedProvider, reply}, tool, tools};
@@ -40,22 +40,23 @@ use crate::message::ToolContent;
 pub struct ToolOutput {
     content: Vec<ToolContent>,
     value: Option<Value>,
-    /// In place of content.
+    /// A file whose text is the content.
     file: Option<PathBuf>,
 }
 
 impl ToolOutput {
-    /// Nothing but the fact that it is done.
+    /// An output without content: it says only that the tool is done.
     pub fn nothing() -> Self {
         Self::default()
     }
 
-    /// The text of a file, such as what a command has put out. It is read in pieces when the tool has ended, so a large
-    /// one is never whole in memory: where large results are kept
-    /// ([`AgentBuilder::spills`](crate::agent::AgentBuilder::spills)), it is copied there, and the model reads its
-    /// beginning and its end and asks for more by the tool `read_result`; elsewhere the rest is cut. What is known to be secret is
-    /// taken out as from any result; bytes that are not UTF-8 become U+FFFD. The file may be deleted after the call
-    /// has its result. One that cannot be read, or is no file, makes the result one that failed and says why.
+    /// Takes the text of a file as the output, such as the output of a command. The library reads the file in
+    /// pieces when the tool has ended, so a large one is never whole in memory. If large results are kept
+    /// ([`AgentBuilder::spills`](crate::agent::AgentBuilder::spills)), the file is copied there, and the model
+    /// reads its beginning and its end and asks for more by the tool `read_result`; otherwise the rest is cut.
+    /// Known secrets are removed as from any result; bytes that are not UTF-8 become U+FFFD. The program may delete
+    /// the file after the call has its result. If the path cannot be read or is not a file, the call fails and its
+    /// result says why.
     ///
     /// ```
     /// use harness::{ToolError, ToolOutput, tool};
@@ -70,17 +71,16 @@ impl ToolOutput {
         Self { file: Some(path.into()), ..Self::default() }
     }
 
-    /// Adds a value for the program, which no model reads. It is kept with the result, so it is there when
-    /// the conversation is opened again. What is known to be secret is taken out of it as out of the content,
-    /// and one that is larger than [`ToolLimits::value`](super::ToolLimits::value) is left out.
+    /// Adds a value for the program, which no model reads. It is kept with the result, so it is there when the
+    /// conversation is opened again. Known secrets are removed from it as from the content, and a value that is
+    /// larger than [`ToolLimits::value`](super::ToolLimits::value) is left out.
     ///
     /// # Errors
-    /// Fails if the value cannot be put as JSON, also since it holds a number that JSON does not have, such as
-    /// NaN.
+    /// Fails if the value cannot be written as JSON, or if it holds a number that JSON does not have, such as NaN.
     pub fn with_value(mut self, value: &(impl Serialize + ?Sized)) -> Result<Self, ToolError> {
         let value = faithful_json(&value).map_err(|fault| {
             let words =
-                "the tool ran to its end, but its value for the program cannot be put as JSON";
+                "the tool ran to its end, but its value for the program cannot be written as JSON";
             ToolError::new(format!("{words}: {fault}"))
         })?;
         self.value = Some(value);

@@ -18,10 +18,10 @@ use crate::{
     secret::Secrets,
 };
 
-/// A list of tools: what `tools![..]` makes, what a toolset's `tools()` gives, and everything else that
-/// yields [`Tool`]s. Nobody implements it by hand.
+/// A list of tools: the value of `tools![..]`, of a toolset's `tools()`, and of everything else that yields
+/// [`Tool`]s. You need not implement it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no list of tools",
+    message = "`{Self}` is not a list of tools",
     label = "not a list of tools",
     note = "a function with `#[tool]` is listed by its name: `tools![add]`; the methods of a toolset are listed by `value.tools()`; one `Tool` is `[tool]`",
     note = "an agent is listed as a tool by `[agent.as_tool(\"review\", \"Reviews code.\")]`"
@@ -38,7 +38,7 @@ impl<I: IntoIterator<Item = Tool>> ToolList for I {
     }
 }
 
-/// All tools of an agent, in the order in which they were added. No two have one name.
+/// All tools of an agent, in the order in which they were added. No two have the same name.
 #[derive(Clone, Debug, Default)]
 pub struct ToolRegistry {
     tools: Vec<Tool>,
@@ -46,19 +46,19 @@ pub struct ToolRegistry {
     forms: Forms,
     limits: ToolLimits,
     secrets: Secrets,
-    /// Names of tools that there are, and that are not offered now.
+    /// The names of tools that exist and are not offered now.
     left_out: Vec<String>,
-    /// Whether large results are kept, and the last tool reads them.
+    /// Whether large results are kept, so that `read_result` is one of the tools.
     reads_results: bool,
-    /// The tools of which the model is told once it has searched for them, if there are such.
+    /// The tools that the model has to search for, if there are any.
     searched: Option<Arc<Index>>,
 }
 
 impl ToolRegistry {
-    /// A registry of these tools.
+    /// Creates a registry of these tools.
     ///
     /// # Errors
-    /// Fails if two of them have one name, or if one of them is not right: see [`Self::add`].
+    /// Fails if two tools have the same name, or if a tool is not valid: see [`Self::add`].
     pub fn new(tools: impl ToolList) -> Result<Self, Error> {
         let mut registry = Self::default();
         for tool in tools.into_tools() {
@@ -74,20 +74,20 @@ impl ToolRegistry {
         self
     }
 
-    /// Sets what no model may read of a result.
+    /// Sets the secrets that are removed from every result.
     pub(crate) fn with_secrets(mut self, secrets: Secrets) -> Self {
         self.secrets = secrets;
         self
     }
 
-    /// With the tool that reads large results.
+    /// Adds the tool that reads large results.
     pub(crate) fn reading_results(mut self) -> Result<Self, Error> {
         self.add(read_result())?;
         self.reads_results = true;
         Ok(self)
     }
 
-    /// With the tool by which these are found: the model is not told of them before.
+    /// Adds the tool that searches for these tools. The model is not told of them before it has found them.
     pub(crate) fn searching(mut self, names: &HashSet<String>) -> Result<Self, Error> {
         let index = Index::of(self.tools.iter().filter(|tool| names.contains(tool.name())));
         let index = Arc::new(index);
@@ -96,7 +96,7 @@ impl ToolRegistry {
         Ok(self)
     }
 
-    /// Whether the model is told of this tool once it has searched for it.
+    /// Whether the model has to search for this tool before it is told of it.
     pub(crate) fn is_searched(&self, name: &str) -> bool {
         self.searched.as_ref().is_some_and(|index| index.has(name))
     }
@@ -106,12 +106,12 @@ impl ToolRegistry {
         self.searched.as_ref().map(|_| TOOL_SEARCH)
     }
 
-    /// Whether it is one of those that the library has added.
+    /// Whether the library has added this tool.
     pub(crate) fn is_built_in(&self, name: &str) -> bool {
         self.reads_results && name == READ_RESULT || self.searched.is_some() && name == TOOL_SEARCH
     }
 
-    /// What a search with these arguments finds.
+    /// The names of the tools that a search with these arguments finds.
     pub(crate) fn find(&self, arguments: &Map<String, Value>) -> Vec<String> {
         self.searched.as_ref().map(|index| index.find(arguments)).unwrap_or_default()
     }
@@ -120,10 +120,10 @@ impl ToolRegistry {
         &self.secrets
     }
 
-    /// A registry of this tool alone, with the limits and the secrets of this one.
+    /// Creates a registry of this tool alone, with the limits and the secrets of this one.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// As for [`add`](Self::add).
     pub(crate) fn with_only(&self, tool: Tool) -> Result<Self, Error> {
         let (limits, secrets) = (self.limits.clone(), self.secrets.clone());
         let mut only = Self { limits, secrets, ..Self::default() };
@@ -131,20 +131,24 @@ impl ToolRegistry {
         Ok(only)
     }
 
-    /// These of its tools, in the same order. The others are as if they were not there.
+    /// Creates a registry of only these of its tools, in the same order. The others are not offered.
     ///
     /// # Errors
-    /// Fails with all names that are none of its tools.
+    /// Fails with all names that none of its tools has.
     pub(crate) fn only(&self, names: &[String]) -> Result<Self, Error> {
         let unknown = names.iter().filter(|name| self.get(name).is_none());
         let unknown: Vec<String> = unknown.map(|name| self.unknown(name)).collect();
         if !unknown.is_empty() {
             return Err(Error::new(
                 ErrorKind::Configuration,
-                format!("`only_tools` names what the agent does not have: {}", unknown.join("; ")),
+                format!(
+                    "`only_tools` names tools that the agent does not have: {}",
+                    unknown.join("; ")
+                ),
             ));
         }
-        // What was cut of results is read whichever tools are offered. The search is one for these tools.
+        // `read_result` stays whichever tools are offered, so that the model can read what was cut of results. The
+        // search is replaced by a search for these tools.
         let searches = |tool: &&Tool| self.searched.is_some() && tool.name() == TOOL_SEARCH;
         let offered = |tool: &&Tool| {
             self.is_built_in(tool.name()) || names.iter().any(|name| name == tool.name())
@@ -166,7 +170,7 @@ impl ToolRegistry {
         if deferred.len() <= FEW_TOOLS { Ok(only) } else { only.searching(&deferred) }
     }
 
-    /// The tool that was probably meant by a name that none has, also none of an agent that a tool runs.
+    /// The tool that was probably meant by an unknown name. Tools of agents that a tool runs are considered too.
     pub(crate) fn misspelt(&self, name: &str) -> Option<&str> {
         let names = || self.tools.iter().flat_map(Tool::names);
         if names().any(|known| known == name) || self.leaves_out(name) {
@@ -175,7 +179,7 @@ impl ToolRegistry {
         misspelt(name, names())
     }
 
-    /// Whether there is a tool of this name that is not offered now.
+    /// Whether a tool of this name exists and is not offered now.
     pub(super) fn leaves_out(&self, name: &str) -> bool {
         self.left_out.iter().any(|left_out| left_out == name)
     }
@@ -188,9 +192,9 @@ impl ToolRegistry {
     /// Adds a tool.
     ///
     /// # Errors
-    /// Fails, and changes nothing, if there is a tool of this name already, or if a tool made by hand
-    /// has a name that vendors do not take, or a schema that is no object's or that cannot be checked: it
-    /// refers to another document, or to itself without end.
+    /// Fails, and changes nothing, if there is a tool of this name already, or if a tool made by hand has a name
+    /// that vendors do not accept, a schema that does not describe an object, or a schema that cannot be checked
+    /// because it refers to another document or to itself without end.
     pub fn add(&mut self, tool: Tool) -> Result<(), Error> {
         if let Some(other) = self.get(tool.name()) {
             return Err(Error::new(
@@ -208,20 +212,20 @@ impl ToolRegistry {
         if let Some(problem) = tool.problem() {
             return Err(Error::new(ErrorKind::Configuration, problem));
         }
-        // The schemas are made when somebody first asks for them.
+        // The schemas are made again when they are next asked for.
         self.schemas.take();
         self.forms = Forms::default();
         self.tools.push(tool);
         Ok(())
     }
 
-    /// Checks what could not be seen while compiling of the functions with `#[tool]`: that a default
-    /// that is no literal fits its parameter, that a range of constants is not empty, and that the
-    /// maps inside a parameter's type have keys that can be strings. Each tool is checked once in a
-    /// program, which makes its schema. An agent does this when it is built.
+    /// Checks what could not be checked while compiling the functions with `#[tool]`: that a default that is not a
+    /// literal fits its parameter, that a range of constants is not empty, and that the maps inside a parameter's
+    /// type have keys that can be strings. Each tool is checked once in a program, which makes its schema. An agent
+    /// does this when it is built.
     ///
     /// # Errors
-    /// Fails with the first that is not right.
+    /// Fails with the first fault.
     pub fn check(&self) -> Result<(), Error> {
         match self.tools.iter().find_map(Tool::late_problem) {
             Some(problem) => Err(Error::new(ErrorKind::Configuration, problem)),
@@ -229,11 +233,11 @@ impl ToolRegistry {
         }
     }
 
-    /// Checks that each value that a tool takes as [`State<T>`](super::State) is given to the agent
-    /// or announced for each run.
+    /// Checks that each value that a tool takes as [`State<T>`](super::State) is given to the agent or announced
+    /// for each run.
     ///
     /// # Errors
-    /// Fails with all that are missing.
+    /// Fails with all missing values.
     pub(crate) fn check_state(
         &self,
         given: &Values,
@@ -254,7 +258,7 @@ impl ToolRegistry {
                     false => String::new(),
                 };
                 let text =
-                    format!("the tool `{tool}` takes `State<{ty}>`, which nobody gives.{near}");
+                    format!("the tool `{tool}` takes `State<{ty}>`, which is not given.{near}");
                 if !missing.contains(&text) {
                     missing.push(text);
                 }
@@ -278,14 +282,14 @@ impl ToolRegistry {
         &self.tools
     }
 
-    /// What the model is told of them from its first request on, in the same order: not of those that it has to
-    /// [search](super::ToolSearch) for.
+    /// The names, descriptions and schemas that the model is given from its first request on, in the same order,
+    /// without the tools that it has to [search](super::ToolSearch) for.
     pub fn schemas(&self) -> &[ToolSchema] {
         let told = || self.tools.iter().filter(|tool| !self.is_searched(tool.name()));
         self.schemas.get_or_init(|| told().map(|tool| tool.schema().clone()).collect())
     }
 
-    /// What is kept of these schemas from one request to the next.
+    /// The encoded forms of these schemas, kept from one request to the next.
     pub(crate) fn forms(&self) -> &Forms {
         &self.forms
     }

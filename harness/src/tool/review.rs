@@ -1,5 +1,5 @@
-//! What a tool itself says about a call before it is decided: whether a person should look at it, and
-//! what the person should see.
+//! What a tool says about a call before the call is decided: whether a person should look at it, and what the
+//! person should see.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -9,17 +9,16 @@ use crate::message::Arguments;
 
 /// What a tool says about one call before the call is decided.
 ///
-/// A tool brings one where its declared side effects are not all that there is to know: a write that
-/// replaces a file which other programs run, a request to an address that the model chose. The
-/// permissions then ask a person, who sees the reason and the preview.
+/// Give a tool a review if its declared side effects do not say enough about a call: a write may replace a file
+/// that other programs run, a request may go to an address that the model chose. The permissions then ask a person,
+/// who sees the reason and the preview.
 ///
-/// The library calls the review twice, on a thread where it may block: before the call is decided, and
-/// again right before the call runs. If the second review asks for a reason that the first one did not
-/// have, names another folder, or would show something else to the person who was asked, the call does
-/// not run. So a review must not change anything, and must say the same as long as nothing has changed. A
-/// tool that opens a file or a connection should review it once more when it is open: see
-/// [`ToolContext::recheck`](super::ToolContext::recheck). A call of a tool with a review never starts
-/// before the model's answer is complete.
+/// The library calls the review twice, on a thread where it may block: before the call is decided, and again right
+/// before the call runs. The call does not run if the second review refuses it, asks for a reason that the first
+/// one did not have, names another folder, or shows a person who was asked something else. So a review must change
+/// nothing, and must return the same as long as nothing has changed. A tool that opens a file or a connection
+/// should review it once more when it is open: see [`ToolContext::recheck`](super::ToolContext::recheck). A call of
+/// a tool with a review never starts before the model's answer is complete.
 ///
 /// ```
 /// use harness::{message::Arguments, tool, tool::{Review, Scope}};
@@ -41,25 +40,25 @@ use crate::message::Arguments;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Review {
-    /// Why a person should be asked, if one should.
+    /// Why a person should be asked, or `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
-    /// Why the call may not run at all, if it may not.
+    /// Why the call may not run at all, or `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuses: Option<String>,
     /// What the person should see beside the arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
-    /// For what *always* may stand, beside exactly this call.
+    /// The scopes, beside exactly this call, for which a person may answer *always*.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<Scope>,
-    /// The folder in which the call runs, if it is another one than the program's.
+    /// The folder in which the call runs, if it is not the program's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
 }
 
 impl Review {
-    /// Nothing to say: the declared side effects and the permissions decide.
+    /// The review has nothing to say: the declared side effects and the permissions decide.
     pub fn pass() -> Self {
         Self::default()
     }
@@ -88,7 +87,7 @@ impl Review {
         self
     }
 
-    /// Says in which folder the call runs.
+    /// Sets the folder in which the call runs.
     #[must_use]
     pub fn in_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
@@ -96,29 +95,29 @@ impl Review {
     }
 }
 
-/// The review on which a call was decided: it is made once more right before the call runs, and the two
-/// are compared.
+/// The review on which a call was decided. The review is made once more right before the call runs, and both are
+/// compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reviewed {
-    /// What the tool has said.
+    /// The review.
     pub review: Review,
-    /// Whether a person was shown it.
+    /// Whether a person has seen it.
     pub seen: bool,
 }
 
 impl Reviewed {
-    /// A person was shown it, and decided.
+    /// A review that a person has seen and decided on.
     pub(crate) fn seen(review: Review) -> Self {
         Self { review, seen: true }
     }
 
-    /// The permissions decided, or an answer of before.
+    /// A review on which the permissions or an earlier answer decided.
     pub(crate) fn unseen(review: Review) -> Self {
         Self { review, seen: false }
     }
 
-    /// Why a call that was decided on this review may not run if its review says `now`.
+    /// Why a call that was decided on this review may not run if its review is `now`; `None` if it may.
     pub(super) fn differs(&self, now: &Review) -> Option<String> {
         if let Some(reason) = &now.refuses {
             return Some(reason.clone());
@@ -138,14 +137,14 @@ impl Reviewed {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Preview {
-    /// Words.
+    /// Plain text.
     Text(String),
     /// A change, in the unified format of `diff`.
     Diff(String),
 }
 
 impl Preview {
-    /// The text of it, whatever its kind.
+    /// The text, whatever its kind.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(text) | Self::Diff(text) => text,
@@ -153,7 +152,7 @@ impl Preview {
     }
 }
 
-/// For what *always* may stand: the calls whose reviews offer a scope with the same key.
+/// The calls for which an answer of *always* holds: those whose reviews offer a scope with the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Scope {
     key: String,
@@ -161,18 +160,18 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// `key` tells scopes of one tool apart, such as `host:docs.rs`; `shown` is what a person reads,
-    /// such as `every request to docs.rs`.
+    /// Creates a scope. `key` distinguishes the scopes of one tool, such as `host:docs.rs`; `shown` is what a
+    /// person reads, such as `every request to docs.rs`.
     pub fn new(key: impl Into<String>, shown: impl Into<String>) -> Self {
         Self { key: key.into(), shown: shown.into() }
     }
 
-    /// What tells it apart from other scopes of the tool.
+    /// The key that distinguishes this scope from other scopes of the tool.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What a person reads.
+    /// The text that a person reads.
     pub fn shown(&self) -> &str {
         &self.shown
     }
@@ -216,7 +215,7 @@ impl<Value, F: FnOnce(&Value, &Arguments) -> Review> Reviews<Value, OfValue> for
     }
 }
 
-/// Reviews a call. The one place where the macro names the bound on the function.
+/// Reviews a call. Only here does the macro need the bound on the function.
 pub fn review<Value, Takes>(
     review: impl Reviews<Value, Takes>,
     value: &Value,

@@ -1,4 +1,4 @@
-//! Many tools: the model is told of those that it has searched for.
+//! Tool search: if an agent has many tools, the model is told only of those that it has searched for.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -13,25 +13,27 @@ use crate::{
     message::in_line,
 };
 
-/// What the model calls the search by. No other tool has this name where tools are searched for.
+/// The name by which the model calls the search. While tools are searched for, no other tool may have this name.
 pub(crate) const TOOL_SEARCH: &str = "tool_search";
 
-/// So few tools are told however small the window is: to search for them costs more than it saves.
+/// Up to this number of tools are told at once, however small the window is: to search for them would cost more
+/// than it saves.
 pub(crate) const FEW_TOOLS: usize = 10;
 
-/// So many tools a search gives, unless the model says another number.
+/// The number of tools that a search returns, unless the model sets another limit.
 const FOUND: usize = 5;
 
-/// At most so many.
+/// The highest limit that the model may set.
 const MOST: usize = 20;
 
-/// So many bytes of a description are searched: a server that writes more says no more by it.
+/// The number of bytes of a description that are indexed. The rest is ignored, so that a server cannot gain hits by
+/// writing more.
 const SEARCHED: usize = 2_000;
 
-/// So many bytes of it are shown.
+/// The number of bytes of a description that are shown to the model.
 const SHOWN: usize = 300;
 
-/// When the model is told of its tools only once it has searched for them: see
+/// Decides when the model has to search for tools before it is told of them. Give it to
 /// [`AgentBuilder::tool_search`](crate::agent::AgentBuilder::tool_search).
 ///
 /// ```
@@ -49,7 +51,7 @@ const SHOWN: usize = 300;
 /// # Ok::<(), harness::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "it says what is done once an agent is given it"]
+#[must_use = "it has no effect until it is given to an agent"]
 pub struct ToolSearch {
     share: Option<u8>,
     always: Vec<String>,
@@ -62,30 +64,31 @@ impl Default for ToolSearch {
 }
 
 impl ToolSearch {
-    /// Tools are searched for if all of them together need more than a tenth of the model's window, and more than ten are
-    /// left to search for.
+    /// Tools are searched for if all tools together need more than ten percent of the model's window and more than
+    /// ten of them would have to be searched for.
     pub fn new() -> Self {
         Self { share: Some(10), always: Vec::new() }
     }
 
-    /// The model is told of all tools at once, however many they are.
+    /// The model is always told of all tools at once, however many they are.
     pub fn off() -> Self {
         Self { share: None, always: Vec::new() }
     }
 
-    /// Sets from how many percent of the window on tools are searched for, from 0 to 95. With 0 they always are, however few.
+    /// Sets the share of the model's window, in percent from 0 to 95, above which tools are searched for. With 0
+    /// tools are always searched for, however few they are.
     pub fn share(mut self, percent: u8) -> Self {
         self.share = Some(percent);
         self
     }
 
-    /// Names tools of which the model is told from its first request on.
+    /// Names tools that the model is told of from its first request on, even if others have to be searched for.
     pub fn always(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.always.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// From how many percent of the window on tools are searched for, if they ever are.
+    /// The share of the window, in percent, above which tools are searched for; `None` if they never are.
     pub(crate) fn percent(&self) -> Option<u8> {
         self.share
     }
@@ -95,28 +98,28 @@ impl ToolSearch {
     }
 
     /// # Errors
-    /// Fails if the share is none, or if it names what is no tool.
+    /// Fails if the share is above 95 percent, or if `always` names a tool that the agent does not have.
     pub(crate) fn check(&self, is_known: impl Fn(&str) -> bool) -> Result<(), Error> {
         let wrong = |why: String| Err(Error::new(ErrorKind::Configuration, why));
         if let Some(share) = self.share.filter(|share| *share > 95) {
             return wrong(format!("`ToolSearch::share({share})`: set at most 95 percent"));
         }
         match self.always.iter().find(|name| !is_known(name)) {
-            Some(name) => {
-                wrong(format!("`ToolSearch::always` names `{name}`, which is no tool of the agent"))
-            }
+            Some(name) => wrong(format!(
+                "`ToolSearch::always` names `{name}`, but the agent has no tool of this name"
+            )),
             None => Ok(()),
         }
     }
 }
 
-/// The tools that can be found.
+/// The tools that a search can find.
 #[derive(Debug)]
 pub(crate) struct Index {
     tools: Vec<Indexed>,
-    /// In how many tools each word stands.
+    /// In how many tools each word occurs.
     spread: HashMap<String, f64>,
-    /// How many words a tool has.
+    /// The mean length of a tool, as the weighted number of its words.
     length: f64,
 }
 
@@ -125,7 +128,7 @@ struct Indexed {
     name: String,
     description: String,
     arguments: Vec<String>,
-    /// How much each word counts in it.
+    /// The weight of each word in this tool.
     words: BTreeMap<String, f64>,
     length: f64,
 }
@@ -176,12 +179,12 @@ impl Index {
         self.tools.iter().any(|tool| tool.name == name)
     }
 
-    /// The tools that fit these arguments of the search best, the best first.
+    /// The names of the tools that match these arguments of the search, the best match first.
     pub(crate) fn find(&self, arguments: &Map<String, Value>) -> Vec<String> {
         self.best(arguments).into_iter().map(|tool| tool.name.clone()).collect()
     }
 
-    /// By Okapi BM25, where a word in the name counts three times. Equal ones stay in the order of the tools.
+    /// Ranks by Okapi BM25, where a word in the name counts three times. Tools with equal scores keep their order.
     fn best(&self, arguments: &Map<String, Value>) -> Vec<&Indexed> {
         let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
         let most = arguments.get("limit").and_then(Value::as_u64);
@@ -190,7 +193,7 @@ impl Index {
         let words: HashSet<String> = words_of(query).collect();
         let mut scored: Vec<(f64, &Indexed)> = Vec::new();
         for tool in &self.tools {
-            // Whoever names a tool means it.
+            // A query that contains a tool's exact name asks for this tool.
             let mut score = if named.contains(&*tool.name) { 1e6 } else { 0.0 };
             for word in &words {
                 let (Some(here), Some(spread)) = (tool.words.get(word), self.spread.get(word))
@@ -209,7 +212,7 @@ impl Index {
         scored.into_iter().take(most).map(|(_, tool)| tool).collect()
     }
 
-    /// What the model reads of a search.
+    /// The text that the model reads as the result of a search.
     fn told(&self, arguments: &Map<String, Value>) -> String {
         let best = self.best(arguments);
         if best.is_empty() {
@@ -233,7 +236,7 @@ impl Index {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody has so many tools")]
+#[expect(clippy::cast_precision_loss, reason = "the number of tools is far below 2^52")]
 fn count(number: usize) -> f64 {
     number as f64
 }
@@ -243,7 +246,8 @@ fn beginning(text: &str, most: usize) -> &str {
     text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
-/// The words of a text, in small letters and without an `s` at their end. `readFile`, `read_file` and `read-file` are two.
+/// The words of a text, in lower case and without an `s` at their end. `readFile`, `read_file` and `read-file` each
+/// have two.
 fn words_of(text: &str) -> impl Iterator<Item = String> + '_ {
     let mut before = ' ';
     let mut parted = String::new();
@@ -261,7 +265,7 @@ fn words_of(text: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// The tool by which these are found.
+/// The tool by which the model searches this index.
 pub(crate) fn tool_search(index: Arc<Index>) -> Tool {
     let description = format!(
         "Finds tools: {} more than those that you see can be called once you have found them. Search before you say \

@@ -1,17 +1,17 @@
-//! Cuts a JSON value so that it stays valid JSON: long texts lose their middle, lists and objects lose members.
+//! Cuts a JSON value so that it stays valid JSON: long texts lose their middle, and lists and objects lose members.
 
 use serde_json::{Map, Value};
 
 use super::cap::cut;
 
-/// A text is not cut to less than this: a note of what was cut would be longer than what is left.
+/// A text is not cut to fewer bytes than this: the note about the cut would be longer than what is left.
 const LEAST: usize = 64;
 
-/// So much a note takes of what was left out.
+/// The bytes that a note about a cut takes.
 const NOTE: usize = 64;
 
-/// The value in about so many bytes. Notes of what was left out stand as texts in its lists and texts, and as a member
-/// of its objects.
+/// The value cut to about `room` bytes. Notes about the cuts are put into its texts, into its lists as texts, and
+/// into its objects as a member.
 pub(super) fn shrunk(value: Value, room: usize) -> Value {
     if size(&value) <= room {
         return value;
@@ -28,7 +28,7 @@ fn size(value: &Value) -> usize {
     value.to_string().len()
 }
 
-/// The first items and the last ones, as many as there is room for.
+/// The first and the last items that there is room for.
 fn list(values: Vec<Value>, room: usize) -> Value {
     let count = values.len();
     let sizes: Vec<usize> = values.iter().map(|value| size(value).saturating_add(1)).collect();
@@ -46,7 +46,7 @@ fn list(values: Vec<Value>, room: usize) -> Value {
         if at < first || at >= count.saturating_sub(last) {
             kept.push(value);
         } else if at == first {
-            // The first that does not fit is cut, if something of it can be shown.
+            // The first item that does not fit is cut if there is room to show a part of it.
             let left = room.saturating_sub(used);
             let value = (left >= LEAST).then(|| shrunk(value, left.saturating_sub(NOTE)));
             if let Some(value) = value.filter(|value| size(value) <= left.saturating_add(NOTE)) {
@@ -61,7 +61,7 @@ fn list(values: Vec<Value>, room: usize) -> Value {
     Value::Array(kept)
 }
 
-/// All members, each with its share, or the first ones, where there are too many.
+/// All members, each cut to its share of the room; only the first ones if there are too many.
 fn object(members: Map<String, Value>, room: usize) -> Value {
     let count = members.len();
     let sizes: Vec<usize> = members
@@ -79,7 +79,7 @@ fn object(members: Map<String, Value>, room: usize) -> Value {
             false => shrunk(value, share.saturating_sub(of_name)),
         };
         let takes = size(&value).saturating_add(of_name);
-        // A text or a list that is cut may be longer than its share.
+        // A text or a list that was cut may be longer than its share.
         let Some(rest) = left.checked_sub(takes) else { continue };
         left = rest;
         kept.insert(name, value);

@@ -1,4 +1,4 @@
-//! What a tool declares that it does to the world, from which the run decides.
+//! The side effects that a tool declares and by which the run decides.
 
 use std::fmt;
 
@@ -44,7 +44,7 @@ impl SideEffect {
     }
 }
 
-/// All that a tool declares that it does; empty means nothing. Known in `const` context.
+/// All side effects that a tool declares; an empty set means that it has none. Known in `const` context.
 ///
 /// ```
 /// use harness::{SideEffect, SideEffects};
@@ -59,10 +59,10 @@ impl SideEffect {
 pub struct SideEffects(u8);
 
 impl SideEffects {
-    /// It does nothing to the world: its answer depends on its arguments alone.
+    /// No side effect: the result depends on the arguments alone.
     pub const NONE: Self = Self(0);
 
-    /// These side effects.
+    /// The set of these side effects.
     pub const fn of(effects: &[SideEffect]) -> Self {
         let mut bits = 0;
         let mut rest = effects;
@@ -73,53 +73,53 @@ impl SideEffects {
         Self(bits)
     }
 
-    /// Everything: what is assumed of a tool of which nothing is known.
+    /// All side effects, which are assumed of a tool that is not known.
     pub const ALL: Self = Self::of(&SideEffect::ALL);
 
-    /// Whether this one is among them.
+    /// Whether the set holds this side effect.
     pub const fn has(self, effect: SideEffect) -> bool {
         self.0 & effect.bit() != 0
     }
 
-    /// Whether nothing is declared but some of these. Whoever decides by side effects names those
-    /// that are harmless, so that one which is added later counts as harmful everywhere.
+    /// Whether the set holds nothing but some of these. Code that decides by side effects lists the harmless ones,
+    /// so that a side effect which is added later counts as harmful everywhere.
     pub(crate) const fn is_within(self, effects: &[SideEffect]) -> bool {
         self.0 & !Self::of(effects).0 == 0
     }
 
-    /// Whether all of these are among them.
+    /// Whether the set holds all of these.
     pub const fn has_all(self, others: Self) -> bool {
         others.0 & !self.0 == 0
     }
 
-    /// These and the others.
+    /// The side effects of both sets.
     #[must_use]
     pub const fn union(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Whether it changes nothing, here or elsewhere: nothing declared, reading, or reading over
-    /// the network. The network alone does not count: it may change something at the other end.
+    /// Whether a call changes nothing, here or elsewhere: the tool declares nothing, or reading, or reading over
+    /// the network. The network alone does not count, because a request may change something at the other end.
     pub const fn is_read_only(self) -> bool {
         let reads_over_network =
             self.is_within(&[SideEffect::Read, SideEffect::Network]) && self.has(SideEffect::Read);
         self.is_within(&[SideEffect::Read]) || reads_over_network
     }
 
-    /// Whether a call may be repeated without asking anybody: what only reads on this machine, and
-    /// what is declared idempotent and can be taken back.
+    /// Whether a call may be repeated without asking anybody: calls that only read on this machine, and calls that
+    /// are declared idempotent and can be undone.
     pub(crate) const fn may_repeat(self, idempotent: bool) -> bool {
         let can_be_taken_back =
             self.is_within(&[SideEffect::Read, SideEffect::Write, SideEffect::Network]);
         self.is_within(&[SideEffect::Read]) || (idempotent && can_be_taken_back)
     }
 
-    /// Whether a call runs without a person's approval, as far as its side effects say.
+    /// Whether a call runs without a person's approval, judged by its side effects alone.
     pub(crate) const fn needs_nobody(self) -> bool {
         self.is_read_only() || self.is_within(&[SideEffect::Read, SideEffect::Write])
     }
 
-    /// Those declared, in the order of the declaration.
+    /// The declared side effects, in the order of the declaration of [`SideEffect`].
     pub fn iter(self) -> impl Iterator<Item = SideEffect> {
         SideEffect::ALL.into_iter().filter(move |effect| self.has(*effect))
     }
@@ -158,7 +158,7 @@ impl TryFrom<Vec<String>> for SideEffects {
 mod tests {
     use super::{SideEffect, SideEffects};
 
-    /// A side effect that is declared in a later version and forgotten in every decision.
+    /// Stands for a side effect that a later version declares and that no decision knows.
     const UNKNOWN: u8 = 1 << SideEffect::ALL.len();
 
     #[test]

@@ -1,5 +1,5 @@
-//! Values that the program shares with its tools: what a tool takes as `State<T>`, of which types it
-//! needs one, and where they are kept.
+//! Values that the program shares with its tools: the parameter type `State<T>`, the types of the values that a
+//! tool needs, and where the values are kept.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -11,9 +11,9 @@ use std::{
 
 /// A value that the program shares with its tools, given to a tool that takes it as a parameter.
 ///
-/// The program gives it to the agent with [`AgentBuilder::state`](crate::agent::AgentBuilder::state),
-/// or to one run with [`Sending::state`](crate::agent::Sending::state). An agent whose tools take a
-/// value that nobody gives is not built.
+/// Give the value to the agent with [`AgentBuilder::state`](crate::agent::AgentBuilder::state), or to one run with
+/// [`Sending::state`](crate::agent::Sending::state). Building an agent fails if a tool takes a value that is
+/// neither given nor announced for each run.
 ///
 /// ```
 /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};
@@ -53,13 +53,13 @@ impl<T: ?Sized> fmt::Debug for State<T> {
     }
 }
 
-/// The type of a value that a tool needs. It is known in `const` context; what it is called and how
-/// it is told from others is asked later.
+/// The type of a value that a tool needs. It is made in `const` context, so its id and its name are functions that
+/// are called later.
 #[derive(Clone, Copy, Debug)]
 pub struct StateType {
     id: fn() -> TypeId,
     name: fn() -> &'static str,
-    /// The type of an `Arc` of it, which is another type and easily given in its place.
+    /// The id of the type `Arc<T>`, which is another type and easily given by mistake.
     shared: fn() -> TypeId,
 }
 
@@ -72,7 +72,7 @@ impl StateType {
         (self.id)()
     }
 
-    /// The type as a program names it, with its path.
+    /// The name of the type with its path.
     pub(crate) fn name(&self) -> &'static str {
         (self.name)()
     }
@@ -82,17 +82,17 @@ impl StateType {
     }
 }
 
-/// Shared values, one of each type. A clone is cheap.
+/// Shared values, at most one of each type. A clone is cheap.
 #[derive(Clone, Default)]
 pub(crate) struct Values(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl Values {
-    /// Adds a value, in place of another one of its type.
+    /// Adds a value. It replaces another value of its type.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: Arc<T>) {
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), value);
     }
 
-    /// Adds all of the others, each in place of another one of its type.
+    /// Adds all values of `others`. Each replaces another value of its type.
     pub(super) fn extend(&mut self, others: &Self) {
         if self.0.is_empty() {
             self.clone_from(others);
@@ -107,7 +107,7 @@ impl Values {
         value.downcast().ok().map(State)
     }
 
-    /// Takes the value of this type from others, unless there is one.
+    /// Takes the value of this type from `others`, unless there is one already.
     pub(crate) fn take_over(&mut self, id: TypeId, others: &Self) {
         if let Some(value) = others.0.get(&id).filter(|_| !self.has(id)) {
             Arc::make_mut(&mut self.0).insert(id, Arc::clone(value));

@@ -1,6 +1,5 @@
-//! The threads of synchronous tools that outlive the stop of their calls. A thread cannot be stopped,
-//! so it is listed until its function returns: nobody says meanwhile that the call has ended, and an
-//! equal call does not begin behind it.
+//! The threads of synchronous tools that outlive the stop of their calls. A thread cannot be stopped, so it is
+//! listed until its function returns. Meanwhile the call is not reported as ended, and no equal call begins.
 
 use std::{
     mem,
@@ -18,13 +17,13 @@ use crate::{
     unwind::{Panicked, caught},
 };
 
-/// Ends that are listed, at most: the conversations of some may never go on.
+/// The highest number of ends that are listed, since some conversations may never go on.
 const KEPT_ENDS: usize = 10_000;
 
-/// Ends whose results are kept, at most; of the others it is known how they ended.
+/// The highest number of ends whose results are kept. Of older ends only the outcome is kept.
 const KEPT_RESULTS: usize = 100;
 
-/// Bytes of text that are kept of each part of an end.
+/// The bytes of text that are kept of each part of a result.
 const KEPT_TEXT: usize = 64 * 1024;
 
 /// Which call a tool serves, and in which conversation.
@@ -33,13 +32,13 @@ pub(crate) struct CallIdentity {
     pub(crate) conversation: Arc<str>,
     pub(crate) call: Arc<str>,
     pub(crate) tool: Arc<str>,
-    /// The name and the arguments as they are.
+    /// A hash of the name and the arguments as they are written.
     pub(crate) fingerprint: Fingerprint,
-    /// What the call would do: see [`Tool::sameness`](super::Tool::sameness).
+    /// A hash of what the call would do: see [`Tool::sameness`](super::Tool::sameness).
     pub(crate) sameness: Fingerprint,
 }
 
-/// A call that was stopped, but whose function still runs on a thread of its own.
+/// A call that was stopped and whose function still runs on a thread of its own.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StillRunning {
@@ -63,17 +62,17 @@ pub(crate) struct LateEnd {
     pub(crate) content: Vec<ToolContent>,
 }
 
-/// All calls of this process that were stopped and whose functions still run, in all conversations:
-/// what a program may want to know before it ends.
+/// Returns all calls of this process that were stopped and whose functions still run, in all conversations. Ask for
+/// them before the program ends.
 ///
-/// A synchronous tool cannot be stopped from outside. It hears of a stop through
-/// [`ToolContext::cancellation`](super::ToolContext::cancellation) and should return then. Calls of
-/// tools that only read are not listed, because it does not matter when these end.
+/// A synchronous tool cannot be stopped from outside. It learns of a stop through
+/// [`ToolContext::cancellation`](super::ToolContext::cancellation) and should return then. Calls of tools that only
+/// read are not listed, because it does not matter when they end.
 pub fn still_running() -> Vec<StillRunning> {
     left().iter().filter(|thread| thread.is_running()).map(|thread| thread.told()).collect()
 }
 
-/// The calls of one conversation.
+/// The stopped calls of one conversation whose functions still run.
 pub(crate) fn still_running_in(conversation: &str) -> Vec<StillRunning> {
     let left = left();
     let of_it = |thread: &&Arc<Thread>| *thread.identity.conversation == *conversation;
@@ -104,8 +103,8 @@ pub(crate) fn equal_still_running(
     equal.map(|thread| thread.identity.call.to_string())
 }
 
-/// The calls of this conversation that have ended since they were stopped, of those that `wants` says.
-/// They stay listed: several chats may go on from one transcript, and each wants to know.
+/// The calls of this conversation that have ended since they were stopped and for which `wants` returns true. They
+/// stay listed, since several chats may go on from one transcript and each has to be told.
 pub(crate) fn ended_in(
     conversation: &str,
     wants: impl Fn(u64, &CallIdentity) -> bool,
@@ -122,35 +121,35 @@ pub(crate) fn ended_in(
 /// The threads whose calls were stopped before they ended.
 static LEFT: Mutex<Vec<Arc<Thread>>> = Mutex::new(Vec::new());
 
-/// How many functions have begun on threads of their own.
+/// The number of functions that have been started on threads of their own.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 fn left() -> MutexGuard<'static, Vec<Arc<Thread>>> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One function on a thread of its own.
+/// A function on a thread of its own.
 #[derive(Debug)]
 pub(super) struct Thread {
     number: u64,
     identity: CallIdentity,
     since: Instant,
-    /// What must not be told of its end.
+    /// The secrets that are removed from what is told of its end.
     secrets: Secrets,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// It has not begun.
+    /// The function has not begun.
     Waiting,
-    /// It runs, and its call waits for it.
+    /// The function runs, and its call waits for it.
     Running,
-    /// It runs, and its call was stopped.
+    /// The function runs, and its call was stopped.
     Left,
-    /// It has ended after its call had been stopped, and nobody has heard of it yet.
+    /// The function has ended after its call had been stopped.
     Ended(LateEnd),
-    /// There is nothing more to tell of it.
+    /// The function has ended and needs no further report.
     Done,
 }
 
@@ -161,7 +160,8 @@ impl Thread {
         Arc::new(Self { number, identity, since: Instant::now(), secrets, state })
     }
 
-    /// The function begins, unless its call was stopped before.
+    /// Called when the function begins. Returns false if the call was stopped before, so that the function must not
+    /// run.
     pub(super) fn begins(&self) -> bool {
         let mut state = self.state();
         let begins = matches!(*state, State::Waiting);
@@ -171,7 +171,7 @@ impl Thread {
         begins
     }
 
-    /// The function has returned, or has panicked.
+    /// Called when the function has returned or has panicked.
     pub(super) fn ended(&self, end: &Result<Result<ToolOutput, ToolError>, Panicked>) {
         let mut state = self.state();
         *state = match mem::replace(&mut *state, State::Done) {
@@ -182,9 +182,9 @@ impl Thread {
         forget_old_ends();
     }
 
-    /// The call is over: if the function still runs, it is listed from now on.
+    /// Called when the call is over. If the function still runs, it is listed from now on.
     pub(super) fn left(self: &Arc<Self>) {
-        // The list is locked first, as everywhere.
+        // The list is locked before the state, as everywhere.
         let mut list = left();
         let mut state = self.state();
         *state = match *state {
@@ -199,9 +199,9 @@ impl Thread {
 
     fn end(&self, end: &Result<Result<ToolOutput, ToolError>, Panicked>) -> LateEnd {
         let (number, identity) = (self.number, self.identity.clone());
-        // The words of an error are the program's own code.
+        // Displaying an error runs the program's own code, which may panic.
         let (outcome, content) = caught(|| self.content(end)).unwrap_or_else(|panicked| {
-            (CallOutcome::InDoubt, vec![format!("the words of its error {panicked}").into()])
+            (CallOutcome::InDoubt, vec![format!("displaying its error {panicked}").into()])
         });
         LateEnd { number, identity, outcome, content }
     }
@@ -222,7 +222,7 @@ impl Thread {
         };
         let kept = content.into_iter().filter_map(|part| {
             let text = part.to_text()?;
-            // In this order: half a secret would not be known as one.
+            // Secrets are removed before the cut, since half a secret would not be recognized.
             let text = self.secrets.hide(&text);
             Some(match text.len() > KEPT_TEXT {
                 true => cut(&text, KEPT_TEXT, "").into(),
@@ -251,7 +251,7 @@ impl Thread {
     }
 }
 
-/// Forgets the results of the oldest ends, and the oldest ends.
+/// Drops the results of the oldest ends beyond `KEPT_RESULTS`, and the oldest ends beyond `KEPT_ENDS`.
 fn forget_old_ends() {
     let mut list = left();
     let has_ended = |thread: &Arc<Thread>| matches!(*thread.state(), State::Ended(_));

@@ -1,14 +1,13 @@
-//! What a tool may be called where people read it before they allow a call, and what may be its output
-//! schema.
+//! Checks the title that people read before they allow a call, and the output schema of a tool.
 
 use serde_json::Value;
 
 use crate::message::is_unseen;
 
-/// So many letters of a title fit on a line.
+/// The highest number of characters in a title, so that it fits on a line.
 const MOST: usize = 100;
 
-/// What is wrong with the title and the output schema of the tool of this name.
+/// The fault of the title or of the output schema of the tool with this name, if there is one.
 pub(super) fn fault(name: &str, title: Option<&str>, schema: Option<&Value>) -> Option<String> {
     if title.is_some_and(|title| !is_plain(title)) {
         return Some(format!(
@@ -18,15 +17,15 @@ pub(super) fn fault(name: &str, title: Option<&str>, schema: Option<&Value>) -> 
     }
     schema.filter(|schema| !schema.is_object()).map(|_| {
         format!(
-            "the output schema of the tool `{name}` is no JSON Schema: give `Tool::with_output_schema` \
+            "the output schema of the tool `{name}` is not a JSON Schema: give `Tool::with_output_schema` \
              an object such as `{{\"type\": \"object\"}}`"
         )
     })
 }
 
-/// Whether a title is one line of words that look as they are.
+/// Whether a title is one line of visible text.
 pub(super) fn is_plain(title: &str) -> bool {
-    // Joiners by themselves are not seen either.
+    // A joiner alone is not visible either.
     let is_seen = |letter: char| {
         !letter.is_whitespace()
             && !matches!(letter, '\u{200c}'..='\u{200d}' | '\u{fe0e}'..='\u{fe0f}')

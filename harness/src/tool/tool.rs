@@ -1,4 +1,5 @@
-//! One tool: what the model is told of it, what it declares, and the code that runs.
+//! A tool: the name, description and schema that the model is given, what the tool declares, and the code that
+//! runs.
 
 use std::{
     any::{Any, TypeId},
@@ -29,50 +30,50 @@ use crate::{
     unwind::{Panicked, caught},
 };
 
-/// A call that runs.
+/// The future of a running call.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
-/// Finds out what became of a call.
+/// The future that finds out whether a call happened.
 pub type ReconcileFuture = Pin<Box<dyn Future<Output = Result<Reconciled, ToolError>> + Send>>;
 
-/// What became of a call that had started in a process which is gone: see
-/// [`#[tool(reconcile = ..)]`](macro@crate::tool). `T` is what the tool returns.
+/// Whether a call happened that had started in a process which is gone: see [`#[tool(reconcile =
+/// ..)]`](macro@crate::tool). `T` is the type that the tool returns.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reconciled<T = ToolOutput> {
-    /// It happened, and this is its result.
+    /// The call happened, and this is its result.
     Happened(T),
-    /// Nothing of it has happened, so that it can run now.
+    /// Nothing of the call has happened, so it can run now.
     NotHappened,
 }
 
-/// How a tool failed to find out what became of a call.
+/// Why a tool failed to find out whether a call happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReconcileFault {
-    /// It said so by an error.
+    /// The tool returned an error.
     Failed,
-    /// It panicked.
+    /// The tool panicked.
     Panicked,
-    /// It took too long.
+    /// The tool took too long.
     TimedOut,
-    /// The arguments of the call do not fit the tool as it is now, so it was not asked.
+    /// The arguments of the call do not fit the tool as it is now, so the tool was not asked.
     Arguments,
 }
 
-/// Why it is not known what became of a call whose tool was asked: how that failed, and the words
-/// of it, which are not cleaned of secrets.
+/// Why it is unknown whether a call happened although its tool was asked: the kind of the failure, and its text,
+/// from which secrets have not been removed.
 pub(crate) type Unfound = (ReconcileFault, String);
 
 type Reconcile = dyn Fn(ToolContext, Map<String, Value>) -> ReconcileFuture + Send + Sync;
 
 type Run = dyn Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync;
 
-/// A tool: what the model is told of it, what it declares, and the code that runs. A clone is one
-/// pointer.
+/// A tool: the name, description and schema that the model is given, what the tool declares, and the code that
+/// runs. A clone copies one pointer.
 ///
-/// `#[tool]` makes one of a function. By hand, for what a macro cannot express:
+/// `#[tool]` makes a tool of a function. Make one by hand for what a macro cannot express:
 ///
 /// ```
 /// use harness::{SideEffects, Tool, ToolContext};
@@ -101,15 +102,15 @@ pub struct Tool {
     title: Option<Cow<'static, str>>,
     output_schema: Option<Arc<Value>>,
     reconcile: Option<Arc<Reconcile>>,
-    /// Whether the program gives the results of its calls.
+    /// Whether the program itself gives the results of the calls.
     external: bool,
-    /// Which shared values it needs, beside those that `#[tool]` has found.
+    /// The types of the shared values that it needs, beside those that `#[tool]` has found.
     needs: Vec<StateType>,
-    /// The agent that its calls run, if they run one.
+    /// The agent that its calls run, if there is one.
     agent: Option<Inside>,
-    /// How many of its calls run at the same time, if the program has said it of this one.
+    /// The places that limit how many calls run at the same time, if they were set on this value.
     places: Option<Places>,
-    /// What somebody outside of the program has said of it, as a hash.
+    /// The hash of a description that comes from outside of the program.
     pub(super) definition: Option<Arc<str>>,
 }
 
@@ -117,13 +118,13 @@ pub struct Tool {
 #[derive(Clone)]
 struct Inside {
     agent: Arc<dyn Any + Send + Sync>,
-    /// The names of its tools, and of those of the agents below it.
+    /// The names of its tools, and of the tools of all agents below it.
     tools: Arc<[String]>,
 }
 
 #[derive(Clone)]
 enum Body {
-    /// Made by `#[tool]`; a method has its value beside it.
+    /// Made by `#[tool]`; a method also has its receiver.
     Declared { def: &'static ToolDef, receiver: Option<Receiver> },
     /// Made by hand.
     Made(Arc<Made>),
@@ -133,12 +134,12 @@ struct Made {
     schema: ToolSchema,
     side_effects: SideEffects,
     run: Arc<Run>,
-    /// Made when it is first asked for.
+    /// Made when it is first needed.
     checker: OnceLock<Result<Checker, Unusable>>,
 }
 
 impl Made {
-    /// The arguments as the schema says them.
+    /// The arguments as the schema describes them.
     fn read(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
         let checker = self.checker().map_err(ToolError::new)?;
         let mut read = checker.read(Value::Object(arguments)).map_err(|(_, faults)| {
@@ -157,23 +158,23 @@ impl Made {
     }
 }
 
-/// What is said of a tool whose calls cannot be checked.
+/// The message for a tool whose schema cannot be used to check calls.
 pub(super) fn unusable(name: &str, err: &Unusable) -> String {
     format!("the schema of the tool `{name}` cannot be used: {err}")
 }
 
 impl Tool {
-    /// A tool by hand. `input_schema` is a JSON Schema of an object; `run` gets arguments that fit
-    /// all of it, at every depth: see [`ToolSchema`] for the words that are checked. Where the schema
-    /// lists arguments and says nothing of others, there are no others; `"additionalProperties": true` lets
-    /// others in. What is `null` and may be left out is left out.
+    /// Creates a tool by hand. `input_schema` is a JSON Schema of an object. `run` receives arguments that fit the
+    /// whole schema at every depth; see [`ToolSchema`] for the keywords that are checked. If the schema lists
+    /// arguments and says nothing about others, others are refused; `"additionalProperties": true` allows them. An
+    /// optional argument that is `null` is removed.
     ///
-    /// `run` hands over words as `Ok("..".into())`, a value as `Ok(ToolContent::Json(value).into())`, and an
-    /// error as `Err(ToolError::new(".."))`.
+    /// `run` returns text as `Ok("..".into())`, a value as `Ok(ToolContent::Json(value).into())`, and an error as
+    /// `Err(ToolError::new(".."))`.
     ///
-    /// It cannot fail. A name that vendors do not take (they take `^[a-zA-Z0-9_-]{1,64}$`), a schema
-    /// that is no object's and one that cannot be checked, because it refers to another document, are
-    /// reported when a [`ToolRegistry`](super::ToolRegistry) is built of it.
+    /// This function cannot fail. A name that vendors do not accept (they accept `^[a-zA-Z0-9_-]{1,64}$`), a schema
+    /// that does not describe an object, and a schema that cannot be checked because it refers to another document
+    /// are reported when a [`ToolRegistry`](super::ToolRegistry) is built with the tool.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         description: impl Into<Cow<'static, str>>,
@@ -194,11 +195,10 @@ impl Tool {
         Self::of(body, false, None)
     }
 
-    /// A tool whose calls the program answers itself: a form that a person fills in, a job that runs
-    /// elsewhere. A call of it that is allowed waits, and the run ends as
-    /// [`Outcome::Waiting`](crate::Outcome::Waiting). Give its result with
-    /// [`Chat::settle`](crate::Chat::settle) or an [`Inbox`](crate::agent::Inbox), and go on with
-    /// [`Chat::resume`](crate::Chat::resume).
+    /// Creates a tool whose calls the program answers itself, such as a form that a person fills in or a job that
+    /// runs elsewhere. A call that is allowed waits, and the run ends as
+    /// [`Outcome::Waiting`](crate::Outcome::Waiting). Give the result with [`Chat::settle`](crate::Chat::settle) or
+    /// an [`Inbox`](crate::agent::Inbox), and go on with [`Chat::resume`](crate::Chat::resume).
     ///
     /// ```
     /// use harness::{Agent, Outcome, SideEffect, SideEffects, Tool, testing::{ScriptedProvider, reply}};
@@ -235,7 +235,9 @@ impl Tool {
     ) -> Self {
         let run = |_, _| -> ToolFuture {
             Box::pin(async {
-                Err(ToolError::new("the program answers calls of this tool, and nobody has run it"))
+                Err(ToolError::new(
+                    "the program answers calls of this tool itself, so the tool has no code to run",
+                ))
             })
         };
         let tool = Self::new(name, description, input_schema, side_effects, run);
@@ -266,34 +268,32 @@ impl Tool {
         Self::of(body, idempotent, time_limit)
     }
 
-    /// Declares that a call may be repeated with the same arguments without further effect. What
-    /// cannot be taken back ([`SideEffect::Mutate`](super::SideEffect::Mutate)) is not repeated all the
-    /// same.
+    /// Declares that a call may be repeated with the same arguments without further effect. A tool that declares
+    /// [`SideEffect::Mutate`](super::SideEffect::Mutate) is not repeated even then.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
     }
 
-    /// Sets how long a call may take, in place of what the tool itself or the agent says.
+    /// Sets the time limit of a call, in place of the tool's own limit and of the agent's.
     #[must_use]
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
 
-    /// Sets how many calls of the tool run at the same time in this program: over all chats and agents that have
-    /// this value or a clone of it. For a function with [`#[tool(at_once = ..)]`](macro@crate::tool) the limit
-    /// holds for all that is made of the function, and this takes its place.
+    /// Sets how many calls of the tool run at the same time in this program, over all chats and agents that have
+    /// this value or a clone of it. For a function with [`#[tool(at_once = ..)]`](macro@crate::tool) the declared
+    /// limit holds for all tools that are made of the function; this limit replaces it for this value.
     ///
-    /// A call that finds no place [waits](crate::Event::ToolQueued) in its run, first come, first served, before
-    /// it begins: nothing is written of it, its time limit does not run, and a run that is stopped meanwhile
-    /// says that it has not begun. A thread that cannot be stopped keeps its place until it ends. A call
-    /// inside of an agent that runs inside of a call of the same tool has the place of the outer one. Two
-    /// tools with such limits whose agents call each other's tool can wait for each other: a time limit of the
-    /// run ends that.
+    /// A call that finds no free place [waits](crate::Event::ToolQueued) in its run before it begins, first come,
+    /// first served. While it waits, no fact is written and its time limit does not run; if the run is stopped, the
+    /// call is reported as not begun. A thread that cannot be stopped keeps its place until it ends. If a call runs
+    /// an agent, a call of the same tool inside of that agent shares the place of the outer call. Two tools with
+    /// limits whose agents call each other's tool can wait for each other: a time limit of the run ends that.
     ///
-    /// Zero is refused when a registry or an agent is built of the tool.
+    /// Zero is refused when a registry or an agent is built with the tool.
     ///
     /// ```
     /// use harness::{
@@ -320,7 +320,7 @@ impl Tool {
         self
     }
 
-    /// How many of its calls run at the same time, if that is limited.
+    /// The places that limit how many calls run at the same time, if there is a limit.
     pub(crate) fn places(&self) -> Option<&Places> {
         match &self.body {
             Body::Declared { def, .. } => self.places.as_ref().or_else(|| def.places()),
@@ -328,25 +328,24 @@ impl Tool {
         }
     }
 
-    /// Sets what the tool is called where people read it, such as a question for approval: one line of up to 100
-    /// letters, none of them invisible. It
-    /// takes the place of what was declared by `#[tool(title = "..")]`. No model reads it.
+    /// Sets the title that people read, such as in a question for approval: one line of up to 100 characters, none
+    /// of them invisible. It replaces a title that was declared by `#[tool(title = "..")]`. No model reads it.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Sets the JSON Schema of what the tool hands over: see [`output_schema`](Self::output_schema).
+    /// Sets the JSON Schema of the tool's output: see [`output_schema`](Self::output_schema).
     #[must_use]
     pub fn with_output_schema(mut self, schema: Value) -> Self {
         self.output_schema = Some(Arc::new(schema));
         self
     }
 
-    /// Declares that the tool asks [`ToolContext::state`] for a value of this type. An agent with the
-    /// tool is then built only if the value is given to the agent or announced for each run. Of a
-    /// parameter [`State<T>`](super::State) of a function with `#[tool]` this is known by itself.
+    /// Declares that the tool asks [`ToolContext::state`] for a value of this type. Building an agent with the tool
+    /// then fails unless the value is given to the agent or announced for each run. For a
+    /// [`State<T>`](super::State) parameter of a function with `#[tool]` this is declared automatically.
     ///
     /// ```
     /// use harness::{Agent, SideEffects, Tool, testing::{ScriptedProvider, reply}};
@@ -369,7 +368,7 @@ impl Tool {
         self
     }
 
-    /// Says that its calls run this agent, which has these tools and needs these values.
+    /// Declares that calls run this agent, which has these tools and needs these values.
     pub(crate) fn of_agent(
         mut self,
         agent: Arc<dyn Any + Send + Sync>,
@@ -383,24 +382,24 @@ impl Tool {
         self
     }
 
-    /// The agent that its calls run, if they run one.
+    /// The agent that its calls run, if there is one and it has this type.
     pub(crate) fn agent<A: 'static>(&self) -> Option<&A> {
         self.agent.as_ref()?.agent.downcast_ref()
     }
 
-    /// Its name, and those of all tools of the agent that its calls run.
+    /// The tool's name, and the names of all tools of the agent that its calls run.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let below = self.agent.iter().flat_map(|inside| inside.tools.iter());
         std::iter::once(self.name()).chain(below.map(String::as_str))
     }
 
-    /// Whether its calls run an agent: such a call is a conversation of its own.
+    /// Whether its calls run an agent. Each of these calls is a conversation of its own.
     pub(crate) fn is_agent(&self) -> bool {
         self.agent.is_some()
     }
 
-    /// Lets the tool say of each call whether a person should look at it: see [`Review`]. It takes
-    /// the place of a review that was declared by `#[tool(review = ..)]`.
+    /// Sets a function that reviews each call and says whether a person should look at it: see [`Review`]. It
+    /// replaces a review that was declared by `#[tool(review = ..)]`.
     #[must_use]
     pub fn with_review(
         mut self,
@@ -410,12 +409,12 @@ impl Tool {
         self
     }
 
-    /// Gives the tool a way to find out what became of a call that had started in a process which is
-    /// gone, from its arguments and its [idempotency key](ToolContext::idempotency_key). A call that
-    /// happened has its result, one that did not happen runs, and one of which this fails to find it
-    /// out is in doubt, as without it. It must change nothing. It takes the place of what was declared by
-    /// [`#[tool(reconcile = ..)]`](macro@crate::tool). A tool that is [idempotent](Self::idempotent) is
-    /// called again and not asked. Why it has failed is told to the model with the result, and to a
+    /// Sets a function that finds out whether a call happened that had started in a process which is gone, from the
+    /// call's arguments and its [idempotency key](ToolContext::idempotency_key). A call that happened gets its
+    /// result, one that did not happen runs, and one about which the function fails is in doubt, as without the
+    /// function. The function must change nothing. It replaces one that was declared by [`#[tool(reconcile =
+    /// ..)]`](macro@crate::tool). An [idempotent](Self::idempotent) tool is called again instead of asked. The
+    /// reason of a failure is told to the model with the result, and to a
     /// [trace](crate::trace::Happened::ReconcileFailed).
     ///
     /// ```
@@ -445,7 +444,7 @@ impl Tool {
         self
     }
 
-    /// Whether it has a way to find out what became of a call.
+    /// Whether the tool can find out whether a call happened.
     pub fn can_reconcile(&self) -> bool {
         let declared = match &self.body {
             Body::Declared { def, .. } => def.reconcile.is_some(),
@@ -454,7 +453,7 @@ impl Tool {
         self.reconcile.is_some() || declared
     }
 
-    /// Begins to find out what became of a call.
+    /// Starts to find out whether a call happened.
     pub(crate) fn find_out(
         &self,
         context: ToolContext,
@@ -477,12 +476,12 @@ impl Tool {
         }
     }
 
-    /// Whether the program gives the results of its calls: see [`external`](Self::external).
+    /// Whether the program itself gives the results of the calls: see [`external`](Self::external).
     pub fn is_external(&self) -> bool {
         self.external
     }
 
-    /// Whether it says of each call whether a person should look at it.
+    /// Whether the tool reviews its calls.
     pub fn has_review(&self) -> bool {
         let declared = match &self.body {
             Body::Declared { def, .. } => def.review.is_some(),
@@ -491,8 +490,8 @@ impl Tool {
         self.review.is_some() || declared
     }
 
-    /// What the tool says of a call with these arguments; `None` if it says nothing of any. A
-    /// review may block. One that panics refuses the call.
+    /// The tool's review of a call with these arguments; `None` if the tool has no review. A review may block. A
+    /// review that panics refuses the call.
     pub fn review(&self, arguments: &Arguments) -> Option<Review> {
         let said = match (&self.review, &self.body) {
             (Some(review), _) => caught(|| review(arguments)),
@@ -507,7 +506,7 @@ impl Tool {
         }))
     }
 
-    /// What is taken for each argument of these that is left out or `null`, where there is a default.
+    /// The defaults of those arguments that are left out or `null`.
     pub(crate) fn defaults(&self, arguments: &Arguments) -> Arguments {
         let Some(Value::Object(properties)) = self.input_schema().get("properties") else {
             return Arguments::default();
@@ -520,8 +519,8 @@ impl Tool {
         Arguments::from(taken.collect::<Map<String, Value>>())
     }
 
-    /// A hash of what a call would do: an argument that is left out, one that is `null` and one that is
-    /// the default are the same.
+    /// A hash of what a call would do: it is the same whether an argument is left out, is `null`, or is the
+    /// default.
     pub(crate) fn sameness(&self, call: &ToolCall) -> Fingerprint {
         let Ok(arguments) = call.decoded() else { return call.fingerprint() };
         let schema = self.input_schema().get("properties");
@@ -534,8 +533,8 @@ impl Tool {
         Arguments::from(members).fingerprint(self.name())
     }
 
-    /// The review of a call, on a thread for blocking work where there is a runtime. Dropping the
-    /// future forgets a review that has not begun.
+    /// Makes the review of a call, on a thread for blocking work if there is a runtime. Dropping the future cancels
+    /// a review that has not begun.
     pub(crate) async fn review_off_loop(&self, arguments: &Arguments) -> Option<Review> {
         if !self.has_review() {
             return None;
@@ -556,7 +555,7 @@ impl Tool {
         }
     }
 
-    /// What the model is told of it.
+    /// The description that the model reads.
     pub fn description(&self) -> &str {
         match &self.body {
             Body::Declared { def, .. } => def.description.trim(),
@@ -564,7 +563,7 @@ impl Tool {
         }
     }
 
-    /// What it is called where people read it, if that is not its name.
+    /// The title that people read, if one was set.
     pub fn title(&self) -> Option<&str> {
         let declared = match &self.body {
             Body::Declared { def, .. } => def.title,
@@ -573,10 +572,10 @@ impl Tool {
         self.title.as_deref().or(declared)
     }
 
-    /// The JSON Schema of what it hands over, if it is known: of a function with `#[tool]` that returns a type
-    /// with `#[derive(schemars::JsonSchema)]`, or of a tool that [says](Self::with_output_schema) it. It is
-    /// told wherever a protocol has a place for it. The models' protocols have none, and what a tool hands
-    /// over is not checked against it.
+    /// The JSON Schema of the tool's output, if it is known: of a function with `#[tool]` that returns a type with
+    /// `#[derive(schemars::JsonSchema)]`, or of a tool for which it was [set](Self::with_output_schema). It is sent
+    /// wherever a protocol has a place for it. The models' protocols have none, and the output is not checked
+    /// against it.
     ///
     /// ```
     /// use harness::{tool, tools};
@@ -610,7 +609,7 @@ impl Tool {
         &self.schema().input_schema
     }
 
-    /// All that the model is told.
+    /// The name, description and schema that the model is given.
     pub fn schema(&self) -> &ToolSchema {
         match &self.body {
             Body::Declared { def, .. } => def.schema(),
@@ -618,7 +617,7 @@ impl Tool {
         }
     }
 
-    /// What it does to the world.
+    /// The side effects that the tool declares.
     pub fn side_effects(&self) -> SideEffects {
         match &self.body {
             Body::Declared { def, .. } => def.side_effects,
@@ -626,17 +625,17 @@ impl Tool {
         }
     }
 
-    /// Whether it may be repeated with the same arguments without further effect.
+    /// Whether a call may be repeated with the same arguments without further effect.
     pub fn is_idempotent(&self) -> bool {
         self.idempotent
     }
 
-    /// How long a call may take, if the tool itself says so.
+    /// The time limit of a call, if the tool has its own.
     pub fn time_limit(&self) -> Option<Duration> {
         self.time_limit
     }
 
-    /// The types of the shared values that it needs, each as often as it is asked for.
+    /// The types of the shared values that it needs, with repetitions.
     pub(super) fn state_types(&self) -> impl Iterator<Item = StateType> {
         let declared: &[ParamDef] = match &self.body {
             Body::Declared { def, .. } => def.params,
@@ -645,13 +644,13 @@ impl Tool {
         declared.iter().filter_map(|param| param.needs).chain(self.needs.iter().copied())
     }
 
-    /// Whether it asks for a shared value of this type.
+    /// Whether it needs a shared value of this type.
     pub(crate) fn needs<T: 'static>(&self) -> bool {
         self.state_types().any(|needed| needed.id() == TypeId::of::<T>())
     }
 
-    /// What is wrong with a tool that was made by hand. Of one made by `#[tool]` the same was asked
-    /// while compiling.
+    /// The fault of a tool that was made by hand, if there is one. For a tool made by `#[tool]` most of this is
+    /// checked while compiling.
     pub(super) fn problem(&self) -> Option<String> {
         if self.places.as_ref().is_some_and(Places::are_none) {
             return Some(format!(
@@ -670,7 +669,7 @@ impl Tool {
         fault_of_name(name).or_else(|| {
             if self.is_agent() && made.schema.description.trim().is_empty() {
                 return Some(format!(
-                    "the agent that is the tool `{name}` has no description, by which a model knows when to \
+                    "the agent tool `{name}` has no description, and a model needs one to know when to \
                      call it: give one, as in `agent.as_tool(\"{name}\", \"Reviews code.\")`"
                 ));
             }
@@ -685,7 +684,7 @@ impl Tool {
         })
     }
 
-    /// How a tool like this is given another name.
+    /// How to give a tool of this kind another name, for an error message.
     pub(super) fn how_to_name(&self) -> &'static str {
         match &self.body {
             Body::Declared { .. } => "with `#[tool(name = \"...\")]`",
@@ -694,12 +693,12 @@ impl Tool {
         }
     }
 
-    /// Whether somebody outside of the program offers it.
+    /// Whether the tool comes from a server outside of the program.
     pub(crate) fn is_of_a_server(&self) -> bool {
         self.definition.is_some()
     }
 
-    /// What is wrong with a tool made by `#[tool]` that could not be seen while compiling.
+    /// The fault of a tool made by `#[tool]` that could not be found while compiling.
     pub(super) fn late_problem(&self) -> Option<&'static str> {
         match &self.body {
             Body::Declared { def, .. } => def.problem(),
@@ -710,8 +709,7 @@ impl Tool {
     /// Checks the arguments and runs nothing.
     ///
     /// # Errors
-    /// Fails with all that is wrong: one line each, beginning with the argument's name in
-    /// backticks.
+    /// Fails with all faults, one line each, beginning with the argument's name in backticks.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
         let checked = match &self.body {
             Body::Declared { def, .. } => def.check(arguments.clone()),
@@ -723,8 +721,8 @@ impl Tool {
         })
     }
 
-    /// The parts of the schema that the model is told and that are not checked: a `pattern` that looks
-    /// around, a word whose value is not what the standard says. Empty where all of it is checked.
+    /// The parts of the schema that are sent to the model and not checked: a `pattern` that looks around, a keyword
+    /// whose value the standard does not allow. Empty if all of it is checked.
     pub fn unchecked(&self) -> &[Unchecked] {
         let checker = match &self.body {
             Body::Declared { def, .. } => def.checker().ok(),
@@ -733,10 +731,11 @@ impl Tool {
         checker.map(Checker::unchecked).unwrap_or_default()
     }
 
-    /// Calls it. Nothing happens before the future is polled; dropping it stops the tool.
+    /// Calls the tool. Nothing happens before the future is polled; dropping the future stops the tool.
     ///
     /// # Errors
-    /// Fails if the arguments do not fit or the tool fails.
+    /// Fails if `arguments` is not a JSON object or the arguments do not fit, if the tool fails, and if the tool
+    /// asks a question.
     pub async fn call(
         &self,
         context: &ToolContext,
@@ -765,7 +764,7 @@ impl Tool {
     }
 }
 
-/// What is wrong with a name, for every vendor; `#[tool]` says it while compiling.
+/// The fault of a tool name that some provider would not accept; `#[tool]` reports it while compiling.
 pub(crate) fn fault_of_name(name: &str) -> Option<String> {
     let odd = name.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'));
     let count = name.chars().count();

@@ -9,8 +9,7 @@
 //! | `search_files` of [`Files`] | read | one folder, 200 lines |
 //! | `bash`, also of `Bash` (Unix) | read, write, network, mutate | 300 s, 24 KiB of each output |
 //!
-//! A program with `bash` calls [`supervise`] in the first line of its `main`. Then no command outlives
-//! it.
+//! A program with `bash` should call [`supervise`] in the first line of its `main`, so that no command outlives it.
 
 mod arithmetic;
 mod files;

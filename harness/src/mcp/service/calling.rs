@@ -75,7 +75,7 @@ impl<H> Shared<H> {
             let asked = Asked { call: id.clone(), question, form, token };
             if !takes_forms(&request.context) {
                 return Ok(failed(format!(
-                    "it asks before it goes on, and the client says that nobody can answer: {}",
+                    "the tool asks a question before it goes on, and the client says that nobody can answer it: {}",
                     asked.question
                 )));
             }

@@ -1,4 +1,4 @@
-//! What was spent and what is left of it: for the program, for watchers and for tools.
+//! What was spent and what is left, for the program, for watchers and for tools.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -17,43 +17,43 @@ use crate::{
     provider::Usage,
 };
 
-/// What was spent so far.
+/// The amounts that were spent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// How many times a model was asked.
+    /// The number of requests to a model, those included that are under way.
     pub turns: u32,
-    /// How many calls have started.
+    /// The number of calls that have started.
     pub tool_calls: u32,
-    /// Tokens, as far as they are known.
+    /// The tokens, as far as they are known.
     pub usage: Usage,
-    /// Whether every answer came with its tokens. If not, `usage` is a lower bound.
+    /// Whether every answer reported its tokens. If not, `usage` is a lower bound.
     pub usage_is_whole: bool,
-    /// What it cost, in the currency of the prices; `None` if an answer broke off, or came without
-    /// its tokens or from a model without a price.
+    /// The cost, in the currency of the prices; `None` if an answer broke off, did not report its tokens, or came
+    /// from a model without a price.
     pub cost: Option<f64>,
-    /// What the known tokens cost whose price is known: the limit of money holds for this.
+    /// The cost of the known tokens whose price is known. The limit of cost applies to this amount.
     pub known_cost: f64,
 }
 
-/// What is left of all limits that hold. `None` where there is no limit; of tokens and cost also
-/// where nobody says how many there were.
+/// What is left of all limits that apply. `None` if there is no limit; for tokens and cost also if the amount used
+/// so far is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Left {
-    /// Times that the model may still be asked in this run.
+    /// The number of times that the model may still be asked in this run.
     pub turns: Option<u32>,
-    /// Calls that may still run.
+    /// The number of calls that may still run.
     pub tool_calls: Option<u32>,
-    /// Tokens that may still be sent.
+    /// The number of tokens that may still be sent.
     pub input_tokens: Option<u64>,
-    /// Tokens that the model may still say.
+    /// The number of tokens that models may still generate.
     pub output_tokens: Option<u64>,
-    /// What it may still cost.
+    /// The cost that may still be incurred.
     pub cost: Option<f64>,
-    /// How long this run may still take.
+    /// The time that this run may still take.
     pub time: Option<Duration>,
 }
 
-/// In words for a person or a model, such as `12 turns, 80 tool calls, 4 min`.
+/// Writes the limits in words for a person or a model, such as `12 turns, 80 tool calls, 4 min`.
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { turns, tool_calls, input_tokens, output_tokens, cost, time } = self;
@@ -70,26 +70,25 @@ impl fmt::Display for Left {
     }
 }
 
-/// What was spent and what is left of it, as of now: of a run, of a conversation, of an agent, or
-/// of all that a program runs [`within`](crate::agent::Sending::within) a budget of its own. A clone
-/// is the same budget.
+/// What was spent and what is left, as of now: of a run, of a conversation, of an agent, or of all runs that a
+/// program starts [`within`](crate::agent::Sending::within) a budget of its own. A clone is the same budget.
 ///
-/// Budgets stand within each other. A run's stands within its conversation's and that one within the
-/// agent's, and what is spent is counted in all of them at once. A run that stands
-/// [within](crate::agent::Sending::within) another budget counts there, too, and so does that of an agent which
-/// [a call](crate::agent::Sending::in_call) runs: its tokens, calls and cost are part of all these sums,
-/// however it ends. A tool takes the budget of its run as a parameter `State<Budget>`, to see what is left.
+/// Budgets are nested. The budget of a run is within that of its conversation, which is within that of its agent,
+/// and what is spent counts in all of them at once. A run that is [within](crate::agent::Sending::within) another
+/// budget counts there, too. So does the run of an agent that [a call](crate::agent::Sending::in_call) runs: its
+/// tokens, calls and cost are part of all these sums, however it ends. A tool takes the budget of its run as a
+/// parameter `State<Budget>`, to see what is left.
 ///
-/// Where several agents run at the same time below one limit, each looks at it before it asks its
-/// model and before its calls. No request starts once the limit is reached, but those that are on
-/// their way then are answered: tokens and cost can pass a limit by one answer of each. Calls
-/// cannot: they are set aside before they start.
+/// If several agents run at the same time within one limit, each checks it before it asks its model and before its
+/// calls. No request starts once the limit is reached, but requests that are under way by then are answered: tokens
+/// and cost can pass a limit by one answer of each agent. Calls cannot pass a limit, because they are reserved
+/// before they start.
 #[derive(Clone)]
 pub struct Budget(Arc<Node>);
 
 impl Budget {
-    /// A budget of the program's own, for the runs [`within`](crate::agent::Sending::within) it:
-    /// those of one customer, say, whichever agents work for them.
+    /// Creates a budget of the program's own, for the runs [`within`](crate::agent::Sending::within) it, such as
+    /// all runs for one customer, whichever agents work for them.
     ///
     /// ```
     /// use harness::{Agent, Limits, Outcome, journal::Limit, policy::Budget, testing::{ScriptedProvider, reply}};
@@ -111,28 +110,28 @@ impl Budget {
         Self::made(LimitScope::Outer, limits, None)
     }
 
-    /// That of an agent.
+    /// Creates the budget of an agent.
     pub(crate) fn of_agent(limits: Limits) -> Self {
         Self::made(LimitScope::Agent, limits, None)
     }
 
-    /// That of a conversation, which does not stand within that of its agent yet: what is spent
-    /// before it does is what was spent in other processes.
+    /// Creates the budget of a conversation, which is not within that of its agent yet: what is charged before it
+    /// is was spent in other processes.
     pub(crate) fn of_conversation() -> Self {
         Self::made(LimitScope::Conversation, Limits::new(), None)
     }
 
-    /// Fails if a limit that holds is no amount, of it or of one that it stands within.
+    /// Fails if a cost limit that applies is below 0 or not a number, in this budget or in one that it is within.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.nodes().iter().try_for_each(|node| node.lock().limits.check())
     }
 
-    /// The limits that hold for it alone.
+    /// The limits of this budget alone.
     pub(super) fn limits(&self) -> Limits {
         self.0.lock().limits.clone()
     }
 
-    /// That of a run with these limits in this conversation.
+    /// Creates the budget of a run with these limits in this conversation.
     pub(crate) fn of_run(conversation: &Self, limits: Limits, rails: Arc<Guardrails>) -> Self {
         let run = RunPart::new(rails);
         let budget = Self::made(LimitScope::Run, limits, Some(run));
@@ -140,25 +139,25 @@ impl Budget {
         budget
     }
 
-    /// That of the agents that a call of a run runs.
+    /// Creates the budget of the agents that a call of a run runs.
     pub(crate) fn of_call(run: &Self) -> Self {
         let budget = Self::made(LimitScope::Outer, Limits::new(), None);
         budget.within(run);
         budget
     }
 
-    /// What was spent so far as plain data, without this part of it; nothing if that is all.
+    /// What was spent so far beyond `part`, as plain data; `None` if nothing was.
     pub(crate) fn spent_beyond(&self, part: Option<&CallSpent>) -> Option<Box<CallSpent>> {
         let none = CallSpent::default();
         self.0.lock().sum.beyond(part.unwrap_or(&none))
     }
 
-    /// Counts what agents have spent in a process that is gone, here and in all that it stands within.
+    /// Counts what agents have spent in a process that is gone, here and in all budgets that this one is within.
     pub(crate) fn charge_agents(&self, spent: &CallSpent) {
         self.begun().charge(&Charge::of_agents(spent), 0);
     }
 
-    /// That of a run that begins anew within all that this one stands within.
+    /// Creates the budget of a run that starts over within the same outer budgets as this one.
     pub(crate) fn anew(&self, limits: Limits, rails: Arc<Guardrails>) -> Self {
         let budget = Self::made(LimitScope::Run, limits, Some(RunPart::new(rails)));
         let above = self.0.lock().above.clone();
@@ -170,15 +169,14 @@ impl Budget {
         Self(Node::new(scope, said, run))
     }
 
-    /// What was spent so far, with all that was spent below it, also by agents that calls run.
+    /// What was spent so far, with everything that was spent within this budget, also by agents that calls run.
     pub fn spent(&self) -> Spent {
         let state = self.0.lock();
         let spent = state.sum.spent();
         Spent { turns: spent.turns.saturating_add(state.asking), ..spent }
     }
 
-    /// What is left: of its own limits and of all those that it stands within, whichever leaves
-    /// less.
+    /// What is left of its own limits and of the limits of all budgets that it is within: the least of each.
     pub fn left(&self) -> Left {
         let mut left = self.0.lock().left_of_run();
         let (mut calls, mut input, mut output, mut cost) = (None, None, None, None);
@@ -201,12 +199,12 @@ impl Budget {
         left
     }
 
-    /// Sets limits; what they leave open stays as it was.
+    /// Sets limits; those that `limits` leaves open stay as they were.
     pub(crate) fn limit(&self, limits: &Limits) {
         self.0.lock().limit(limits);
     }
 
-    /// Lets it stand within another one, and so within all those that that one stands within.
+    /// Puts this budget within another one, and so within all budgets that the other one is within.
     pub(crate) fn within(&self, outer: &Self) {
         let others = outer.nodes();
         let mut state = self.0.lock();
@@ -217,29 +215,29 @@ impl Budget {
         }
     }
 
-    /// Sets when the run ends at the latest.
+    /// Sets the time at which the run ends at the latest.
     pub(crate) fn ends(&self, at: Option<Instant>) {
         if let Some(run) = &mut self.0.lock().run {
             run.ends = at;
         }
     }
 
-    /// This one, and all that it stands within.
+    /// This budget and all that it is within.
     fn nodes(&self) -> Vec<Arc<Node>> {
         let above = self.0.lock().above.clone();
         std::iter::once(Arc::clone(&self.0)).chain(above).collect()
     }
 
-    /// The same, for a run that begins now: what it stands within changes no more.
+    /// The same, for a run that begins now: the budgets that it is within no longer change.
     pub(super) fn begun(&self) -> Chain {
         Chain::new(self.nodes())
     }
 }
 
-/// What is left of an amount: no limit, or so much, if that is known.
+/// What is left of an amount: `None` if there is no limit, `Some(None)` if it is unknown.
 type Rest<T> = Option<Option<T>>;
 
-/// The lesser of two. What is not known of one can be less than the other.
+/// The lesser of two. If one of them is unknown, so is the lesser.
 fn least<T: PartialOrd>(one: Rest<T>, other: Rest<T>) -> Rest<T> {
     match (one, other) {
         (None, rest) | (rest, None) => rest,

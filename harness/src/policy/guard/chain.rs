@@ -1,5 +1,5 @@
-//! The budgets that a run stands within, its own first: what it spends is counted in each, and a
-//! limit of any of them stops it.
+//! The budgets that a run is within, its own first. What the run spends is counted in each, and a limit of any of
+//! them stops it.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -13,21 +13,20 @@ use crate::{
     models::Money,
 };
 
-/// How much of a limit is used when the program is warned, in parts of a hundred.
+/// The share of a limit, in percent, at which the program is warned.
 const NEAR: u64 = 80;
 
-/// Why tokens are not known.
+/// The reason why the number of tokens is unknown.
 pub(super) const NO_TOKENS: &str = "the provider does not say how many tokens it used";
 
 pub(super) struct Chain {
-    /// The run's own, its conversation's, its agent's, and then those around them.
+    /// The budget of the run, of its conversation and of its agent, and then the budgets around them.
     nodes: Vec<Arc<Node>>,
-    /// The order in which they may be held all at once.
+    /// The order in which several of them may be locked at once.
     by_id: Vec<usize>,
 }
 
-/// What the program should know of a limit: which budget's it is, and whether it is near or cannot
-/// be held.
+/// A limit that the program has to be told of: whose it is, and whether it is near or cannot be held.
 pub(super) struct Noticed {
     pub(super) node: u64,
     pub(super) is_near: bool,
@@ -41,13 +40,13 @@ impl Chain {
         Self { nodes, by_id }
     }
 
-    /// Whose limit it is, as the run sees it.
+    /// Whose limit it is, from the view of the run.
     fn scope(&self, node: &Arc<Node>) -> LimitScope {
         let own = self.nodes.iter().take(3).any(|own| Arc::ptr_eq(own, node));
         if own { node.scope } else { LimitScope::Outer }
     }
 
-    /// Counts what a fact has cost. So many of its calls were set aside.
+    /// Counts the cost of a fact. `were_aside` of its calls had been set aside.
     pub(super) fn charge(&self, charge: &Charge, were_aside: u32) {
         for node in &self.nodes {
             let mut state = node.lock();
@@ -56,7 +55,7 @@ impl Chain {
         }
     }
 
-    /// A request is on its way, or no longer.
+    /// Marks a request as under way, or as over.
     pub(super) fn asking(&self, on_its_way: bool) {
         for (at, node) in self.nodes.iter().enumerate() {
             let mut state = node.lock();
@@ -70,7 +69,7 @@ impl Chain {
         }
     }
 
-    /// Sets how many answers the run's own model has given.
+    /// Sets the number of answers that the run's own model has given.
     pub(super) fn turns(&self, turns: u32) {
         if let Some(node) = self.nodes.first()
             && let Some(run) = &mut node.lock().run
@@ -79,8 +78,8 @@ impl Chain {
         }
     }
 
-    /// Sets so many calls aside in each budget, or in none if one of them has fewer left than
-    /// `needed`, of which this run has set `own` aside already.
+    /// Sets `calls` calls aside in each budget, or in none if one of them has fewer left than `needed`, of which
+    /// this run has already set `own` aside.
     pub(super) fn set_aside(&self, calls: u32, needed: u32, own: u32) -> Result<(), LimitReached> {
         let mut held: Vec<(&Arc<Node>, MutexGuard<'_, State>)> = self
             .by_id
@@ -112,7 +111,7 @@ impl Chain {
         }
     }
 
-    /// The first amount that is used up.
+    /// The first limit of tokens or cost that is used up.
     pub(super) fn overspent(&self) -> Option<LimitReached> {
         self.nodes.iter().find_map(|node| {
             let state = node.lock();
@@ -122,7 +121,7 @@ impl Chain {
                 (Limit::OutputTokens, sum.usage.output, limits.output()),
             ];
             for (limit, used, allowed) in tokens {
-                // What nobody has counted is none, and none may be.
+                // Tokens that are not reported count as none, and a limit of 0 is reached by them.
                 let used = used.unwrap_or(0);
                 if let Some(allowed) = allowed.filter(|allowed| used >= *allowed) {
                     let detail = format!("{used} of {allowed} were used");
@@ -139,14 +138,14 @@ impl Chain {
         })
     }
 
-    /// The budget that refuses a model of which nobody knows what it costs.
+    /// The budget that refuses a model of unknown cost, if there is one.
     pub(super) fn refuses_unknown_cost(&self, why: &str) -> Option<LimitReached> {
         let mut nodes = self.nodes.iter();
         let node = nodes.find(|node| node.lock().limits.refuses_unknown_cost())?;
         Some(self.reached(node, Limit::UnknownCost, why.to_owned()))
     }
 
-    /// Limits that are near or cannot be held.
+    /// The limits that are near or cannot be held.
     pub(super) fn noticed(&self) -> Vec<Noticed> {
         let mut noticed = Vec::new();
         for node in &self.nodes {
@@ -157,7 +156,7 @@ impl Chain {
                 allowed.map(|allowed| percent(used.unwrap_or(0), allowed))
             };
             let money = limits.money().map(Money::from_f64);
-            // The program that has not set a limit of tokens need not hear that it cannot be held.
+            // A program that has not set a limit of tokens is not told that it cannot be held.
             let untold = |said: bool, unknown: bool| (said && unknown).then_some(NO_TOKENS);
             let unpriced = sum.unknown.cost.as_deref().filter(|_| money.is_some());
             let amounts = [
@@ -211,7 +210,7 @@ impl Chain {
     }
 }
 
-/// How much of a limit is used, in parts of a hundred; of nothing, nothing is used.
+/// The share of a limit that is used, in percent; 0 if nothing is used, whatever the limit.
 pub(super) fn percent(used: u64, allowed: u64) -> u64 {
     match used {
         0 => 0,
@@ -219,12 +218,12 @@ pub(super) fn percent(used: u64, allowed: u64) -> u64 {
     }
 }
 
-/// Whether the program is warned of it.
+/// Whether the program is warned at this share.
 pub(super) fn is_near(percent: u64) -> bool {
     percent >= NEAR
 }
 
-/// That a limit is near.
+/// The warning that a limit is near.
 pub(super) fn near(limit: Limit, whose: &str, percent: u64) -> String {
     format!("{percent} % of the limit of {limit}{whose} are used")
 }

@@ -1,5 +1,5 @@
-//! What holds the limits of a run: a fold over its facts. It decides and never acts; the loop asks
-//! it before each step. It knows no clock: the time limit is held where the clock is.
+//! Holds the limits of a run: a fold over its facts. It decides and never acts; the loop asks it before each step.
+//! It has no clock: the time limit is held where the clock is.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -24,24 +24,24 @@ use crate::{
 /// A limit that a run has reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitReached {
-    /// Which.
+    /// The limit.
     pub limit: Limit,
-    /// Whose.
+    /// Whose limit it is.
     pub scope: LimitScope,
-    /// How, in words for a person.
+    /// What was used, in words for a person.
     pub detail: String,
 }
 
-/// What the program should know before a limit ends the run. Each comes once in a run.
+/// What the program is told before a limit ends the run. Each warning comes once in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Warning {
-    /// Four fifths of a limit are used.
+    /// At least 80 percent of a limit are used.
     Near(LimitReached),
-    /// A limit is set and cannot be held, because nobody says how much is used.
+    /// A limit is set and cannot be held, because it is unknown how much is used.
     Unknown(LimitReached),
 }
 
-/// The price of a model.
+/// A model and its price, as it was looked up last.
 struct Known {
     provider: String,
     model: String,
@@ -49,50 +49,51 @@ struct Known {
     price: Option<Price>,
 }
 
-/// A call of the last answer, and what came of it.
+/// A call of the last answer, and how it ended.
 struct OfAnswer {
     call: ToolCall,
     end: Option<End>,
 }
 
-/// What came of a call.
+/// How a call ended.
 enum End {
     Denied,
     Finished(CallOutcome, Option<Came>),
 }
 
-/// Holds the limits of a run: the fold of its facts, and the budgets that it stands within. A
-/// message of the user begins a run and, with it, all that is of the run alone.
+/// Holds the limits of a run: the fold of its facts, and the budgets that the run is within. A message of the user
+/// begins a run and resets everything that belongs to the run alone.
 pub(crate) struct Guard {
     rails: Arc<Guardrails>,
     models: Arc<Models>,
     budget: Budget,
     chain: Chain,
-    /// What the run itself has spent, without all that is below it.
+    /// What the run itself has spent, without the agents that its calls run.
     own: Sum,
-    /// Calls in a row that have failed or were denied.
+    /// The number of calls in a row that failed or were denied.
     failed_calls: u32,
     /// Whether the model is being asked.
     asking: bool,
-    /// What was looked up last.
+    /// The price that was looked up last.
     known: Option<Known>,
-    /// Calls that the run has set aside.
+    /// The number of calls that the run has set aside.
     aside: u32,
     /// The calls of the last answer, in order.
     calls: Vec<OfAnswer>,
-    /// Where each of them is.
+    /// The position of each of them in `calls`, by call id.
     places: HashMap<String, usize>,
-    /// How many of them have no result yet.
+    /// The number of them that have no result yet.
     open: usize,
-    /// Calls of the last answer that have started, and are counted.
+    /// The calls of the last answer that have started and are counted.
     started: HashSet<String>,
     repeats: Repeats,
-    /// Limits that the program was warned of, and whose.
+    /// The limits that the program was warned of, with the budget's id.
     warned: Vec<(Option<u64>, Limit)>,
 }
 
 impl Guard {
-    /// Holds these limits, which may be shared, and those of this budget and all around it.
+    /// Creates a guard with these guardrails, which may be shared, and with the limits of this budget and of all
+    /// budgets around it.
     pub(crate) fn new(
         rails: impl Into<Arc<Guardrails>>,
         models: impl Into<Arc<Models>>,
@@ -117,61 +118,62 @@ impl Guard {
         }
     }
 
-    /// Counts what a fact that was read says of agents: while they run, each of their facts is counted.
+    /// Counts what a fact that was read from a journal says of agents. While agents run, each of their own facts is
+    /// counted instead.
     pub(crate) fn charge_agents(&self, entry: &Entry) {
         if let Some((_, spent)) = spent_by_agents(entry) {
             self.chain.charge(&Charge::of_agents(spent), 0);
         }
     }
 
-    /// The limits of the run alone.
+    /// The guardrails of the run.
     pub(crate) fn guardrails(&self) -> &Guardrails {
         &self.rails
     }
 
-    /// What is spent and left, for others to look at while the run goes on.
+    /// The budget of the run, which others can look at while the run goes on.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// What limits the run, as plain data.
+    /// The limits of the run, as plain data.
     pub(crate) fn run_limits(&self) -> RunLimits {
         self.budget.limits().of_run(&self.rails)
     }
 
-    /// The run goes on: it may stand within other budgets than before.
+    /// The run goes on: it may be within other budgets than before.
     pub(crate) fn goes_on(&mut self) {
         self.chain = self.budget.begun();
         self.chain.turns(self.own.turns);
     }
 
-    /// A run goes on with the calls that are open of this one, and with limits of its own.
+    /// The run goes on with the open calls of the run `before`, and with limits of its own.
     pub(crate) fn goes_on_from(&mut self, before: &Self) {
         self.started.clone_from(&before.started);
     }
 
-    /// What the run's own turns have cost so far, if that is known.
+    /// The cost of the run's own turns so far, if it is known.
     pub(crate) fn cost(&self) -> Option<f64> {
         self.own.cost().map(Money::to_f64)
     }
 
-    /// The model is asked now: what is left does not wait for its answer.
+    /// Called when a request to the model starts: calls that are still set aside are given back.
     pub(crate) fn asked(&mut self) {
         self.give_back();
         self.is_asking(true);
     }
 
-    /// The run is over.
+    /// Called when the run is over.
     pub(crate) fn ended(&mut self) {
         self.give_back();
         self.is_asking(false);
     }
 
-    /// Takes a fact.
+    /// Applies a fact.
     pub(crate) fn apply(&mut self, entry: &Entry) {
         self.is_asking(false);
-        // Going on does not begin anew what was spent: a run that is started again whenever it fails
-        // comes to its limits.
+        // Going on does not reset what was spent, so that a run which is started again after each failure reaches
+        // its limits.
         if let Entry::UserSaid { .. } = entry {
             self.started.clear();
         }
@@ -226,7 +228,7 @@ impl Guard {
         }
     }
 
-    /// What a fact has cost, told from it and from those before.
+    /// The cost of a fact, computed from it and from the facts before it.
     fn charge_of(&mut self, entry: &Entry) -> Charge {
         match entry {
             Entry::ModelReplied { usage, provider, model, asked_model, .. } => {
@@ -235,7 +237,7 @@ impl Guard {
                 charge.turns = 1;
                 charge
             }
-            // No turn of the run: the model has answered nothing of it.
+            // This is not a turn of the run, since the model has answered nothing of it.
             Entry::ContextCompacted { request, .. } | Entry::CompactionFailed { request, .. } => {
                 let SummaryRequest { usage, provider, model, asked_model, broke_off, .. } =
                     &**request;
@@ -244,10 +246,10 @@ impl Guard {
                 charge.unknown.broke_off = *broke_off;
                 charge
             }
-            // A run that is resumed whenever its model breaks off would have no end if only complete
-            // answers were turns.
+            // An answer that broke off is a turn too. Otherwise a run that is resumed whenever its model breaks off
+            // would never end.
             Entry::Interrupted { usage, asked, .. } => {
-                // An answer that was cut off has cost more than was told of it.
+                // An answer that was cut off has cost more than was reported.
                 let unknown = Unknown { broke_off: *asked, ..Unknown::default() };
                 let price = self.known.as_ref().and_then(|known| known.price);
                 let money = at_least(price, usage);
@@ -259,13 +261,13 @@ impl Guard {
                     ..Charge::default()
                 }
             }
-            // One that begins again, with its answer or after its process has ended, is the same call.
+            // A call that begins again, with its answer or after its process has ended, is the same call.
             Entry::CallStarted { call } => {
                 let is_new = self.started.insert(call.clone());
                 Charge { tool_calls: is_new.into(), ..Charge::default() }
             }
-            // What was being done when the process ended may have been an answer of the model. A run
-            // that ends its process each time would have no end otherwise.
+            // The process may have ended while the model answered. If this were not a turn, a run that ends its
+            // process each time would never end.
             Entry::Reopened { .. } => Charge { turns: 1, ..Charge::default() },
             Entry::Given { .. }
             | Entry::UserSaid { .. }
@@ -315,7 +317,7 @@ impl Guard {
         Charge { usage: *usage, money: at_least(price, usage), unknown, ..Charge::default() }
     }
 
-    /// The limit that forbids to ask this model of this provider, if one does.
+    /// The limit that forbids to ask this model of this provider, if there is one.
     pub(crate) fn before_turn(&mut self, provider: &str, model: &str) -> Option<LimitReached> {
         let rails = &*self.rails;
         if let Some(limit) = rails.turns.filter(|limit| self.own.turns >= *limit) {
@@ -326,14 +328,14 @@ impl Guard {
         }
         if let Some(limit) = rails.failed_calls.filter(|limit| self.failed_calls >= *limit) {
             let failed = self.failed_calls;
-            let detail = format!("{failed} calls failed in a row, {limit} may");
+            let detail = format!("{failed} calls failed in a row, and at most {limit} may");
             return reached(Limit::FailedCalls, detail);
         }
         let repeated = self.repeats.most().zip(rails.repetitions);
         if let Some((most, _)) = repeated.filter(|(most, limit)| most.turns >= *limit) {
             // The model may have made the name up.
             let tool = beginning(&most.tool, 100);
-            let detail = format!("`{tool}` said the same {} times", most.turns);
+            let detail = format!("`{tool}` gave the same result {} times", most.turns);
             return reached(Limit::Repetitions, detail);
         }
         match self.price(provider, model, None) {
@@ -342,19 +344,19 @@ impl Guard {
         }
     }
 
-    /// The limit that forbids to go on with calls, if one does: each process that has ended meanwhile
-    /// counts as a turn, so that calls that end theirs do not run for ever.
+    /// The limit that forbids to go on with calls, if there is one. Each process that has ended meanwhile counts as
+    /// a turn, so that calls which end their process do not run for ever.
     pub(crate) fn before_going_on(&self) -> Option<LimitReached> {
         let limit = self.rails.turns.filter(|limit| self.own.turns > *limit)?;
         let detail = format!(
-            "the model was asked, or the process of the run has ended, {} times; {limit} may",
+            "the model was asked, or the process of the run has ended, {} times, and the limit is {limit}",
             self.own.turns
         );
         reached(Limit::Turns, detail)
     }
 
-    /// The limit that forbids to run so many calls, if one does: then none of them may. Else they
-    /// are set aside, so that nobody else takes them.
+    /// The limit that forbids to run `calls` calls, if there is one: then none of them may run. Otherwise they are
+    /// set aside, so that no other run takes them.
     pub(crate) fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let more = calls.saturating_sub(self.aside);
@@ -365,49 +367,49 @@ impl Guard {
         self.chain.overspent()
     }
 
-    /// The limit that forbids to run these calls, of which some may have started before, if one does.
-    /// Those that were decided about elsewhere were not set aside here.
+    /// The limit that forbids to run these calls, of which some may have started before, if there is one. Calls
+    /// that were decided about elsewhere were not set aside here.
     pub(crate) fn before_running(&mut self, calls: &[ToolCall]) -> Option<LimitReached> {
         let new = calls.iter().filter(|call| !self.started.contains(call.id())).count();
         let are_aside = u32::try_from(new).is_ok_and(|new| new <= self.aside);
         if are_aside { None } else { self.before_calls(new) }
     }
 
-    /// How many of so many calls of one answer run: the first ones.
+    /// How many of `calls` calls of one answer run: the first ones.
     pub(crate) fn of_one_answer(&self, calls: usize) -> usize {
         let most =
             self.rails.calls_per_turn.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         most.map_or(calls, |most| calls.min(most))
     }
 
-    /// Whether a call may start before the answer is complete that asks for it and, so far, for
-    /// this many: if it is one of those that run at all, and as many as can run of one answer are
-    /// left. Then it is set aside. What else forbids calls was asked before that answer.
+    /// Whether a call may start before the answer that asks for it, and so far for `so_far` calls, is complete. It
+    /// may if all calls so far are among those that run, and if as many calls are left as one answer can have. The
+    /// call is then set aside. All other limits were checked before the model was asked.
     pub(crate) fn starts_early(&mut self, so_far: usize) -> bool {
         if self.of_one_answer(so_far) != so_far {
             return false;
         }
-        // Without a limit of calls, as many are left as anybody may ask for.
+        // Without a limit of calls in an answer, no finite number left is enough.
         let most = self.rails.calls_per_turn.unwrap_or(u32::MAX);
         let may = self.chain.set_aside(1, most, self.aside).is_ok();
         self.aside = self.aside.saturating_add(may.into());
         may
     }
 
-    /// A call that started early was not wanted in the end. It has run, so it counts, though it is
-    /// no fact of the conversation.
+    /// Counts a call that started early and that the final answer did not contain. It has run, although it is not
+    /// in the facts.
     pub(crate) fn dropped(&mut self) {
         self.charge(&Charge { tool_calls: 1, ..Charge::default() });
     }
 
-    /// The result as the model shall read it: with a warning if it was heard too often.
+    /// The result as the model reads it: with a note if the model has had it too often.
     pub(crate) fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
         let Some(limit) = self.rails.repetitions else { return result };
         let turns = self.repeats.turns_with(call, &result);
         if turns >= 2 && turns.saturating_add(1) == limit { with_note(&result) } else { result }
     }
 
-    /// What the program should know now; each only once.
+    /// The warnings for the program; each comes only once.
     pub(crate) fn warnings(&mut self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let counts = [
@@ -437,8 +439,8 @@ impl Guard {
         warnings
     }
 
-    /// What the tokens of this model cost at this provider, also if another one was asked. Mostly it is
-    /// the same one again.
+    /// The price of this model at this provider, also if another model was asked for. The last price is kept, since
+    /// most look-ups repeat.
     fn price(&mut self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
         if let Some(known) = &self.known
             && (known.provider.as_str(), known.model.as_str()) == (provider, model)
@@ -452,7 +454,7 @@ impl Guard {
         price
     }
 
-    /// Whether the program was not warned of it yet; now it is.
+    /// Whether the program has not been warned of this limit yet. It counts as warned from now on.
     fn is_new(&mut self, node: Option<u64>, limit: Limit) -> bool {
         let is_new = !self.warned.contains(&(node, limit));
         if is_new {
@@ -468,7 +470,7 @@ impl Guard {
         }
     }
 
-    /// Counts it here and in all budgets. Calls that start were set aside before, if the loop asked.
+    /// Counts a charge here and in all budgets. Calls that start were set aside before, if the loop asked.
     fn charge(&mut self, charge: &Charge) {
         let were_aside = charge.tool_calls.min(self.aside);
         self.aside = self.aside.saturating_sub(were_aside);
@@ -476,12 +478,12 @@ impl Guard {
         self.chain.charge(charge, were_aside);
     }
 
-    /// Calls that were set aside and did not start are left to others.
+    /// Gives back the calls that were set aside and did not start.
     fn give_back(&mut self) {
         self.chain.give_back(std::mem::take(&mut self.aside));
     }
 
-    /// The calls of a message wait for their results.
+    /// Notes the calls of a message, which wait for their results.
     fn asked_for(&mut self, message: Option<&Message>) {
         let Some(message) = message else { return };
         let calls = message.calls().map(|call| OfAnswer { call: call.clone(), end: None });
@@ -499,8 +501,8 @@ impl Guard {
         self.comes(result.call_id(), End::Finished(result.outcome(), came));
     }
 
-    /// A call has ended. What came of the calls of one answer is counted when each of them has, in their
-    /// order: in which order they end is chance.
+    /// Notes that a call has ended. The ends are counted when all calls of the answer have ended, in the order of
+    /// the calls, because the order in which calls end is random.
     fn comes(&mut self, call: &str, end: End) {
         let place = self.places.get(call).and_then(|place| self.calls.get_mut(*place));
         let Some(place) = place else { return self.counts(end) };
@@ -526,7 +528,7 @@ impl Guard {
             | CallOutcome::StillRunning => {
                 self.failed_calls = self.failed_calls.saturating_add(1);
             }
-            // A denial is counted as one.
+            // A denied call was counted by its denial.
             CallOutcome::Denied | CallOutcome::NotStarted => {}
         }
         if let Some(came) = came {
@@ -544,7 +546,7 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// What was set aside is left to others, however the run ended.
+/// Gives back what was set aside, however the run ended.
 impl Drop for Guard {
     fn drop(&mut self) {
         self.ended();

@@ -1,24 +1,23 @@
-//! What guards one run, as a setting.
+//! The guardrails of one run, as a setting.
 
 use std::{collections::HashSet, time::Duration};
 
 use crate::journal::RunLimits;
 
-/// How long one run may go on, and how often it may fail or hear the same. All of them are set
-/// unless the program says otherwise; `None` takes one away. What a run may spend is limited by
-/// [`Limits`](super::Limits).
+/// Limits how long one run may go on, and how often it may fail or get the same result. Each limit has a default;
+/// `None` removes one. [`Limits`](super::Limits) limits what a run may spend.
 ///
-/// A run that reaches a limit ends as [`Outcome::Limit`](crate::Outcome::Limit), never as an
-/// answer, and its conversation can go on. Every message of the user begins all of them anew.
+/// A run that reaches a limit ends as [`Outcome::Limit`](crate::Outcome::Limit), never as an answer, and its
+/// conversation can go on. Every message of the user resets all counts.
 ///
 /// | limit | unless set | checked |
 /// |---|---|---|
-/// | turns, with answers that broke off | 20 | before the model is asked |
+/// | turns, including answers that broke off | 20 | before the model is asked |
 /// | time | 1 h | always; it stops what is running |
 /// | failed calls in a row | 10 | before the model is asked |
 /// | repetitions | 3 | before the model is asked |
 ///
-/// How many calls of one answer may run is no limit of the run but a setting beside it:
+/// The number of calls of one answer that run is not a limit of the run but a separate setting:
 /// [`calls_per_turn`](Self::calls_per_turn).
 ///
 /// ```
@@ -60,8 +59,8 @@ impl Default for Guardrails {
 }
 
 impl Guardrails {
-    /// No limit at all: for a program that has its own. Calls then start while the model still
-    /// speaks only if their number has [no limit](super::Limits::tool_calls) either.
+    /// Sets no limit at all, for a program that has limits of its own. Calls then start before the model's answer
+    /// is complete only if their number has [no limit](super::Limits::tool_calls) either.
     pub fn none() -> Self {
         Self {
             turns: None,
@@ -75,51 +74,49 @@ impl Guardrails {
         }
     }
 
-    /// Sets how many times the model may be asked.
+    /// Sets the number of times that the model may be asked.
     #[must_use]
     pub fn turns(mut self, turns: impl Into<Option<u32>>) -> Self {
         self.turns = turns.into();
         self
     }
 
-    /// Sets how many calls of one answer run, the first ones: 32 unless set. The others do not, and
-    /// in place of a result the model reads that it may ask for them in its next answer. This ends
-    /// no run.
+    /// Sets how many calls of one answer run: the first 32 unless set. For each of the others the model reads, in
+    /// place of a result, that it may ask for the call in its next answer. This does not end the run.
     ///
-    /// Where few [`tool_calls`](super::Limits::tool_calls) are left, a smaller number here lets more of them
-    /// start while the model still speaks. Without one, and with a limit of tool calls, none does.
+    /// If few [`tool_calls`](super::Limits::tool_calls) are left, a smaller number here lets more of them start
+    /// before the answer is complete. With `None` here and a limit of tool calls, no call starts early.
     #[must_use]
     pub fn calls_per_turn(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.calls_per_turn = calls.into();
         self
     }
 
-    /// Sets how long the run may take. The time in which a person decides on a call does not
-    /// count.
+    /// Sets the time that the run may take. The time in which a person decides on a call does not count.
     #[must_use]
     pub fn time(mut self, time: impl Into<Option<Duration>>) -> Self {
         self.time = time.into();
         self
     }
 
-    /// Sets how many calls in a row may fail or be denied, whatever their names and arguments.
-    /// A call that succeeds begins the count again.
+    /// Sets how many calls in a row may fail or be denied, whatever their names and arguments. A call that succeeds
+    /// resets the count.
     #[must_use]
     pub fn failed_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.failed_calls = calls.into();
         self
     }
 
-    /// Sets in how many turns the model may hear the same: the same result of the same call, or
-    /// the same error of a tool whatever the arguments. One turn before that, the model is warned
-    /// inside the result. Anything new that succeeds begins the count again.
+    /// Sets in how many turns the model may get the same result of the same call, or the same error of a tool
+    /// whatever the arguments. One turn before that, a note in the result warns the model. A new result that
+    /// succeeds resets the count.
     #[must_use]
     pub fn repetitions(mut self, turns: impl Into<Option<u32>>) -> Self {
         self.repetitions = turns.into();
         self
     }
 
-    /// Lets the tool of this name say the same for ever: it waits for something.
+    /// Lets the tool of this name return the same result any number of times, since it waits for something.
     #[must_use]
     pub fn polling(mut self, tool: impl Into<String>) -> Self {
         self.polling.insert(tool.into());
@@ -127,34 +124,33 @@ impl Guardrails {
     }
 
     /// Sets how many agents the tools of a run may run, 64 unless set: see
-    /// [`Agent::as_tool`](crate::Agent::as_tool). Of one that is too many the model reads that it did not
-    /// run. It counts those that the run starts in this process, and not those that these start.
+    /// [`Agent::as_tool`](crate::Agent::as_tool). For an agent beyond this number, the model reads that it did not
+    /// run. Agents that the run starts in this process are counted, and not the agents that those start.
     #[must_use]
     pub fn agents(mut self, agents: impl Into<Option<u32>>) -> Self {
         self.agents = agents.into();
         self
     }
 
-    /// Sets how many agents may stand below each other, 8 unless set: those that the tools of a run run,
-    /// those that the tools of these run, and so on. Of those that are set by the agents above each other,
-    /// the one that allows least holds.
+    /// Sets how deeply agents may be nested, 8 unless set: agents that the tools of a run run, agents that the
+    /// tools of these run, and so on. If several agents in the nesting set a depth, the strictest one applies.
     #[must_use]
     pub fn agent_depth(mut self, depth: impl Into<Option<u32>>) -> Self {
         self.agent_depth = depth.into();
         self
     }
 
-    /// How many agents the tools of a run may run.
+    /// The number of agents that the tools of a run may run.
     pub(crate) fn agents_of_run(&self) -> Option<u32> {
         self.agents
     }
 
-    /// How many agents may stand below each other.
+    /// The depth to which agents may be nested.
     pub(crate) fn depth_of_agents(&self) -> Option<u32> {
         self.agent_depth
     }
 
-    /// These, as plain data.
+    /// These guardrails, as plain data.
     pub(super) fn of_run(&self) -> RunLimits {
         let Self { turns, calls_per_turn, time, failed_calls, repetitions, polling, .. } = self;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -169,7 +165,7 @@ impl Guardrails {
         }
     }
 
-    /// Those of such a run.
+    /// The guardrails of a run with these limits.
     pub(crate) fn said_of_run(limits: &RunLimits) -> Self {
         Self {
             turns: limits.turns,
@@ -178,7 +174,7 @@ impl Guardrails {
             failed_calls: limits.failed_calls,
             repetitions: limits.repetitions,
             polling: limits.polling.iter().cloned().collect(),
-            // They are those of the agent, whoever has begun the run.
+            // The other settings are those of the agent, whoever has begun the run.
             ..Self::default()
         }
     }
@@ -188,7 +184,7 @@ impl Guardrails {
         self.turns == Some(0)
     }
 
-    /// How long the run may take.
+    /// The time that the run may take.
     pub fn time_limit(&self) -> Option<Duration> {
         self.time
     }

@@ -8,7 +8,7 @@ use crate::{
     journal::RunLimits,
 };
 
-/// What may be spent: money, tokens and calls of tools. The same setting limits one run, a whole
+/// Limits what may be spent: money, tokens and calls of tools. The same setting limits one run, a whole
 /// conversation, or an agent with all its conversations:
 ///
 /// | set by | holds for | unless set |
@@ -19,13 +19,13 @@ use crate::{
 /// | [`AgentBuilder::limits`](crate::agent::AgentBuilder::limits) | all conversations of the agent together | none |
 /// | [`Budget::new`](super::Budget::new) | all runs that are [`within`](crate::agent::Sending::within) it | none |
 ///
-/// Each of them counts whatever is spent below it, also by agents that its tools call and that pass
-/// the [`Budget`](super::Budget) on. They all hold at the same time. How often the model is asked in
-/// a run, how long that may take and whether it goes in circles is limited by
-/// [`Guardrails`](super::Guardrails), for each run alone.
+/// Each of them counts everything that is spent within it, also by agents that its tools call and that pass the
+/// [`Budget`](super::Budget) on. All of them apply at the same time. [`Guardrails`](super::Guardrails) limit how
+/// often the model is asked in a run, how long the run may take and how often it repeats itself, for each run
+/// alone.
 ///
-/// Only what is named is set. What is left open says nothing, and `None` says that there is no
-/// limit. Read from a file, a member of another name is an error: a limit that is misspelt is no limit.
+/// Only the named limits are set. A limit that is left open keeps its outer value, and `None` removes the limit.
+/// When the limits are read from a file, an unknown member is an error, so that a misspelt limit is not ignored.
 ///
 /// ```
 /// use harness::Limits;
@@ -51,24 +51,24 @@ pub struct Limits {
     refuse_unknown_cost: bool,
 }
 
-/// What stands for a cost that is no number, which JSON does not have.
+/// Replaces a cost of NaN, which JSON does not have.
 const NO_AMOUNT: f64 = -1.0;
 
-/// Left open, or a limit, or that there is none.
+/// An amount: left open, or set to a limit, or set to no limit.
 type Amount<T> = Option<Option<T>>;
 
-/// A member that is there is named, also if it is `null`.
+/// A member that is present is set, even if it is `null`.
 fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Amount<T>, D::Error> {
     Option::<T>::deserialize(from).map(Some)
 }
 
 impl Limits {
-    /// Names nothing.
+    /// Creates limits that are all left open.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says of each amount that it has no limit: for a program that has its own.
+    /// Sets every amount to no limit, for a program that has limits of its own.
     pub fn unlimited() -> Self {
         Self {
             tool_calls: Some(None),
@@ -79,38 +79,37 @@ impl Limits {
         }
     }
 
-    /// What limits a run for which nothing was said.
+    /// The default limits of a run.
     pub(crate) fn of_a_run() -> Self {
         Self::new().tool_calls(100).input_tokens(5_000_000).output_tokens(500_000)
     }
 
-    /// Sets how many calls may run; more never do. A call also counts if it started while the model
-    /// was still speaking and the model then dropped it.
+    /// Sets how many calls may run; no more ever do. A call also counts if it started before the model's answer was
+    /// complete and the final answer does not contain it.
     ///
-    /// If an answer asks for more calls than are left, none of them runs. Calls that only read may
-    /// start while the model still speaks, before it is known how many calls the answer asks for.
-    /// They do so only while at least [`calls_per_turn`](super::Guardrails::calls_per_turn) calls are
-    /// left, since no more calls of one answer run.
+    /// If an answer asks for more calls than are left, none of them runs. Calls that only read may start before the
+    /// answer is complete, when it is not yet known how many calls it asks for. They do so only while at least
+    /// [`calls_per_turn`](super::Guardrails::calls_per_turn) calls are left, since no more calls of one answer run.
     #[must_use]
     pub fn tool_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.tool_calls = Some(calls.into());
         self
     }
 
-    /// Sets how many tokens may be sent, those from a cache included. Each turn sends the whole
-    /// conversation again, and counts it again.
+    /// Sets how many tokens may be sent, those from a cache included. Each turn sends the whole conversation again,
+    /// and all of its tokens count again.
     ///
-    /// If an answer comes without its tokens, as from some local servers, this limit cannot be
-    /// held in full, and the watcher sees [`Event::LimitUnknown`](crate::Event::LimitUnknown). Of
-    /// the limit that a run has unless set nothing is said: turns, calls and time are limits too.
+    /// If an answer does not report its tokens, as with some local servers, this limit cannot be held in full, and
+    /// the watcher receives [`Event::LimitUnknown`](crate::Event::LimitUnknown). For the default limit of a run
+    /// there is no such event: turns, calls and time limit the run too.
     #[must_use]
     pub fn input_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
         self.input_tokens = Some(tokens.into());
         self
     }
 
-    /// Sets how many tokens models may say, thinking included. If nobody says how many they
-    /// said, it is as with [`input_tokens`](Self::input_tokens).
+    /// Sets how many tokens models may generate, thinking included. If an answer does not report its tokens, the
+    /// same holds as for [`input_tokens`](Self::input_tokens).
     #[must_use]
     pub fn output_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
         self.output_tokens = Some(tokens.into());
@@ -118,47 +117,46 @@ impl Limits {
     }
 
     /// Sets how much money may be spent, in the currency of the prices: US dollars, unless the
-    /// [`Models`](crate::models::Models) of the agents say otherwise. They must all use one
-    /// currency.
+    /// [`Models`](crate::models::Models) of the agents use another one. All of them must use the same currency.
     ///
-    /// If a model has no price, or an answer comes without its tokens, the limit holds only for
-    /// what is known: the watcher then sees [`Event::LimitUnknown`](crate::Event::LimitUnknown).
-    /// See [`refuse_unknown_cost`](Self::refuse_unknown_cost).
+    /// If a model has no price, or an answer does not report its tokens, the limit applies only to the known cost:
+    /// the watcher then receives [`Event::LimitUnknown`](crate::Event::LimitUnknown). See
+    /// [`refuse_unknown_cost`](Self::refuse_unknown_cost).
     ///
-    /// With an amount below 0, or one that is no number, no agent is built and no run begins.
+    /// If the amount is below 0 or not a number, building the agent or starting the run fails.
     #[must_use]
     pub fn cost(mut self, cost: impl Into<Option<f64>>) -> Self {
-        // A limit that is no number must not be read back from a file as no limit.
+        // NaN must not be read back from a file as no limit.
         self.cost = Some(cost.into().map(|cost| if cost.is_nan() { NO_AMOUNT } else { cost }));
         self
     }
 
-    /// Fails if one of them is no amount.
+    /// Fails if the limit of cost is below 0 or not a number.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.money() {
             Some(cost) if cost < 0.0 => Err(Error::new(
                 ErrorKind::Configuration,
-                "a limit of cost is below 0 or no number: set what may be spent with `Limits::cost(0.50)`, or \
+                "a limit of cost is below 0 or not a number: set what may be spent with `Limits::cost(0.50)`, or \
                  `cost(None)` for no limit",
             )),
             _ => Ok(()),
         }
     }
 
-    /// Lets no model be asked of which nobody knows what it costs. Without a price for it, a run
-    /// ends with [`Limit::UnknownCost`](crate::journal::Limit::UnknownCost) before its first
-    /// request. If it shows only in an answer that its cost is unknown, since a fallback answered
-    /// with another model or the server counts no tokens, the run ends before the next one.
+    /// Refuses models of unknown cost. Without a price for the model, a run ends with
+    /// [`Limit::UnknownCost`](crate::journal::Limit::UnknownCost) before its first request. If an answer shows that
+    /// its cost is unknown, because a fallback answered with another model or the server counts no tokens, the run
+    /// ends before the next request.
     ///
-    /// An answer that was stopped in the middle does not count as unknown here, though it has cost
-    /// more than was told of it.
+    /// An answer that was stopped in the middle does not count as unknown here, although it has cost more than was
+    /// reported.
     #[must_use]
     pub fn refuse_unknown_cost(mut self) -> Self {
         self.refuse_unknown_cost = true;
         self
     }
 
-    /// These limits, with what they leave open taken from `base`.
+    /// These limits, with those that are left open taken from `base`.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let Self { tool_calls, input_tokens, output_tokens, cost, refuse_unknown_cost } = self;
@@ -171,7 +169,7 @@ impl Limits {
         }
     }
 
-    /// What limits a run with these guardrails, as plain data.
+    /// The limits of a run with these guardrails, as plain data.
     pub(super) fn of_run(&self, rails: &Guardrails) -> RunLimits {
         let mut limits = rails.of_run();
         limits.tool_calls = self.calls();
@@ -182,7 +180,7 @@ impl Limits {
         limits
     }
 
-    /// The limits of such a run.
+    /// The limits of a run with these limits in its facts.
     pub(crate) fn said_of_run(limits: &RunLimits) -> Self {
         let set = Self::new()
             .tool_calls(limits.tool_calls)
@@ -202,12 +200,12 @@ impl Limits {
         self.input_tokens.flatten()
     }
 
-    /// The limit of tokens said.
+    /// The limit of generated tokens.
     pub(super) fn output(&self) -> Option<u64> {
         self.output_tokens.flatten()
     }
 
-    /// The limit of money.
+    /// The limit of cost.
     pub(super) fn money(&self) -> Option<f64> {
         self.cost.flatten()
     }

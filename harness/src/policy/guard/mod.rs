@@ -1,5 +1,5 @@
-//! What a run may spend, and when it goes in circles. The limits are a setting; what holds them is
-//! a fold over the facts of a run, so that it cannot miss one.
+//! The limits of a run: what it may spend, and how often it may repeat itself. The limits are a setting; the guard
+//! that holds them is a fold over the facts of a run, so that it cannot miss one.
 
 mod budget;
 mod chain;

@@ -1,4 +1,4 @@
-//! One budget of a tree: its limits, what was spent below it, and what it stands within.
+//! A budget with its limits, what was spent within it, and the budgets that it is within.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -11,34 +11,33 @@ use super::{Guardrails, Limits, sum::Sum};
 use crate::journal::LimitScope;
 
 pub(super) struct Node {
-    /// In the order in which they were made. Whoever holds several at once takes them in this
-    /// order.
+    /// Numbered in the order of creation. Code that locks several nodes at once locks them in this order.
     pub(super) id: u64,
     pub(super) scope: LimitScope,
     state: Mutex<State>,
 }
 
 pub(super) struct State {
-    /// What the program has set.
+    /// The limits that the program has set.
     pub(super) said: Limits,
-    /// What holds: of a run also what nobody has set.
+    /// The limits that apply; for a run they include the defaults.
     pub(super) limits: Limits,
-    /// All that it stands within, each once, the nearest first.
+    /// All budgets that this one is within, each once, the nearest first.
     pub(super) above: Vec<Arc<Node>>,
     pub(super) sum: Sum,
-    /// Calls that are set aside and have not started.
+    /// The number of calls that are set aside and have not started.
     pub(super) aside: u32,
-    /// Requests that are on their way, here and below.
+    /// The number of requests that are under way, here and within this budget.
     pub(super) asking: u32,
     pub(super) run: Option<RunPart>,
 }
 
-/// What only the budget of a run has.
+/// The part of the state that only the budget of a run has.
 pub(super) struct RunPart {
     pub(super) rails: Arc<Guardrails>,
-    /// Answers of its own model.
+    /// The number of answers of the run's own model.
     pub(super) turns: u32,
-    /// Whether its own model is being asked.
+    /// Whether the run's own model is being asked.
     pub(super) asking: bool,
     pub(super) ends: Option<Instant>,
 }
@@ -72,7 +71,7 @@ impl Node {
 }
 
 impl State {
-    /// Sets limits; what they leave open stays as it was.
+    /// Sets limits; those that `limits` leaves open stay as they were.
     pub(super) fn limit(&mut self, limits: &Limits) {
         self.said = limits.over(&self.said);
         self.limits = match self.run {

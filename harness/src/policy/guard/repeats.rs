@@ -1,4 +1,4 @@
-//! The loop guard: whether the model hears the same again and again.
+//! The loop guard: it detects that the model gets the same result again and again.
 
 use std::{
     collections::HashMap,
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::message::{CallOutcome, ToolCall, ToolContent, ToolResult};
 
-/// What the model reads in a result that it has had before, one turn before the run is stopped.
+/// The note that the model reads in a repeated result, one turn before the run is stopped.
 const NOTE: &str = "Note: you have had this very result before. Repeating the call will not change \
                     it, and doing so once more ends the run. Try something else, or answer with \
                     what you know.";
 
-/// What was heard so far, and in how many turns.
+/// The results that the model has had so far, and in how many turns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Repeats {
     turn: u32,
@@ -30,7 +30,7 @@ struct Heard {
     last: u32,
 }
 
-/// What came of a call, to be counted.
+/// A result of a call, as it is counted.
 pub(super) struct Came {
     tool: String,
     call: u64,
@@ -40,7 +40,7 @@ pub(super) struct Came {
 }
 
 impl Came {
-    /// The result of a call, if it can repeat another one.
+    /// The result of a call; `None` if it does not count as a repetition of others.
     pub(super) fn of(call: &ToolCall, result: &ToolResult) -> Option<Self> {
         Some(Self {
             thing: thing(call, result)?,
@@ -52,7 +52,7 @@ impl Came {
     }
 }
 
-/// The most repeated thing of this run.
+/// The result that was repeated most often in this run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Repeated {
     pub(super) tool: String,
@@ -60,27 +60,27 @@ pub(super) struct Repeated {
 }
 
 impl Repeats {
-    /// The model has spoken: what it hears from here on, it asked for knowing what came before.
+    /// Called when the model has answered: for results from here on, it knew the results before.
     pub(super) fn turn(&mut self) {
         self.turn = self.turn.saturating_add(1);
     }
 
-    /// Takes the result of a call.
+    /// Counts the result of a call.
     pub(super) fn apply(&mut self, came: Came) {
         let Came { tool, call, thing, said, is_error } = came;
         if !is_error && self.results.insert(call, said) != Some(said) {
-            // Something new: the model does not go in circles.
+            // A new result shows that the model does not repeat itself.
             self.heard.clear();
         }
         let heard = self.heard.entry(thing).or_insert(Heard { tool, turns: 0, last: 0 });
-        // Calls of one turn do not know of each other.
+        // Calls of one turn do not know each other's results.
         if heard.last != self.turn {
             heard.turns = heard.turns.saturating_add(1);
             heard.last = self.turn;
         }
     }
 
-    /// In how many turns this would have been heard, with this result.
+    /// The number of turns in which this result was had, this one included.
     pub(super) fn turns_with(&self, call: &ToolCall, result: &ToolResult) -> u32 {
         let Some(thing) = thing(call, result) else { return 0 };
         let fresh = !result.is_error() && self.results.get(&of_call(call)) != Some(&said(result));
@@ -91,7 +91,7 @@ impl Repeats {
         }
     }
 
-    /// What was heard most often.
+    /// The result that was repeated most often.
     pub(super) fn most(&self) -> Option<Repeated> {
         let most = self.heard.values().max_by_key(|heard| (heard.turns, &heard.tool))?;
         Some(Repeated { tool: most.tool.clone(), turns: most.turns })
@@ -109,7 +109,7 @@ fn noted(result: &ToolResult) -> bool {
     matches!(result.content().last(), Some(ToolContent::Text(text)) if text == NOTE)
 }
 
-/// What is heard: the result of exactly this call, or an error of the tool whatever the arguments.
+/// A hash of the counted result: the result of exactly this call, or an error of the tool whatever the arguments.
 fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     call.name().hash(&mut hasher);
@@ -117,7 +117,7 @@ fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
     match result.outcome() {
         CallOutcome::Succeeded => of_call(call).hash(&mut hasher),
         CallOutcome::Failed => {}
-        // The words of a time-out are ours, and much the same each time.
+        // The text of a time-out is the library's own and nearly the same each time.
         CallOutcome::StoppedReading | CallOutcome::InDoubt | CallOutcome::StillRunning => {
             of_call(call).hash(&mut hasher)
         }
@@ -126,7 +126,7 @@ fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// The same for the same tool and arguments, in whatever order and spacing they are written.
+/// A hash that is the same for the same tool and arguments, whatever the order and the spacing of the arguments.
 fn of_call(call: &ToolCall) -> u64 {
     let mut hasher = DefaultHasher::new();
     call.name().hash(&mut hasher);
@@ -158,7 +158,7 @@ fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
     }
 }
 
-/// What a result says, without our own note.
+/// A hash of the outcome and the content of a result, without the library's own note.
 fn said(result: &ToolResult) -> u64 {
     let mut hasher = DefaultHasher::new();
     result.outcome().hash(&mut hasher);

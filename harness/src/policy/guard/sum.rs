@@ -1,4 +1,4 @@
-//! What is added up: one charge for each fact that costs something, and the sums of them.
+//! Sums of costs: one charge for each fact that costs something, and the sums of charges.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,31 +9,31 @@ use crate::{
     provider::Usage,
 };
 
-/// What one fact has cost.
+/// The cost of one fact.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Charge {
     pub(super) turns: u32,
     pub(super) tool_calls: u32,
     pub(super) usage: Usage,
-    /// What its known tokens cost.
+    /// The cost of its known tokens.
     pub(super) money: Money,
     pub(super) unknown: Unknown,
 }
 
-/// What is not known of a charge, or of a sum.
+/// What is unknown about a charge or a sum.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unknown {
-    /// An answer broke off, and has cost more than was told.
+    /// An answer broke off, and has cost more than was reported.
     pub(super) broke_off: bool,
-    /// An answer came without the tokens sent.
+    /// An answer did not report the tokens sent.
     pub(super) input: bool,
-    /// An answer came without the tokens said.
+    /// An answer did not report the generated tokens.
     pub(super) output: bool,
-    /// Why nobody knows what an answer has cost.
+    /// Why the cost of an answer is unknown.
     pub(super) cost: Option<Arc<str>>,
 }
 
-/// All charges so far. The order in which they were added makes no difference.
+/// The sum of all charges so far. Their order makes no difference.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sum {
     pub(super) turns: u32,
@@ -44,7 +44,7 @@ pub(super) struct Sum {
 }
 
 impl Charge {
-    /// What the agents have cost that a call ran.
+    /// The charge for the agents that a call has run.
     pub(super) fn of_agents(spent: &CallSpent) -> Self {
         Self {
             turns: spent.turns,
@@ -62,7 +62,7 @@ impl Charge {
 }
 
 impl Sum {
-    /// The same as plain data, without this part of it; nothing if that is all.
+    /// The sum beyond `part`, as plain data; `None` if nothing is left.
     pub(super) fn beyond(&self, part: &CallSpent) -> Option<Box<CallSpent>> {
         let Self { turns, tool_calls, usage, money, unknown } = self;
         let rest = CallSpent {
@@ -99,7 +99,7 @@ impl Sum {
         }
     }
 
-    /// What it cost, if all of it is known.
+    /// The cost, if all of it is known.
     pub(super) fn cost(&self) -> Option<Money> {
         let known = self.unknown.cost.is_none() && !self.unknown.broke_off;
         known.then_some(self.money)
@@ -118,7 +118,7 @@ impl Sum {
     }
 }
 
-/// What a fact says that the agents of a call have spent.
+/// The spending of a call's agents that a fact states, with the id of the call.
 pub(super) fn spent_by_agents(entry: &Entry) -> Option<(&str, &CallSpent)> {
     match entry {
         Entry::CallFinished { result, spent: Some(spent) } => Some((result.call_id(), spent)),
@@ -127,8 +127,8 @@ pub(super) fn spent_by_agents(entry: &Entry) -> Option<(&str, &CallSpent)> {
     }
 }
 
-/// What the agents of open calls have spent: what the facts say of it, and what no fact says yet since the
-/// process in which it was spent is gone.
+/// What the agents of open calls have spent: the amounts that facts state, and amounts that no fact states yet
+/// because their process is gone.
 #[derive(Debug, Default)]
 pub(crate) struct AgentSums {
     said: HashMap<String, Sum>,
@@ -136,7 +136,7 @@ pub(crate) struct AgentSums {
 }
 
 impl AgentSums {
-    /// Takes a fact.
+    /// Applies a fact.
     pub(crate) fn apply(&mut self, entry: &Entry) {
         match entry {
             Entry::CallFinished { result, .. } | Entry::CallSettled { result, .. } => {
@@ -151,7 +151,7 @@ impl AgentSums {
         }
     }
 
-    /// What was counted of the agents of a call, here and in all processes before.
+    /// The amounts counted for the agents of a call, here and in all earlier processes.
     pub(crate) fn counted(&self, call: &str) -> Option<Box<CallSpent>> {
         let mut sum = self.said.get(call).cloned().unwrap_or_default();
         let untold = self.untold.get(call);
@@ -159,12 +159,12 @@ impl AgentSums {
         sum.beyond(&CallSpent::default())
     }
 
-    /// What was spent in a process that is gone is counted, and no fact says so yet.
+    /// Notes an amount that was spent in a process that is gone and that no fact states yet.
     pub(crate) fn counts(&mut self, call: &str, spent: CallSpent) {
         self.untold.insert(call.to_owned(), spent);
     }
 
-    /// What the next fact of a call says of its agents, which have spent this in this process.
+    /// The amount that the next fact of a call states for its agents, which have spent `here` in this process.
     pub(crate) fn told(&self, call: &str, here: Option<Box<CallSpent>>) -> Option<Box<CallSpent>> {
         let Some(before) = self.untold.get(call) else { return here };
         let mut sum = Sum::default();
@@ -174,7 +174,7 @@ impl AgentSums {
     }
 }
 
-/// What was spent in all of these together beyond a part of it; nothing if that is all.
+/// The amounts of all of these together beyond `part`; `None` if nothing is left.
 pub(crate) fn rest_of<'a>(
     whole: impl IntoIterator<Item = &'a CallSpent>,
     part: &CallSpent,

@@ -1,4 +1,4 @@
-//! The approver: waits for its turn at the terminal, and asks there.
+//! The approver at a terminal: it waits for its turn and asks there.
 
 use std::{future::Future, io, path::PathBuf, pin::Pin};
 
@@ -7,43 +7,41 @@ use crate::policy::{Approval, Approver, Question};
 
 /// Asks the person at the terminal of this program whether a call may run. It exists on Unix only.
 ///
-/// It shows the whole question: through which agents it came, the tool, what it declares, who asks and
-/// why, the folder, each argument by its JSON pointer with its decoded value on rows of its own, the
-/// preview, and what *always* can stand for.
+/// It shows the whole question: the agents through which it came, the tool, the declared side effects, who asks and
+/// why, the folder, each argument by its JSON pointer with its decoded value on rows of its own, the preview, and
+/// the scopes of *always*.
 ///
-/// - **What is seen is what runs.** Everything in a value that is not plainly visible is spelled out:
-///   controls, invisible and bidirectional characters, letters that are written from right to left,
-///   unusual spaces, letters of another script inside a word, long runs of spaces. What stands behind a
-///   bar is a value, so no value can look like a part of the question. The terminal's modes are reset
-///   first.
-/// - **Nothing is off the screen in silence.** What does not fit is shown page by page, and *yes* counts
-///   only at the last one. Pages that were passed over are counted beside the prompt. A terminal that
-///   has changed its size is shown the question anew.
-/// - **One question at a time** stands on a terminal, whoever asks: several chats, agents inside
-///   agents, several approvers, also by other names of the same device. They come in the order in which
-///   they were asked.
-/// - **An answer counts for the question that is shown.** Keys that were pressed before are dropped. A
-///   question that is taken back says so on the screen, and before the next one is shown the person
-///   presses Enter, so a key that was meant for the one does not answer the other.
+/// - **What is shown is what runs.** Everything in a value that is not plainly visible is escaped: control,
+///   invisible and bidirectional characters, letters that are written from right to left, unusual spaces, letters
+///   of another script inside a word, long runs of spaces. Values stand behind a bar, so no value can look like a
+///   part of the question. The terminal's modes are reset first.
+/// - **Nothing is hidden off the screen.** A question that does not fit is shown page by page, and *yes* is
+///   accepted only at the last page. The prompt says how many pages were skipped. If the terminal changes its size,
+///   the question is shown anew.
+/// - **One question at a time** is shown on a terminal, whoever asks: several chats, agents inside agents, several
+///   approvers, also under other names of the same device. Questions come in the order in which they were asked.
+/// - **An answer counts for the question that is shown.** Keys that were pressed before are dropped. If a question
+///   is withdrawn, the screen says so, and the person presses Enter before the next one is shown, so a key that was
+///   meant for the first does not answer the second.
 ///
 /// | typed | means |
 /// |---|---|
-/// | `y` | it may run |
-/// | `n`, `n` and words | it may not; the model reads the words |
-/// | `a` | it may run, and exactly this call from now on in this conversation |
-/// | `1`, `2`, .. | it may run, and so may what this wider scope says, if the tool offers one |
-/// | `s` | show it again from the beginning |
+/// | `y` | the call may run |
+/// | `n`, `n` and words | the call may not run; the model reads the words |
+/// | `a` | the call may run, and exactly this call may run from now on in this conversation |
+/// | `1`, `2`, .. | the call may run, and so may all calls of this wider scope, if the tool offers one |
+/// | `s` | show the question again from the beginning |
 /// | Enter | the next page; on the last one, that page again |
 /// | `e` | the last page |
 ///
-/// It talks to the terminal itself, not to standard input and output, so it works also when these
-/// are redirected. Without a terminal the answer is no. A thread waits for the keys. When the question
-/// is taken back, nothing is written or read from that moment on, and the thread ends within 50 ms.
+/// It uses the terminal itself, not standard input and output, so it also works when these are redirected. Without
+/// a terminal the answer is no. A thread waits for the keys. When the question is withdrawn, nothing is written or
+/// read from that moment on, and the thread ends within 50 ms.
 ///
-/// A program that shares the terminal should neither read keys nor write to it from
+/// A program that shares the terminal should neither read keys nor write to it from the
 /// [`Event::ToolCall`](crate::Event::ToolCall) of a tool that asks until the call goes on. If it writes
-/// all the same, the prompt still names the tool and a hash of the call, and `s` shows the question
-/// again. What comes from a model or a tool is written with [`visible`](super::visible()).
+/// nevertheless, the prompt still names the tool and a hash of the call, and `s` shows the question again. Write
+/// text that comes from a model or a tool with [`visible`](super::visible()).
 ///
 /// ```no_run
 /// use harness::{Agent, AnthropicProvider, policy::TerminalApprover, toolbox::bash, tools};
@@ -66,7 +64,7 @@ impl Default for TerminalApprover {
 }
 
 impl TerminalApprover {
-    /// Asks at another terminal, by its device.
+    /// Asks at another terminal, given by its device.
     pub fn on(device: impl Into<PathBuf>) -> Self {
         Self { device: device.into() }
     }

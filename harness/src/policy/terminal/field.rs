@@ -1,24 +1,24 @@
-//! One field of a form: what a person is told of it, and what a typed line means.
+//! One field of a form: what a person is shown of it, and how a typed line is read.
 
 use serde_json::{Map, Number, Value};
 
 use super::sheet::{Sheet, Style};
 use crate::{schema::Checker, secret::Names};
 
-/// What stands for an empty text.
+/// The typed text that stands for an empty text.
 const EMPTY: &str = "\"\"";
 
-/// What stands for a list of nothing.
+/// The typed text that stands for an empty list.
 const NONE: &str = "-";
 
-/// Bytes of a line that a terminal hands over at once. A longer one may have been cut.
+/// The longest line, in bytes, that a terminal passes on. A longer one may have been cut.
 const LINE: usize = 4095;
 
-/// What a person reads where a secret seems to be asked for.
+/// The warning for a field that seems to ask for a secret.
 pub(super) const SECRET: &str = "Warning: this seems to ask for a secret. A form must not. What you type stands on the \
                                  screen, and the requester gets it.";
 
-/// Whether a text that is more than a name speaks of a secret. Words that mostly mean something else are no sign.
+/// Whether a text that is more than a name mentions a secret. Words that mostly mean something else do not count.
 pub(super) fn speaks_of_a_secret(text: &str) -> bool {
     const SIGNS: [&str; 8] = [
         "password",
@@ -43,11 +43,11 @@ pub(super) struct Field {
     is_required: bool,
     schema: Value,
     kind: Kind,
-    /// What the person has given.
+    /// The value that the person has given.
     given: Option<Value>,
 }
 
-/// What is typed into a field.
+/// The kind of value that is typed into a field.
 #[derive(Clone, Debug)]
 enum Kind {
     Text,
@@ -59,7 +59,7 @@ enum Kind {
     Json,
 }
 
-/// One value of which a person chooses.
+/// A value that a person can choose.
 #[derive(Clone, Debug)]
 struct Choice {
     value: Value,
@@ -115,17 +115,17 @@ fn choices(schema: &Value) -> Option<Vec<Choice>> {
 }
 
 impl Field {
-    /// A text of the schema.
+    /// A member of the schema that is a text.
     fn word(&self, member: &str) -> Option<&str> {
         self.schema.get(member)?.as_str()
     }
 
-    /// What is proposed for it.
+    /// The default in the schema, if it fits the schema.
     fn default(&self) -> Option<&Value> {
         self.schema.get("default").filter(|value| self.faults(value).is_empty())
     }
 
-    /// Shows what the requester says of the field, on rows with a bar, and what to type, on a row without one.
+    /// Shows what the requester says about the field, on rows with a bar, and what to type, on a row without one.
     pub(super) fn tell(&self, sheet: &mut Sheet) {
         sheet.line("field", &self.name);
         if let Some(title) = self.word("title") {
@@ -159,7 +159,7 @@ impl Field {
         }
     }
 
-    /// What Enter alone means.
+    /// What pressing Enter alone does.
     pub(super) fn enter(&self) -> &'static str {
         match (&self.given, self.default(), self.is_required) {
             (Some(_), ..) => "[Enter] keeps what you gave",
@@ -169,7 +169,7 @@ impl Field {
         }
     }
 
-    /// Takes a line that was typed.
+    /// Reads a typed line as the value of the field.
     ///
     /// # Errors
     /// Fails with each fault of the line, in words for the person.
@@ -190,7 +190,7 @@ impl Field {
         Ok(())
     }
 
-    /// Tells the value that will be sent, or that there is none.
+    /// Shows the value that will be sent, or that there is none.
     pub(super) fn tell_given(&self, sheet: &mut Sheet) {
         sheet.line("field", &self.name);
         match &self.given {
@@ -199,12 +199,12 @@ impl Field {
         }
     }
 
-    /// A value of this field.
+    /// Shows a value of this field.
     fn tell_value(&self, sheet: &mut Sheet, label: &str, value: &Value) {
         let told = |value: &Value| match &self.kind {
             Kind::One(choices) | Kind::Several(choices) => {
                 let place = choices.iter().position(|choice| choice.value == *value)?;
-                // No title can pass for something else behind its number.
+                // The title is behind the number, so that it cannot be taken for anything else.
                 Some(format!("[{}] {}", place + 1, choices.get(place)?.told()))
             }
             _ => None,
@@ -224,7 +224,7 @@ impl Field {
         }
     }
 
-    /// What to type, in words of this program.
+    /// The program's own text about what to type.
     fn wanted(&self) -> String {
         let is_integer = self.word("type") == Some("integer");
         match &self.kind {
@@ -242,7 +242,7 @@ impl Field {
         }
     }
 
-    /// The limits that the schema sets, each with its name there.
+    /// Shows the limits that the schema sets, each with its name there.
     fn tell_limits(&self, sheet: &mut Sheet) {
         let limits = [
             "format",
@@ -263,7 +263,7 @@ impl Field {
         }
     }
 
-    /// What a line means that was typed.
+    /// The value that a typed line stands for.
     ///
     /// # Errors
     /// Fails with each fault of the line, in words for the person.
@@ -274,13 +274,13 @@ impl Field {
             Kind::Text if typed == EMPTY => Value::from(""),
             Kind::Text => {
                 if line.chars().any(char::is_control) {
-                    return wrong("a key was pressed that writes no letter; type it again");
+                    return wrong("a key was pressed that is not a character; type it again");
                 }
                 Value::from(line.strip_prefix('/').unwrap_or(line))
             }
             Kind::Number => match serde_json::from_str::<Number>(typed) {
                 Ok(number) => Value::Number(number),
-                Err(_) => return wrong("it is no number, such as 17 or -2.5"),
+                Err(_) => return wrong("it is not a number, such as 17 or -2.5"),
             },
             Kind::Truth => match typed.to_ascii_lowercase().as_str() {
                 "y" | "yes" | "true" => Value::Bool(true),
@@ -289,7 +289,7 @@ impl Field {
             },
             Kind::One(choices) => match chosen(choices, typed) {
                 Some(value) => value,
-                None => return wrong("it is the number of none of these"),
+                None => return wrong("none of these has this number"),
             },
             Kind::Several(_) if typed == NONE => Value::Array(Vec::new()),
             Kind::Several(choices) => {
@@ -299,21 +299,22 @@ impl Field {
                     match chosen(choices, word) {
                         Some(value) if !all.contains(&value) => all.push(value),
                         Some(_) => {}
-                        None => return wrong("one of them is the number of none of these"),
+                        None => return wrong("one of these numbers is not in the list"),
                     }
                 }
                 Value::Array(all)
             }
             Kind::Json => match serde_json::from_str(typed) {
                 Ok(value) => value,
-                Err(err) => return Err(vec![format!("it is no JSON: {err}")]),
+                Err(err) => return Err(vec![format!("it is not JSON: {err}")]),
             },
         };
         let faults = self.faults(&value);
         if faults.is_empty() { Ok(value) } else { Err(faults) }
     }
 
-    /// How a value breaks the schema. There is no fault if the schema cannot be read here: then only the requester checks the value.
+    /// The faults of a value against the schema. There are none if the schema cannot be compiled here: then only
+    /// the requester checks the value.
     fn faults(&self, value: &Value) -> Vec<String> {
         let Ok(checker) = Checker::new(&self.schema) else { return Vec::new() };
         checker.faults(value).iter().map(ToString::to_string).collect()
@@ -333,7 +334,7 @@ impl Choice {
     }
 }
 
-/// The value whose number was typed.
+/// The choice whose number was typed.
 fn chosen(choices: &[Choice], typed: &str) -> Option<Value> {
     let place = typed.parse::<usize>().ok()?.checked_sub(1)?;
     choices.get(place).map(|choice| choice.value.clone())

@@ -1,4 +1,5 @@
-//! A form at the terminal: its fields one after the other, and all of them once more before anything is sent.
+//! A form at the terminal: its fields are shown one after the other, and all values once more before anything is
+//! sent.
 
 use std::{io, path::PathBuf};
 
@@ -12,10 +13,10 @@ use super::{
     talk::{Ended, Size, Talk},
 };
 
-/// Rows that a page leaves for its title, its prompt and what is typed.
+/// The rows that a page leaves for its title, its prompt and the typed line.
 const AROUND: usize = 7;
 
-/// What stands over each page. Every row with words or values of others begins with a label and a bar.
+/// The title of each page. Every row with text or values of others begins with a label and a bar.
 const TITLE: &str = "Form. Only rows without a bar are this program's words.";
 
 /// What a person did with a form.
@@ -24,45 +25,46 @@ const TITLE: &str = "Form. Only rows without a bar are this program's words.";
 pub enum Filled {
     /// The person has filled it in and has agreed to send it. The values are an object that fits the schema.
     Accepted(Map<String, Value>),
-    /// The person does not want to give it.
+    /// The person declined to give the values.
     Declined,
-    /// The person has put it aside, or the terminal was closed.
+    /// The person cancelled the form, or the terminal was closed.
     Cancelled,
 }
 
-/// Has a person at the terminal of this program fill in a form that a *requester* has made, such as a server of the Model
-/// Context Protocol. It exists on Unix only.
+/// Lets a person at the terminal of this program fill in a form that a *requester* has made, such as a server of
+/// the Model Context Protocol. It exists on Unix only.
 ///
-/// The form is a JSON Schema of an object whose properties are texts, numbers, truth values and choices. The person
-/// reads the program's own name for the requester, and then each field on a page of its own, with its type, its limits
-/// and its default. The last page shows all values, and only a `y` there sends them.
+/// The form is a JSON Schema of an object whose properties are strings, numbers, booleans and choices. The person
+/// reads the program's own name for the requester, and then each field on a page of its own, with its type, its
+/// limits and its default. The last page shows all values, and only a `y` there sends them.
 ///
-/// - **The person can see whose words they read.** Only the program's own rows have no bar. Behind a bar, characters that a
-///   terminal obeys or a person does not see are spelled out, as [`TerminalApprover`](super::TerminalApprover) does it.
-/// - **Nothing is off the screen in silence.** What does not fit is shown page by page, and a value is taken on the last
-///   page only. `/decline` and `/cancel` work on each page.
-/// - **The person is warned** where the message, or the name, title or description of a field, speaks of a password, a token
-///   or a key. The protocol forbids servers to ask for one in a form.
-/// - **Each value is checked** by the schema of its field when it is typed, but for `format` (such as `email`): the
-///   requester checks that.
-/// - **One question at a time** stands on a terminal: forms and approvals wait for each other, in the order in which they
-///   were asked. A form that is taken back says so on the screen, and no key that was meant for it answers the next
-///   question.
+/// - **The person can tell whose words they read.** Only the program's own rows have no bar. Behind a bar,
+///   characters that a terminal obeys or that a person does not see are escaped, as in
+///   [`TerminalApprover`](super::TerminalApprover).
+/// - **Nothing is hidden off the screen.** A page that does not fit is shown in parts, and a value is accepted only
+///   on the last part. `/decline` and `/cancel` work on each of them.
+/// - **The person is warned** if the message, or the name, title or description of a field, mentions a password, a
+///   token or a key. The protocol forbids servers to ask for one in a form.
+/// - **Each value is checked** against the schema of its field when it is typed, except for `format` (such as
+///   `email`), which the requester checks.
+/// - **One question at a time** is shown on a terminal: forms and approvals wait for each other, in the order in
+///   which they were asked. If a form is withdrawn, the screen says so, and a key that was meant for it does not
+///   answer the next question.
 ///
 /// | typed | means |
 /// |---|---|
 /// | a line | the value of this field |
-/// | Enter | the next page; the default of this field; or it is left out, if it may be |
-/// | `/back` | the field before |
-/// | `/decline` | nothing is given, and the requester is told so |
-/// | `/cancel` | the form is put aside |
+/// | Enter | the next page; or the default of this field; or the field is left out, if it may be |
+/// | `/back` | back to the field before |
+/// | `/decline` | no values are given, and the requester is told so |
+/// | `/cancel` | the form is cancelled |
 /// | `//...` | a text that begins with a slash |
 ///
-/// It talks to the terminal itself, not to standard input and output. A thread waits for the keys; when the future
-/// is dropped, nothing is written or read from that moment on, and the thread ends within 50 ms.
+/// It uses the terminal itself, not standard input and output. A thread waits for the keys; when the future is
+/// dropped, nothing is written or read from that moment on, and the thread ends within 50 ms.
 ///
-/// For the forms of a server there is `McpServerBuilder::form_at_terminal` (feature `mcp`). A call of a tool of your own
-/// that waits for a person has its form in [`OpenCall`](crate::agent::OpenCall):
+/// For the forms of a server use `McpServerBuilder::form_at_terminal` (feature `mcp`). For a call of your own tool
+/// that waits for a person, the form is in [`OpenCall`](crate::agent::OpenCall):
 ///
 /// ```no_run
 /// use harness::policy::{Filled, TerminalForm};
@@ -93,13 +95,13 @@ impl Default for TerminalForm {
 }
 
 impl TerminalForm {
-    /// Asks at another terminal, by its device.
+    /// Asks at another terminal, given by its device.
     pub fn on(device: impl Into<PathBuf>) -> Self {
         Self { device: device.into() }
     }
 
-    /// Shows the form and waits until it is filled in, declined or put aside. `from` is the program's name for the
-    /// requester, `message` is what the requester says, and `schema` describes the object that it wants.
+    /// Shows the form and waits until it is filled in, declined or cancelled. `from` is the program's name for the
+    /// requester, `message` is the requester's text, and `schema` describes the requested object.
     ///
     /// # Errors
     /// Fails if there is no such terminal, and if it cannot be read or written.
@@ -116,7 +118,7 @@ struct Form {
     fields: Vec<Field>,
 }
 
-/// A line that was typed under a page.
+/// A line that was typed below a page.
 enum Typed {
     Line(String),
     Back,
@@ -204,7 +206,7 @@ impl Form {
     }
 }
 
-/// Where a form is shown.
+/// The terminal on which a form is shown.
 #[derive(Clone, Copy)]
 struct Screen<'a> {
     talk: &'a Talk,
@@ -212,7 +214,7 @@ struct Screen<'a> {
 }
 
 impl Screen<'_> {
-    /// Shows rows page by page and gives the line that is typed under the last one.
+    /// Shows rows page by page and returns the line that is typed below the last one.
     fn page(self, rows: &dyn Fn(usize) -> Vec<Row>, words: &str) -> Result<Typed, Ended> {
         loop {
             let size = self.talk.size();
@@ -234,7 +236,7 @@ impl Screen<'_> {
         }
     }
 
-    /// Nothing is given if the terminal has changed its size: what was shown may have left the screen.
+    /// Returns `None` if the terminal has changed its size: what was shown may have left the screen.
     fn pages(self, rows: &[Row], words: &str, size: Size) -> Result<Option<Typed>, Ended> {
         let around = AROUND.max(broken(words, size.columns).len() + 3);
         let pages: Vec<&[Row]> = rows.chunks(size.rows.saturating_sub(around).max(1)).collect();
@@ -266,7 +268,7 @@ impl Screen<'_> {
                 Typed::Back => return Ok(Some(Typed::Back)),
                 typed if is_last => return Ok(Some(typed)),
                 Typed::Line(line) if line.is_empty() => at += 1,
-                // A line that was typed before the last page was read is no value: the page is shown again.
+                // A line that was typed before the last page was shown is not a value: the page is shown again.
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! What a terminal makes of one character: whether a person sees it, and how wide it is at most.
+//! How a terminal shows a character: whether a person sees it, and how many cells it takes at most.
 
 use icu_properties::{
     CodePointSetData, PropertyNamesLong,
@@ -8,23 +8,22 @@ use icu_properties::{
     },
 };
 
-/// How a character looks.
+/// How a character is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Looks {
-    /// It is plainly visible and takes at most so many cells.
+    /// It is plainly visible and takes at most this many cells.
     Plain(usize),
     /// It is drawn onto the character before it.
     Mark,
-    /// A person would not see it, could take it for a space, or would see the text around it in
-    /// another order.
+    /// A person would not see it, could take it for a space, or would see the text around it in another order.
     Hidden,
 }
 
-/// Letters and symbols by their category, which are drawn as nothing.
+/// Characters whose category is a letter or a symbol, but that are drawn as nothing.
 const BLANK: [char; 5] = ['\u{2800}', '\u{fffc}', '\u{13441}', '\u{13442}', '\u{1d159}'];
 
-/// Others that are not what they look like: two that are the same as another character, one that is
-/// drawn as three, and one that terminals draw on nothing.
+/// Other characters that are not what they look like: two that look like another character, one that is drawn as
+/// three, and one that terminals draw as nothing.
 const ODD: [char; 4] = ['\u{387}', '\u{17a4}', '\u{17d8}', '\u{a8fa}'];
 
 pub(super) fn looks(c: char) -> Looks {
@@ -36,14 +35,14 @@ pub(super) fn looks(c: char) -> Looks {
     }
     match GeneralCategory::for_char(c) {
         GeneralCategory::NonspacingMark | GeneralCategory::SpacingMark => Looks::Mark,
-        // A space that is not the one on the keyboard, and a frame around the letter before.
+        // Spaces other than that of the keyboard, and marks that enclose the letter before them.
         GeneralCategory::SpaceSeparator | GeneralCategory::EnclosingMark => Looks::Hidden,
         category => Looks::Plain(cells(c, category)),
     }
 }
 
-/// Whether a terminal would obey this character, show nothing of it, or show the text around it in
-/// another order: it has no place in any text on a screen.
+/// Whether a terminal would obey this character, show nothing of it, or show the text around it in another order.
+/// Such a character must not appear in any text on a screen.
 pub(super) fn acts(c: char) -> bool {
     let unknown = matches!(
         GeneralCategory::for_char(c),
@@ -64,22 +63,22 @@ fn ignorable(c: char) -> bool {
     IGNORABLE.contains(c)
 }
 
-/// Whether it is drawn into the letter before or behind it, though it is a letter itself: vowels and
-/// finals of Korean, of which texts have whole syllables, and signs that go before a letter.
+/// Whether a letter is drawn into the letter before or after it: Korean vowels and finals, which texts contain only
+/// in whole syllables, and signs that precede a letter.
 fn joins(c: char) -> bool {
     let korean = matches!(c, '\u{1160}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7ff}');
     korean || GraphemeClusterBreak::for_char(c) == GraphemeClusterBreak::Prepend
 }
 
-/// Whether it is written from right to left: a terminal may show what stands around it in another
-/// order than the one in which it counts.
+/// Whether a character is written from right to left: a terminal may then show the text around it in another order
+/// than the one in which it is read by programs.
 fn from_the_right(c: char) -> bool {
     let class = BidiClass::for_char(c);
     [BidiClass::RightToLeft, BidiClass::ArabicLetter, BidiClass::ArabicNumber].contains(&class)
 }
 
-/// How many cells a character takes at most: terminals do not agree on symbols, and on what is wide
-/// in East Asia alone.
+/// The number of cells that a character takes at most. Terminals disagree on symbols, and on characters that are
+/// wide only in East Asia.
 fn cells(c: char, category: GeneralCategory) -> usize {
     let width = EastAsianWidth::for_char(c);
     let narrow = [EastAsianWidth::Neutral, EastAsianWidth::Narrow, EastAsianWidth::Halfwidth];
@@ -94,8 +93,8 @@ fn cells(c: char, category: GeneralCategory) -> usize {
     if narrow.contains(&width) && !symbol { 1 } else { 2 }
 }
 
-/// Whether marks are drawn onto it without a doubt: a letter, and none of ASCII, whose letters with
-/// marks are characters of their own.
+/// Whether a mark is surely drawn onto this character: it is a letter outside of ASCII. An ASCII letter with a mark
+/// has a character of its own.
 pub(super) fn carries_marks(c: char) -> bool {
     !c.is_ascii() && is_letter(c)
 }
@@ -111,8 +110,8 @@ pub(super) fn is_letter(c: char) -> bool {
     )
 }
 
-/// The script of a letter, if letters of it can be taken for letters of another one. The scripts of
-/// East Asia are written beside each other and beside Latin letters.
+/// The script of a letter, if its letters can be taken for letters of another script. The scripts of East Asia are
+/// written beside each other and beside Latin letters, so they are excluded.
 pub(super) fn look_alike(c: char) -> Option<Script> {
     let script = Script::for_char(c);
     let apart = [
@@ -127,7 +126,7 @@ pub(super) fn look_alike(c: char) -> Option<Script> {
     (is_letter(c) && !apart.contains(&script)).then_some(script)
 }
 
-/// The name of the script that a letter is of, if it is of one.
+/// The name of the script that a letter belongs to, if there is one.
 pub(super) fn script(c: char) -> Option<&'static str> {
     let script = Script::for_char(c);
     let of_one = is_letter(c) && script != Script::Common && script != Script::Inherited;
@@ -143,7 +142,7 @@ mod tests {
     #[test]
     fn whatever_a_person_would_not_see_is_hidden() {
         let hidden = [
-            // Controls of both sets, and what breaks lines.
+            // Control characters of both sets, and line breaks.
             "\0\u{7}\u{8}\t\n\u{b}\u{c}\r\u{e}\u{1b}\u{7f}\u{80}\u{85}\u{9b}\u{9d}\u{2028}\u{2029}",
             // Format characters: bidirectional, joiners, soft hyphens, tags, annotations.
             "\u{ad}\u{600}\u{61c}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{202a}\u{202e}",
@@ -153,9 +152,9 @@ mod tests {
             "\u{fe00}\u{fe0e}\u{fe0f}\u{e0100}\u{180b}",
             // Other spaces.
             "\u{a0}\u{1680}\u{2000}\u{2002}\u{2003}\u{2009}\u{200a}\u{202f}\u{205f}\u{3000}",
-            // Private use, unassigned, not characters.
+            // Private use, unassigned code points, noncharacters.
             "\u{e000}\u{f8ff}\u{f0000}\u{10ffff}\u{378}\u{ffff}\u{fffe}",
-            // From right to left, enclosing marks, parts of Korean syllables.
+            // Right-to-left letters, enclosing marks, parts of Korean syllables.
             "אبݐ\u{660}\u{20dd}\u{488}\u{1161}\u{11a8}\u{d7cb}",
         ];
         for c in hidden.concat().chars() {

@@ -1,4 +1,4 @@
-//! Asks the person at the terminal, and shows on it what others wrote.
+//! Asks the person at the terminal, and shows text of others on it.
 
 #[cfg(unix)]
 mod approver;

@@ -1,5 +1,4 @@
-//! Shows a question page by page and understands the answer. Nobody can say *yes* before the last
-//! page was shown.
+//! Shows a question page by page and reads the answer. *Yes* is not accepted before the last page was shown.
 
 use super::{
     sheet::{NARROWEST, Row, Style, broken, key, rows},
@@ -7,35 +6,35 @@ use super::{
 };
 use crate::policy::{Approval, Question};
 
-/// Rows of the smallest terminal on which a question is shown.
+/// The number of rows of the smallest terminal on which a question is shown.
 pub(super) const LOWEST: usize = 10;
 
-/// Characters of a fingerprint by which a person tells questions apart.
+/// The number of characters of a fingerprint that are shown to tell questions apart.
 const HASH: usize = 8;
 
-/// Cells of a tool's name in the prompt.
+/// The number of cells of a tool's name in the prompt.
 const NAME: usize = 24;
 
-/// Undoes what text that was printed before may have left behind, from the outside in:
-/// an unfinished sequence or string (`CAN`, `ST`), margins (around a saved cursor, since they move
-/// it), another character set, an update that is held back, a link, inserting, no wrapping, a
-/// hidden cursor, concealed or coloured letters. It stays where the cursor is.
+/// Undoes what text that was printed before may have left behind, from the outside in: an unfinished sequence or
+/// string (`CAN`, `ST`), margins (with the cursor saved, since they move it), another character set, a held-back
+/// update, a link, insert mode, no wrapping, a hidden cursor, concealed or coloured letters. The cursor stays where
+/// it is.
 const RESET: &str = "\x18\x1b\\\x1b7\x1b[?69l\x1b[r\x1b8\x0f\x1b(B\x1b)B\x1b%G\x1b[?2026l\x1b]8;;\x1b\\\
                      \x1b[4l\x1b[20l\x1b[?7h\x1b[?25h\x1b[0m";
 
-/// Begins a row of its own, of single width, with nothing on the rows below.
+/// Begins a new row of single width, and clears the rows below.
 const BELOW: &str = "\r\n\x1b[J\x1b#5";
 
 /// How to draw on this terminal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pen {
-    /// Whether it obeys escape sequences at all.
+    /// Whether the terminal obeys escape sequences.
     escapes: bool,
 }
 
 impl Pen {
-    /// The environment says of what kind the terminal is that controls this process. All others are
-    /// taken to obey.
+    /// The environment variable `TERM` describes only the terminal that controls this process. All other terminals
+    /// are assumed to obey.
     pub(super) fn of(terminal: Identity) -> Self {
         let dumb = || std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
         Self { escapes: terminal != Identity::Controlling || !dumb() }
@@ -54,20 +53,20 @@ impl Pen {
         }
     }
 
-    /// What is said of a question that is taken back while it is on the screen.
+    /// The text for a question that is withdrawn while it is on the screen.
     pub(super) fn taken_back(self) -> String {
         let reset = if self.escapes { RESET } else { "" };
         format!("{reset}\r\n(This question was taken back.)\r\n")
     }
 }
 
-/// A line that was typed.
+/// The meaning of a typed line.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Nothing,
     Yes,
     No(Option<String>),
-    /// The scope by its place.
+    /// The scope, by its position.
     Always(usize),
     End,
     Again,
@@ -77,7 +76,7 @@ enum Said {
 impl Said {
     fn of(line: Option<&str>, scopes: usize) -> Self {
         let line = match line {
-            // The input has ended.
+            // The end of the input.
             None => return Self::No(None),
             Some(line) => line.trim(),
         };
@@ -101,12 +100,12 @@ impl Said {
     }
 }
 
-/// What a question has to begin with, for what stood on the terminal before.
+/// What is shown before a question, depending on the question before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opening {
-    /// The question before was taken back while it was on the screen.
+    /// The question before was withdrawn while it was on the screen.
     pub(super) after_one_taken_back: bool,
-    /// Another conversation asked before.
+    /// The question before came from another conversation.
     pub(super) names_chat: bool,
 }
 
@@ -133,8 +132,8 @@ pub(super) fn ask(
     }
 }
 
-/// Drops the keys that were pressed before. After a question that was taken back, the person presses Enter first, so that a
-/// key which was meant for that question does not answer this one.
+/// Drops the keys that were pressed before. After a question that was withdrawn, the person has to press Enter
+/// first, so that a key which was meant for that question does not answer this one.
 pub(super) fn open(talk: &Talk, pen: Pen, opening: Opening) -> Result<(), Ended> {
     talk.forget_keys()?;
     if opening.after_one_taken_back {
@@ -176,7 +175,7 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Shows all pages and gives the answer, or nothing if it has to be laid out again.
+    /// Shows all pages and returns the answer, or `None` if the question has to be laid out again.
     fn told(&self) -> Result<Option<Approval>, Ended> {
         let height = self.height();
         let pages: Vec<&[Row]> = self.rows.chunks(height).collect();
@@ -197,7 +196,7 @@ impl Shown<'_> {
             if let Said::No(reason) = said {
                 return Ok(Some(no(self.question, reason)));
             }
-            // What was shown may have left the screen.
+            // A resized terminal may no longer show what was shown.
             if self.talk.size() != self.size || said == Said::Again {
                 return Ok(None);
             }
@@ -212,19 +211,19 @@ impl Shown<'_> {
                     let scope = self.question.scopes.get(scope);
                     return Ok(scope.map(|scope| self.question.always_for(scope)));
                 }
-                // Shows the page and its prompt again.
+                // For any other line, the page and its prompt are shown again.
                 _ => {}
             }
         }
     }
 
-    /// Rows of a page: what the longest prompt leaves, an empty row before it, and one for a long
-    /// answer.
+    /// The number of rows of a page: the height of the terminal without the longest prompt, an empty row before it,
+    /// and a row for a long answer.
     fn height(&self) -> usize {
         let count = self.rows.len();
         let longest = [self.last_words(count, count), words_between(count, count, count)];
         let prompt = longest.iter().map(|words| broken(words, self.size.columns).len()).max();
-        // The row that says that this is a question is the first one of each page.
+        // The title of the question is the first row of each page.
         self.size.rows.saturating_sub(prompt.unwrap_or(1) + 3).max(1)
     }
 
@@ -238,8 +237,8 @@ impl Shown<'_> {
         self.talk.write(page.as_bytes())
     }
 
-    /// The prompt under the last page. It names the call, so that it says what is asked also where
-    /// something else was printed in between.
+    /// The prompt below the last page. It names the call, so that it is clear what is asked even if other text was
+    /// printed in between.
     fn last_words(&self, pages: usize, passed_over: usize) -> String {
         let mut words = match (pages, passed_over) {
             (0 | 1, _) => String::new(),
@@ -258,19 +257,19 @@ impl Shown<'_> {
         words + ", [s]how again:"
     }
 
-    /// By which a person tells this question from another one.
+    /// The part of the fingerprint by which a person tells this question from another one.
     fn hash(&self) -> String {
         self.question.fingerprint.to_string().chars().take(HASH).collect()
     }
 }
 
-/// The prompt under a page that is not the last one.
+/// The prompt below a page that is not the last one.
 fn words_between(page: usize, pages: usize, more: usize) -> String {
     let rows = if more == 1 { "row" } else { "rows" };
     format!("Page {page} of {pages}, {more} {rows} more: [Enter] next page, [e]nd, [n]o:")
 }
 
-/// Writes a prompt: words of the program's own, all ASCII, in the rows that were counted.
+/// Writes a prompt: the program's own text, all ASCII, in the rows that were counted for it.
 pub(super) fn prompt(talk: &Talk, words: &str, size: Size) -> Result<(), Ended> {
     talk.write(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())
 }

@@ -1,5 +1,5 @@
-//! A question as rows of a screen: each thing on rows of its own behind a label, so that no value can
-//! look like a part of the question.
+//! A question as rows of a screen. Each item has rows of its own behind a label, so that no value can look like a
+//! part of the question.
 //!
 //! ```text
 //!     tool | bash
@@ -20,19 +20,19 @@ use crate::{
     journal::Decider, journal::Reason, message::Arguments, policy::Question, tool::Preview,
 };
 
-/// Columns of a label, of its bar, and of what may follow at the least.
+/// The columns of a label, of a label with its bar, and of the narrowest screen.
 const LABEL: usize = 8;
 const MARGIN: usize = LABEL + 3;
 pub(super) const NARROWEST: usize = MARGIN + 1 + 24;
 
-/// More empty lines in a row are shown as their number.
+/// If there are more empty lines in a row, only their number is shown.
 const EMPTY_LINES: usize = 3;
 
-/// A text of one line that is no longer than this has its size before the eyes.
+/// The size of a text is shown unless it has one line and at most this many characters.
 const SHORT: usize = 60;
 
-/// How a row is drawn. No colours: whoever wrote to the terminal before can have changed what each of
-/// them looks like.
+/// How a row is drawn. There are no colours, since a program that wrote to the terminal before may have changed
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -47,8 +47,7 @@ pub(super) struct Row {
     pub(super) style: Style,
 }
 
-/// The rows of a question on a screen of so many columns, of which there are
-/// [`NARROWEST`] at least.
+/// The rows of a question on a screen of `columns` columns, at least [`NARROWEST`].
 pub(super) fn rows(question: &Question, chat: Option<&str>, columns: usize) -> Vec<Row> {
     let mut sheet = Sheet::new(columns);
     sheet.head(question, chat);
@@ -65,19 +64,19 @@ pub(super) fn rows(question: &Question, chat: Option<&str>, columns: usize) -> V
     sheet.rows
 }
 
-/// What is typed for *always* in the meaning of this scope.
+/// The key for answering *always* for this scope.
 pub(super) fn key(scope: usize) -> String {
     if scope == 0 { "a".to_owned() } else { scope.to_string() }
 }
 
 pub(super) struct Sheet {
     pub(super) rows: Vec<Row>,
-    /// Cells behind the bar.
+    /// The cells behind the bar.
     room: usize,
 }
 
 impl Sheet {
-    /// An empty one, for a screen of so many columns.
+    /// Creates an empty sheet for a screen of `columns` columns.
     pub(super) fn new(columns: usize) -> Self {
         Self { rows: Vec::new(), room: columns.saturating_sub(MARGIN + 1) }
     }
@@ -143,18 +142,18 @@ impl Sheet {
         }
     }
 
-    /// Words of this program, all ASCII, on rows without a bar: no value can begin such a row.
+    /// Adds the program's own text, all ASCII, on rows without a bar: no value can begin such a row.
     pub(super) fn own(&mut self, words: &str) {
         let rows = broken(words, self.room + MARGIN + 1);
         self.rows.extend(rows.into_iter().map(|text| Row { text, style: Style::Plain }));
     }
 
-    /// A text that has one line; a line break in it is spelled out.
+    /// Adds a text on one line; a line break in it is escaped.
     pub(super) fn line(&mut self, label: &str, text: &str) {
         self.put(label, units(text), Style::Plain);
     }
 
-    /// A text of any number of lines, with its size if that is not before the eyes.
+    /// Adds a text of any number of lines, with its size unless it is short.
     pub(super) fn text(&mut self, label: &str, text: &str, style: impl Fn(&str) -> Style) {
         let lines: Vec<(Vec<Unit>, Style)> =
             lines(text).into_iter().map(|(units, line)| (units, style(line))).collect();
@@ -168,7 +167,7 @@ impl Sheet {
         }
     }
 
-    /// One line behind its bar. The rows on which it goes on have a colon for the bar.
+    /// Adds one line behind its bar. Its continuation rows have a colon instead of the bar.
     fn put(&mut self, label: &str, units: Vec<Unit>, style: Style) {
         for (place, text) in wrapped(units, self.room).into_iter().enumerate() {
             let (label, bar) = if place == 0 { (label, '|') } else { ("", ':') };
@@ -179,7 +178,7 @@ impl Sheet {
     }
 }
 
-/// Words in rows that leave the last column of the screen free, and on the last row a space.
+/// Breaks words into rows that leave the last column of the screen free, and room for a space after the last row.
 pub(super) fn broken(words: &str, columns: usize) -> Vec<String> {
     let room = columns.saturating_sub(2).max(1);
     let mut rows = vec![String::new()];
@@ -196,7 +195,7 @@ pub(super) fn broken(words: &str, columns: usize) -> Vec<String> {
     rows
 }
 
-/// The values in a value, each with its JSON pointer.
+/// Collects the innermost values of a value, each with its JSON pointer.
 fn flatten<'v>(pointer: String, value: &'v Value, into: &mut Vec<(String, &'v Value)>) {
     match value {
         Value::Array(items) if !items.is_empty() => {
@@ -213,12 +212,12 @@ fn flatten<'v>(pointer: String, value: &'v Value, into: &mut Vec<(String, &'v Va
     }
 }
 
-/// A name as a part of a JSON pointer.
+/// A name, escaped as a part of a JSON pointer.
 fn token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The lines of a text as units, each with its text. Many empty ones in a row are one.
+/// The lines of a text as units, each with its text. Many empty lines in a row become one unit.
 fn lines(text: &str) -> Vec<(Vec<Unit>, &str)> {
     let mut lines = Vec::new();
     let mut rest = text.split('\n').peekable();
@@ -240,7 +239,7 @@ fn lines(text: &str) -> Vec<(Vec<Unit>, &str)> {
     lines
 }
 
-/// The size of a text in words, unless it is short and has nothing in it but ASCII.
+/// The size of a text in words; `None` if the text is short, has one line and is all ASCII.
 fn size(text: &str, lines: &[(Vec<Unit>, Style)]) -> Option<String> {
     let characters = text.chars().count();
     let foreign = text.chars().filter(|c| !c.is_ascii()).count();
@@ -275,8 +274,8 @@ fn size(text: &str, lines: &[(Vec<Unit>, Style)]) -> Option<String> {
     Some(size)
 }
 
-/// Breaks a line into rows of so many cells. A space that would stand at the end of a row, where
-/// nobody sees it, or at the beginning of the next is spelled out there.
+/// Breaks a line into rows of `room` cells. A space at the end of a row, where a person would not see it, or at the
+/// beginning of the next row is escaped.
 fn wrapped(units: Vec<Unit>, room: usize) -> Vec<String> {
     let mut rows = Vec::new();
     let mut row: Vec<Unit> = Vec::new();
@@ -320,14 +319,14 @@ fn text(units: &[Unit]) -> String {
     units.iter().map(Unit::to_string).collect()
 }
 
-/// Who wants a person to decide, in words.
+/// Who asks for a person's decision, in words.
 fn who(by: &Decider) -> String {
     match by {
         Decider::SideEffects => "what the tool declares".to_owned(),
         Decider::ToolName => "the program, by the tool's name".to_owned(),
         Decider::Rule { name } => format!("the rule `{name}`"),
         Decider::Review => "the tool's own review".to_owned(),
-        Decider::Egress => "the policy that holds data back".to_owned(),
+        Decider::Egress => "the egress policy".to_owned(),
         Decider::Program => "the program".to_owned(),
         Decider::Unrecorded
         | Decider::Person { .. }

@@ -1,5 +1,5 @@
-//! What stands at a terminal until it is answered: it waits for its turn, talks on a thread, and is taken back when
-//! nobody waits for it any more.
+//! A question that is shown at a terminal until it is answered: it waits for its turn, runs on a thread, and is
+//! withdrawn when nobody waits for it any more.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -9,7 +9,8 @@ use super::{
     turns::{Turn, turn_at},
 };
 
-/// Talks with the person at a terminal when it is this talk's turn. `conversation` is the one that asks, if one does.
+/// Runs a talk with the person at a terminal when it is its turn. `conversation` is the conversation that asks, if
+/// there is one.
 pub(super) async fn talk_at<T: Send + 'static>(
     device: &Path,
     conversation: Option<&str>,
@@ -21,7 +22,7 @@ pub(super) async fn talk_at<T: Send + 'static>(
     Standing { talk: Arc::new(Talk::new(terminal)), pen, turn }.answer(conversation, talk).await
 }
 
-/// A question that stands at a terminal. To drop it is to take it back.
+/// A question that is shown at a terminal. Dropping it withdraws it.
 struct Standing {
     talk: Arc<Talk>,
     pen: Pen,

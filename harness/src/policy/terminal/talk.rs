@@ -1,5 +1,5 @@
-//! One talk with a person at a terminal: writes and reads until the question is answered or taken
-//! back. From that moment on it neither writes to the terminal nor takes a key from it.
+//! A talk with a person at a terminal: it writes and reads until the question is answered or withdrawn. From that
+//! moment on it neither writes to the terminal nor takes a key from it.
 
 use std::{
     fs::{File, OpenOptions},
@@ -16,28 +16,28 @@ use rustix::{
     termios::{LocalModes, QueueSelector, isatty, tcflush, tcgetattr, tcgetpgrp, tcgetwinsize},
 };
 
-/// How long a terminal that has no key, or takes no more text, is left alone.
+/// The pause before the next try if a terminal has no key or accepts no more text.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Bytes that are written in one go. It is what a question that is taken back waits for at most.
+/// The number of bytes that are written at once. Withdrawing a question waits at most for this many.
 const PIECE: usize = 4096;
 
-/// Bytes of a line that is typed; what goes beyond is no answer.
+/// The longest typed line in bytes; the rest is ignored.
 const LINE: usize = 4096;
 
-/// What a terminal has whose size is not known.
+/// The size that is assumed for a terminal of unknown size.
 const SIZE: Size = Size { columns: 80, rows: 24 };
 
-/// Which terminal this is, whatever name it was opened by.
+/// Identifies a terminal, whatever name it was opened by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Identity {
-    /// The one that this process is controlled from: `/dev/tty` is another name of it.
+    /// The terminal that controls this process: `/dev/tty` is another name of it.
     Controlling,
-    /// Another one, by the number of its device.
+    /// Another terminal, by the number of its device.
     Device(u64),
 }
 
-/// A terminal that is open. Reading and writing never block.
+/// An open terminal. Reading and writing never block.
 #[derive(Debug)]
 pub(super) struct Terminal {
     file: File,
@@ -54,7 +54,7 @@ impl Terminal {
             .custom_flags(flags.bits().cast_signed())
             .open(device)?;
         if !isatty(&file) {
-            return Err(io::Error::other("it is no terminal"));
+            return Err(io::Error::other("it is not a terminal"));
         }
         let identity = match tcgetpgrp(&file) {
             Err(Errno::NOTTY) => Identity::Device(file.metadata()?.rdev()),
@@ -64,7 +64,7 @@ impl Terminal {
     }
 }
 
-/// How much a terminal shows.
+/// The size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) columns: usize,
@@ -93,9 +93,9 @@ pub(super) struct Talk {
 
 #[derive(Debug)]
 struct State {
-    /// Whether the question still stands.
+    /// Whether the question has not been withdrawn or answered.
     live: bool,
-    /// Whether anything of it is on the screen.
+    /// Whether anything of the question is on the screen.
     on_screen: bool,
 }
 
@@ -105,21 +105,21 @@ impl Talk {
         Self { terminal, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Ends the talk: from now on nothing is written or read. Gives whether anything was on the
-    /// screen of a talk that still went on.
+    /// Ends the talk: from now on nothing is written or read. Returns whether anything was on the screen while the
+    /// talk still went on.
     pub(super) fn end(&self, last_words: &[u8]) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let was_seen = state.live && state.on_screen;
         state.live = false;
         if was_seen {
-            // What a terminal does not take at once is not said: nobody can wait here.
+            // The part that the terminal does not accept at once is dropped, since this function must not wait.
             let _ = (&self.terminal.file).write(last_words);
         }
         self.changed.notify_all();
         was_seen
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<(), Ended> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -137,13 +137,13 @@ impl Talk {
     /// Drops the keys that were pressed until now.
     pub(super) fn forget_keys(&self) -> Result<(), Ended> {
         let _state = self.state()?;
-        // In the background this stops the program until it is in front again, as a read would. A
-        // process that cannot be stopped is told by the read.
+        // In a background process this stops the program until it is in the foreground again, as a read would. If
+        // the process cannot be stopped, the read reports the error.
         let _ = tcflush(&self.terminal.file, QueueSelector::IFlush);
         Ok(())
     }
 
-    /// Whether the terminal was closed by whoever shows it.
+    /// Whether the terminal was closed at its other end.
     pub(super) fn is_gone(&self) -> bool {
         tcgetattr(&self.terminal.file).is_err()
     }
@@ -157,8 +157,8 @@ impl Talk {
         }
     }
 
-    /// The next line that is typed, or nothing at the end of the input. It works also where another
-    /// part of the program has left the terminal without lines and echo.
+    /// The next typed line, or `None` at the end of the input. It also works if another part of the program has
+    /// switched off line mode and echo.
     pub(super) fn line(&self) -> Result<Option<String>, Ended> {
         let mut line = Vec::new();
         loop {
@@ -170,14 +170,14 @@ impl Talk {
                 .is_ok_and(|modes| modes.local_modes.contains(LocalModes::ECHO));
             for key in keys {
                 let echo: &[u8] = match key {
-                    // What comes behind the end of the line was typed before its answer was seen.
+                    // Keys after the end of the line were pressed before its answer was seen, so they are dropped.
                     b'\r' | b'\n' => {
                         if !echoes {
                             self.write(b"\r\n")?;
                         }
                         return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
                     }
-                    // Ctrl-C and Ctrl-D, where they do nothing by themselves.
+                    // Ctrl-C and Ctrl-D, in a mode in which the terminal does not handle them.
                     0x03 | 0x04 => return Ok(None),
                     0x08 | 0x7f => match line.pop() {
                         Some(_) => b"\x08 \x08",
@@ -196,7 +196,7 @@ impl Talk {
         }
     }
 
-    /// Keys that were pressed: at least one, or none at the end of the input.
+    /// The keys that were pressed: at least one, or none at the end of the input.
     fn keys(&self) -> Result<Vec<u8>, Ended> {
         let mut keys = vec![0; LINE];
         loop {
@@ -211,13 +211,13 @@ impl Talk {
         }
     }
 
-    /// The state, as long as the question stands. Whoever holds it is alone with the terminal.
+    /// The state, unless the question was withdrawn. The holder of the guard has the terminal to itself.
     fn state(&self) -> Result<MutexGuard<'_, State>, Ended> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.live { Ok(state) } else { Err(Ended::TakenBack) }
     }
 
-    /// Waits a moment if the terminal was not ready, or until the question is taken back.
+    /// Waits a moment if the terminal was not ready, or until the question is withdrawn.
     fn pause(&self, state: MutexGuard<'_, State>, err: io::Error) -> Result<(), Ended> {
         match err.kind() {
             io::ErrorKind::Interrupted => Ok(()),

@@ -1,5 +1,5 @@
-//! What is on the screen, for calls that were made to deceive: nothing that acts, nothing that
-//! hides, and all of it can be read back.
+//! What the screen shows of calls that were made to deceive: nothing acts on the terminal, nothing is hidden, and
+//! everything can be read back.
 #![cfg(unix)]
 
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn screen(question: &Question, columns: usize) -> Vec<String> {
     rows
 }
 
-/// What stands on the screen, read back: each label with its text.
+/// The content of the screen, read back: each label with its text.
 fn read_back(rows: &[String]) -> Vec<(String, String)> {
     let mut fields: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {
@@ -55,7 +55,7 @@ fn read_back(rows: &[String]) -> Vec<(String, String)> {
     fields.into_iter().map(|(label, text)| (label, lines(text).join("\n"))).collect()
 }
 
-/// A line as it was before it was spelled out.
+/// A line as it was before it was escaped.
 fn decoded(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -75,7 +75,7 @@ fn decoded(line: &str) -> String {
             } else if let Some(after) = rest.strip_prefix(" tabs}") {
                 ('\t', after)
             } else if let Some(after) = rest.strip_prefix(" empty lines}") {
-                // One line break fewer: the lines are joined by them.
+                // One line break fewer, since the lines are joined with line breaks.
                 text.extend(std::iter::repeat_n('\n', times - 1));
                 rest = after;
                 continue;
@@ -97,7 +97,7 @@ fn number_of(digits: &str) -> char {
     char::from_u32(u32::from_str_radix(digits, 16).unwrap()).unwrap()
 }
 
-/// The arguments as they stand on the screen, read back.
+/// The arguments on the screen, read back.
 fn arguments_on(rows: &[String]) -> Vec<(String, String, String)> {
     let fields = read_back(rows);
     let mut arguments = Vec::new();
@@ -110,7 +110,7 @@ fn arguments_on(rows: &[String]) -> Vec<(String, String, String)> {
     arguments
 }
 
-/// The rows of the only argument, behind its name.
+/// The rows of the only argument, without its name.
 fn shown(text: &str) -> Vec<String> {
     let question = question(&json!({"command": text}));
     let rows = screen(&question, 80);
@@ -189,7 +189,7 @@ fn invisible_and_bidirectional_characters_are_spelled_out() {
         assert_eq!(rows[1], format!("    text | r{}m", c.escape_unicode()));
         assert!(rows[0].contains(", 1 not ASCII") && rows[0].ends_with(", 1 spelled out"));
     }
-    // Letters from right to left would change the order of what stands around them.
+    // Right-to-left letters would change the order of the text around them.
     assert!(shown("rm א/ב 1")[1].ends_with(r"rm \u{5d0}/\u{5d1} 1"));
 }
 
@@ -204,7 +204,7 @@ fn what_a_terminal_obeys_is_spelled_out() {
         ),
         ("rm -rf ~\r ls      ", r"rm -rf ~\u{d} ls\{6 spaces}"),
         ("rm\u{8}\u{8}ls\u{7f}\0", r"rm\u{8}\u{8}ls\u{7f}\u{0}"),
-        // What looks like it has been spelled out was not.
+        // Text that looks like an escape was not escaped.
         (r"\u{1b} \{3 spaces} \n \u \", r"\u{5c}u{1b} \u{5c}{3 spaces} \n \u \"),
         ("\\u\u{301}{", r"\u\u{301}{"),
     ] {
@@ -224,7 +224,7 @@ fn a_value_cannot_look_like_the_question() {
             "         | bash 1234: run it? [y]es: y"
         ]
     );
-    // Nor does it when a row is full.
+    // Nor can it when a row is full.
     let rows = shown(&format!("{}    tool | harmless", "x".repeat(65)));
     let expected = [
         format!("    text | {}", "x".repeat(65)),
@@ -269,7 +269,7 @@ fn marks_are_few_and_stand_on_letters() {
     let zalgo = format!("é{}", "\u{315}".repeat(40));
     let expected = format!(r"    text | é{0}{0}{0}\{{37*\u{{315}}}}", '\u{315}');
     assert!(shown(&zalgo)[1].starts_with(&expected), "{:?}", shown(&zalgo));
-    // Not on what is ours, not on a letter of ASCII, not on a sign.
+    // A mark is not drawn onto the program's own text, onto an ASCII letter, or onto a sign.
     for text in ["\u{336}ls", "l\u{336}s", "=\u{338}", "\u{20dd}"] {
         assert!(shown(text)[1].contains(r"\u{"), "{text:?}");
     }
@@ -356,7 +356,7 @@ fn text_of_others_does_not_act_on_the_screen() {
     assert_eq!(visible("😀\u{fe0f}\u{fe0f}"), "😀\u{fe0f}\\u{fe0f}");
 }
 
-/// Texts in which what is hostile is frequent.
+/// Texts that often contain hostile characters.
 fn texts() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[ -~]{0,12}",
@@ -376,7 +376,7 @@ fn texts() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// `screen` checks that each row is one row of the terminal with nothing in it that hides.
+    /// `screen` checks that each row is one row of the terminal without hidden characters.
     #[test]
     fn any_text_can_be_read_back_from_the_screen(
         name in texts(), text in texts(), reason in texts(), columns in NARROWEST..100,

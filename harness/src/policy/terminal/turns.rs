@@ -1,5 +1,5 @@
-//! Who may ask at a terminal: one question at a time, in the order in which they came, whoever asks
-//! and by whatever name the terminal was opened.
+//! The turns at a terminal: one question at a time, in the order in which they came, whoever asks and by whatever
+//! name the terminal was opened.
 
 use std::{
     collections::HashMap,
@@ -10,26 +10,25 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::talk::{Identity, Talk};
 
-/// What is known of the question before.
+/// What is known about the question before.
 #[derive(Debug, Default)]
 pub(super) struct Before {
-    /// The talk about it, if it was taken back while it was on the screen: a key may be on its way that
-    /// is meant for it. As long as the terminal is held open by it, the system gives its number to no
-    /// other one.
+    /// The talk of the question, if it was withdrawn while it was on the screen: a key that is meant for it may
+    /// still arrive. As long as the talk keeps the terminal open, the system gives its device number to no other
+    /// terminal.
     pub(super) taken_back: Option<Arc<Talk>>,
-    /// Which conversation asked it.
+    /// The conversation that asked it.
     pub(super) conversation: Option<String>,
 }
 
-/// The turn to ask at one terminal. Whoever drops it lets the next one ask.
+/// The turn to ask at one terminal. Dropping it lets the next question ask.
 pub(super) type Turn = OwnedMutexGuard<Before>;
 
-/// All terminals at which this process has asked: as many as there are numbers of terminals at most.
+/// All terminals at which this process has asked. Their number is limited by the number of device numbers.
 static TERMINALS: LazyLock<Mutex<HashMap<Identity, Arc<tokio::sync::Mutex<Before>>>>> =
     LazyLock::new(Mutex::default);
 
-/// Waits until it is this question's turn. Whoever waits longest is next; dropping the future gives
-/// up the place.
+/// Waits until it is this question's turn, in the order of arrival. Dropping the future leaves the queue.
 pub(super) async fn turn_at(terminal: Identity) -> Turn {
     queue_of(terminal).lock_owned().await
 }

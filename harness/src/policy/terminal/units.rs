@@ -1,35 +1,34 @@
-//! Text as a person reads it: visible characters as they are, and everything else spelled out so
-//! that it can be read back.
+//! Text as a person reads it: visible characters as they are, and everything else escaped so that it can be read
+//! back.
 //!
-//! What stands for the text is one to one: `\u{1b}` is a character by its number, `\{3000 spaces}`
-//! a run of one character, and a backslash that could be taken for the beginning of these two is
-//! itself written `\u{5c}`.
+//! The escaped form is unambiguous: `\u{1b}` is a character by its number, `\{3000 spaces}` is a run of one
+//! character, and a backslash that could be taken for the beginning of these two is written `\u{5c}` itself.
 
 use std::{collections::BTreeSet, fmt};
 
 use super::letter::{Looks, carries_marks, is_letter, look_alike, looks};
 
-/// More spaces in a row than these are shown as their number.
+/// If there are more spaces in a row, only their number is shown.
 const SPACES: usize = 16;
 
-/// More characters in a row that are spelled out are shown as their number.
+/// If there are more equal escaped characters in a row, only their number is shown.
 const SAME: usize = 3;
 
-/// More marks on one letter are spelled out.
+/// If there are more marks on one letter, they are escaped.
 const MARKS: usize = 3;
 
-/// A piece of a line between which it can be broken.
+/// A piece of a line. A line can be broken between two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// A visible character with the cells that it takes.
+    /// A visible character and the number of its cells.
     Plain(char, usize),
     /// A mark on the letter before it.
     Mark(char),
     /// A character by its number.
     Escaped(char),
-    /// One character, so many times.
+    /// A run of one character, with its length.
     Run(char, usize),
-    /// So many empty lines.
+    /// This many empty lines.
     EmptyLines(usize),
 }
 
@@ -47,7 +46,7 @@ impl fmt::Display for Unit {
 }
 
 impl Unit {
-    /// How many cells it takes at most.
+    /// The number of cells that the unit takes at most.
     pub(super) fn cells(self) -> usize {
         match self {
             Self::Plain(_, cells) => cells,
@@ -56,7 +55,7 @@ impl Unit {
         }
     }
 
-    /// Whether it is not shown as itself.
+    /// Whether the unit is an escaped character or a run.
     pub(super) fn is_spelled_out(self) -> bool {
         matches!(self, Self::Escaped(_) | Self::Run(..))
     }
@@ -86,15 +85,14 @@ pub(super) fn units(line: &str) -> Vec<Unit> {
     units
 }
 
-/// What stands for a character that is not shown as itself, and for those behind it that are the
-/// same.
+/// The unit for a character that is not shown as itself, together with the equal characters that follow it.
 fn spelled_out(rest: &[char], c: char) -> Unit {
     let fewest = if matches!(c, ' ' | '\t') { 2 } else { SAME + 1 };
     let same = rest.iter().take_while(|other| **other == c).count();
     if same < fewest { Unit::Escaped(c) } else { Unit::Run(c, same) }
 }
 
-/// Whether more spaces stand here than a person can count.
+/// Whether the line goes on with more spaces than a person can count.
 fn is_wide(rest: &[char]) -> bool {
     rest.iter().take(SPACES + 1).take_while(|c| **c == ' ').count() > SPACES
 }
@@ -104,15 +102,15 @@ fn begins_an_escape(rest: &[char]) -> bool {
     matches!(rest, ['\\', '{', ..] | ['\\', 'u', '{', ..])
 }
 
-/// Whether a mark behind these is drawn onto a letter that is shown, which has not too many.
+/// Whether a mark after these units is drawn onto a letter that is shown and does not have too many marks.
 fn takes_a_mark(units: &[Unit]) -> bool {
     let marks = units.iter().rev().take_while(|unit| matches!(unit, Unit::Mark(_))).count();
     let before = units.len().checked_sub(marks + 1).and_then(|at| units.get(at));
     marks < MARKS && matches!(before, Some(Unit::Plain(c, _)) if carries_marks(*c))
 }
 
-/// Which characters stand in a word that mixes letters of several scripts, such as a Cyrillic `а`
-/// among Latin letters, and are not of ASCII.
+/// Which non-ASCII characters are in a word that mixes letters of several scripts, such as a Cyrillic `а` among
+/// Latin letters.
 fn mixed(line: &[char]) -> Vec<bool> {
     let mut mixed = vec![false; line.len()];
     if line.iter().all(char::is_ascii) {

@@ -1,18 +1,18 @@
-//! Running text of others on a terminal.
+//! Makes running text of others safe for a terminal.
 
 use super::letter::{Looks, acts, looks};
 
-/// More marks in a row are spelled out: a pile of them covers other rows.
+/// If there are more marks in a row, they are escaped, since a pile of marks covers other rows.
 const MARKS: usize = 4;
 
-/// The text of a model, a tool or a server as it may be written to a terminal: everything is spelled
-/// out (`\u{1b}`) that a terminal would obey, that a person would not see, or that changes the order of
-/// the text around it.
+/// Returns the text of a model, a tool or a server as it may be written to a terminal: characters that a terminal
+/// would obey, that a person would not see, or that change the order of the text around them are escaped
+/// (`\u{1b}`).
 ///
-/// Use it for whatever a program prints that it did not write itself. Line breaks and tabs stay, and
-/// so do letters of every script, spaces of every width and the joiners inside of emoji. It is made
-/// for text that is read as it comes, also piece by piece; what is to be approved is shown more
-/// strictly by `TerminalApprover`.
+/// Use it for everything that a program prints and did not write itself. Line breaks and tabs stay, and so do
+/// letters of every script, spaces of every width and the joiners inside of emoji. It is made for text that is read
+/// as it comes, also piece by piece; text that a person has to approve is shown more strictly by
+/// `TerminalApprover`.
 ///
 /// ```
 /// use harness::policy::visible;
@@ -44,8 +44,8 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Whether a joiner or a variation selector has something before it to which it belongs. At the
-/// beginning of a piece that stands in the piece before.
+/// Whether a joiner or a variation selector follows a character that it belongs to. At the beginning of a piece,
+/// that character may be in the piece before.
 fn joins(before: Option<char>, c: char) -> bool {
     match before {
         None => true,

@@ -1,5 +1,5 @@
-//! One call of a declared tool: takes the arguments apart, collects all that is wrong with them,
-//! and runs the function only if nothing is.
+//! A call of a declared tool: decodes the arguments, collects all their faults, and runs the function only if there
+//! is none.
 
 use std::{
     any::Any,
@@ -23,10 +23,10 @@ use crate::{
     unwind::caught,
 };
 
-/// The value whose method is a tool; it is given back to the method only.
+/// The value whose method is the tool. It is passed only to this method.
 pub(in crate::tool) type Receiver = Arc<dyn Any + Send + Sync>;
 
-/// One call of a declared tool.
+/// A call of a declared tool.
 pub struct Call {
     context: ToolContext,
     arguments: Map<String, Value>,
@@ -46,7 +46,7 @@ impl Call {
         Self { context, arguments, def, receiver, problems: Vec::new(), broken: None }
     }
 
-    /// The value of a parameter, or nothing if there is a fault, which is then noted.
+    /// Returns the value of a parameter. If it is faulty, notes the fault and returns `None`.
     pub fn take<T>(&mut self, param: &Param<T>) -> Option<T> {
         let def = &param.def;
         let decode = match &param.origin {
@@ -55,7 +55,7 @@ impl Call {
                 return supply(&self.context).map_err(|reason| self.broken = Some(reason)).ok();
             }
         };
-        // `shift_remove` keeps the rest in the order in which the model wrote it.
+        // `shift_remove` keeps the other arguments in the order in which the model wrote them.
         let value = self.arguments.shift_remove(def.name);
         let taken = def.read(decode, value, self.def.checker().ok()).and_then(|read| {
             match (read, param.default, def.default) {
@@ -71,17 +71,17 @@ impl Call {
         taken.map_err(|misfit| self.problems.push(misfit.0.below(def.name).line())).ok()
     }
 
-    /// Whether nothing is wrong. Every parameter was taken before.
+    /// Whether there is no fault. Call it after all parameters were taken.
     pub fn fits(&mut self) -> bool {
         self.problems.is_empty() && self.broken.is_none()
     }
 
-    /// Answers with all that is wrong.
+    /// Answers the call with all faults.
     pub fn refusal(self) -> ToolFuture {
         Box::pin(ready(Err(self.wrong())))
     }
 
-    /// Says that nobody can find out what became of it, with all that is wrong.
+    /// Answers that it cannot be found out whether the call happened, with all faults.
     pub fn unknown(self) -> ReconcileFuture {
         Box::pin(ready(Err(self.wrong())))
     }
@@ -124,7 +124,7 @@ impl Call {
     }
 }
 
-/// Boxed, so that the runtime's part is compiled once and not for each tool.
+/// The function is boxed so that the code for the runtime is compiled once and not for each tool.
 fn on_thread_for_blocking(
     thread: Option<Arc<Thread>>,
     run: Box<dyn FnOnce() -> Result<ToolOutput, ToolError> + Send>,
@@ -147,14 +147,14 @@ fn on_thread_for_blocking(
         drop(left);
         match ended {
             Ok(Ok(ended)) => ended,
-            // `dispatch` answers a panic, whichever thread it happened on.
+            // `dispatch` turns a panic into a result, whichever thread it happened on.
             Ok(Err(panicked)) => resume_unwind(Box::new(panicked.into_words())),
             Err(_) => Err(ToolError::new(CLOSING)),
         }
     })
 }
 
-/// Lists a function that goes on when its call is dropped.
+/// Lists a function that still runs when its call is dropped.
 struct Left(Option<Arc<Thread>>);
 
 impl Drop for Left {
@@ -171,7 +171,7 @@ impl fmt::Debug for Call {
     }
 }
 
-/// A function that has not begun when its call is dropped never begins.
+/// Aborts the task on drop: a function that has not begun by then never begins.
 pub(in crate::tool) struct OnDrop<T>(JoinHandle<T>);
 
 impl<T> OnDrop<T> {
@@ -205,7 +205,7 @@ pub trait Shareable: Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Send + Sync + 'static> Shareable for T {}
 
-/// The value whose methods become tools. The one place where the macro names the bound.
+/// Wraps the value whose methods become tools. Only here does the macro need the bound.
 pub fn share<T: Shareable>(value: &Arc<T>) -> Shared {
     let receiver: Receiver = Arc::<T>::clone(value);
     Shared(Some(receiver))
@@ -220,10 +220,10 @@ impl Shared {
         self.0.clone()
     }
 
-    /// The value itself.
+    /// The value as its own type.
     ///
     /// # Panics
-    /// Never: `#[toolset]` asks for the type that it gave.
+    /// Never: `#[toolset]` asks for the type of the value that it wrapped.
     #[expect(clippy::expect_used, reason = "`#[toolset]` makes the value and the method together")]
     pub fn get<T: 'static>(&self) -> &T {
         let value = self.0.as_deref().and_then(|value| value.downcast_ref());
@@ -231,21 +231,21 @@ impl Shared {
     }
 }
 
-/// The arguments, on their way to the thread that runs the tool. The types say whether they can go.
+/// The arguments on their way to the thread that runs the tool. Their type decides whether they can be sent there.
 #[derive(Debug)]
 pub struct Carried<T>(pub T);
 
 impl<T: Send + 'static> Carried<T> {
-    /// They can.
+    /// They can be sent.
     pub fn way(&self) -> Sent {
         Sent
     }
 }
 
-/// What [`Carried`] says of every other type. That one of them cannot be sent was said where its
-/// type is named; of the code that would send it there is nothing more to say.
+/// The answer of [`Carried`] for every other type. The error for a type that cannot be sent is reported where the
+/// type is named; this answer keeps the compiler from reporting it again for the code that would send it.
 pub trait NotSent {
-    /// They cannot.
+    /// They cannot be sent.
     fn way(&self) -> Unsent {
         Unsent
     }
@@ -253,12 +253,12 @@ pub trait NotSent {
 
 impl<T> NotSent for Carried<T> {}
 
-/// Arguments that can change their thread.
+/// The arguments can be sent to another thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent;
 
 impl Sent {
-    /// Stops the build at the name of a function whose future may not change its thread.
+    /// Stops the build, at the name of the function, if the function's future cannot be sent to another thread.
     pub fn is_send<F: Future + Send>(self, future: F) -> F {
         future
     }
@@ -282,12 +282,12 @@ impl Sent {
     }
 }
 
-/// Arguments that cannot change their thread: nothing is run, for the program is not built.
+/// The arguments cannot be sent to another thread. Nothing ever runs, since the program does not compile.
 #[derive(Clone, Copy, Debug)]
 pub struct Unsent;
 
 impl Unsent {
-    /// Any future will do.
+    /// Accepts any future.
     pub fn is_send<F: Future>(self, _: F) -> Pending<F::Output> {
         pending()
     }

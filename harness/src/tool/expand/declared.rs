@@ -1,4 +1,4 @@
-//! What the expansion of `#[tool]` declares of a function and of its parameters: constants only.
+//! The constants that the expansion of `#[tool]` declares for a function and its parameters.
 
 use std::{fmt, sync::OnceLock};
 
@@ -14,14 +14,14 @@ use crate::{
     tool::{Places, StateType, ToolDef},
 };
 
-/// What is declared of a deprecated function, behind a name that is not deprecated: only what is
-/// deprecated itself may name the function under every lint, and it is named by nobody.
+/// The declaration of a deprecated function, behind a name that is not deprecated. Code that names a deprecated
+/// function without a warning must be deprecated itself; the implementation of this trait is, and nobody names it.
 pub trait Declared {
-    /// What is declared.
+    /// The declaration.
     const TOOL: &'static ToolDef;
 }
 
-/// What is kept of a tool once it is made: its schema, what is wrong with it, and the places of its calls.
+/// Keeps what is made of a tool at its first use: its schema, its fault, and the places of its calls.
 #[derive(Debug, Default)]
 pub struct SchemaCell {
     pub(in crate::tool) made: OnceLock<MadeSchema>,
@@ -30,7 +30,7 @@ pub struct SchemaCell {
     pub(in crate::tool) output: OnceLock<Option<Value>>,
 }
 
-/// What the model is told, and what each call is checked against.
+/// The schema that is sent to the model, and the checker of each call.
 #[derive(Debug)]
 pub(in crate::tool) struct MadeSchema {
     pub(in crate::tool) schema: ToolSchema,
@@ -38,7 +38,7 @@ pub(in crate::tool) struct MadeSchema {
 }
 
 impl SchemaCell {
-    /// An empty one.
+    /// Creates an empty cell.
     pub const fn new() -> Self {
         Self {
             made: OnceLock::new(),
@@ -49,15 +49,15 @@ impl SchemaCell {
     }
 }
 
-/// Whether there is nothing to read in a text.
+/// Whether a text is empty or only whitespace.
 pub const fn is_blank(text: &str) -> bool {
     text.trim_ascii().is_empty()
 }
 
-/// Stops the build with this message unless the rule holds.
+/// Stops the build with this message if `holds` is false.
 ///
 /// # Panics
-/// Panics, while compiling, if it does not hold.
+/// Panics while compiling if `holds` is false.
 #[expect(clippy::panic, reason = "it only ever runs in a constant, where a panic is an error")]
 #[track_caller]
 pub const fn rule(holds: bool, message: &str) {
@@ -66,16 +66,16 @@ pub const fn rule(holds: bool, message: &str) {
     }
 }
 
-/// Reads an argument and throws it away.
+/// Decodes an argument and discards the value.
 type Reads = fn(&ParamDef, Option<Value>, Option<&Checker>) -> Result<(), Misfit>;
 
-/// What a parameter declares.
+/// The declaration of a parameter.
 #[derive(Clone, Copy)]
 pub struct ParamDef {
     pub(in crate::tool) name: &'static str,
     pub(in crate::tool) description: &'static str,
     pub(in crate::tool) injected: bool,
-    /// The value of the program that it is, if the program has to give one.
+    /// The type of the shared value that the parameter is, if the program has to give one.
     pub(in crate::tool) needs: Option<StateType>,
     pub(in crate::tool) schema: Option<fn(&mut schemars::SchemaGenerator) -> schemars::Schema>,
     pub(in crate::tool) optional: fn() -> bool,
@@ -84,13 +84,13 @@ pub struct ParamDef {
     pub(in crate::tool) range: Option<fn() -> Range>,
     pub(in crate::tool) length: Option<Length>,
     pub(in crate::tool) pattern: Option<&'static str>,
-    /// What the model may write; nothing for one that JSON cannot say.
+    /// Example values for the model; `None` for one that cannot be written as JSON.
     pub(in crate::tool) examples: &'static [fn() -> Option<Value>],
     pub(in crate::tool) check: Reads,
 }
 
 impl ParamDef {
-    /// What the model is told of it, or nothing if the host supplies it.
+    /// The property that the schema has for this parameter; `None` if the host supplies it.
     pub(in crate::tool) fn property(&self) -> Option<Property<'static>> {
         Some(Property {
             name: self.name,
@@ -105,7 +105,7 @@ impl ParamDef {
         })
     }
 
-    /// Reads an argument and throws it away.
+    /// Decodes an argument and discards the value.
     pub(in crate::tool) fn check(
         &self,
         value: Option<Value>,
@@ -114,18 +114,18 @@ impl ParamDef {
         (self.check)(self, value, checker)
     }
 
-    /// Whether the host supplies it.
+    /// Whether the host supplies the parameter.
     pub const fn is_injected(&self) -> bool {
         self.injected
     }
 
-    /// Whether the model may leave it out.
+    /// Whether the model may leave the argument out.
     pub(in crate::tool) fn is_optional(&self) -> bool {
         self.has_default || (self.optional)()
     }
 
-    /// Reads an argument: `None` says that the default is to be taken. The argument fits what `checker`
-    /// says of it.
+    /// Decodes an argument; `Ok(None)` means that the default is used. The argument has already been checked by
+    /// `checker`.
     pub(in crate::tool) fn read<T>(
         &self,
         decode: fn(Option<&Value>) -> Result<T, Misfit>,
@@ -140,7 +140,7 @@ impl ParamDef {
             (Err(misfit), None) => return Err(misfit),
             (Err(misfit), Some(value)) => (misfit, value),
         };
-        // `serde` does not take 3.0 for an integer.
+        // `serde` does not accept 3.0 as an integer.
         let (misfit, mut value) = first;
         if checker.is_some_and(|checker| checker.integers_of(self.name, &mut value)) {
             return decode(Some(&value)).map(Some).map_err(|_| misfit);
@@ -149,17 +149,17 @@ impl ParamDef {
     }
 }
 
-/// A parameter, and the type that it has in Rust.
+/// A parameter with its Rust type.
 pub struct Param<T> {
-    /// What it declares.
+    /// The declaration.
     pub def: ParamDef,
-    /// Asks its type whether it shares what changes.
+    /// Finds out whether the type shares mutable state.
     pub held: Held<T>,
     pub(in crate::tool) origin: Origin<T>,
     pub(in crate::tool) default: Option<fn() -> T>,
 }
 
-/// A parameter of this type. The one place where the macro names the bound.
+/// Declares a parameter of this type. Only here does the macro need the bound.
 pub const fn param<T: ToolParam<Source>, Source>(
     name: &'static str,
     description: &'static str,
@@ -194,7 +194,7 @@ pub const fn param<T: ToolParam<Source>, Source>(
 }
 
 impl<T> Param<T> {
-    /// Takes this JSON value when the argument is left out or `null`.
+    /// Uses this JSON value if the argument is left out or `null`.
     #[must_use]
     pub const fn or_json(mut self, value: fn() -> Option<Value>) -> Self {
         self.def.has_default = true;
@@ -202,22 +202,21 @@ impl<T> Param<T> {
         self
     }
 
-    /// Takes this value when the argument is left out or `null`; `value` says it in JSON, if it
-    /// can be said.
+    /// Uses this value if the argument is left out or `null`; `value` writes it as JSON, if it can be written.
     #[must_use]
     pub const fn or(mut self, default: fn() -> T, value: fn() -> Option<Value>) -> Self {
         self.default = Some(default);
         self.or_json(value)
     }
 
-    /// Stops the build unless every literal of this kind is good for the type.
+    /// Stops the build unless every literal of this kind is valid for the type.
     pub const fn takes<Kind>(&self)
     where
         T: TakesLiteral<Kind>,
     {
     }
 
-    /// Whether all integers between these are good for the type, and 0 if it is among them.
+    /// Whether all integers from `least` to `greatest` are valid for the type, and 0 too if `zero` is true.
     pub const fn holds<Kind>(&self, least: i128, greatest: i128, zero: bool) -> bool
     where
         T: TakesLiteral<Kind>,
@@ -225,28 +224,28 @@ impl<T> Param<T> {
         T::LEAST <= least && greatest <= T::GREATEST && (T::ZERO || !zero)
     }
 
-    /// Takes only numbers of this range.
+    /// Accepts only numbers in this range.
     #[must_use]
     pub const fn within(mut self, range: fn() -> Range) -> Self {
         self.def.range = Some(range);
         self
     }
 
-    /// Takes only texts or lists of this length.
+    /// Accepts only texts or lists of this length.
     #[must_use]
     pub const fn long(mut self, length: Length) -> Self {
         self.def.length = Some(length);
         self
     }
 
-    /// Takes only texts of this form.
+    /// Accepts only texts that match this pattern.
     #[must_use]
     pub const fn matching(mut self, pattern: &'static str) -> Self {
         self.def.pattern = Some(pattern);
         self
     }
 
-    /// Shows the model these values.
+    /// Shows the model these values as examples.
     #[must_use]
     pub const fn shown(mut self, examples: &'static [fn() -> Option<Value>]) -> Self {
         self.def.examples = examples;

@@ -1,6 +1,6 @@
-//! Refuses parameters that share what changes: a `Mutex` is read from JSON as well as what is in it,
-//! but a new one for each call, so that nobody shares it. That a `Cell` is no parameter, nor a type with
-//! one in it, is said by `Sync`, which [`ToolParam`](super::param::ToolParam) asks for.
+//! Refuses parameters that share mutable state. A `Mutex` can be read from JSON, but each call would get a new one,
+//! so that nothing would be shared. A `Cell`, or a type that contains one, is refused by the bound `Sync` of
+//! [`ToolParam`](super::param::ToolParam).
 
 use std::{
     cell::{Cell, RefCell},
@@ -12,7 +12,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-/// A type whose values are there to be shared and changed, or a container of one.
+/// A type whose values are made to be shared and changed, or a container of this type.
 pub trait SharesState {}
 
 macro_rules! shares {
@@ -58,10 +58,10 @@ impl<T: SharesState, const N: usize> SharesState for [T; N] {}
 impl<T: SharesState + ?Sized> SharesState for Box<T> {}
 impl<T: SharesState + ?Sized> SharesState for Arc<T> {}
 
-/// Asks a type whether it is there to be shared.
+/// Asks whether a type shares mutable state.
 ///
-/// The answer is a type, so that a constant can be made of it: the methods of a trait cannot run in one,
-/// and it is the trait that answers for types of which nothing is known.
+/// The answer is a type, so that it can be used in a constant: methods of a trait cannot run in a constant, and the
+/// answer for all other types comes from a trait.
 #[derive(Debug)]
 pub struct Held<T>(PhantomData<fn() -> T>);
 
@@ -70,17 +70,17 @@ impl<T> Held<T> {
     pub const ASKED: Self = Self(PhantomData);
 }
 
-// Of a type that is no parameter at all more is said elsewhere.
+// A type that cannot be a parameter at all gets a better error elsewhere.
 impl<T: SharesState + DeserializeOwned + JsonSchema + Send + Sync + 'static> Held<T> {
-    /// It is.
+    /// The type shares mutable state.
     pub fn is_shared(&self) -> Yes {
         Yes
     }
 }
 
-/// What [`Held`] says of every other type.
+/// The answer of [`Held`] for every other type.
 pub trait NotHeld {
-    /// It is not.
+    /// The type does not share mutable state.
     fn is_shared(&self) -> No {
         No
     }
@@ -88,9 +88,9 @@ pub trait NotHeld {
 
 impl<T> NotHeld for Held<T> {}
 
-/// An answer.
+/// The answer "yes" or "no".
 pub trait Answer {
-    /// Whether it is "yes".
+    /// Whether the answer is "yes".
     const IS: bool;
 }
 
@@ -110,7 +110,7 @@ impl Answer for No {
     const IS: bool = false;
 }
 
-/// Whether the answer is "no". It is never asked for, only its type.
+/// Whether the answer is "no". Only the type of the function's result matters; the function is not called.
 pub const fn is_no<A: Answer>(_: &impl Fn() -> A) -> bool {
     !A::IS
 }

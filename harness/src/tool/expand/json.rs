@@ -1,4 +1,4 @@
-//! A default in JSON, if its type can say it.
+//! The JSON of a default value, if the value can be written as JSON.
 
 use std::mem::discriminant;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::schema::schema_of_type;
 
-/// Asks a value for its JSON: the method with the bound is found before the one of [`ByName`].
+/// Asks a value for its JSON: the method with the bound is found before that of [`ByName`].
 #[derive(Debug)]
 pub struct JsonOf<'a, T>(pub &'a T);
 
@@ -19,10 +19,10 @@ impl<T: Serialize> JsonOf<'_, T> {
     }
 }
 
-/// What [`JsonOf`] says of a value that cannot be written as JSON: that of an enum has a name,
-/// which is the one of the schema that is read as this variant; of others the schema is silent.
+/// The answer of [`JsonOf`] for a value that cannot be serialized. A variant of an enum is written as the name in
+/// the schema that is read as this variant; other values have no JSON.
 pub trait ByName {
-    /// The name.
+    /// The name of the variant.
     fn json(&self) -> Option<Value>;
 }
 
@@ -40,12 +40,12 @@ impl<T: DeserializeOwned + JsonSchema> ByName for JsonOf<'_, T> {
     }
 }
 
-/// A literal in JSON; `()` is `null`.
+/// The JSON of a literal; `()` is `null`.
 pub fn value(literal: impl Into<Value>) -> Value {
     literal.into()
 }
 
-/// A list of literals in JSON.
+/// The JSON of a list of literals.
 pub fn list<const N: usize>(items: [Value; N]) -> Value {
     Value::Array(items.into())
 }

@@ -1,5 +1,5 @@
-//! Which literals can be the default of a type that the macro does not know by its spelling: an
-//! alias of `String` takes `"a"`, and an enum takes a value of its own.
+//! Which literals can be the default of a type that the macro does not know by its spelling: an alias of `String`
+//! accepts `"a"`, and an enum accepts only a value of its own.
 
 use std::{
     borrow::Cow,
@@ -13,21 +13,21 @@ use serde_json::Value;
 
 use crate::tool::{CancellationToken, Progress, State, ToolContext};
 
-/// A type of which a literal of this kind can be the default.
+/// A type that accepts a literal of this kind as its default.
 ///
-/// How a type reads a string is known only when it reads one, which is too late: so only types of
-/// which every literal of a kind is good are among these.
+/// Whether a type accepts a certain string shows only when it reads it, which is too late. So only types that
+/// accept every literal of a kind implement this.
 #[diagnostic::on_unimplemented(
     message = "the default of a parameter of the type `{Self}` cannot be this literal",
     label = "not known to be a `{Self}` before it is read",
     note = "write a value of the type: a variant (`default = Order::Up`), a constant or a call (`default = Id::new(7)`)"
 )]
 pub trait TakesLiteral<Kind> {
-    /// The least integer that it takes.
+    /// The least integer that the type accepts.
     const LEAST: i128 = i128::MIN;
-    /// The greatest integer that it takes.
+    /// The greatest integer that the type accepts.
     const GREATEST: i128 = i128::MAX;
-    /// Whether it takes 0.
+    /// Whether the type accepts 0.
     const ZERO: bool = true;
 }
 
@@ -35,11 +35,11 @@ pub trait TakesLiteral<Kind> {
 #[derive(Debug)]
 pub struct Text;
 
-/// A number without a point.
+/// A number without a decimal point.
 #[derive(Debug)]
 pub struct Integer;
 
-/// A number with a point.
+/// A number with a decimal point.
 #[derive(Debug)]
 pub struct Float;
 
@@ -51,15 +51,15 @@ pub struct Bool;
 #[derive(Debug)]
 pub struct Char;
 
-/// Items of one kind.
+/// A list whose items are of one kind.
 #[derive(Debug)]
 pub struct List<Kind>(Kind);
 
-/// No items.
+/// An empty list.
 #[derive(Debug)]
 pub struct Empty;
 
-/// Items of several kinds.
+/// A list whose items are of several kinds.
 #[derive(Debug)]
 pub struct Mixed;
 
@@ -95,7 +95,7 @@ macro_rules! takes_integer {
 }
 takes_integer!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
 
-/// The same for what is around a type.
+/// The same for types that wrap another type.
 macro_rules! takes_as {
     ($($ty:ident)*) => {$(
         #[diagnostic::do_not_recommend]
@@ -130,11 +130,11 @@ takes_list! {
     BTreeSet<T>, <>;
 }
 
-/// Any JSON will do.
+/// A `Value` accepts every literal.
 #[diagnostic::do_not_recommend]
 impl<Kind> TakesLiteral<Kind> for Value {}
 
-// That the host supplies these is said elsewhere.
+// The error that the host supplies these parameters is reported elsewhere.
 #[diagnostic::do_not_recommend]
 impl<Kind> TakesLiteral<Kind> for ToolContext {}
 

@@ -1,6 +1,6 @@
-//! What `#[tool]`, `#[toolset]` and `tools![]` expand to: how a function's parameters are declared and
-//! read, how it is called, and how what it returns reaches the model. Users read none of it; the
-//! crate's `__private` hands it to the expansions.
+//! What `#[tool]`, `#[toolset]` and `tools![]` expand to: how the parameters of a function are declared and
+//! decoded, how the function is called, and how its return value reaches the model. Users do not need it; the
+//! crate's `__private` exports it for the expansions.
 
 pub(crate) mod call;
 pub(crate) mod declared;

@@ -1,4 +1,4 @@
-//! Asks what a function returns for its schema, if it has one. No function has to return such a type.
+//! Asks the return type of a function for its schema. Functions may return types without a schema.
 
 use std::{fmt, marker::PhantomData};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::reconcile::Never;
 use crate::schema::output_schema;
 
-/// What a function returns.
+/// The return type of a function.
 pub struct Returned<T>(PhantomData<fn() -> T>);
 
 impl<T> fmt::Debug for Returned<T> {
@@ -17,20 +17,20 @@ impl<T> fmt::Debug for Returned<T> {
     }
 }
 
-/// Asks for the type of what a function returns, which is not called.
+/// Asks for the return type of a function, which is not called.
 pub fn returned<T>(_: impl FnOnce(Never) -> T) -> Returned<T> {
     Returned(PhantomData)
 }
 
-/// The same of a function whose future returns it.
+/// The same for a function that returns a future.
 pub fn returned_later<F: Future>(_: impl FnOnce(Never) -> F) -> Returned<F::Output> {
     Returned(PhantomData)
 }
 
-// The answers are methods of one name behind a different number of references, and the one with the most is
-// found first.
+// The answers are methods of the same name behind different numbers of references. The method behind the most
+// references is found first.
 
-/// What [`Returned`] says of a `Result` whose value has a schema.
+/// The answer of [`Returned`] for a `Result` whose value has a schema.
 pub trait SchemaInResult {
     /// The schema of the value.
     fn output_schema(&self) -> Option<Value>;
@@ -42,7 +42,7 @@ impl<T: JsonSchema, E> SchemaInResult for &&Returned<Result<T, E>> {
     }
 }
 
-/// What [`Returned`] says of a type that has a schema.
+/// The answer of [`Returned`] for a type that has a schema.
 pub trait OwnSchema {
     /// The schema.
     fn output_schema(&self) -> Option<Value>;
@@ -54,9 +54,9 @@ impl<T: JsonSchema> OwnSchema for &Returned<T> {
     }
 }
 
-/// What [`Returned`] says of all other types.
+/// The answer of [`Returned`] for all other types.
 pub trait OtherSchema {
-    /// There is none.
+    /// These types have no schema.
     fn output_schema(&self) -> Option<Value> {
         None
     }

@@ -1,5 +1,5 @@
-//! What a parameter of a tool can be: something that the model fills in, or something that the
-//! host supplies. One trait decides, so that an alias or a re-export is as good as the name.
+//! The types that a parameter of a tool can have: a type that the model fills in, or one that the host supplies. A
+//! trait decides, so an alias or a re-export works like the name itself.
 
 use std::{
     marker::PhantomData,
@@ -22,9 +22,9 @@ use crate::{
 
 /// A type that a function with `#[tool]` can take.
 ///
-/// Nobody implements it by hand: a type that is `serde::Deserialize` and `schemars::JsonSchema`
-/// is filled in by the model; [`ToolContext`], [`State`], [`CancellationToken`] and [`Progress`]
-/// are supplied by the host. `Source` says which of the two it is and is inferred.
+/// You need not implement it: a type that is `serde::Deserialize` and `schemars::JsonSchema` is filled in by the
+/// model; [`ToolContext`], [`State`], [`CancellationToken`] and [`Progress`] are supplied by the host. `Source` is
+/// one of the two and is inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a tool parameter",
     label = "the model cannot fill this in",
@@ -33,15 +33,15 @@ use crate::{
     note = "what the host supplies is taken as `&ToolContext`, `State<T>`, `CancellationToken` or `Progress`; the `T` of a `State` is `Send + Sync` and has a size, such as `Arc<dyn Trait + Send + Sync>`"
 )]
 pub trait ToolParam<Source>: Sized {
-    /// Where the value comes from, and how to get it.
+    /// Where the value comes from, and how to obtain it.
     const ORIGIN: Origin<Self>;
 }
 
-/// Says that the model fills the parameter in.
+/// Marks a parameter that the model fills in.
 #[derive(Debug)]
 pub struct FromModel;
 
-/// Says that the host supplies the parameter.
+/// Marks a parameter that the host supplies.
 #[derive(Debug)]
 pub struct FromHost;
 
@@ -52,16 +52,16 @@ pub enum Origin<T> {
     Model {
         /// The schema of the type.
         schema: fn(&mut SchemaGenerator) -> Schema,
-        /// Whether it may be left out.
+        /// Whether the argument may be left out.
         optional: fn() -> bool,
-        /// Reads it; `None` is an argument that was left out.
+        /// Decodes the argument; `None` is an argument that was left out.
         decode: fn(Option<&Value>) -> Result<T, Misfit>,
     },
-    /// The host has it.
+    /// The host supplies it.
     Host {
-        /// How to get it.
+        /// Obtains the value.
         supply: fn(&ToolContext) -> Result<T, String>,
-        /// The value of the program that it is, if the program has to give one.
+        /// The type of the shared value, if the program has to give one.
         needs: Option<StateType>,
     },
 }
@@ -97,8 +97,8 @@ impl ToolParam<FromHost> for Progress {
 impl<T: Send + Sync + 'static> ToolParam<FromHost> for State<T> {
     const ORIGIN: Origin<Self> = Origin::Host {
         supply: |context| {
-            // An agent is not built, and a run does not begin, without it: only a program that
-            // calls the tool itself can come here.
+            // Without the value, an agent is not built and a run does not begin. Only a program that calls the tool
+            // itself can get here.
             context.state().ok_or_else(|| {
                 format!(
                     "the program has no `{}` to share; add one with `ToolContext::with`",
@@ -116,17 +116,17 @@ impl<T: Send + Sync + 'static> ToolParam<FromHost> for Option<State<T>> {
         Origin::Host { supply: |context| Ok(context.state()), needs: None };
 }
 
-/// Reads an argument. The message says where inside the argument the fault is.
+/// Decodes an argument. The error says where in the argument the fault is.
 fn decode<T: DeserializeOwned>(value: Option<&Value>) -> Result<T, Misfit> {
     let Some(value) = value else {
         return T::deserialize(Missing).map_err(|err| err.to_string().into());
     };
-    // Only a value that is not read is read again for the place of the fault.
+    // The place of the fault is only looked for if the value cannot be decoded.
     T::deserialize(value)
         .or_else(|_| serde_path_to_error::deserialize(value).map_err(|err| Misfit(explain(&err))))
 }
 
-/// Where the fault is, as a JSON pointer, and what it is.
+/// The place of the fault as a JSON pointer, and the fault.
 fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> Fault {
     use serde_path_to_error::Segment;
     let mut pointer = String::new();
@@ -141,7 +141,7 @@ fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> Fault {
     Fault { at: pointer, reason: err.inner().to_string() }
 }
 
-/// An argument that was left out: only a type that can do without one reads it.
+/// An argument that was left out: only a type that can do without a value decodes it.
 struct Missing;
 
 impl<'de> Deserializer<'de> for Missing {
@@ -169,46 +169,46 @@ impl<'de> Deserializer<'de> for Missing {
     }
 }
 
-/// Asks a type whether it can be the key of a map, which JSON writes as a string. What a type reads
-/// is known only when it reads; but a type that is read from a string says so by a trait, and an
-/// enum is told by its discriminant.
+/// Asks whether a type can be the key of a map, which JSON writes as a string. Whether a type decodes a string
+/// shows only when it does so, but a type that is made of a string has a trait for that, and an enum is recognized
+/// by its discriminant.
 #[derive(Debug)]
 pub struct Key<K>(PhantomData<K>);
 
 impl<K: FromStr> Key<K> {
-    /// Whether it is made of a string.
+    /// Whether the type has `FromStr`.
     pub const IS_PARSED: bool = true;
 }
 
 impl<K: TryFrom<String>> Key<K> {
-    /// Whether it is made of a `String`, as `#[serde(try_from = "String")]` asks.
+    /// Whether the type can be converted from a `String`, as `#[serde(try_from = "String")]` requires.
     pub const IS_CONVERTED: bool = true;
 }
 
-/// What [`Key`] says of every other type.
+/// The answer of [`Key`] for every other type.
 pub trait OtherKey {
-    /// It is not made of a string.
+    /// The type does not have `FromStr`.
     const IS_PARSED: bool = false;
-    /// It is not made of a `String`.
+    /// The type cannot be converted from a `String`.
     const IS_CONVERTED: bool = false;
-    /// Whether it is an enum of names.
+    /// Whether the type is an enum without fields.
     const IS_NAME: bool;
 }
 
 impl<K> OtherKey for Key<K> {
-    // Of a type that is no enum the discriminant is one byte. With `#[repr(u8)]` that of an enum is
-    // too: it asks for `FromStr` then. An enum with values in it is longer, or has to be dropped.
+    // The discriminant of a type that is not an enum takes one byte. So does that of an enum with `#[repr(u8)]`,
+    // which therefore needs `FromStr`. An enum with fields is larger, or has to be dropped.
     const IS_NAME: bool =
         size_of::<Discriminant<K>>() > 1 && size_of::<K>() <= 8 && !needs_drop::<K>();
 }
 
-/// How a type that is not owned is read and lent: `&str` as `String`, `&Path` as `PathBuf`,
-/// `&[T]` as `Vec<T>`, `&T` as `T`.
+/// How a borrowed type is decoded and lent to the function: `&str` as `String`, `&Path` as `PathBuf`, `&[T]` as
+/// `Vec<T>`, `&T` as `T`.
 pub trait Lent {
-    /// What is read and kept while the tool runs.
+    /// The owned type that is decoded and kept while the tool runs.
     type Owned;
 
-    /// What the function gets.
+    /// Lends the value to the function.
     fn lend(owned: &Self::Owned) -> &Self;
 }
 
@@ -244,5 +244,5 @@ impl Lent for std::path::Path {
     }
 }
 
-/// The owned form of a type that is lent.
+/// The owned form of a lent type.
 pub type Owned<T> = <T as Lent>::Owned;

@@ -1,4 +1,4 @@
-//! The function of `#[tool(reconcile = ..)]`: what it may take and return, and how it is run.
+//! The function of `#[tool(reconcile = ..)]`: what it may take and return, and how it runs.
 
 use std::{
     convert::Infallible,
@@ -16,8 +16,8 @@ use super::{
 };
 use crate::tool::{ReconcileFuture, Reconciled, ToolError};
 
-/// A function that `#[tool(reconcile = ..)]` can name. `Args` are the parameters of the tool's function;
-/// `Form` says what it returns and is inferred.
+/// A function that `#[tool(reconcile = ..)]` can name. `Args` are the parameter types of the tool's function;
+/// `Form` marks the return type and is inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot find out what became of a call",
     label = "this does not take what the tool's function takes, or does not return a `Reconciled`",
@@ -25,14 +25,14 @@ use crate::tool::{ReconcileFuture, Reconciled, ToolError};
     note = "it returns a `harness::tool::Reconciled`, whose `Happened` holds what the tool returns, or a `Result` of one with any error that displays; it may be `async`, with a future that is `Send`"
 )]
 pub trait FindsOut<Args, Form> {
-    /// Where it runs.
+    /// How the function runs.
     type Way;
 
-    /// Begins to find it out.
+    /// Starts to find out whether the call happened.
     fn find_out(self, args: Args) -> impl Future<Output = Said> + Send;
 }
 
-/// What became of a call.
+/// Whether the call happened, or why that cannot be found out.
 type Said = Result<Reconciled, ToolError>;
 
 macro_rules! finds_out {
@@ -69,20 +69,20 @@ finds_out!(A a B b C c D d E e G g H h I i J j K k L l M m N n O o);
 finds_out!(A a B b C c D d E e G g H h I i J j K k L l M m N n O o P p);
 finds_out!(A a B b C c D d E e G g H h I i J j K k L l M m N n O o P p Q q);
 
-/// What such a function may return.
+/// A return type of this function.
 pub trait Answers<Form> {
-    /// Where the function runs.
+    /// How the function runs.
     type Way;
 
-    /// What became of the call.
+    /// Whether the call happened.
     fn said(self) -> impl Future<Output = Said> + Send;
 }
 
-/// Says that it is there at once, in this form.
+/// Marks a function that returns its result directly, in this form.
 #[derive(Debug)]
 pub struct AtOnce<Form>(PhantomData<Form>);
 
-/// Says that it comes later, in this form.
+/// Marks a function that returns a future of its result, in this form.
 #[derive(Debug)]
 pub struct Awaited<Form>(PhantomData<Form>);
 
@@ -105,20 +105,20 @@ where
     }
 }
 
-/// What is known in the end.
+/// A result of finding out whether the call happened.
 pub trait Outcome<Form> {
-    /// What became of the call.
+    /// Whether the call happened.
     ///
     /// # Errors
-    /// Fails if it cannot be known.
+    /// Fails if this cannot be found out.
     fn outcome(self) -> Said;
 }
 
-/// Says that the result is of this form.
+/// Marks a `Reconciled` whose value has this form.
 #[derive(Debug)]
 pub struct Known<Form>(PhantomData<Form>);
 
-/// Says that it may fail to find it out.
+/// Marks a `Result`, which may be an error.
 #[derive(Debug)]
 pub struct MayFail<Form>(PhantomData<Form>);
 
@@ -139,20 +139,20 @@ impl<T: IntoToolOutput<Form>, E: Display, Form> Outcome<MayFail<Form>>
     }
 }
 
-/// A function that is `async`: it runs where the agent runs.
+/// An `async` function: it runs where the agent runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Async;
 
-/// A function that may block: it runs on a thread for that.
+/// A function that may block: it runs on a thread for blocking work.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocking;
 
-/// Where a function runs: nothing but its type.
+/// How a function runs. Only the type matters.
 pub trait Way {
-    /// There.
+    /// The value of the type.
     const HERE: Self;
 
-    /// Runs it there.
+    /// Runs the function in this way.
     fn run(self, found: ReconcileFuture) -> ReconcileFuture;
 }
 
@@ -171,7 +171,7 @@ impl Way for Blocking {
         const CLOSING: &str = "the program is shutting down, or the function panicked";
         Box::pin(async move {
             let Ok(runtime) = Handle::try_current() else { return found.await };
-            // It has nothing to wait for.
+            // The future has nothing to wait for.
             let mut task = OnDrop::new(runtime.spawn_blocking(move || found.now_or_never()));
             match task.ended().await {
                 Ok(Some(found)) => found,
@@ -181,33 +181,33 @@ impl Way for Blocking {
     }
 }
 
-/// Nobody ever has one: what is made of it is only asked for its type.
+/// A value that never exists: closures that take it are never called and only show their types.
 #[derive(Clone, Copy, Debug)]
 pub struct Never(Infallible);
 
 impl Never {
-    /// A value of whatever type is wanted.
+    /// A value of any type.
     pub fn any<T>(self) -> T {
         match self.0 {}
     }
 
-    /// A value of this type.
+    /// A value of the type of the argument.
     pub fn like<T>(self, _: &T) -> T {
         match self.0 {}
     }
 }
 
-/// The types of what a function is called with.
+/// The types of the arguments that a function is called with.
 #[derive(Debug)]
 pub struct Taken<Args>(PhantomData<fn() -> Args>);
 
-/// Asks for the types of what a function is called with.
+/// Asks for the types of the arguments that a function is called with.
 pub fn taken<Args>(_: impl FnOnce(Never) -> Args) -> Taken<Args> {
     Taken(PhantomData)
 }
 
 impl<Args> Taken<Args> {
-    /// Asks a function where it runs. The one place where the macro names the bound on the function.
+    /// Asks how a function runs. Only here does the macro need the bound on the function.
     pub fn way<F, Form, W>(&self, _: F) -> W
     where
         F: FindsOut<Args, Form, Way = W>,
@@ -240,7 +240,7 @@ impl Blocking {
 }
 
 impl Sent {
-    /// Begins to find out what became of a call.
+    /// Starts to find out whether a call happened.
     pub fn find_out(
         self,
         way: impl Way,

@@ -1,4 +1,4 @@
-//! What a function with `#[tool]` may return, and how it reaches the model.
+//! The types that a function with `#[tool]` may return, and how a returned value reaches the model.
 
 use std::{error::Error, fmt::Display, marker::PhantomData};
 
@@ -13,10 +13,10 @@ use crate::{
 
 /// A type that a function with `#[tool]` can return, alone or in a `Result`.
 ///
-/// Nobody implements it by hand: anything that is `serde::Serialize` is handed over as a value (a
-/// string as text, `()` and `None` as nothing; a `Result` inside of it that is an error makes the
-/// call a failed one); [`ToolContent`], several of them, and
-/// [`ToolOutput`] are handed over as they are. `Form` says which of the two and is inferred.
+/// You need not implement it. A value of a type that is `serde::Serialize` is passed on as JSON (a string as text,
+/// `()` and `None` as nothing; a `Result` inside of it that is an error makes the call fail). One or several
+/// [`ToolContent`], and a [`ToolOutput`], are passed on as they are. `Form` marks which of the two it is and is
+/// inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be returned from a tool",
     label = "not a tool result",
@@ -24,15 +24,15 @@ use crate::{
     note = "an error inside of a list, a tuple or a map must be `serde::Serialize`, too: return its text with `.map_err(|err| err.to_string())`"
 )]
 pub trait IntoToolOutput<Form> {
-    /// What the model gets.
+    /// The output for the model.
     fn into_output(self) -> Result<ToolOutput, ToolError>;
 }
 
-/// Says that the output is a value.
+/// Marks an output that is made of a value.
 #[derive(Debug)]
 pub struct AsValue;
 
-/// Says that the output is content already.
+/// Marks an output that is content already.
 #[derive(Debug)]
 pub struct AsContent;
 
@@ -51,17 +51,17 @@ impl<T: Serialize> IntoToolOutput<AsValue> for T {
     }
 }
 
-const UNREADABLE: &str = "the tool ran to its end, but what it returned cannot be put as JSON";
+const UNREADABLE: &str = "the tool ran to its end, but what it returned cannot be written as JSON";
 
-/// So many errors are listed, at most; all of them stand in the JSON.
+/// The highest number of errors that are listed; all of them are in the JSON.
 const LISTED: usize = 50;
 
-/// What the model reads of a value with errors in it. The tool ran to its end and says itself what
-/// failed, so nothing is in doubt, also if it wrote.
+/// The text that the model reads if a returned value has errors in it. The tool ran to its end and reports itself
+/// what failed, so the call is not in doubt, even if the tool writes.
 fn partly_failed(mut failed: Vec<Failed>, json: &Value) -> String {
     let whole = failed.pop_if(|last| last.pointer.is_empty());
     match whole {
-        // Instead of a number that JSON does not have there is `null`.
+        // A number that JSON does not have is written as `null`.
         Some(Failed { words, .. }) if json.is_null() => return format!("{UNREADABLE}: {words}"),
         Some(Failed { words, .. }) => return words,
         None => {}
@@ -114,31 +114,31 @@ impl IntoToolOutput<AsContent> for ToolOutput {
 
 /// A type that a function with `#[tool]` can return as its error.
 ///
-/// Nobody implements it by hand: every error type will do, and everything that displays. `Form`
-/// says which and comes from [`Failing`].
+/// You need not implement it: every error type works, and every type that implements `Display`. `Form` marks which
+/// of these it is and comes from [`Failing`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a tool",
     label = "this error cannot be shown to the model",
     note = "the error type must implement `std::error::Error + Send + Sync + 'static` (for example with `#[derive(thiserror::Error)]`), or at least `Display`; `anyhow::Error`, `String` and `ToolError` work too"
 )]
 pub trait IntoToolError<Form> {
-    /// What the model reads, and the cause for the host.
+    /// The text for the model, and the cause for the host.
     fn into_error(self) -> ToolError;
 }
 
-/// Says that the error has causes.
+/// Marks an error that has causes.
 #[derive(Debug)]
 pub struct AsError;
 
-/// Says that the error is `anyhow`'s.
+/// Marks an error of `anyhow`.
 #[derive(Debug)]
 pub struct AsAnyhow;
 
-/// Says that the error has causes but stays in its thread.
+/// Marks an error that has causes and cannot be sent to another thread.
 #[derive(Debug)]
 pub struct AsLocal;
 
-/// Says that the error has no more than words.
+/// Marks an error that has only its text.
 #[derive(Debug)]
 pub struct AsWords;
 
@@ -155,7 +155,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> IntoToolError<AsError> for E {
 #[diagnostic::do_not_recommend]
 impl IntoToolError<AsAnyhow> for anyhow::Error {
     fn into_error(self) -> ToolError {
-        // With context on top, the context is for the model as well.
+        // If context was added, the model reads the context too.
         let text = chain(&*self);
         match self.downcast::<ToolError>() {
             Ok(err) if err.to_string() == text => err,
@@ -182,11 +182,11 @@ impl<E: Display> IntoToolError<AsWords> for E {
     }
 }
 
-/// So many causes of an error are told.
+/// The highest number of causes of an error that are told.
 pub(in crate::tool) const CAUSES: usize = 64;
 
-/// The error and its causes, as `a: b: c`. A cause that the text names already is not repeated,
-/// and what is behind a [`ToolError`] is not for the model.
+/// The error and its causes, as `a: b: c`. A cause that the text already contains is not repeated. The causes of a
+/// [`ToolError`] are not for the model.
 fn chain(err: &(dyn Error + 'static)) -> String {
     let mut text = err.to_string();
     let mut last = err;
@@ -202,7 +202,7 @@ fn chain(err: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// A `Result` that a function with `#[tool]` can return, by whatever name.
+/// A `Result` that a function with `#[tool]` can return, whatever its name.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be returned from a tool",
     label = "not a tool result",
@@ -210,7 +210,7 @@ fn chain(err: &(dyn Error + 'static)) -> String {
     note = "its error must implement `std::error::Error + Send + Sync + 'static` or at least `Display`"
 )]
 pub trait IntoAnswer<ErrorForm, Form> {
-    /// The answer to the call.
+    /// The result of the call.
     fn into_answer(self) -> Result<ToolOutput, ToolError>;
 }
 
@@ -225,19 +225,19 @@ where
     }
 }
 
-/// The type itself. `Same<_>` is a type that is inferred, written in several tokens, so that an
-/// error about it underlines all of the type that the user has written.
+/// The type itself. Written as `Same<_>`, an inferred type has several tokens, so that an error about it underlines
+/// the whole type that the user wrote.
 pub type Same<T> = T;
 
-/// Says that the function cannot fail.
+/// Marks a function that cannot fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
 impl Plain {
-    /// The answer of a function that returns `T`.
+    /// The result of a function that returns `T`.
     ///
     /// # Errors
-    /// Fails if the value cannot be put as JSON.
+    /// Fails if the value cannot be written as JSON, or if a part of it is an error.
     pub fn answer<T: IntoToolOutput<Form>, Form>(
         self,
         returned: T,
@@ -246,15 +246,15 @@ impl Plain {
     }
 }
 
-/// Says that the function can fail, with an error of this form.
+/// Marks a function that can fail, with an error of this form.
 #[derive(Clone, Copy, Debug)]
 pub struct Fallible<ErrorForm>(PhantomData<ErrorForm>);
 
 impl<ErrorForm> Fallible<ErrorForm> {
-    /// The answer of a function that returns some `Result`.
+    /// The result of a function that returns some `Result`.
     ///
     /// # Errors
-    /// Fails if the function did.
+    /// Fails if the function returned an error, and as [`Plain::answer`] does.
     pub fn answer<T: IntoAnswer<ErrorForm, Form>, Form>(
         self,
         returned: T,
@@ -262,11 +262,11 @@ impl<ErrorForm> Fallible<ErrorForm> {
         returned.into_answer()
     }
 
-    /// The answer of a function that returns `Result<T, E>`, spelled out: the error about a type
-    /// names that type alone.
+    /// The result of a function whose return type is written as `Result<T, E>`: a compile error about one of the
+    /// two types names only that type.
     ///
     /// # Errors
-    /// Fails if the function did.
+    /// Fails if the function returned an error, and as [`Plain::answer`] does.
     pub fn answer_result<T: IntoToolOutput<Form>, E: IntoToolError<ErrorForm>, Form>(
         self,
         returned: Result<T, E>,
@@ -275,8 +275,8 @@ impl<ErrorForm> Fallible<ErrorForm> {
     }
 }
 
-/// Asks a type whether it is a `Result`, so that an alias is as good as the name: the method of
-/// the type itself is found before the one of [`Otherwise`].
+/// Asks whether a type is a `Result`, so that an alias works like the name itself: the method of the type is found
+/// before that of [`Otherwise`].
 #[derive(Debug)]
 pub struct Kind<T>(PhantomData<T>);
 
@@ -288,15 +288,15 @@ impl<T> Kind<T> {
 }
 
 impl<T, E> Kind<Result<T, E>> {
-    /// It can fail; the error is asked next.
+    /// The function can fail; its error type is asked next.
     pub fn failing(&self) -> Failing<E> {
         Failing(PhantomData)
     }
 }
 
-/// What [`Kind`] says of everything that is no `Result`.
+/// The answer of [`Kind`] for everything that is not a `Result`.
 pub trait Otherwise {
-    /// It cannot fail.
+    /// The function cannot fail.
     fn failing(&self) -> Never {
         Never
     }
@@ -304,28 +304,28 @@ pub trait Otherwise {
 
 impl<T> Otherwise for Kind<T> {}
 
-/// The answer to the question for the error of something that cannot fail.
+/// Stands for the error type of a function that cannot fail.
 #[derive(Debug)]
 pub struct Never;
 
 impl Never {
-    /// There is none.
+    /// There is no error form.
     pub fn form(&self) -> Plain {
         Plain
     }
 }
 
-/// Asks an error type how it is handed over. The answers are methods of one name behind a
-/// different number of references, and the one with the most is found first.
+/// Asks an error type how it is passed on. The answers are methods of the same name behind different numbers of
+/// references. The method behind the most references is found first.
 #[derive(Debug)]
 pub struct Failing<E>(PhantomData<E>);
 
-/// What [`Failing`] says of the types that have a form of their own.
+/// The answer of [`Failing`] for types that have a form of their own.
 pub trait WithOwnForm {
     /// The form.
     type Form;
 
-    /// It has a form of its own.
+    /// The type has a form of its own.
     fn form(&self) -> Fallible<Self::Form> {
         Fallible(PhantomData)
     }
@@ -339,9 +339,9 @@ impl WithOwnForm for &&Failing<Box<dyn Error>> {
     type Form = AsLocal;
 }
 
-/// What [`Failing`] says of an error type.
+/// The answer of [`Failing`] for an error type.
 pub trait WithCauses {
-    /// It has causes.
+    /// The error has causes.
     fn form(&self) -> Fallible<AsError> {
         Fallible(PhantomData)
     }
@@ -349,9 +349,9 @@ pub trait WithCauses {
 
 impl<E: Into<Box<dyn Error + Send + Sync>>> WithCauses for &Failing<E> {}
 
-/// What [`Failing`] says of a type that is no error type.
+/// The answer of [`Failing`] for a type that is not an error type.
 pub trait WithWords {
-    /// It may have words; if not, the bound of `AsWords` says so.
+    /// The error may have a text; if it has none, the bound of `AsWords` reports that.
     fn form(&self) -> Fallible<AsWords> {
         Fallible(PhantomData)
     }
@@ -359,7 +359,7 @@ pub trait WithWords {
 
 impl<E> WithWords for Failing<E> {}
 
-/// Stops the build at the name of a function whose future may not change its thread.
+/// Stops the build, at the name of the function, if the function's future cannot be sent to another thread.
 pub fn is_send<F: Future + Send>(future: F) -> F {
     future
 }

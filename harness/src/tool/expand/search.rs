@@ -1,7 +1,7 @@
-//! Finds what a model would misread in the JSON of a value: a number that JSON does not have, for which
-//! `serde_json` puts `null`, so that there would seem to be nothing; a map whose keys are no strings,
-//! of which it does not say where it is; and a `Result` that is an error, which would seem to be one
-//! more value.
+//! Finds the parts of a value that a model would misread in its JSON: a number that JSON does not have, which
+//! `serde_json` writes as `null`, so that there would seem to be nothing; a map whose keys are not strings, for
+//! which `serde_json` does not say where it is; and a `Result` that is an error, which would look like an ordinary
+//! value.
 
 use serde::{
     Serialize, Serializer,
@@ -9,25 +9,25 @@ use serde::{
 };
 use serde_json::Value;
 
-/// What the model gets to read of a value.
+/// The JSON of a value for the model.
 pub(super) struct Written {
-    /// All of it, as `serde` writes it.
+    /// The whole value, as `serde` writes it.
     pub(super) json: Value,
-    /// Each part of it that is an error, and each number that JSON does not have.
+    /// Each part that is an error, and each number that JSON does not have.
     pub(super) failed: Vec<Failed>,
 }
 
-/// A part that is not as it should be: its place in the JSON, as a JSON pointer, and what is wrong.
+/// A faulty part: its place in the JSON, as a JSON pointer, and its fault.
 #[derive(Debug, PartialEq)]
 pub(super) struct Failed {
     pub(super) pointer: String,
     pub(super) words: String,
 }
 
-/// The JSON of a value with the errors in it, or why it has none.
+/// The JSON of a value with the errors in it, or why it cannot be written.
 ///
 /// # Errors
-/// Fails if the value refuses to be written, and if a map in it has keys that are no strings.
+/// Fails if the value cannot be serialized, or if a map in it has keys that are not strings.
 pub(super) fn to_json<T: Serialize>(value: &T) -> Result<Written, String> {
     let json = match serde_json::to_value(value) {
         Ok(json) => json,
@@ -45,11 +45,11 @@ pub(super) fn to_json<T: Serialize>(value: &T) -> Result<Written, String> {
     }
 }
 
-/// The JSON of a value, or why it has none that says the same: errors in it are part of it, and numbers that
-/// JSON does not have are not.
+/// The JSON of a value, or why it has none that says the same. Errors in the value are allowed; numbers that JSON
+/// does not have are not.
 ///
 /// # Errors
-/// Fails as [`to_json`] does, and with the place of the first such number.
+/// Fails as [`to_json`] does, and if the value holds a number that JSON does not have, with its place.
 pub(in crate::tool) fn faithful_json<T: Serialize>(value: &T) -> Result<Value, String> {
     let Written { json, failed } = to_json(value)?;
     match failed.iter().find(|failed| json.pointer(&failed.pointer) == Some(&Value::Null)) {
@@ -59,8 +59,8 @@ pub(in crate::tool) fn faithful_json<T: Serialize>(value: &T) -> Result<Value, S
     }
 }
 
-/// Whether it is worth a search: only where there is a `null` can there be a number that JSON does not
-/// have, and only where an object has the one member `Err` can there be an error.
+/// Whether a search is worthwhile: only a `null` can stand for a number that JSON does not have, and only an object
+/// whose one member is `Err` can be an error.
 fn is_suspect(json: &Value) -> bool {
     match json {
         Value::Null => true,
@@ -72,15 +72,15 @@ fn is_suspect(json: &Value) -> bool {
     }
 }
 
-/// Reads a value as JSON would and collects what is wrong in it. It stops only where the value refuses
-/// to be written.
+/// Serializes a value as JSON would and collects its faults. It stops only where the value refuses to be
+/// serialized.
 struct Search;
 
-/// Where that is, and why.
+/// The place where the value cannot be serialized, and the reason.
 #[derive(Debug)]
 struct Found(String);
 
-/// What a search gives.
+/// The result of a search.
 type Searched = Result<Vec<Failed>, Found>;
 
 fn number(number: f64) -> Searched {
@@ -97,7 +97,7 @@ fn number(number: f64) -> Searched {
 }
 
 impl Found {
-    /// The same, seen from one step further out.
+    /// The same fault, seen from the value that contains this one at `step`.
     fn below(self, step: &str) -> Self {
         let (pointer, fault) = match self.0.strip_prefix("at `") {
             Some(rest) => rest.split_once("`: ").unwrap_or(("", rest)),
@@ -112,7 +112,7 @@ impl Failed {
         Self { pointer: String::new(), words }
     }
 
-    /// The same, seen from one step further out.
+    /// The same fault, seen from the value that contains this one at `step`.
     fn below(self, step: &str) -> Self {
         Self { pointer: pointer_below(step, &self.pointer), ..self }
     }
@@ -137,7 +137,7 @@ impl ser::Error for Found {
     }
 }
 
-/// What is inside of a list or an object, and how far it was read.
+/// The parts of a list or an object, and how far it was read.
 #[derive(Default)]
 struct Parts {
     index: usize,
@@ -159,7 +159,7 @@ impl Parts {
     }
 }
 
-/// Parts of the content of a variant, which JSON writes below the variant's name.
+/// The parts of a variant's content, which JSON writes below the variant's name.
 struct Below(&'static str, Parts);
 
 impl Below {
@@ -233,8 +233,8 @@ impl Serializer for Search {
         variant: &'static str,
         value: &T,
     ) -> Searched {
-        // `serde` writes the `Result` of the standard library under its name. Another type that has a
-        // variant `Err` has another name, and is a value.
+        // `serde` writes the `Result` of the standard library under this name. Another type with a variant `Err`
+        // has another name and is an ordinary value.
         if (name, variant) == ("Result", "Err") {
             return Ok(vec![Failed::here(words(value)?)]);
         }
@@ -283,7 +283,7 @@ impl Serializer for Search {
     }
 }
 
-/// What an error says, in one piece.
+/// The text of an error.
 fn words<T: Serialize + ?Sized>(error: &T) -> Result<String, Found> {
     match serde_json::to_value(error) {
         Ok(Value::String(text)) => Ok(text),
@@ -293,7 +293,7 @@ fn words<T: Serialize + ?Sized>(error: &T) -> Result<String, Found> {
     }
 }
 
-/// A map with nothing but this key.
+/// A map with only this key.
 struct Entry<'a, K: ?Sized>(&'a K);
 
 impl<K: Serialize + ?Sized> Serialize for Entry<'_, K> {
@@ -304,7 +304,7 @@ impl<K: Serialize + ?Sized> Serialize for Entry<'_, K> {
     }
 }
 
-/// The traits of what is inside: each item, and an end at which nothing is left to say.
+/// The traits for compound values: each of them adds items, and its end returns the faults.
 macro_rules! parts {
     ($($trait:ident::$method:ident),*) => {$(
         impl ser::$trait for Parts {

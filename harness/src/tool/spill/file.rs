@@ -1,4 +1,4 @@
-//! A file as a result: read in pieces, so that a large one is never whole in memory.
+//! A file as a tool's output: it is read in pieces, so that a large file is never whole in memory.
 
 use std::{
     fs::File,
@@ -12,11 +12,12 @@ use crate::{
     tool::cap::gap,
 };
 
-/// So much of a file is searched for secrets at a time.
+/// The number of bytes of a file that are searched for secrets at a time.
 const SEARCHED: usize = 256 * 1024;
 
-/// What a model reads of a file: its text without what is secret; of one with more than `limit` bytes the head and
-/// the tail, and the whole is kept, if there is where. Or why it cannot be read, in words.
+/// The text of a file as a model reads it, without known secrets. Of a file with more than `limit` bytes it is the
+/// head and the tail, and the whole is kept in `spills` if there are any. If the file cannot be read, the error
+/// says why.
 pub(in crate::tool) async fn read_file(
     path: &Path,
     limit: usize,
@@ -46,7 +47,7 @@ async fn off_loop<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| Err(io::Error::other(err)))
 }
 
-/// Opens what is a file and nothing that waits. As much is read as there is now: a log may grow as fast as it is read.
+/// Opens a regular file. Only the bytes that it has now are read, since a log may grow as fast as it is read.
 fn open(path: PathBuf) -> io::Result<Take<File>> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));
@@ -62,12 +63,13 @@ fn piece(mut file: Take<File>) -> io::Result<(Take<File>, Vec<u8>)> {
     Ok((file, piece))
 }
 
-/// The head and the tail of a text that comes in pieces; the whole goes where it is kept once it is large.
+/// The head and the tail of a text that comes in pieces. Once the text is over the limit, the whole is written to
+/// the store.
 struct Taken<'a> {
     limit: usize,
     spills: Option<&'a Spills>,
     writer: Option<Writer<'a>>,
-    /// The whole, as long as it is small.
+    /// The whole text while it is within the limit, and then its head.
     head: String,
     tail: String,
     size: usize,

@@ -1,4 +1,4 @@
-//! Large results in a folder that the program names: a file each, for its user alone.
+//! Keeps large results in a folder that the program names: one file for each, which only its user may read.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -11,19 +11,18 @@ use sha2::{Digest as _, Sha256};
 use super::{CHUNK, SpillFuture, SpillStore, is_name};
 use crate::error::{Error, ErrorKind};
 
-/// The folder of one conversation. It is made when something is kept.
+/// The folder of one conversation. It is made when the first result is kept.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// The folder of the conversation that begins with the message of this id, below the one that the program
-    /// names.
+    /// The folder of the conversation whose first message has this id, below the folder that the program names.
     pub(crate) fn of(folder: &Path, first_message: &str) -> Self {
         let hash = Sha256::digest(first_message.as_bytes());
         let name = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
         Self(folder.join(name.collect::<String>()))
     }
 
-    /// Makes the folder that the program names, and tries it.
+    /// Makes the folder that the program names, and checks that files can be written in it.
     pub(crate) fn prepare(folder: &Path) -> Result<(), Error> {
         let tried = make(folder).and_then(|()| {
             let file = folder.join(format!("tried-{:016x}", fastrand::u64(..)));
@@ -40,7 +39,7 @@ impl Folder {
         })
     }
 
-    /// Does something with the file of a result off the runtime's own threads.
+    /// Runs `work` on the file of a result, on a thread where it may block.
     async fn with<T: Send + 'static>(
         &self,
         name: &str,
@@ -96,7 +95,7 @@ impl SpillStore for Folder {
     }
 }
 
-/// Makes a folder that only its user may open, unless it is there.
+/// Makes a folder that only its user may open, unless it exists.
 fn make(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -105,7 +104,7 @@ fn make(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Makes a file that only its user may read.
+/// Makes a new file that only its user may read.
 fn private(file: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,4 +1,5 @@
-//! Large results: kept whole, in chunks, beside the conversation, so that the model reads the parts that it needs.
+//! Large results: they are kept whole, in chunks, beside the conversation, so that the model can read the parts
+//! that it needs.
 
 mod file;
 mod folder;
@@ -12,25 +13,25 @@ pub(super) use self::reader::read_result;
 pub(crate) use self::{folder::Folder, reader::READ_RESULT};
 use crate::{error::Error, message::Messages};
 
-/// What a call of a [`SpillStore`] comes to.
+/// The future of a call of a [`SpillStore`].
 pub(crate) type SpillFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// Where the large results of one conversation are.
+/// Stores the large results of one conversation.
 pub(crate) trait SpillStore: Send + Sync {
-    /// Keeps a chunk. They come in order, from 0 on.
+    /// Keeps a chunk. The chunks of a name come in order, from 0 on.
     fn write<'a>(&'a self, name: &'a str, chunk: u64, bytes: &'a [u8]) -> SpillFuture<'a, ()>;
 
-    /// Reads a chunk; there is none behind the last, and none of a name that is not known.
+    /// Reads a chunk; `None` after the last chunk and for an unknown name.
     fn read<'a>(&'a self, name: &'a str, chunk: u64) -> SpillFuture<'a, Option<Vec<u8>>>;
 
-    /// Deletes what was kept by a name.
+    /// Deletes all chunks of a name.
     fn delete<'a>(&'a self, name: &'a str) -> SpillFuture<'a, ()>;
 }
 
-/// So many bytes are kept at a time, and each chunk but the last has as many.
+/// The bytes of a chunk. Only the last chunk may be shorter.
 const CHUNK: usize = 256 * 1024;
 
-/// Where the large results of a conversation go, and what is large.
+/// The store for the large results of a conversation, and the size above which a result is large.
 #[derive(Clone)]
 pub(crate) struct Spills {
     store: Arc<dyn SpillStore>,
@@ -38,7 +39,7 @@ pub(crate) struct Spills {
 }
 
 impl Spills {
-    /// Results of more than `limit` bytes go into `store`.
+    /// Keeps results of more than `limit` bytes in `store`.
     pub(crate) fn new(store: impl SpillStore + 'static, limit: usize) -> Self {
         Self { store: Arc::new(store), limit }
     }
@@ -48,7 +49,7 @@ impl Spills {
         self.limit
     }
 
-    /// Keeps a text whole. Says in words how it is read, or why it could not be kept.
+    /// Keeps a text whole. Returns a note that says how to read it, or why it could not be kept.
     pub(super) async fn keep(&self, text: &str) -> String {
         let mut writer = Writer::new(self);
         writer.push(text.as_bytes()).await;
@@ -62,7 +63,8 @@ impl fmt::Debug for Spills {
     }
 }
 
-/// Keeps what is pushed. After a failure it keeps nothing, and says so in the end.
+/// Writes the bytes that are pushed to the store. After a failure it writes nothing more, and `finish` reports the
+/// failure.
 pub(super) struct Writer<'a> {
     store: &'a dyn SpillStore,
     name: String,
@@ -96,7 +98,7 @@ impl<'a> Writer<'a> {
         self.failed = written.err();
     }
 
-    /// Says in words how it is read, or why it could not be kept.
+    /// Returns a note that says how to read the text, or why it could not be kept.
     pub(super) async fn finish(mut self) -> String {
         if self.failed.is_none() && !self.buffer.is_empty() {
             self.write().await;
@@ -104,7 +106,7 @@ impl<'a> Writer<'a> {
         match self.failed {
             None => format!("; {KEPT_AS}{}`, which `{READ_RESULT}` reads", self.name),
             Some(error) => {
-                // What is left of it is deleted with the conversation.
+                // If the deletion fails, the chunks are deleted with the conversation.
                 let _ = self.store.delete(&self.name).await;
                 format!("; the whole could not be kept: {error}")
             }
@@ -112,41 +114,42 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What the name of a result begins with.
+/// The beginning of the name of a kept result.
 const PREFIX: &str = "r-";
 
-/// The name by which the whole of a result is kept, told from what the model reads of it.
+/// The name by which the whole of a result is kept, taken from the note in the text that the model reads.
 pub(crate) fn name_in(text: &str) -> Option<&str> {
     let starts = text.rmatch_indices(KEPT_AS).map(|(at, _)| at.saturating_add(KEPT_AS.len()));
     let names = starts.filter_map(|at| text.get(at..)?.split('`').next());
     names.into_iter().find(|name| is_name(name))
 }
 
-/// What stands before the name.
+/// The text before the name in the note.
 const KEPT_AS: &str = "the whole is kept as `";
 
-/// Whether a name is one that is given to results, so that it leads to nothing else.
+/// Whether a name has the form of the names of kept results. No other name is looked up.
 fn is_name(name: &str) -> bool {
     let digits = name.strip_prefix(PREFIX).unwrap_or_default();
     digits.len() == 16 && digits.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// What the name of the arguments of a call begins with.
+/// The beginning of the name of the arguments of a call.
 const ARGUMENTS: &str = "a-";
 
-/// The name by which the arguments of a call are read: of this message of the transcript, the call of this number.
+/// The name by which the arguments of a call are read: those of call number `call` in message number `message` of
+/// the transcript.
 pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
     format!("{ARGUMENTS}{message}-{call}")
 }
 
-/// Whose arguments are read by a name: the message and the number of the call in it.
+/// The number of the message and the number of the call in it that a name of arguments refers to.
 fn call_of(name: &str) -> Option<(usize, usize)> {
     let (message, call) = name.strip_prefix(ARGUMENTS)?.split_once('-')?;
     let (message, call) = (message.parse().ok()?, call.parse().ok()?);
     (name_of_arguments(message, call) == name).then_some((message, call))
 }
 
-/// The large results of a conversation and the arguments of its calls, which stand in what was said.
+/// Reads the large results of a conversation from a store, and the arguments of its calls from its transcript.
 pub(crate) struct WithArguments<S> {
     store: S,
     said: Messages,
@@ -157,7 +160,7 @@ impl<S> WithArguments<S> {
         Self { store, said }
     }
 
-    /// A chunk of the arguments of a call, if there is such a call.
+    /// A chunk of the arguments of a call, if there is this call and this chunk.
     fn chunk(&self, (message, call): (usize, usize), chunk: u64) -> Option<Vec<u8>> {
         let call = self.said.get(message)?.calls().nth(call)?;
         let number = usize::try_from(chunk).ok()?;

@@ -1,20 +1,20 @@
-//! Parts of a result that is kept in chunks: lines, bytes, and where a text stands.
+//! Reads parts of a result that is kept in chunks: lines, bytes, and the places of a text.
 
 use memchr::{memchr_iter, memmem, memrchr};
 
 use super::{CHUNK, Spills};
 use crate::error::Error;
 
-/// What was read, and in words which part it is.
+/// The text that was read, and a line that says which part of the result it is.
 pub(super) struct Stretch {
     pub(super) head: String,
     pub(super) text: String,
 }
 
-/// So much is shown on either side of a hit.
+/// The number of bytes that are shown on either side of a hit.
 const AROUND: usize = 100;
 
-/// Bytes from one on, in whole characters. Nothing, if no result has this name.
+/// Reads bytes from `from` on, in whole characters. `None` if no result has this name.
 pub(super) async fn bytes(
     spills: &Spills,
     name: &str,
@@ -26,7 +26,7 @@ pub(super) async fn bytes(
     }
     let size = CHUNK as u64;
     let mut chunk = from / size;
-    // Three bytes more on either side, to tell where characters begin.
+    // Three bytes more on either side show where characters begin.
     let mut skip = usize::try_from(from % size).unwrap_or(usize::MAX);
     let mut read: Vec<u8> = Vec::new();
     let mut is_all = false;
@@ -62,7 +62,7 @@ pub(super) async fn bytes(
     Ok(Some(Stretch { head, text: String::from_utf8_lossy(text).into_owned() }))
 }
 
-/// How many bytes there are without the beginning of a character at the end.
+/// The number of bytes up to the last whole character.
 fn whole_characters(bytes: &[u8]) -> usize {
     match bytes.utf8_chunks().last() {
         Some(chunk) if bytes.len() > 4 => bytes.len().saturating_sub(chunk.invalid().len()),
@@ -70,7 +70,7 @@ fn whole_characters(bytes: &[u8]) -> usize {
     }
 }
 
-/// Lines from one on. Nothing, if no result has this name.
+/// Reads lines from `from` on. `None` if no result has this name.
 pub(super) async fn lines(
     spills: &Spills,
     name: &str,
@@ -132,7 +132,7 @@ pub(super) async fn lines(
     let is_cut = read.len() > room;
     if is_cut {
         read.truncate(room);
-        // Whole lines, if there is one; else whole characters.
+        // Ends after the last whole line, or after the last whole character if there is no whole line.
         let end = memrchr(b'\n', &read).map(|at| at.saturating_add(1));
         read.truncate(end.unwrap_or_else(|| whole_characters(&read)));
     }
@@ -150,7 +150,7 @@ pub(super) async fn lines(
     Ok(Some(Stretch { head, text: String::from_utf8_lossy(&read).into_owned() }))
 }
 
-/// Where a text stands, each time with what is around it. Nothing, if no result has this name.
+/// Finds the places of a text, each with the line around it. `None` if no result has this name.
 pub(super) async fn search(
     spills: &Spills,
     name: &str,
@@ -158,11 +158,11 @@ pub(super) async fn search(
     room: usize,
 ) -> Result<Option<Stretch>, Error> {
     let finder = memmem::Finder::new(wanted);
-    // What is left of the chunk before: hits in it may go on, and lines around hits.
+    // The rest of the chunks before: a hit may begin in it, and it has the text before the next hit.
     let mut held: Vec<u8> = Vec::new();
     let (mut offset, mut line, mut chunk) = (0_u64, 1_u64, 0_u64);
     let (mut text, mut shown, mut hits, mut is_full) = (String::new(), 0_u64, 0_u64, false);
-    // Hits before this byte were told.
+    // Hits that begin before this byte are done.
     let mut from = 0_u64;
     loop {
         let next = spills.store.read(name, chunk).await?;
@@ -184,7 +184,7 @@ pub(super) async fn search(
             }
             hits = hits.saturating_add(1);
             from = offset.saturating_add(hit as u64).saturating_add(wanted.len() as u64);
-            // Whoever comes later is counted and not told.
+            // Hits that do not fit in the room are counted and not shown.
             if is_full {
                 continue;
             }
@@ -204,7 +204,7 @@ pub(super) async fn search(
         if is_last {
             break;
         }
-        // What is around the next hit stays.
+        // The text before the next hit is kept.
         let gone = ready.saturating_sub(AROUND);
         let breaks = held.get(counted..gone.max(counted)).unwrap_or_default();
         line = line.saturating_add(memchr_iter(b'\n', breaks).count() as u64);
@@ -216,7 +216,7 @@ pub(super) async fn search(
     }
     let text = text.trim_end().to_owned();
     let head = match (hits, shown) {
-        (0, _) => format!("{name}: the text stands nowhere in it, letter by letter"),
+        (0, _) => format!("{name}: the exact text does not occur in it"),
         (hits, shown) if shown < hits => {
             format!("{name}: {hits} hits, the first {shown} of them; go on by `line` or `byte`")
         }
@@ -225,7 +225,7 @@ pub(super) async fn search(
     Ok(Some(Stretch { head, text }))
 }
 
-/// The line that a hit is in, as far as there is room.
+/// The hit with the rest of its line, up to `AROUND` bytes on either side.
 fn around(text: &[u8], hit: usize, length: usize) -> String {
     let end = hit.saturating_add(length);
     let before = text.get(hit.saturating_sub(AROUND)..hit).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The tool by which a model reads what was cut of a result.
+//! The tool `read_result`, by which a model reads what was cut of a result.
 
 use serde_json::{Map, Value, json};
 
@@ -11,16 +11,16 @@ use crate::{
     tool::{SideEffect, SideEffects, Tool, ToolContext, ToolError, ToolOutput},
 };
 
-/// What the model calls it by. No other tool has this name where results are kept.
+/// The name by which the model calls the tool. No other tool may have it while large results are kept.
 pub(crate) const READ_RESULT: &str = "read_result";
 
 const DESCRIPTION: &str = "Reads what was cut of a result of this conversation, or left out of the arguments of a call. \
                            The note there says by which name the whole is kept. Give one of `line`, `byte` and `search`.";
 
-/// So much is said beside what was read.
+/// The bytes that the head may take beside the text that was read.
 const SAID: usize = 200;
 
-/// The tool. It reads what belongs to the conversation of its call and nothing else.
+/// Creates the tool. It reads only what belongs to the conversation of its call.
 pub(crate) fn read_result() -> Tool {
     let schema = json!({
         "type": "object",
@@ -38,7 +38,7 @@ pub(crate) fn read_result() -> Tool {
             },
             "search": {
                 "type": "string", "minLength": 1, "maxLength": 1000,
-                "description": "A text to look for, letter by letter; each hit is told with its line and byte",
+                "description": "The exact text to look for; each hit is listed with its line and byte",
             },
         },
         "required": ["name"],

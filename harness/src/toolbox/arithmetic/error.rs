@@ -14,7 +14,7 @@ impl CalcError {
         Self { column, fault: fault.into() }
     }
 
-    /// Where the mistake is, counted in characters from 1.
+    /// The column of the mistake, counted in characters from 1.
     pub fn column(&self) -> usize {
         self.column
     }

@@ -1,4 +1,4 @@
-//! The tool itself: an expression is read, then computed.
+//! The tool itself: an expression is parsed, then computed.
 
 use harness_macros::tool;
 
@@ -38,7 +38,7 @@ pub fn calc(
     evaluate(&parse::expression(expression)?)
 }
 
-/// The parser bounds length and depth, and with them the recursion.
+/// The parser limits length and depth, and with them the recursion here.
 fn evaluate(expr: &Expr) -> Result<Number, CalcError> {
     match expr {
         Expr::Number(number) => Ok(*number),

@@ -1,5 +1,5 @@
-//! The tool `calc`: arithmetic on numbers, and nothing else. It knows no names and no functions,
-//! so that no expression reaches anything outside of it.
+//! The tool `calc`: arithmetic on numbers, and nothing else. It has no names and no functions, so no expression
+//! reaches anything outside of it.
 
 mod error;
 mod evaluate;

@@ -1,4 +1,4 @@
-//! The numbers of `calc`, and what the operators do with them.
+//! The numbers of `calc`, and the operators on them.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Number {
     Float(f64),
 }
 
-/// What stands between two numbers.
+/// An operator between two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Add,
@@ -87,7 +87,7 @@ fn exact(operator: Operator, left: i128, right: i128, column: usize) -> Result<N
         Operator::Add => left.checked_add(right),
         Operator::Subtract => left.checked_sub(right),
         Operator::Multiply => left.checked_mul(right),
-        // The smallest integer has the remainder 0 by -1, though the division overflows.
+        // The smallest integer has the remainder 0 by -1, although the division overflows.
         Operator::Remainder => Some(left.wrapping_rem(right)),
         Operator::Divide if left.wrapping_rem(right) == 0 => left.checked_div(right),
         Operator::Divide => {
@@ -100,7 +100,7 @@ fn exact(operator: Operator, left: i128, right: i128, column: usize) -> Result<N
 
 fn power(base: i128, exponent: i128, column: usize) -> Result<Number, CalcError> {
     match base {
-        // However large the exponent is.
+        // This holds for any size of the exponent.
         1 => return Ok(Number::Integer(1)),
         -1 => return Ok(Number::Integer(if exponent % 2 == 0 { 1 } else { -1 })),
         0 if exponent >= 0 => return Ok(Number::Integer(i128::from(exponent == 0))),
@@ -143,7 +143,7 @@ fn rounded(operator: Operator, left: f64, right: f64, column: usize) -> Result<N
             format!("the result of `{}` is larger than any decimal (1.8e308)", operator.symbol()),
         ));
     }
-    // Zero has no sign here.
+    // Adding 0 turns a negative zero into a positive one.
     Ok(Number::Float(float + 0.0))
 }
 
@@ -162,7 +162,7 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(integer) => write!(f, "{integer}"),
-            // As JSON writes it: the shortest digits that give the same number.
+            // Written as in JSON: the shortest digits that give the same number.
             Self::Float(float) => write!(f, "{float:?}"),
         }
     }

@@ -1,15 +1,15 @@
-//! Reads an expression into a tree. It computes nothing.
+//! Parses an expression into a tree. It computes nothing.
 
 use super::{
     error::CalcError,
     number::{Number, Operator},
 };
 
-/// How long an expression may be, in bytes.
+/// The longest expression, in bytes.
 const MAX_LENGTH: usize = 1_000;
-/// How deep parentheses, signs and powers may nest.
+/// The deepest nesting of parentheses, signs and powers.
 const MAX_DEPTH: usize = 64;
-/// How many characters one number may have.
+/// The longest number, in characters.
 const MAX_DIGITS: usize = 64;
 
 /// An expression that can be computed. Columns are those of the operators.
@@ -20,7 +20,7 @@ pub(super) enum Expr {
     Apply { operator: Operator, left: Box<Expr>, right: Box<Expr>, column: usize },
 }
 
-/// Reads a whole expression.
+/// Parses a whole expression.
 pub(super) fn expression(text: &str) -> Result<Expr, CalcError> {
     if text.len() > MAX_LENGTH {
         let length = text.len();
@@ -76,8 +76,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `("-" | "+") signed | power`: a sign binds weaker than the power at its right, so that
-    /// `-2^2` is `-(2^2)`.
+    /// `("-" | "+") signed | power`: a sign binds weaker than the power to its right, so that `-2^2` is `-(2^2)`.
     fn signed(&mut self) -> Result<Expr, CalcError> {
         match self.peek() {
             Some('-') => {
@@ -94,7 +93,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `atom ("^" signed)?`: to the right, and the exponent may have a sign.
+    /// `atom ("^" signed)?`: the power is right-associative, and the exponent may have a sign.
     fn power(&mut self) -> Result<Expr, CalcError> {
         let base = self.atom()?;
         match self.peek() {
@@ -148,7 +147,7 @@ impl<'t> Reader<'t> {
         Ok(Expr::Apply { operator, left: Box::new(left), right, column })
     }
 
-    /// Every way from a rule back to itself goes through here.
+    /// Every recursion from a rule to itself goes through here.
     fn deeper(
         &mut self,
         rule: impl FnOnce(&mut Self) -> Result<Expr, CalcError>,
@@ -165,7 +164,7 @@ impl<'t> Reader<'t> {
         expr
     }
 
-    /// Digits, then perhaps a point and digits, then perhaps `e` and a whole exponent.
+    /// Digits, then optionally a point and digits, then optionally `e` and a whole exponent.
     fn number(&mut self) -> Result<Expr, CalcError> {
         let (whole, column) = (self.rest, self.column);
         self.digits();
@@ -219,7 +218,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The next character that is no space.
+    /// The next character that is not whitespace.
     fn peek(&mut self) -> Option<char> {
         while self.rest.starts_with(char::is_whitespace) {
             self.skip_one();
@@ -239,7 +238,7 @@ impl<'t> Reader<'t> {
         CalcError::new(self.column, fault)
     }
 
-    /// What stands here cannot stand here: says what it is, and what to write in its place.
+    /// The fault for a character that cannot be here: it names the character and says what to write instead.
     fn unexpected(&self, expected: &str) -> CalcError {
         let Some(found) = self.rest.chars().next() else {
             return self.fault(format!("the expression ends where {expected} is expected"));

@@ -1,5 +1,5 @@
-//! Which files run code when other programs meet them: the question, and the answer by a list that a
-//! program can change. It looks at names alone and touches no disk.
+//! Decides which files run code when other programs find them, by a list that a program can change. It looks only
+//! at names and does not access the disk.
 
 use std::{
     fmt,
@@ -12,24 +12,23 @@ use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use super::code_list::{BESIDE, LIST};
 use crate::error::{Error, ErrorKind};
 
-/// The files by which other programs run code when they meet them: settings of editors, shells and
-/// package managers, hooks, what turns a folder into a git repository.
+/// The files from which other programs run code when they find them: settings of editors, shells and package
+/// managers, hooks, and files that turn a folder into a git repository.
 ///
-/// To write `.envrc` or `.vscode/tasks.json` is to run a command a little later, when somebody enters
-/// or opens the folder. `write_file` of [`Files`](super::Files) therefore asks a person before it
-/// writes what is on this list, with the reason. Each entry is a glob below any folder, so
-/// `.vscode/**` is also `a/b/.vscode/tasks.json`. Upper case is lower case here, and trailing dots and
-/// blanks do not count: there are file systems for which that is one name. Links inside the folder
-/// are followed first.
+/// Writing `.envrc` or `.vscode/tasks.json` amounts to running a command later, when somebody enters or opens the
+/// folder. `write_file` of [`Files`](super::Files) therefore asks a person before it writes a file on this list,
+/// with the reason. Each entry is a glob below any folder, so `.vscode/**` also matches `a/b/.vscode/tasks.json`.
+/// Case, and dots and spaces at the end of a name, are ignored, since some file systems ignore them. Links inside
+/// the folder are followed first.
 ///
-/// The list has what runs without anybody meaning to run the project. Sources, tests, manifests
-/// (`Cargo.toml`, `package.json`), `Makefile` and `justfile` are not on it: to build or to test a
-/// project is to run its code, so what was written there is reviewed as code is.
+/// The list has files that run although nobody means to run the project. Sources, tests, manifests (`Cargo.toml`,
+/// `package.json`), `Makefile` and `justfile` are not on it: building or testing a project runs its code, so what
+/// is written there should be reviewed as code.
 ///
-/// The folder of [`Files`](super::Files) counts with its own name: in a folder `.github` a person is
-/// asked before `workflows/ci.yml` is written. An entry that names the folder itself asks for nothing
-/// inside of it: a program that gives the folder `node_modules/mine` has chosen it. What is inside of
-/// `.git` is not written at all, whatever is on the list and whichever the folder is.
+/// The name of the folder of [`Files`](super::Files) counts: if the folder is `.github`, a person is asked before
+/// `workflows/ci.yml` is written. An entry that matches the folder itself does not count for files inside of it: a
+/// program that gives the folder `node_modules/mine` has chosen it. Files inside of `.git` are never written,
+/// whatever is on the list and whatever the folder is.
 ///
 /// ```
 /// use harness::toolbox::{CodeFiles, Files};
@@ -49,7 +48,7 @@ use crate::error::{Error, ErrorKind};
 #[derive(Clone)]
 pub struct CodeFiles {
     rules: Vec<Rule>,
-    /// All globs that stand by themselves, in one; made when it is first asked.
+    /// All globs of the list in one set, made when it is first needed.
     set: OnceLock<GlobSet>,
 }
 
@@ -64,7 +63,7 @@ impl Default for CodeFiles {
     fn default() -> Self {
         let listed =
             LIST.iter().flat_map(|(globs, reason)| globs.iter().map(|glob| (*glob, *reason)));
-        // That each of them is a glob is held by a test.
+        // A test checks that each of them is a valid glob.
         let rules = listed.filter_map(|(glob, reason)| Rule::new(glob, reason.to_owned()).ok());
         Self { rules: rules.collect(), set: OnceLock::new() }
     }
@@ -76,10 +75,10 @@ impl CodeFiles {
         Self { rules: Vec::new(), set: OnceLock::new() }
     }
 
-    /// Adds files to the list. The reason goes on from the path: `it runs at night`.
+    /// Adds files to the list. The reason continues a sentence that begins with the path: `it runs at night`.
     ///
     /// # Errors
-    /// Fails if this is no glob.
+    /// Fails if `glob` is not a valid glob.
     pub fn with(mut self, glob: &str, reason: impl Into<String>) -> Result<Self, Error> {
         let rule = Rule::new(glob, reason.into()).map_err(|fault| {
             let text = format!("`CodeFiles::with`: {fault}; write one such as `deploy/*.sh`");
@@ -90,10 +89,10 @@ impl CodeFiles {
         Ok(self)
     }
 
-    /// Takes files from the list, by their glob as [`CodeFiles::iter`] gives it.
+    /// Removes files from the list, by their glob as [`CodeFiles::iter`] gives it.
     ///
     /// # Errors
-    /// Fails if the list has no such glob, so that a list which has changed does not go unseen.
+    /// Fails if the list does not have this glob, so that a change of the list is noticed.
     pub fn without(mut self, glob: &str) -> Result<Self, Error> {
         let before = self.rules.len();
         self.rules.retain(|rule| rule.glob != glob);
@@ -107,14 +106,14 @@ impl CodeFiles {
         Ok(self)
     }
 
-    /// The globs on the list and their reasons. What is listed only beside another file, such as
-    /// `config` beside `HEAD`, goes with the entry of that file.
+    /// The globs on the list and their reasons. Files that are listed only beside another file, such as
+    /// `config` beside `HEAD`, belong to the entry of that file.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.rules.iter().map(|rule| (rule.glob.as_str(), rule.reason.as_str()))
     }
 
-    /// Why a file runs code when another program meets it, if it does. The path is relative to some
-    /// root and has no links in it; `is_there` says whether something is at another path from there.
+    /// Why a file runs code when another program finds it; `None` if it does not. The path is relative to some
+    /// root and has no links in it; `is_there` says whether another path relative to this root exists.
     pub fn reason(&self, path: &Path, is_there: impl Fn(&Path) -> bool) -> Option<&str> {
         let parts: Vec<String> = folded(path);
         let name = PathBuf::from(parts.join("/"));
@@ -124,7 +123,7 @@ impl CodeFiles {
     }
 
     /// The same for a path below a root whose own path is known, such as `workflows/ci.yml` below
-    /// `.github`. Entries that fit the root itself, such as `node_modules/mine`, do not count.
+    /// `.github`. Entries that match the root itself, such as `node_modules/mine`, do not count.
     pub(super) fn reason_below(
         &self,
         root: &Path,
@@ -149,7 +148,7 @@ impl CodeFiles {
         parts: &[String],
         is_there: impl Fn(&Path) -> bool,
     ) -> Option<&str> {
-        // What stands beside a file that has been taken from the list is not on it either.
+        // Files beside a file that was removed from the list are not on it either.
         let is_listed = |neighbour: &str| {
             self.rules.iter().any(|rule| rule.glob.eq_ignore_ascii_case(neighbour))
         };
@@ -184,7 +183,7 @@ fn set_of(globs: impl Iterator<Item = Glob>) -> GlobSet {
     for glob in globs {
         set.add(glob);
     }
-    // It fails for sets that are too large, and globs that a program writes are not.
+    // It fails only for sets that are too large, and the globs of a program are not.
     set.build().unwrap_or_default()
 }
 
@@ -206,12 +205,12 @@ fn compile(glob: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(glob).literal_separator(true).empty_alternates(true).build()
 }
 
-/// Whether a path is inside of `.git`, or is it.
+/// Whether a path is `.git` or inside of it.
 pub(super) fn is_in_git(path: &Path) -> bool {
     folded(path).iter().any(|part| part == ".git" || part == "git~1")
 }
 
-/// The parts of a path as the most careless file system reads them.
+/// The parts of a path as the most tolerant file system reads them.
 fn folded(path: &Path) -> Vec<String> {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(part) => Some(part.to_string_lossy()),
@@ -221,12 +220,12 @@ fn folded(path: &Path) -> Vec<String> {
     parts.map(|part| fold(&part)).collect()
 }
 
-/// Upper case is lower case. One system passes over trailing dots and blanks and takes what is behind
-/// a colon for a part of the file; another passes over characters that nobody sees.
+/// A name without the differences that a file system may ignore. Case does not count. One system ignores trailing
+/// dots and spaces and takes the text after a colon for a part of the file; another ignores invisible characters.
 fn fold(name: &str) -> String {
     let name = name.split(':').next().filter(|name| !name.is_empty()).unwrap_or(name);
     let seen = |c: &char| !matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
-    // Through upper case, for letters that have one with others: `ſ` and `s`, `K` and `k`.
+    // Through upper case, for letters that share it with others: `ſ` and `s`, `K` and `k`.
     let name: String = name.chars().filter(seen).flat_map(char::to_uppercase).collect();
     let name = name.to_lowercase();
     let trimmed = name.trim_end_matches(['.', ' ']);

@@ -1,12 +1,12 @@
-//! The files by which other programs run code when they meet them, each with its reason.
+//! The files from which other programs run code when they find them, each with its reason.
 //!
-//! Listed is what runs without anybody meaning to run the project: because a folder is opened or
-//! entered, because a program of every day such as `git status` or `cargo metadata` looks there, or
-//! because somebody commits, pushes or installs. Not listed is the project itself: sources, tests,
-//! manifests (`Cargo.toml`, `package.json`, `pyproject.toml`), `Makefile` and `justfile`. Who builds or
-//! tests a project runs its code, and an agent that may not write that cannot work on it.
+//! The list has files that run although nobody means to run the project: because a folder is opened or entered,
+//! because an everyday program such as `git status` or `cargo metadata` looks there, or because somebody commits,
+//! pushes or installs. The project itself is not on the list: sources, tests, manifests (`Cargo.toml`,
+//! `package.json`, `pyproject.toml`), `Makefile` and `justfile`. Building or testing a project runs its code, and
+//! an agent that may not write this code cannot work on the project.
 
-/// Globs below any folder, in lower case, and the reason for all of them.
+/// Globs below any folder, in lower case, with a reason for each group.
 pub(super) const LIST: &[(&[&str], &str)] = &[
     // Version control.
     (
@@ -36,7 +36,7 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
         ],
         "it runs at the next commit",
     ),
-    // Machines that build what is pushed.
+    // Servers that build what is pushed.
     (
         &[
             ".github/{workflows,actions}/**",
@@ -60,7 +60,7 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
         ],
         "a server runs it when it is pushed, with the secrets of the project",
     ),
-    // Editors and what they start.
+    // Editors and the programs that they start.
     (
         &[
             ".vscode/**",
@@ -116,7 +116,7 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
         ],
         "a coding agent runs hooks and servers from it",
     ),
-    // Shells, and who changes them when a folder is entered.
+    // Shells, and programs that change them when a folder is entered.
     (&[".envrc"], "direnv runs it when the folder is entered"),
     (&[".autoenv{,.zsh}", ".rvmrc"], "a shell runs it when the folder is entered"),
     (
@@ -259,7 +259,7 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
     (&[".user.ini", ".htaccess"], "a web server obeys it for the folder"),
 ];
 
-/// What stands beside a name in one folder, and is listed only there.
+/// Files that are on the list only beside another name in the same folder: that name, the globs, and the reason.
 pub(super) const BESIDE: &[(&str, &[&str], &str)] = &[
     (
         "HEAD",

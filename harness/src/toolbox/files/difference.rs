@@ -1,5 +1,5 @@
-//! What a person sees of a write before it is decided: the difference between the old text and the new
-//! one. The same two texts always give the same words, so that what was shown can be compared later.
+//! Shows a person the effect of a write before it is decided: the difference between the old text and the new one.
+//! The same two texts always give the same preview, so that previews can be compared later.
 
 use std::fmt::Write as _;
 
@@ -8,19 +8,19 @@ use similar::TextDiff;
 
 use crate::tool::Preview;
 
-/// How large a file may be to be compared. Of a larger one the size and the hash are shown.
+/// The largest file, in bytes, that is compared. For a larger one the size and the hash are shown.
 pub(super) const MAX_FILE: u64 = 1024 * 1024;
-/// How many lines may differ. Beyond that a comparison takes its time and nobody reads it.
+/// The highest number of differing lines. Beyond it a comparison takes long and nobody reads it.
 const MAX_LINES: usize = 4_000;
-/// How long a preview is, about.
+/// The approximate limit of a preview, in bytes.
 const MAX_TEXT: usize = 64 * 1024;
 
-/// What is at the path now.
+/// The content of the path now.
 #[derive(Debug)]
 pub(super) enum Old {
     Nothing,
     Bytes(Vec<u8>),
-    /// Not read; what tells it from others is its time.
+    /// Not read; its time of change distinguishes it from other content.
     Unread {
         bytes: u64,
         changed: String,
@@ -28,8 +28,8 @@ pub(super) enum Old {
     },
 }
 
-/// The change in the unified format, after a line that says what is replaced: its hash tells one old
-/// text from another also where not all of it is shown.
+/// The change in the unified format, after a line that says what is replaced. The hash in this line distinguishes
+/// old texts that are not shown in full.
 pub(super) fn difference(path: &str, old: &Old, new: &str) -> Preview {
     let (was, text) = match old {
         Old::Nothing => ("a new file".to_owned(), Some("")),
@@ -58,7 +58,7 @@ pub(super) fn difference(path: &str, old: &Old, new: &str) -> Preview {
     }
 }
 
-/// Bytes as one recognizes them.
+/// The size and the hash of bytes.
 fn what(bytes: &[u8]) -> String {
     let mut hash = String::new();
     for byte in Sha256::digest(bytes).iter().take(16) {
@@ -67,7 +67,7 @@ fn what(bytes: &[u8]) -> String {
     format!("{} bytes (SHA-256 {hash}..)", bytes.len())
 }
 
-/// How many lines are left of both texts without those that are the same at both ends.
+/// The number of lines of both texts without the equal lines at both ends.
 fn differing(old: &str, new: &str) -> usize {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let same = |(a, b): &(&&str, &&str)| a == b;
@@ -136,7 +136,7 @@ mod tests {
             assert!(shown.contains("cannot be shown line by line") && shown.len() < 300, "{shown}");
             assert_eq!(texts.iter().position(|other| other == text), Some(at));
         }
-        // A part of a long difference, and the hash for the rest.
+        // A part of a long difference is shown; the hash stands for the rest.
         let long = |end: &str| -> String {
             (0..1_500)
                 .map(|it| format!("{it}{}\n", "x".repeat(100)))

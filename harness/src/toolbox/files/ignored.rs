@@ -1,39 +1,39 @@
-//! What `.gitignore` and `.ignore` files name, read as git reads them.
+//! Reads `.gitignore` and `.ignore` files as git does.
 //!
-//! Anybody can write such a file, and a search goes through folders of strangers. So each pattern is
-//! followed through a path state by state, which takes no memory and no longer than the two are long,
-//! and the steps of a walk are counted. A compiled set of patterns would be faster for good ones, and
-//! takes gigabytes for bad ones.
+//! Anybody can write such a file, and a search may go through folders of strangers. So each pattern is followed
+//! through a path state by state, which needs no extra memory and only time in proportion to both lengths, and the
+//! steps of a walk are counted. A compiled set of patterns would be faster for ordinary patterns, and takes
+//! gigabytes for hostile ones.
 
 use std::path::{Path, PathBuf};
 
-/// How long one file may be. The longest that people write have some 10 KiB.
+/// The longest ignore file in bytes. The longest in common use have about 10 KiB.
 pub(super) const MAX_FILE: usize = 128 * 1024;
-/// How much of all files of one walk is read.
+/// The bytes that are read of all ignore files of one walk.
 const MAX_FILES: usize = 4 * 1024 * 1024;
-/// How many steps the paths of one walk are compared with patterns. A thousand patterns of people and
-/// a hundred thousand paths take about this many.
+/// The number of steps in which the paths of one walk are matched with patterns. A thousand ordinary patterns and a
+/// hundred thousand paths take about this many.
 const MAX_STEPS: u64 = 100_000_000;
-/// How many files are named that were not obeyed.
+/// The highest number of ignored-but-unread files that are named.
 const MAX_NAMED: usize = 5;
 
-/// The ignore files from the root down to where a walk is.
+/// The ignore files from the root down to the current folder of a walk.
 #[derive(Debug)]
 pub(super) struct Ignored {
     folders: Vec<Rules>,
     read: usize,
     steps: u64,
-    /// Files that were too large or could not be read, and how many there were.
+    /// Files that were too large or could not be read, and their number.
     skipped: Vec<PathBuf>,
     all_skipped: usize,
     now: Vec<bool>,
     next: Vec<bool>,
 }
 
-/// What the ignore files of one folder say.
+/// The rules in the ignore files of one folder.
 #[derive(Debug)]
 struct Rules {
-    /// How many parts the path of the folder has.
+    /// The number of parts in the path of the folder.
     depth: usize,
     rules: Vec<Rule>,
 }
@@ -55,13 +55,12 @@ impl Ignored {
         self.folders.len()
     }
 
-    /// Forgets all but the first ones.
+    /// Forgets all folders but the first `depth`.
     pub(super) fn leave(&mut self, depth: usize) {
         self.folders.truncate(depth);
     }
 
-    /// Takes the ignore files of a folder, of which later ones win. A file is at most a byte longer
-    /// than it may be.
+    /// Adds the ignore files of a folder; later files win. Each file was read up to one byte beyond the limit.
     pub(super) fn enter(&mut self, folder: &Path, files: Vec<(PathBuf, Vec<u8>)>) {
         let mut rules = Vec::new();
         for (path, text) in files {
@@ -78,7 +77,7 @@ impl Ignored {
         }
     }
 
-    /// Takes note of an ignore file that is not obeyed.
+    /// Notes an ignore file that is not obeyed.
     pub(super) fn pass_over(&mut self, file: PathBuf) {
         self.all_skipped += 1;
         if self.skipped.len() < MAX_NAMED {
@@ -86,7 +85,7 @@ impl Ignored {
         }
     }
 
-    /// The last rule of the innermost folder that says something of it decides.
+    /// Whether the path is ignored: the last rule of the innermost folder that matches it decides.
     pub(super) fn has(&mut self, path: &Path, is_folder: bool) -> bool {
         let Self { folders, steps, now, next, .. } = self;
         let parts: Vec<&[u8]> =
@@ -107,7 +106,7 @@ impl Ignored {
         false
     }
 
-    /// What was not obeyed, for the last line of an answer.
+    /// The files that were not obeyed, for the last line of a result.
     pub(super) fn gaps(&self) -> String {
         let mut gaps = String::new();
         if self.all_skipped > 0 {
@@ -132,7 +131,7 @@ impl Ignored {
 #[derive(Debug, PartialEq)]
 struct Rule {
     pattern: Vec<Piece>,
-    /// Whether it is compared with the last part of a path, else with all of it.
+    /// Whether it is matched with the last part of a path, instead of the whole path.
     only_name: bool,
     only_folders: bool,
     ignores: bool,
@@ -150,14 +149,14 @@ enum Piece {
     },
     /// `*`
     AnyName,
-    /// `**/`: no folder or more of them.
+    /// `**/`: any number of folders.
     AnyFolders,
-    /// `/**` at the end, behind its slash.
+    /// `/**` at the end, after its slash.
     AllBelow,
 }
 
 impl Rule {
-    /// Nothing if the line is empty, a comment or no pattern.
+    /// `None` if the line is empty, a comment, or not a pattern.
     fn new(line: &str) -> Option<Self> {
         let line = without_trailing_blanks(line);
         if line.is_empty() || line.starts_with('#') {
@@ -177,7 +176,7 @@ impl Rule {
         (!pattern.is_empty()).then_some(Self { pattern, only_name, only_folders, ignores })
     }
 
-    /// Follows the pattern through the text: `now` says at which pieces one may be.
+    /// Follows the pattern through the text: `now` marks the pieces that the match may have reached.
     fn fits(
         &self,
         text: &[u8],
@@ -241,8 +240,8 @@ impl Rule {
         (0..=end).any(|at| is(now, at) && rest_is_empty(at))
     }
 
-    /// Whether the characters at the end of the pattern stand at the end of the text: most patterns
-    /// are told from most paths by this.
+    /// Whether the text ends with the characters at the end of the pattern. This rules out most patterns for most
+    /// paths.
     fn ends_like(&self, text: &[u8]) -> bool {
         let mut text = text.iter().rev();
         for piece in self.pattern.iter().rev() {
@@ -266,7 +265,7 @@ fn set(states: &mut [bool], at: usize, can_be: bool) {
     }
 }
 
-/// A blank at the end counts if a backslash stands before it.
+/// A space at the end counts if a backslash precedes it.
 fn without_trailing_blanks(line: &str) -> &str {
     let trimmed = line.trim_end();
     let backslashes = trimmed.chars().rev().take_while(|c| *c == '\\').count();
@@ -278,7 +277,7 @@ fn without_trailing_blanks(line: &str) -> &str {
     }
 }
 
-/// Nothing if it is no pattern.
+/// `None` if the line is not a pattern.
 fn pieces(line: &[u8]) -> Option<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut rest = line;
@@ -322,7 +321,7 @@ fn pieces(line: &[u8]) -> Option<Vec<Piece>> {
 /// The first and the last byte.
 type Range = (u8, u8);
 
-/// What a `[:name:]` stands for inside of brackets.
+/// The characters of a `[:name:]` inside of brackets.
 const CLASSES: [(&[u8], &[Range]); 12] = [
     (b"alnum", &[(b'0', b'9'), (b'A', b'Z'), (b'a', b'z')]),
     (b"alpha", &[(b'A', b'Z'), (b'a', b'z')]),
@@ -338,8 +337,7 @@ const CLASSES: [(&[u8], &[Range]); 12] = [
     (b"xdigit", &[(b'0', b'9'), (b'A', b'F'), (b'a', b'f')]),
 ];
 
-/// What stands behind a `[`, and the rest behind its `]`. Nothing if there is no end, or a class of
-/// another name.
+/// The set after a `[`, and the rest after its `]`. `None` if there is no end, or a class of an unknown name.
 fn one_of(line: &[u8]) -> Option<(Piece, &[u8])> {
     let (negated, mut rest) = match line {
         [b'!' | b'^', rest @ ..] => (true, rest),
@@ -368,7 +366,7 @@ fn one_of(line: &[u8]) -> Option<(Piece, &[u8])> {
             [b'-', b'\\', to, after @ ..] | [b'-', to, after @ ..] => (*to, after),
             after => (from, after),
         };
-        // A range that ends before it begins is its beginning.
+        // A range that ends before it begins contains only its beginning.
         ranges.push((from, to.max(from)));
         rest = after;
     }

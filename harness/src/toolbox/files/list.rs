@@ -1,4 +1,4 @@
-//! Lists what is in a folder, or the files below it that fit a glob.
+//! Lists the content of a folder, or the files below it that match a glob.
 
 use std::{ops::ControlFlow, path::Path};
 
@@ -12,12 +12,12 @@ use super::{
 };
 use crate::tool::ToolError;
 
-/// How many paths one call hands over.
+/// The highest number of paths in one result.
 const MAX_PATHS: usize = 1_000;
-/// How long a glob may be, in bytes: it is compiled, and long ones take their time.
+/// The longest glob, in bytes: long ones take long to compile.
 const MAX_GLOB: usize = 1_000;
 
-/// One path a line, sorted, and a last line that counts them.
+/// One path per line, sorted, and a last line that counts them.
 pub(super) fn list(
     root: &Root,
     given: &str,
@@ -72,7 +72,7 @@ fn below(
     Ok(listing.to_text(&format!("files below `{given}` fit"), &walk.gaps()))
 }
 
-/// The first paths, and how many there are.
+/// The first paths, and the number of all.
 #[derive(Default)]
 struct Listing {
     lines: String,
@@ -104,7 +104,7 @@ impl Listing {
     }
 }
 
-/// A glob on paths below a folder.
+/// A glob that matches paths below a folder.
 pub(super) struct Glob(GlobSet);
 
 impl Glob {
@@ -135,7 +135,7 @@ impl Glob {
     }
 }
 
-/// A path as the model reads it: on one line, whatever its name is.
+/// A path as the model reads it: on one line, whatever its name.
 pub(super) fn shown(path: &Path) -> String {
     let text = path.to_string_lossy();
     if text.contains(char::is_control) { format!("{text:?}") } else { text.into_owned() }

@@ -1,4 +1,4 @@
-//! The file tools: they read, write, list and search inside one folder, and nothing leads out.
+//! The file tools: they read, write, list and search inside one folder, and no path leads out of it.
 
 mod code_files;
 mod code_list;

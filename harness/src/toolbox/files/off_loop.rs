@@ -1,16 +1,16 @@
-//! Work that blocks, away from the async loop, that stops when nobody waits for it any more.
+//! Blocking work away from the async loop, which stops when nobody waits for it any more.
 
 use tokio_util::sync::DropGuard;
 
 use crate::tool::{CancellationToken, ToolError};
 
-/// Asked by blocking work between its steps.
+/// Blocking work checks this between its steps.
 #[derive(Clone, Debug)]
 pub(super) struct Stop(CancellationToken);
 
 impl Stop {
     /// # Errors
-    /// Fails if the work is to end.
+    /// Fails if the work has to end.
     pub(super) fn check(&self) -> Result<(), ToolError> {
         if self.0.is_cancelled() {
             return Err(ToolError::new("stopped before its end, because the run was"));

@@ -12,12 +12,12 @@ use super::{
 };
 use crate::tool::ToolError;
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const PIECE: usize = 64 * 1024;
-/// How many bytes are looked through to count lines.
+/// The number of bytes that are scanned to count lines.
 const MAX_SCAN: u64 = 1024 * 1024 * 1024;
 
-/// The lines from `first_line` on; if they are not all, after a line that says which they are and
+/// The lines from `first_line` on. If they are not the whole file, a line before them says which lines they are and
 /// how many there are.
 pub(super) fn read(
     root: &Root,
@@ -46,16 +46,16 @@ pub(super) fn read(
     window.into_text(given, false)
 }
 
-/// Takes a file piece by piece, keeps the lines that are wanted and counts the others.
+/// Reads a file piece by piece, keeps the wanted lines and counts the others.
 struct Window {
     wanted: RangeInclusive<u64>,
     kept: Vec<u8>,
-    /// Up to where `kept` is made of whole lines, and which is the last of them.
+    /// The length of the whole lines in `kept`, and the number of the last of them.
     whole: usize,
     last_whole: u64,
     /// Nothing more is kept.
     full: bool,
-    /// The line that is being read.
+    /// The number of the line that is being read.
     line: u64,
     /// Whether anything of that line has been read.
     begun: bool,

@@ -1,6 +1,5 @@
-//! The one way to the disk: every path is opened inside the root folder, link by link, by the
-//! operating system or component by component; none of `..`, an absolute path or a symbolic link
-//! leads out of it.
+//! The only access to the disk: every path is opened inside the root folder, link by link, by the operating system
+//! or component by component, so that neither `..` nor an absolute path nor a symbolic link leads out of it.
 
 use std::{
     io,
@@ -21,7 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Root {
     pub(super) dir: Dir,
-    /// Where it is: only to understand absolute paths and to be shown, never to open one.
+    /// The path of the folder: only to resolve absolute paths and to be shown, never to open one.
     pub(super) path: PathBuf,
 }
 
@@ -40,7 +39,7 @@ impl Root {
         })
     }
 
-    /// The path relative to the root. That it stays inside is seen when it is opened.
+    /// The path relative to the root. Whether it stays inside is checked when it is opened.
     pub(super) fn inside(&self, given: &str) -> Result<PathBuf, ToolError> {
         let path = Path::new(given);
         if given.is_empty() {
@@ -56,14 +55,13 @@ impl Root {
         Ok(if relative.as_os_str().is_empty() { ".".into() } else { relative.to_owned() })
     }
 
-    /// The path of what is there without links, `.` and `..`, relative to the root: empty for the
-    /// root itself.
+    /// The path of an existing file without links, `.` and `..`, relative to the root: empty for the root itself.
     pub(super) fn real(&self, path: &Path) -> io::Result<PathBuf> {
         let real = self.dir.canonicalize(path)?;
         Ok(real.strip_prefix(".").map(Path::to_owned).unwrap_or(real))
     }
 
-    /// What is at this path, links inside the root followed.
+    /// The metadata of this path, with links inside the root followed.
     pub(super) fn look_at(&self, path: &Path, given: &str) -> Result<Metadata, ToolError> {
         self.dir.metadata(path).map_err(|err| fault(given, err))
     }
@@ -75,7 +73,7 @@ impl Root {
         self.regular(path, given, options)
     }
 
-    /// Opens a regular file that exists to see that it may be written, and changes nothing.
+    /// Opens an existing regular file to check that it may be written, and changes nothing.
     pub(super) fn writable(&self, path: &Path, given: &str) -> Result<File, ToolError> {
         let mut options = OpenOptions::new();
         options.write(true);
@@ -88,8 +86,8 @@ impl Root {
         given: &str,
         mut options: OpenOptions,
     ) -> Result<File, ToolError> {
-        // Before, since opening a device may do something, and after, since the path may mean
-        // another file by now; in between a FIFO must not block.
+        // The check comes before, since opening a device may have an effect, and after, since the path may name
+        // another file by then. In between, opening a FIFO must not block.
         regular(&self.look_at(path, given)?, given)?;
         never_block(&mut options);
         let file = self.dir.open_with(path, &options).map_err(|err| fault(given, err))?;
@@ -125,7 +123,7 @@ fn outside(given: &str) -> ToolError {
     ))
 }
 
-/// What the model reads of an error of the operating system.
+/// The text that the model reads for an error of the operating system.
 pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
     use io::ErrorKind::{
         InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
@@ -133,7 +131,7 @@ pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
     };
 
     let reason = match err.kind() {
-        // The system refuses with a number; what leads outside is refused without.
+        // The system's refusal has an error number; the refusal of a path that leads outside has none.
         PermissionDenied if err.raw_os_error().is_none() => return outside(given).because(err),
         PermissionDenied => "the system does not allow it; choose another path".to_owned(),
         NotFound => "there is no such file or folder; `list_files` shows what there is".to_owned(),

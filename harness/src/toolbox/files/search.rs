@@ -19,18 +19,18 @@ use super::{
 };
 use crate::tool::ToolError;
 
-/// How many hits one call hands over.
+/// The highest number of hits in one result.
 const MAX_HITS: usize = 200;
-/// How many bytes of a line are shown.
+/// The number of bytes that are shown of a line.
 const MAX_LINE: usize = 300;
-/// How many bytes before a hit are shown if the line is longer than that.
+/// The number of bytes that are shown before a hit in a longer line.
 const BEFORE_HIT: usize = 100;
-/// How long a line may be to be searched at all; a file with a longer one is passed over.
+/// The longest line, in bytes, that is searched; a file with a longer one is skipped.
 const MAX_BUFFER: usize = 8 * 1024 * 1024;
-/// How much of one file is searched.
+/// The number of bytes that are searched of one file.
 const MAX_FILE: u64 = 1024 * 1024 * 1024;
 
-/// One hit a line as `path:line: text`, and a last line that says what was searched.
+/// One hit per line as `path:line: text`, and a last line that says what was searched.
 pub(super) fn search(
     root: &Root,
     pattern: &str,
@@ -172,7 +172,7 @@ fn around(line: &[u8], hit: usize) -> String {
         return text.into_owned();
     }
     let boundary = |at: usize| (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    // Replaced bytes are longer, which moves the hit a little.
+    // Replaced bytes are longer, so the hit moves a little.
     let start = boundary(hit.saturating_sub(BEFORE_HIT));
     let end = boundary(start + MAX_LINE);
     let part = text.get(start..end).unwrap_or_default();
@@ -182,7 +182,7 @@ fn around(line: &[u8], hit: usize) -> String {
     format!("{before}{part}{after}")
 }
 
-/// Ends with an error once the work is to stop.
+/// A reader that fails once the work has to stop.
 struct Stoppable<'s, R> {
     reader: R,
     stop: &'s Stop,

@@ -1,4 +1,4 @@
-//! What the model sees of the file tools. What they do is in the files beside this one.
+//! The file tools as the model sees them. Their work is done in the files beside this one.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,8 +13,8 @@ use crate::{
     tool::{CancellationToken, Review, ToolContext, ToolError},
 };
 
-/// How many bytes one answer has at most, about: less than a run allows, so that nothing is cut
-/// behind the back of these tools.
+/// The approximate highest number of bytes in one result. It is less than the limit of a run, so that the library
+/// does not cut the results of these tools.
 pub(super) const MAX_TEXT: usize = 48 * 1024;
 
 /// Tools for the files inside one folder: `read_file`, `write_file`, `list_files`, `search_files`.
@@ -33,16 +33,16 @@ pub(super) const MAX_TEXT: usize = 48 * 1024;
 /// Neither `..` nor an absolute path nor a symbolic link leads out of the folder, at any instant:
 /// each path is resolved by the operating system relative to the opened folder (`openat2` on Linux,
 /// one component at a time elsewhere). The folder stays the same one if it is renamed. Pipes,
-/// sockets and devices are not opened. A hard link and a file system that is mounted inside the
-/// folder are inside.
+/// sockets and devices are not opened. Hard links in the folder, and a file system that is mounted inside of it,
+/// count as inside.
 ///
-/// Whoever approves a write sees what it changes. A person is asked before a file is written by which
-/// other programs run code when they meet it, such as `.envrc`: [`CodeFiles`] says which these are.
-/// Where the path leads and what is there is looked at again right before the file is put in its
-/// place; if that is not what was approved, nothing is written.
+/// The person who approves a write sees what it changes. A person is asked before a file is written from which
+/// other programs run code when they find it, such as `.envrc`: [`CodeFiles`] says which these are. Right before
+/// the file is put in place, the path and its content are checked again; if they differ from what was approved,
+/// nothing is written.
 ///
-/// The disk is never waited for on the async loop. Work that nobody waits for any more stops
-/// between its steps; a file is then written as a whole or not at all.
+/// The tools never block the async loop on the disk. Work that nobody waits for any more stops between its steps; a
+/// file is then written completely or not at all.
 ///
 /// A file that is replaced keeps its mode and, where the system allows it, its owner; another hard
 /// link to it keeps the old text, and access lists are not copied. A program that is killed while it
@@ -55,16 +55,16 @@ pub struct Files {
 
 #[toolset]
 impl Files {
-    /// Tools for this folder and what is below it.
+    /// Creates tools for this folder and everything below it.
     ///
     /// # Errors
-    /// Fails if there is no such folder.
+    /// Fails if the folder does not exist or cannot be opened.
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Arc<Self>, Error> {
         let root = Arc::new(Root::open(folder.as_ref())?);
         Ok(Arc::new(Self { root, code: Arc::default() }))
     }
 
-    /// Before which files `write_file` asks a person, in place of [`CodeFiles::default`].
+    /// Sets the files for which `write_file` asks a person, in place of [`CodeFiles::default`].
     #[must_use]
     pub fn with_code_files(self: Arc<Self>, files: CodeFiles) -> Arc<Self> {
         Arc::new(Self { root: Arc::clone(&self.root), code: Arc::new(files) })

@@ -1,5 +1,5 @@
-//! Goes through a folder and all below it, in the order of the paths. It follows no links, and
-//! leaves out `.git` and what ignore files name.
+//! Walks through a folder and everything below it, in the order of the paths. It follows no links, and leaves out
+//! `.git` and the paths that ignore files name.
 
 use std::{io::Read as _, ops::ControlFlow, path::Path};
 
@@ -12,18 +12,18 @@ use super::{
 };
 use crate::tool::ToolError;
 
-/// How deep folders may nest; deeper ones are left out and counted.
+/// The deepest nesting of folders; deeper ones are left out and counted.
 const MAX_DEPTH: usize = 64;
-/// How many files and folders are looked at.
+/// The highest number of files and folders that a walk visits.
 pub(super) const MAX_ENTRIES: usize = 100_000;
 
-/// One thing in a folder.
+/// An entry of a folder.
 pub(super) struct Entry {
     pub(super) name: std::ffi::OsString,
     pub(super) kind: FileType,
 }
 
-/// What is in a folder, by name. Entries that cannot be looked at are left out.
+/// The entries of a folder, by name. Entries that cannot be read are left out.
 pub(super) fn entries(root: &Root, folder: &Path, stop: &Stop) -> std::io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for entry in root.dir.read_dir(folder)?.take(MAX_ENTRIES + 1) {
@@ -44,9 +44,9 @@ pub(super) struct Walk<'w> {
     stop: &'w Stop,
     ignored: Ignored,
     seen: usize,
-    /// Folders that could not be read or lie too deep.
+    /// The number of folders that could not be read or lie too deep.
     unread: usize,
-    /// Whether there is more than is looked at.
+    /// Whether there is more than the walk visits.
     gave_up: bool,
 }
 
@@ -55,8 +55,8 @@ impl<'w> Walk<'w> {
         Self { root, stop, ignored: Ignored::new(), seen: 0, unread: 0, gave_up: false }
     }
 
-    /// Hands each regular file below `folder` to `visit`, its path relative to the root. The
-    /// folder is a real path, without links, `.` and `..`.
+    /// Passes each regular file below `folder` to `visit`, as a path relative to the root. `folder` is a real path,
+    /// without links, `.` and `..`.
     pub(super) fn files(
         &mut self,
         folder: &Path,
@@ -71,7 +71,7 @@ impl<'w> Walk<'w> {
         self.stop.check()
     }
 
-    /// What was left out, for the last line of an answer.
+    /// What was left out, for the last line of a result.
     pub(super) fn gaps(&self) -> String {
         let mut gaps = String::new();
         if self.unread > 0 {
@@ -129,14 +129,14 @@ impl<'w> Walk<'w> {
     /// Reads the ignore files of a folder.
     fn enter(&mut self, folder: &Path) {
         let mut files = Vec::new();
-        // Later ones win, so that `.ignore` overrules.
+        // Later files win, so `.ignore` overrules `.gitignore`.
         for name in [".gitignore", ".ignore"] {
             let path = folder.join(name);
             let mut text = Vec::new();
             let most = ignored::MAX_FILE as u64 + 1;
             match self.root.read(&path, name).map(|file| file.take(most).read_to_end(&mut text)) {
                 Ok(Ok(_)) => files.push((path, text)),
-                // A link out, a folder or a pipe of this name is no ignore file.
+                // A link that leads out, a folder or a pipe of this name is not an ignore file.
                 Err(_) if !self.is_file(&path) => {}
                 Ok(Err(_)) | Err(_) => self.ignored.pass_over(path),
             }

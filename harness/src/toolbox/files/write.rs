@@ -1,4 +1,4 @@
-//! Writes a whole file, or nothing of it.
+//! Writes a whole file, or nothing.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::tool::{Review, Scope, ToolContext, ToolError};
 
-/// One write: into which folder, which path and which text.
+/// A write: the root folder, the list of code files, the path and the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write<'w> {
     pub(super) root: &'w Root,
@@ -27,8 +27,8 @@ pub(super) struct Write<'w> {
 }
 
 impl Write<'_> {
-    /// What a person should see of it, and whether one should be asked. A write that will fail by
-    /// itself is no reason to ask.
+    /// What a person should see of the write, and whether one should be asked. A write that will fail anyway
+    /// gives no reason to ask.
     pub(super) fn review(&self) -> Review {
         match self.target() {
             Ok(target) => self.review_of(&target),
@@ -55,7 +55,7 @@ impl Write<'_> {
         }
     }
 
-    /// Nothing if what is there is no file, so that no write replaces it.
+    /// The content at the path now. `None` if the path is not a regular file, which no write replaces.
     fn old_text(&self, path: &Path) -> Option<Old> {
         let dir = &self.root.dir;
         let Ok(found) = dir.symlink_metadata(path) else { return Some(Old::Nothing) };
@@ -68,7 +68,7 @@ impl Write<'_> {
             file.take(difference::MAX_FILE + 1).read_to_end(&mut bytes)?;
             Ok(found)
         });
-        // Who may write a file may not always read it.
+        // A user who may write a file may not always read it.
         let (found, why) = match read {
             Ok(_) if bytes.len() as u64 <= difference::MAX_FILE => return Some(Old::Bytes(bytes)),
             Ok(found) => (found, "too many to be compared"),
@@ -77,7 +77,7 @@ impl Write<'_> {
         Some(Old::Unread { bytes: found.len(), changed: changed(&found), why })
     }
 
-    /// Where the file is, through links inside the root, so that a link stays a link.
+    /// The path of the file, with links inside the root resolved, so that a link stays a link.
     fn target(&self) -> Result<Target, Refused> {
         let Self { root, given, .. } = *self;
         let path = root.inside(given)?;
@@ -113,8 +113,8 @@ impl Write<'_> {
         Ok(Target { path, folder, name })
     }
 
-    /// Writes beside the file and renames, so that the path has the old text or the new one at any
-    /// instant, whoever is killed. It is reviewed once more when all that is left is the rename.
+    /// Writes a new file beside the path and renames it, so that the path has the old text or the new one at any
+    /// instant, even if a process is killed. The write is reviewed once more right before the rename.
     pub(super) fn run(&self, context: &ToolContext, stop: &Stop) -> Result<String, ToolError> {
         let Self { root, given, content, .. } = *self;
         let failed = |err| fault(given, err);
@@ -133,7 +133,7 @@ impl Write<'_> {
         if let Some(old) = &old {
             keep_owner_and_mode(&file, old).map_err(failed)?;
         }
-        // Else the rename may survive a power cut that the text does not.
+        // Without this, the rename may survive a power cut and the text may not.
         file.sync_all().map_err(failed)?;
         drop(file);
         stop.check()?;
@@ -156,7 +156,7 @@ impl Write<'_> {
     }
 }
 
-/// Where a write goes, without links.
+/// The target of a write, without links.
 #[derive(Debug, PartialEq)]
 struct Target {
     path: PathBuf,
@@ -164,7 +164,7 @@ struct Target {
     name: OsString,
 }
 
-/// Why there is no way to write.
+/// Why a file cannot be written.
 #[derive(Debug)]
 enum Refused {
     InGit(String),
@@ -203,8 +203,8 @@ fn is_same_folder(root: &Root, folder: &Path, _: &Dir) -> io::Result<bool> {
     Ok(real == folder || real.as_os_str().is_empty() && folder == Path::new("."))
 }
 
-/// What tells one state of a file from another without reading it. The system sets this time at each
-/// change, and nobody else can set it.
+/// Distinguishes one state of a file from another without reading it. The system sets this time at each change, and
+/// no program can set it.
 #[cfg(unix)]
 fn changed(found: &Metadata) -> String {
     use cap_std::fs::MetadataExt as _;
@@ -228,14 +228,14 @@ fn for_owner_alone(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 fn for_owner_alone(_: &mut OpenOptions) {}
 
-/// Gives the file the mode of the old one, and its owner where the system allows it.
+/// Gives the file the mode of the old one, and its owner if the system allows it.
 #[cfg(unix)]
 fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     use cap_std::fs::{MetadataExt as _, Permissions, PermissionsExt as _};
     use rustix::fs::{Gid, Uid, fchown};
 
     let _ = fchown(file, Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid())));
-    // A new text does not get what `setuid` gave to the old one.
+    // The new text does not get the `setuid` bit of the old file.
     file.set_permissions(Permissions::from_mode(old.mode() & 0o777))
 }
 
@@ -244,7 +244,7 @@ fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     file.set_permissions(old.permissions())
 }
 
-/// Where a file will be that does not exist, below the part of its path that does.
+/// The path at which a missing file will be, below the part of its path that exists.
 fn new_path(root: &Root, path: &Path) -> io::Result<PathBuf> {
     for above in path.ancestors().skip(1) {
         let there = if above.as_os_str().is_empty() { Path::new(".") } else { above };
@@ -254,7 +254,7 @@ fn new_path(root: &Root, path: &Path) -> io::Result<PathBuf> {
             Err(err) => return Err(err),
         };
         let rest = path.strip_prefix(above).unwrap_or(path);
-        // Out of a folder that is not there, nothing leads.
+        // Nothing leads out of a folder that does not exist.
         if rest.components().any(|part| part == Component::ParentDir) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -266,7 +266,7 @@ fn new_path(root: &Root, path: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// A file beside the one that is written; removed again unless it is renamed.
+/// A file beside the one that is written. It is removed unless it is renamed.
 struct Beside<'d> {
     folder: &'d Dir,
     name: String,
@@ -274,8 +274,8 @@ struct Beside<'d> {
 }
 
 impl<'d> Beside<'d> {
-    /// One that is to replace another file is its owner's alone until it has the mode of that: who
-    /// may not read the old text does not read the new one either.
+    /// Creates the file. A file that will replace another one can be read only by its owner until it has the mode
+    /// of the other one: a user who may not read the old text may not read the new one either.
     fn create(folder: &'d Dir, replaces: bool) -> io::Result<(Self, File)> {
         let name = format!(".{:016x}.tmp", fastrand::u64(..));
         let mut options = OpenOptions::new();
@@ -297,7 +297,7 @@ impl<'d> Beside<'d> {
 impl Drop for Beside<'_> {
     fn drop(&mut self) {
         if !self.renamed {
-            // The error that is on its way says more.
+            // The error that is being returned says more.
             let _ = self.folder.remove_file(&self.name);
         }
     }

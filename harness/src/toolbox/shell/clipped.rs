@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-/// How many bytes of the beginning are kept.
+/// The number of bytes of the beginning that are kept.
 const HEAD: usize = 12 * 1024;
-/// How many bytes of the end are kept.
+/// The number of bytes of the end that are kept.
 const TAIL: usize = 12 * 1024;
 
 /// Keeps the beginning and the end of a stream and counts what is between them.
@@ -32,8 +32,8 @@ impl Clipped {
         self.head.is_empty()
     }
 
-    /// The text: whole, or with a note in the middle of how much was cut there. The cut is between
-    /// characters, and bytes that are no UTF-8 are replaced.
+    /// The text: whole, or with a note in the middle that says how much was cut. The cut is between characters, and
+    /// bytes that are not UTF-8 are replaced.
     pub(super) fn to_text(&self) -> String {
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         if self.dropped == 0 {
@@ -51,7 +51,7 @@ impl Clipped {
     }
 }
 
-/// Where the last whole character ends.
+/// The index at which the last whole character ends.
 fn end_of_characters(bytes: &[u8]) -> usize {
     let is_inside = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
     let after_lead = bytes.iter().rev().take(3).take_while(is_inside).count();
@@ -65,7 +65,7 @@ fn end_of_characters(bytes: &[u8]) -> usize {
     if after_lead + 1 < length { whole } else { bytes.len() }
 }
 
-/// Where the first whole character begins.
+/// The index at which the first whole character begins.
 fn start_of_characters(bytes: &[u8]) -> usize {
     bytes.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count()
 }

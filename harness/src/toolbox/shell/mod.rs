@@ -1,4 +1,4 @@
-//! The tool `bash`: runs a command, and leaves nothing behind that it started.
+//! The tool `bash`: it runs a command and leaves nothing running that the command started.
 
 #[cfg(unix)]
 mod clipped;

@@ -1,4 +1,4 @@
-//! Runs one command until it ends, is stopped, or has no time left, and keeps what it says.
+//! Runs one command until it ends, is stopped, or reaches its time limit, and keeps its output.
 
 use std::{
     io,
@@ -19,13 +19,13 @@ use super::{
 };
 use crate::tool::CancellationToken;
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const PIECE: usize = 16 * 1024;
-/// How much is still read from a pipe after the end: more than any pipe holds, and bounded, since
-/// a process that has left the group may write for ever.
+/// The number of bytes that are still read from a pipe after the end. It is more than any pipe holds, and bounded,
+/// since a process that has left the group may write for ever.
 const LAST_WORDS: usize = 2 * 1024 * 1024;
 
-/// What a command has written, so far or in all.
+/// The output of a command, so far or in all.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     stdout: Mutex<Clipped>,
@@ -37,7 +37,7 @@ impl Said {
         [&self.stdout, &self.stderr].iter().all(|heard| lock(heard).is_empty())
     }
 
-    /// Both outputs, apart; `when` is said of each.
+    /// Both outputs, separately; `when` is added to the name of each.
     pub(super) fn to_text(&self, when: &str) -> String {
         let outputs = [("stdout", &self.stdout), ("stderr", &self.stderr)];
         let texts = outputs.map(|(name, heard)| match lock(heard).to_text() {
@@ -57,9 +57,9 @@ fn lock(heard: &Mutex<Clipped>) -> MutexGuard<'_, Clipped> {
 pub(super) enum End {
     /// By itself.
     Exited(ExitStatus),
-    /// Nobody knows how: somebody else has taken the status, or killed who would have told it.
+    /// It is unknown how: another process has taken the status, or killed the supervisor.
     Lost,
-    /// It was ended at once, since who watches over it was killed.
+    /// It was ended at once, since its watchdog was killed.
     Unwatched,
     /// The time limit ran out.
     TimedOut,
@@ -67,7 +67,7 @@ pub(super) enum End {
     Stopped,
 }
 
-/// Runs a command. When this returns or is dropped, all that it has started is dead.
+/// Runs a command. When this returns or is dropped, everything that the command has started is dead.
 pub(super) async fn run(
     spec: &Spec<'_>,
     limit: Duration,
@@ -80,7 +80,7 @@ pub(super) async fn run(
     let mut stderr = Listener { pipe: stderr, heard: &said.stderr };
 
     let end = tokio::select! {
-        // The end comes first: a command that has ended in time was not stopped.
+        // The end is checked first: a command that has ended in time was not stopped.
         biased;
         () = std::future::ready(()), if !is_watched => End::Unwatched,
         status = group.ended() => status?.map_or(End::Lost, End::Exited),
@@ -90,11 +90,11 @@ pub(super) async fn run(
     };
     group.close().await;
     group.end();
-    // The pipes are read to their end after this, when they are dropped.
+    // The rest in the pipes is read after this, when they are dropped.
     Ok(end)
 }
 
-/// Reads as long as it is polled: closed pipes do not end a command.
+/// Reads as long as it is polled: closed pipes do not end the command.
 async fn listen_to_both(
     stdout: &mut Listener<'_, ChildStdout>,
     stderr: &mut Listener<'_, ChildStderr>,
@@ -103,7 +103,7 @@ async fn listen_to_both(
     std::future::pending().await
 }
 
-/// One pipe, and where what comes out of it is kept.
+/// A pipe, and the place where its bytes are kept.
 struct Listener<'s, P: AsFd> {
     pipe: P,
     heard: &'s Mutex<Clipped>,
@@ -120,8 +120,8 @@ impl<P: AsyncRead + AsFd + Unpin> Listener<'_, P> {
 }
 
 impl<P: AsFd> Drop for Listener<'_, P> {
-    /// Reads what is in the pipe already and waits for nothing: a process that has left the group
-    /// may keep the pipe open for ever.
+    /// Reads what is already in the pipe, without waiting: a process that has left the group may keep the pipe open
+    /// for ever.
     fn drop(&mut self) {
         let mut piece = vec![0; PIECE];
         let mut left = LAST_WORDS;

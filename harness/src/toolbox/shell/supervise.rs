@@ -1,10 +1,10 @@
-//! What a program does first in its `main` for its commands: it lets them be supervised, and hides
-//! its own environment and memory from them.
+//! Calls for the first lines of a program's `main`: to have its commands supervised, and to hide its own
+//! environment and memory from them.
 
 use crate::error::{Error, ErrorKind};
 
-/// Lets every command of this program be supervised, so that none outlives the program or a stop.
-/// Call it once, in the first line of `main`, in every program that has `bash` or `Bash`:
+/// Lets every command of this program be supervised, so that none outlives the program or a stop. Call it once, in
+/// the first line of `main`, in every program that uses `bash` or `Bash`:
 ///
 /// ```no_run
 /// use harness::{toolbox::bash, tools};
@@ -17,25 +17,24 @@ use crate::error::{Error, ErrorKind};
 /// }
 /// ```
 ///
-/// From then on [`bash`](fn@super::bash) and [`Bash`](super::Bash) start this program a second time for
-/// each command, with an empty environment and one argument. The second process runs `main` as far as
-/// this line and never returns from it: it becomes the supervisor of the command. The command is its
-/// child, and a process below the command that loses its own parent becomes its child too. A socket
-/// tells the supervisor when the program stops the command or has died. Then it stops and kills every
-/// process below it, and ends.
+/// From then on [`bash`](fn@super::bash) and [`Bash`](super::Bash) start this program a second time for each
+/// command, with an empty environment and one argument. The second process runs `main` up to this line and never
+/// returns from it: it becomes the supervisor of the command. The command is its child, and a process below the
+/// command that loses its own parent becomes its child too. A socket tells the supervisor when the program stops
+/// the command or has died. The supervisor then stops and kills every process below it, and ends.
 ///
 /// It returns true if commands are supervised. It returns false, and changes nothing, if the system is
 /// not Linux or has no `/proc` that shows the processes: then commands run as without this line. A
-/// program that must not run commands that way refuses to start:
+/// program that must not run unsupervised commands should refuse to start:
 ///
 /// ```no_run
 /// assert!(harness::toolbox::supervise(), "commands cannot be supervised on this system");
 /// ```
 ///
-/// # What holds when
+/// # What ends when
 ///
-/// On Linux with `/proc`, for a command of the same user as the program, be that root or not. *Ends*
-/// means that nothing of it lives when the answer is there, or a moment after the program has died.
+/// This holds on Linux with `/proc`, for a command of the same user as the program, root or not. *Ends* means that
+/// nothing of it lives when the call has its result, or a moment after the program has died.
 ///
 /// | what the command starts | a stop, with the line | without | `kill -9` of the program, with | without |
 /// |---|---|---|---|---|
@@ -45,11 +44,11 @@ use crate::error::{Error, ErrorKind};
 /// | `env -i setsid` | ends | ends [^found] | ends | lives |
 /// | the same as a daemon that has closed its outputs | ends | lives | ends | lives |
 /// | a daemon that rewrites its title | ends | lives | ends | lives |
-/// | one that is replaced by its child all the time | ends | lives if it leaves its group | ends | lives if it leaves its group |
-/// | what kills the supervisor (`kill -9 $PPID`), which leaves the call in doubt | as without | | at once, as by a stop without | |
-/// | what halts the supervisor (`kill -STOP $PPID`) | ends | | lives | |
-/// | what gets another user (`sudo`), if the program is no root | lives | lives | lives | lives |
-/// | what others start for it (`systemd-run`, `at`, `docker run -d`) | lives | lives | lives | lives |
+/// | a process that is replaced by its child all the time | ends | lives if it leaves its group | ends | lives if it leaves its group |
+/// | a process that kills the supervisor (`kill -9 $PPID`), which leaves the call in doubt | as without | | at once, as by a stop without | |
+/// | a process that halts the supervisor (`kill -STOP $PPID`) | ends | | lives | |
+/// | a process of another user (`sudo`), if the program does not run as root | lives | lives | lives | lives |
+/// | a process that another program starts for it (`systemd-run`, `at`, `docker run -d`) | lives | lives | lives | lives |
 ///
 /// [^found]: if its parent lives, if it writes to an output of the command, or if the session that it
 /// lives in has a process that is found.
@@ -57,34 +56,33 @@ use crate::error::{Error, ErrorKind};
 /// | what the command reads | with the line | without |
 /// |---|---|---|
 /// | its own environment | the variables on the list of [`bash`](fn@super::bash) | the same |
-/// | `/proc/$PPID/environ` | of the program's, `LD_LIBRARY_PATH` alone | the program's environment |
+/// | `/proc/$PPID/environ` | only the program's `LD_LIBRARY_PATH` | the program's environment |
 /// | `/proc/<program>/environ`, found by a search through `/proc` | the program's environment | the same |
-/// | that after [`make_undumpable`], if the program is no root | refused | refused |
-/// | that after [`make_undumpable`] as root | the program's environment | the same |
+/// | the same after [`make_undumpable`], if the program does not run as root | refused | refused |
+/// | the same after [`make_undumpable`] as root | the program's environment | the same |
 /// | the terminal of the program, as `/dev/tty` | refused | open |
 /// | a file that the program was started with as number 3 or above (`3< key`) | open | open |
 ///
-/// Without the line, a stop looks for the process group, for a mark in the environment
-/// (`HARNESS_COMMAND`), for who writes to the outputs of the command, and for descendants of all
+/// Without the line, a stop looks for the process group, for processes with a mark in the environment
+/// (`HARNESS_COMMAND`), for processes that write to the outputs of the command, and for descendants of all
 /// these. A `/bin/sh` beside each command waits for the death of the program, and then kills the
-/// group and all that have the mark. On other Unix systems, and without `/proc`, the process group is
-/// all that is known: there, `timeout` and `setsid` are enough to live on. On Windows there is no
-/// `bash`.
+/// group and all processes that have the mark. On other Unix systems, and without `/proc`, only the process group
+/// is known: there, a process that uses `timeout` or `setsid` lives on. On Windows there is no `bash`.
 ///
-/// A command that is supervised costs about as much as one that is not: the start of the program takes
-/// the place of a look at all processes.
+/// A supervised command costs about as much as an unsupervised one: starting the program replaces a search through
+/// all processes.
 ///
-/// # Where it stands
+/// # Where to call it
 ///
-/// Whatever a program does before this line, it does again for each command, without its environment.
+/// Everything that a program does before this line, it does again for each command, without its environment.
 /// So put nothing before it. `#[tokio::main]` may stay: it costs each command the start of its threads.
 /// A program that reads its arguments before this line finds one that it does not know. If it ends
-/// because of that, or does not come to this line for another reason, each command fails with an error
-/// that says so. A second call changes nothing. A late call holds for the commands that begin after it.
+/// because of that, or does not reach this line for another reason, each command fails with an error
+/// that says so. A second call changes nothing. A late call applies to the commands that begin after it.
 /// A program that is itself a command of another one can call it too.
 ///
 /// The program becomes a supervisor only if its first argument says so and its standard input is a
-/// socket. Whoever can start it in this way can start a shell as well, so this gives nobody new rights.
+/// socket. A user who can start it in this way can start a shell as well, so this gives nobody new rights.
 pub fn supervise() -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -117,15 +115,14 @@ pub(super) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Hides environment and memory of this program from other processes of the same user: they can
+/// Hides the environment and the memory of this program from other processes of the same user: they can
 /// neither read `/proc/<program>/environ` nor attach a debugger.
 ///
-/// A command runs as the user of the program. With [`supervise`] it does not meet the program's
-/// environment by accident; a command that searches `/proc` does, and keys of model vendors stand
-/// there. After this call it is refused to it. It costs core dumps and debuggers, so it is for the
-/// program to decide. It does not help where commands run as root, nor against what the keys can
-/// be read from elsewhere: a file, or the shell that the program was started from, if that was
-/// started with them.
+/// A command runs as the user of the program. With [`supervise`] it does not find the program's
+/// environment by accident, but a command that searches `/proc` does, and the environment may hold keys of model
+/// vendors. After this call the command is refused access to it. The call also disables core dumps and debuggers, so
+/// the program has to decide. It does not help if commands run as root, or if the keys can be read from another
+/// place: from a file, or from the shell that started the program, if the shell has them in its environment.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), harness::Error> {
@@ -136,7 +133,7 @@ pub(super) fn is_on() -> bool {
 /// ```
 ///
 /// # Errors
-/// Fails if the system has no such switch: only Linux has it.
+/// Fails if the system refuses, and on every system but Linux, which alone has this switch.
 pub fn make_undumpable() -> Result<(), Error> {
     #[cfg(target_os = "linux")]
     {

@@ -1,4 +1,4 @@
-//! What the model sees of `bash`: its arguments and its answer.
+//! The tool `bash` as the model sees it: its arguments and its result.
 
 use std::{
     ffi::OsString,
@@ -21,10 +21,10 @@ use crate::{
     tool::{Review, ToolContext, ToolError},
 };
 
-/// How long a command may run if the call does not say, in seconds.
+/// The time that a command may run if the call does not set one, in seconds.
 const DEFAULT_SECONDS: u64 = 30;
-/// How long a command may run at most, in seconds. The `timeout` of the tools is longer, since this
-/// limit says more when it is reached.
+/// The longest time that a command may run, in seconds. The `timeout` of the tools is longer, since the text about
+/// this limit says more when it is reached.
 const MAX_SECONDS: u64 = 300;
 
 /// Runs a command with bash and answers with its exit status, its standard output and its
@@ -82,8 +82,8 @@ pub async fn bash(
     answer(command, None, &Variables::default(), timeout_seconds, context).await
 }
 
-/// The tool `bash` in a folder and with variables of the program's choice; otherwise it does the same as
-/// the function [`bash`](fn@bash).
+/// The tool `bash` in a folder and with variables of the program's choice; otherwise it does the same as the
+/// function [`bash`](fn@bash).
 ///
 /// An agent asks its approver before each command, and denies all of them if it has none:
 ///
@@ -129,10 +129,10 @@ pub struct Bash {
 
 #[toolset]
 impl Bash {
-    /// Commands begin in this folder. They can leave it.
+    /// Creates the tool with a folder in which commands begin. Commands can leave it.
     ///
     /// # Errors
-    /// Fails if there is no such folder.
+    /// Fails if the folder does not exist or is not a folder.
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Arc<Self>, Error> {
         let given = folder.as_ref();
         let wrong = |fault: &str| wrong("in_folder", &format!("`{}` {fault}", given.display()));
@@ -145,7 +145,7 @@ impl Bash {
         Ok(Arc::new(Self { folder, variables: Variables::default() }))
     }
 
-    /// Commands have these variables too, whatever the program's own environment has.
+    /// Gives commands these variables too, whatever the program's own environment has.
     ///
     /// ```
     /// use harness::toolbox::Bash;
@@ -157,7 +157,7 @@ impl Bash {
     /// ```
     ///
     /// # Errors
-    /// Fails if a name or a value cannot be one.
+    /// Fails if a name or a value cannot be used for an environment variable.
     pub fn with_variables<N: Into<OsString>, V: Into<OsString>>(
         self: Arc<Self>,
         variables: impl IntoIterator<Item = (N, V)>,
@@ -170,11 +170,11 @@ impl Bash {
         Ok(Arc::new(this))
     }
 
-    /// Commands have these variables of the program's environment too, as far as it has them when
-    /// a command begins. Whatever they hold can end up in what the model reads.
+    /// Gives commands these variables of the program's environment too, with the values that they have when a
+    /// command begins. Whatever they hold can become part of what the model reads.
     ///
     /// # Errors
-    /// Fails if a name cannot be one.
+    /// Fails if a name cannot be used for an environment variable.
     pub fn with_inherited_variables<N: Into<OsString>>(
         self: Arc<Self>,
         names: impl IntoIterator<Item = N>,
@@ -251,7 +251,7 @@ async fn answer(
     report(&end, &said, seconds)
 }
 
-/// What the model reads of a command that was started.
+/// The text that the model reads about a command that was started.
 fn report(end: &End, said: &Said, seconds: u64) -> Result<String, ToolError> {
     let how = match end {
         End::Exited(status) => return Ok(format!("{status}\n{}", said.to_text(""))),
@@ -267,7 +267,7 @@ fn report(end: &End, said: &Said, seconds: u64) -> Result<String, ToolError> {
                            has killed its watchdog, a `/bin/sh`"
             .to_owned(),
     };
-    // What it did until then is done, so this is no plain failure.
+    // The effects of the command until then remain, so this is more than a failure.
     Err(ToolError::in_doubt(format!("{how}\n{}", said.to_text(" so far"))))
 }
 
@@ -296,7 +296,7 @@ fn not_started(spec: &Spec<'_>, said: &Said, err: io::Error) -> ToolError {
         (InvalidInput, _) => {
             "a command cannot contain the character 0; write it as `\\0`".to_owned()
         }
-        // What stands there was said by what was to run the command.
+        // The output is from the process that should have run the command.
         (Other, _) if !said.is_empty() => format!("{err}\n{}", said.to_text("")),
         (Other, _) => err.to_string(),
         (_, _) => format!("{err}; try again later"),

@@ -1,13 +1,13 @@
-//! Which environment variables a command has.
+//! The environment variables of a command.
 
 use std::ffi::{OsStr, OsString};
 
-/// Those that a command has of the program's, with those that begin with `LC_`. What a command
-/// prints goes to the model and into the journal, and `env` prints everything: none that holds a
-/// key may stand here.
+/// The variables of the program that a command has, beside those that begin with `LC_`. The output of a command
+/// goes to the model and into the journal, and `env` prints every variable, so none that holds a key may be on this
+/// list.
 const OF_PROGRAM: [&str; 7] = ["HOME", "LANG", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
-/// What a program adds to the list.
+/// The variables that a program adds to the list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Variables {
     inherited: Vec<OsString>,
@@ -16,7 +16,7 @@ pub(super) struct Variables {
 
 impl Variables {
     /// # Errors
-    /// Says what is wrong with the name.
+    /// Fails with the fault of the name.
     pub(super) fn inherit(&mut self, name: OsString) -> Result<(), String> {
         checked(&name)?;
         self.inherited.push(name);
@@ -24,7 +24,7 @@ impl Variables {
     }
 
     /// # Errors
-    /// Says what is wrong with the name or the value.
+    /// Fails with the fault of the name or the value.
     pub(super) fn set(&mut self, name: OsString, value: OsString) -> Result<(), String> {
         checked(&name)?;
         if value.as_encoded_bytes().contains(&0) {
@@ -34,14 +34,14 @@ impl Variables {
         Ok(())
     }
 
-    /// The environment of a command that is started now.
+    /// The environment of a command that starts now.
     pub(super) fn now(&self) -> Vec<(OsString, OsString)> {
         let is_listed = |name: &OsStr| {
             OF_PROGRAM.iter().any(|listed| name == *listed)
                 || name.as_encoded_bytes().starts_with(b"LC_")
                 || self.inherited.iter().any(|inherited| name == inherited)
         };
-        // Of several of one name the last one counts.
+        // If a name occurs more than once, the last value counts.
         let of_program = std::env::vars_os().filter(|(name, _)| is_listed(name));
         of_program.chain(self.set.iter().cloned()).collect()
     }

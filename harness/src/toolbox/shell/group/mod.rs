@@ -1,4 +1,4 @@
-//! A process and all that it starts, as one thing that ends.
+//! A process and everything that it starts, which end together.
 
 #[cfg(target_os = "linux")]
 mod order;
@@ -27,30 +27,30 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-/// The variable by which the processes of a command are found. Its value lists the marks of all
-/// commands around, so that a command inside a command has both.
+/// The variable by which the processes of a command are found. Its value lists the marks of all enclosing commands,
+/// so that a command inside a command has both marks.
 pub(super) const VARIABLE: &str = "HARNESS_COMMAND";
 
-/// How often a killed process is looked at before it is left alone, a millisecond apart.
+/// How often a killed process is checked before it is given up, a millisecond apart.
 const LOOKS: usize = 100;
 
-/// Whether this program can be started again as a supervisor, and one can see what it supervises.
+/// Whether this program can be started again as a supervisor, and can see the processes that it supervises.
 #[cfg(target_os = "linux")]
 pub(super) fn can_be_supervised() -> bool {
     processes::can_be_seen() && std::fs::read_link(supervised::PROGRAM).is_ok()
 }
 
-/// What is to be run.
+/// The command to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spec<'s> {
     pub(super) command: &'s str,
-    /// Where it begins; else where the program is.
+    /// The folder in which it begins; `None` for the program's own.
     pub(super) folder: Option<&'s Path>,
     /// Its environment.
     pub(super) variables: &'s [(OsString, OsString)],
 }
 
-/// A command and all that it has started. When it is dropped, all of it is killed.
+/// A command and everything that it has started. Dropping it kills all of that.
 #[derive(Debug)]
 pub(super) struct Group(Way);
 
@@ -72,10 +72,10 @@ impl Group {
         Ok((Self(Way::Plain(plain)), pipes))
     }
 
-    /// What is left to do when the command runs already.
+    /// Finishes the start when the command already runs.
     ///
     /// # Errors
-    /// Fails if nobody watches over the command; it is to be ended then.
+    /// Fails if no watchdog watches the command, which then has to be ended.
     pub(super) fn watch(&mut self) -> io::Result<()> {
         match &mut self.0 {
             Way::Plain(plain) => plain.watch(),
@@ -84,11 +84,11 @@ impl Group {
         }
     }
 
-    /// Waits until the command has ended. There is no status if somebody else has taken it, or has
-    /// killed who would have told it.
+    /// Waits until the command has ended. There is no status if another process has taken it, or has killed the
+    /// supervisor.
     ///
     /// # Errors
-    /// Fails if it was not started.
+    /// Fails if the command was not started.
     pub(super) async fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         match &mut self.0 {
             Way::Plain(plain) => {
@@ -100,7 +100,7 @@ impl Group {
         }
     }
 
-    /// Waits for who ends what is left, as far as somebody does.
+    /// Waits for the supervisor to end what is left, if there is a supervisor.
     pub(super) async fn close(&mut self) {
         match &mut self.0 {
             Way::Plain(_) => {}
@@ -133,8 +133,8 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    /// Sets a command up to have them, and nothing to read. All that can fail or panic, such as in a
-    /// runtime without input and output, does so here, before anything runs.
+    /// Connects a command to the pipes, with no input. Everything that can fail or panic, such as in a runtime
+    /// without IO, does so here, before anything runs.
     fn on(command: &mut Command) -> io::Result<Self> {
         let (stdout, to_stdout) = io::pipe()?;
         let (stderr, to_stderr) = io::pipe()?;
@@ -145,7 +145,7 @@ impl Pipes {
         })
     }
 
-    /// What they are called in `/proc`.
+    /// Their names in `/proc`.
     #[cfg(target_os = "linux")]
     fn names(&self) -> Vec<std::path::PathBuf> {
         let ends = [rustix::fs::fstat(&self.stdout), rustix::fs::fstat(&self.stderr)];
@@ -158,7 +158,7 @@ async fn exited(child: Pid) {
     // Listening begins before the first look, so no end is missed.
     let mut child_ended = signal(SignalKind::child()).ok();
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    // An error says that there is no such child any more: somebody else has reaped it.
+    // An error means that the child does not exist any more: other code has reaped it.
     while let Ok(None) = waitid(WaitId::Pid(child), look) {
         match &mut child_ended {
             Some(child_ended) => _ = child_ended.recv().await,
@@ -167,8 +167,7 @@ async fn exited(child: Pid) {
     }
 }
 
-/// Reaps a child that dies. The status is missing if somebody else has reaped it, or if it does not
-/// die.
+/// Reaps a child that is about to die. The status is missing if other code has reaped it, or if it does not die.
 fn reaped(child: &mut Child) -> Option<ExitStatus> {
     for _ in 0..LOOKS {
         match child.try_wait() {

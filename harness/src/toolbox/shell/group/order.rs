@@ -1,5 +1,4 @@
-//! What a program and the supervisor of one of its commands say to each other: an order, then
-//! reports.
+//! The messages between a program and the supervisor of one of its commands: an order, then reports.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -10,13 +9,13 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// No system takes a command and an environment that are longer.
+/// The longest order: no system accepts a command and an environment that are longer.
 const LONGEST: usize = 16 * 1024 * 1024;
 
-/// What is to be run.
+/// The command to run.
 #[derive(Debug, PartialEq)]
 pub(super) struct Order {
-    /// Where it begins; else where the supervisor is.
+    /// The folder in which it begins; `None` for the supervisor's own.
     pub(super) folder: Option<PathBuf>,
     pub(super) command: OsString,
     /// Its whole environment.
@@ -24,10 +23,10 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Its length, then each part with a 0 behind it.
+    /// Encodes the order: its length, then each part with a 0 byte after it.
     ///
     /// # Errors
-    /// Fails if a part has a 0 in it, or if all together are longer than a system takes.
+    /// Fails if a part has a 0 byte in it, or if all parts together are longer than any system accepts.
     pub(super) fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let Self { folder, command, variables } = self;
         let folder = folder.as_deref().unwrap_or(Path::new("")).as_os_str();
@@ -49,7 +48,7 @@ impl Order {
     }
 
     /// # Errors
-    /// Fails if the other side has gone, or if this is no order.
+    /// Fails if the other side has gone, or if the bytes are not an order.
     pub(super) async fn read(line: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidData);
         let length = usize::try_from(line.read_u32_le().await?).map_err(|_| wrong())?;
@@ -70,15 +69,15 @@ impl Order {
     }
 }
 
-/// What became of an order.
+/// What happened to an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Report {
-    /// The order was understood: from now on the command may run. It is said before the command is
-    /// started, since the command can kill whoever would say it afterwards.
+    /// The order was understood: from now on the command may run. It is sent before the command is started, since
+    /// the command can kill the supervisor, which then could not send it.
     Begins,
-    /// It was not started after all; the number of the system's error.
+    /// The command was not started after all; with the error number of the system.
     NotStarted(i32),
-    /// The status as the system gives it. Nothing runs any more.
+    /// The command has ended, with the status as the system gives it. Nothing runs any more.
     Ended(i32),
 }
 
@@ -93,7 +92,7 @@ impl Report {
     }
 
     /// # Errors
-    /// Fails if the other side has gone, or if this is no report.
+    /// Fails if the other side has gone, or if the bytes are not a report.
     pub(super) async fn read(line: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let kind = line.read_u8().await?;
         let number = line.read_i32_le().await?;

@@ -1,4 +1,4 @@
-//! A command as a child of the program: what there is without a supervisor.
+//! A command as a direct child of the program, without a supervisor.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use crate::watchdog::Watchdog;
 
 /// A shell that leads a group of its own.
 ///
-/// Who leaves the group is found by its [`Traces`] on Linux, and not found elsewhere.
+/// A process that leaves the group is found by its [`Traces`] on Linux, and not found elsewhere.
 #[derive(Debug)]
 pub(super) struct Plain {
     leader: Child,
@@ -55,10 +55,10 @@ impl Plain {
         Ok((this, pipes))
     }
 
-    /// Tells the watchdog the group. The command runs by then.
+    /// Gives the watchdog the id of the group. The command already runs by then.
     ///
     /// # Errors
-    /// Fails if somebody has killed the watchdog.
+    /// Fails if another process has killed the watchdog.
     pub(super) fn watch(&mut self) -> io::Result<()> {
         match &mut self.watchdog {
             Some(watchdog) => watchdog.watch(self.id),
@@ -66,8 +66,8 @@ impl Plain {
         }
     }
 
-    /// Waits until the shell has ended. It is not reaped by this: its id stays taken, so that the
-    /// group of this id cannot be somebody else's.
+    /// Waits until the shell has ended. It is not reaped here: its id stays taken, so that no other group can have
+    /// this id.
     pub(super) async fn ended(&self) {
         exited(self.id).await;
     }
@@ -75,13 +75,13 @@ impl Plain {
     /// Kills what is left and reaps the shell.
     pub(super) fn end(&mut self) -> Option<ExitStatus> {
         if let Some(watchdog) = self.watchdog.take() {
-            // Those who have left the group are found while their parents live.
+            // Processes that have left the group are found while their parents live.
             #[cfg(target_os = "linux")]
             processes::end_all(|| {
                 let group = Pid::as_raw(Some(self.id));
                 self.traces.find(|process| process.group == group)
             });
-            // It fails only if nobody is left.
+            // It fails only if the group has no process left.
             let _ = kill_process_group(self.id, Signal::KILL);
             drop(watchdog);
         }

@@ -1,5 +1,5 @@
-//! The processes of this machine as `/proc` lists them, and how to end some of them together with
-//! whatever they start meanwhile.
+//! The processes of this machine as `/proc` lists them, and how to end some of them together with everything that
+//! they start meanwhile.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -10,24 +10,24 @@ use rustix::{
 
 use super::LOOKS;
 
-/// How often is looked again for what was started while looking. A process that is replaced by its
-/// child faster than one can look is not caught by looking often.
+/// How often processes that were started during a search are searched for. A process that is replaced by its child
+/// faster than one search takes is not caught by searching often.
 const ROUNDS: usize = 32;
 
-/// One process, as it was when it was looked at.
+/// A process, as it was when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
     parent: i32,
     pub(super) group: i32,
     session: i32,
-    /// When it was started, in ticks of the system. An id is given to another process one day;
-    /// together with this it is not.
+    /// The start time, in ticks of the system. A process id is reused at some time; together with the start time it
+    /// is not.
     started: u64,
 }
 
 impl Process {
-    /// Nothing if there is no such process, or if it is dead and only waits to be reaped.
+    /// `None` if the process does not exist, or if it is dead and waits to be reaped.
     pub(super) fn look_at(pid: Pid) -> Option<Self> {
         parse(pid, &std::fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -36,15 +36,15 @@ impl Process {
         Pid::as_raw(Some(self.pid))
     }
 
-    /// Sends the signal, unless the id is another process's by now.
+    /// Sends the signal, unless the id belongs to another process by now.
     fn signal(self, signal: Signal) {
         let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
-            // The opened process stays the same one.
+            // The opened handle stays with the same process.
             Ok(opened) if self.is_still_there() => pidfd_send_signal(&opened, signal),
             Err(Errno::NOSYS) if self.is_still_there() => kill_process(self.pid, signal),
             Ok(_) | Err(_) => return,
         };
-        // It fails if the process has ended, or if it is somebody else's, such as `sudo`'s.
+        // It fails if the process has ended, or if it belongs to another user, such as that of `sudo`.
         let _ = sent;
     }
 
@@ -63,25 +63,25 @@ pub(super) fn all(since: u64) -> Vec<Process> {
         .collect()
 }
 
-/// When a process was started; if it is gone, the beginning of time.
+/// The start time of a process; 0 if it is gone.
 pub(super) fn started(pid: Pid) -> u64 {
     Process::look_at(pid).map_or(0, |process| process.started)
 }
 
-/// What a process does, by the system's letter; nothing if there is no such process.
+/// The state of a process, by the system's letter; `None` if the process does not exist.
 pub(super) fn state(pid: Pid) -> Option<u8> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     stat.get(memchr::memrchr(b')', &stat)? + 2).copied()
 }
 
-/// Whether `/proc` is there and shows at least this process.
+/// Whether `/proc` exists and shows at least this process.
 pub(super) fn can_be_seen() -> bool {
     Process::look_at(rustix::process::getpid()).is_some()
 }
 
-/// Reads `/proc/PID/stat`: id, name in parentheses, state, parent, group, session, .., start.
+/// Parses `/proc/PID/stat`: id, name in parentheses, state, parent, group, session, .., start.
 fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
-    // The name may have anything in it, parentheses and line breaks too.
+    // The name may contain anything, including parentheses and line breaks.
     let after_name = memchr::memrchr(b')', stat)? + 1;
     let fields = std::str::from_utf8(stat.get(after_name..)?).ok()?;
     let mut fields = fields.split_ascii_whitespace();
@@ -94,14 +94,14 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
     Some(Process { pid, parent, group, session, started })
 }
 
-/// Adds to `found` all that descend from it. A session that a found process has begun is all its
-/// own, since nobody can join a session: who is in it descends from it, whoever its parent is now.
-/// The process that asks is never added.
+/// Adds all descendants to `found`. If a found process has begun a session, all processes of the session are its
+/// descendants, since no process can join a session: this holds whatever their parents are now. The process that
+/// calls this is never added.
 pub(super) fn add_descendants(found: &mut Vec<Process>, all: &[Process]) {
     let me = rustix::process::getpid();
     let mut ids: HashSet<i32> = found.iter().map(|process| process.id()).collect();
     let mut sessions: HashSet<i32> = found.iter().map(|process| process.session).collect();
-    // 0 is a session that was begun outside of a container: it cannot be told from others.
+    // Session 0 was begun outside of a container: it cannot be distinguished from others.
     let not_theirs = [0, Process::look_at(me).map_or(0, |me| me.session)];
     loop {
         for session in not_theirs {
@@ -119,7 +119,7 @@ pub(super) fn add_descendants(found: &mut Vec<Process>, all: &[Process]) {
     }
 }
 
-/// All that lives below a process, without itself.
+/// All living processes below a process, without itself.
 pub(super) fn below(top: Pid) -> Vec<Process> {
     let mut parents = vec![top];
     let mut found = Vec::new();
@@ -139,7 +139,8 @@ fn below_by_scan(top: Pid) -> Vec<Process> {
     found
 }
 
-/// The children of a process, dead ones too; of one that is gone, none. Not every kernel can tell.
+/// The children of a process, dead ones included; none if the process is gone. `None` if the kernel cannot list
+/// them.
 pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
     let mut children = Vec::new();
     for thread in std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten()
@@ -149,7 +150,7 @@ pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
                 let ids = ids.split_ascii_whitespace().filter_map(|id| id.parse().ok());
                 children.extend(ids.filter_map(Pid::from_raw));
             }
-            // The thread has ended, or its system has no such file.
+            // The thread has ended, or the system has no such file.
             Err(_) if thread.path().exists() => return None,
             Err(_) => {}
         }
@@ -157,9 +158,9 @@ pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
     Some(children)
 }
 
-/// Kills every process that `find` finds, until it finds no other one, and waits until they are dead.
+/// Kills every process that `find` returns, until it returns no new one, and waits until they are dead.
 ///
-/// All are stopped before the first is killed: who is stopped starts nobody, and who has not lost
+/// All are stopped before the first is killed: a stopped process starts no other, and a process that has not lost
 /// its parent is found by it.
 pub(super) fn end_all(mut find: impl FnMut() -> Vec<Process>) {
     let mut known = HashSet::new();
@@ -180,7 +181,8 @@ pub(super) fn end_all(mut find: impl FnMut() -> Vec<Process>) {
     }
     stopped.iter().for_each(|process| process.signal(Signal::KILL));
     killed.append(&mut stopped);
-    // A signal is sent before it is obeyed. Somebody else's process, such as `sudo`'s, does not obey.
+    // A signal takes effect some time after it is sent. A process of another user, such as that of `sudo`, does not
+    // obey.
     for _ in 0..LOOKS {
         killed.retain(|process| process.is_still_there());
         if killed.is_empty() {
@@ -225,11 +227,11 @@ mod tests {
             process(base + 5, base + 4, mine.session),
             process(base + 4, base + 1, mine.session),
             process(base + 1, mine.id(), mine.session),
-            // Begun a session; its child has lost its parent, and so has the child's child.
+            // It has begun a session; its child has lost its parent, and so has the child's child.
             process(base + 2, base + 1, base + 2),
             process(base + 3, 1, base + 2),
             process(base + 6, base + 3, base + 6),
-            // Others: of the same session as the program, of none that can be told, of their own.
+            // Others: in the session of the program, in one that cannot be told, in their own.
             process(base + 7, 1, mine.session),
             process(base + 8, 1, 0),
             process(base + 9, 1, base + 9),

@@ -21,29 +21,29 @@ use super::{
     traces::Traces,
 };
 
-/// The program itself, though its file is gone or another one by now.
+/// The file of the program itself, even if it was deleted or replaced.
 pub(super) const PROGRAM: &str = "/proc/self/exe";
 
-/// How long is waited before the next look.
+/// The pause between two checks.
 const BREATH: Duration = Duration::from_millis(1);
-/// For how many breaths a process is waited for that may be no supervisor, since it has not said so.
+/// How many pauses a process is waited for that has not said that it is a supervisor.
 const SHORT: u32 = 100;
-/// And a supervisor: longer than one works that has thousands to kill.
+/// How many pauses a supervisor is waited for: longer than one needs that has thousands of processes to kill.
 const LONG: u32 = 20_000;
 /// How often a supervisor that was halted is told to go on.
 const HALTS: u32 = 100;
 
-/// A process of the program's own executable that runs the command. When the line to it closes, it
-/// kills all that it has started, and ends.
+/// A process of the program's own executable that runs the command. When the socket to it closes, it kills
+/// everything that it has started, and ends.
 #[derive(Debug)]
 pub(super) struct Supervised {
     supervisor: Child,
     id: Pid,
     line: Option<UnixStream>,
     order: Vec<u8>,
-    /// By them are found those that have killed their supervisor.
+    /// Used to find processes that have killed their supervisor.
     traces: Traces,
-    /// For how many breaths it is waited for, and how often it may be found halted.
+    /// The number of pauses for which it is still waited for, and how often it may still be found halted.
     patience: u32,
     halts: u32,
     is_over: bool,
@@ -63,8 +63,8 @@ impl Supervised {
         let line = Some(UnixStream::from_std(ours).map_err(failed)?);
         let mut program = Command::new(PROGRAM);
         program.arg0(NAME).arg(ARGUMENT).env_clear();
-        // Else a program that needs it to start could not be started again. What a command finds
-        // in the environment of its parent is this alone.
+        // A program that needs this variable to start could not be started again without it. The command finds only
+        // this variable in the environment of its parent.
         let libraries = std::env::var_os("LD_LIBRARY_PATH");
         program.envs(libraries.map(|libraries| ("LD_LIBRARY_PATH", libraries)));
         let pipes = Pipes::on(&mut program).map_err(failed)?;
@@ -76,7 +76,7 @@ impl Supervised {
         Ok((Self { supervisor, id, line, order, traces, patience, halts, is_over }, pipes))
     }
 
-    /// Gives the order and waits until all is over.
+    /// Sends the order and waits until everything is over.
     ///
     /// # Errors
     /// Fails if the command was not started.
@@ -88,7 +88,7 @@ impl Supervised {
 
     async fn reported(&mut self) -> io::Result<Option<ExitStatus>> {
         let Some(line) = &mut self.line else { return Ok(None) };
-        // Where it fails there is nobody to report either.
+        // If it fails, the supervisor cannot report either.
         let _ = line.write_all(&self.order).await;
         match Report::read(line).await {
             Ok(Report::Begins) => self.patience = LONG,
@@ -99,7 +99,7 @@ impl Supervised {
         match Report::read(line).await {
             Ok(Report::NotStarted(error)) => Err(io::Error::from_raw_os_error(error)),
             Ok(Report::Ended(status)) => Ok(Some(ExitStatus::from_raw(status))),
-            // The command, or somebody else, has killed the supervisor.
+            // The command, or another process, has killed the supervisor.
             Ok(Report::Begins) | Err(_) => Ok(None),
         }
     }
@@ -115,7 +115,7 @@ impl Supervised {
         ))
     }
 
-    /// Lets the supervisor kill all that is left, and waits for it without blocking.
+    /// Lets the supervisor kill everything that is left, and waits for it without blocking.
     pub(super) async fn close(&mut self) {
         self.line = None;
         loop {
@@ -130,8 +130,8 @@ impl Supervised {
         }
     }
 
-    /// Lets the supervisor kill all that is left, and reaps it. If it does not do so, or cannot any
-    /// more, all is killed from here.
+    /// Lets the supervisor kill everything that is left, and reaps it. If the supervisor does not do so, or cannot
+    /// any more, everything is killed from here.
     pub(super) fn end(&mut self) -> Option<ExitStatus> {
         self.line = None;
         let mut looked = self.supervisor.try_wait();
@@ -147,14 +147,14 @@ impl Supervised {
         {
             return Some(status);
         }
-        // Until it is reaped, nobody else has this id.
+        // Until it is reaped, no other process has this id.
         let lives = matches!(looked, Ok(None));
         processes::end_all(|| self.traces.find(|process| lives && process.pid == self.id));
         looked.ok().flatten().or_else(|| reaped(&mut self.supervisor))
     }
 
-    /// Whether the supervisor is to be waited for a breath longer. Who kills it in the middle of its
-    /// work lets those go that it was about to find. One that was halted is told to go on.
+    /// Whether to wait for the supervisor for another pause. Killing it in the middle of its work would let
+    /// processes go that it was about to find. A supervisor that was halted is told to go on.
     fn is_at_work(&mut self) -> bool {
         let Some(left) = self.patience.checked_sub(1) else { return false };
         self.patience = left;
@@ -162,13 +162,13 @@ impl Supervised {
             Some(b'T') => match self.halts.checked_sub(1) {
                 Some(left) => {
                     self.halts = left;
-                    // It fails only for one that is no more.
+                    // It fails only if the process has ended.
                     let _ = kill_process(self.id, Signal::CONT);
                     true
                 }
                 None => false,
             },
-            // Somebody has it in a debugger.
+            // It is being debugged.
             Some(b't') => false,
             _ => true,
         }

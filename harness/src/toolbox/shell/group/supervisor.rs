@@ -1,7 +1,7 @@
-//! A command below a supervisor: the supervisor, which is the program started again.
+//! The supervisor of a command, which is the program started again.
 //!
-//! It does what a shell would do for whoever starts it, and nothing more: it runs one command with
-//! the environment that it is told, and ends it.
+//! It does what a shell would do for the process that starts it, and nothing more: it runs one command with the
+//! given environment, and ends it.
 
 use std::{
     io,
@@ -28,21 +28,21 @@ use super::{
     processes,
 };
 
-/// Its one argument.
+/// Its only argument.
 pub(in super::super) const ARGUMENT: &str = "--harness-supervises-a-command";
-/// What it is called in a list of processes: the command's words do not stand there, so that a
-/// `pkill -f` inside of the command does not hit it.
+/// Its name in a list of processes. The words of the command are not part of it, so that a `pkill -f` inside of the
+/// command does not kill it.
 pub(super) const NAME: &str = "harness-supervisor";
 
-/// How often is looked whether all are dead: at first without a pause, then a millisecond apart. It
-/// takes long only where the system does not let a process die, or it is somebody else's.
+/// How often it checks whether all processes are dead: at first without a pause, then a millisecond apart. It takes
+/// long only if the system does not let a process die, or if a process belongs to another user.
 const LOOKS: usize = 10_000;
 const AT_ONCE: usize = 1_000;
 
-/// Reads an order from the standard input, a socket, and runs it. What the command writes goes to
-/// the outputs of this process.
+/// Reads an order from standard input, a socket, and runs it. The output of the command goes to the outputs of this
+/// process.
 pub(in super::super) fn be() -> ! {
-    // A runtime in a thread of its own, since the caller may be inside of one.
+    // The runtime has a thread of its own, since the caller may be inside of another runtime.
     let served = std::thread::Builder::new().spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(serve())
@@ -61,7 +61,7 @@ pub(in super::super) fn be() -> ! {
 async fn serve() -> io::Result<()> {
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let line = net::UnixStream::from(stdin);
-    // It fails if it is anything but a Unix socket.
+    // It fails if standard input is anything but a Unix socket.
     line.local_addr()?;
     line.set_nonblocking(true)?;
     let mut line = UnixStream::from_std(line)?;
@@ -69,7 +69,7 @@ async fn serve() -> io::Result<()> {
     let mut told = Told::listen()?;
     let order = Order::read(&mut line).await?;
 
-    // Who has hung up by now gets no command.
+    // If the program has hung up by now, no command is started.
     line.write_all(&Report::Begins.to_bytes()).await?;
     let command = match start(order) {
         Ok(command) => command,
@@ -87,7 +87,7 @@ async fn serve() -> io::Result<()> {
                     break Some(status);
                 }
             }
-            // The program says nothing more: it hangs up, or has died.
+            // The program sends nothing more: it hangs up, or has died.
             _ = line.read_u8() => break None,
             () = told.received() => break None,
         }
@@ -100,9 +100,9 @@ async fn serve() -> io::Result<()> {
 }
 
 fn start(order: Order) -> io::Result<Pid> {
-    // Whoever loses its parent below here is a child of this process from then on.
+    // A process below this one that loses its parent becomes a child of this process.
     set_child_subreaper(Some(getpid()))?;
-    // No key at the terminal reaches the command, and it does not reach the terminal.
+    // No key at the terminal reaches the command, and the command does not reach the terminal.
     setsid()?;
     let Order { folder, command, variables } = order;
     let mut bash = Command::new("bash");
@@ -110,12 +110,12 @@ fn start(order: Order) -> io::Result<Pid> {
     if let Some(folder) = folder {
         bash.current_dir(folder);
     }
-    // A group of its own: `kill 0` in the command does not reach this process.
+    // A group of its own, so that `kill 0` in the command does not reach this process.
     Ok(Pid::from_child(&bash.process_group(0).spawn()?))
 }
 
-/// Takes the dead. The status is the command's if it is among them; the other value says whether
-/// anybody is left.
+/// Reaps the dead. The status is that of the command, if it is among them; the other value says whether any process
+/// is left.
 fn reap(command: Pid) -> (Option<i32>, bool) {
     let mut status = None;
     loop {
@@ -128,7 +128,7 @@ fn reap(command: Pid) -> (Option<i32>, bool) {
     }
 }
 
-/// Kills all that lives below this process, until there is nobody.
+/// Kills all living processes below this one, until there are none.
 fn end_all(command: Pid) {
     let me = getpid();
     for look in 0..LOOKS {
@@ -140,14 +140,14 @@ fn end_all(command: Pid) {
             processes::end_all(|| processes::below(me));
             continue;
         }
-        // Who lives on has lost its parent to one that was killed, or gives way to a child of its
-        // own before one can look at it. Whoever has lost its parent is a child of this process,
-        // and its id cannot be another's before it is reaped here.
+        // A process that still lives has lost its parent to a kill, or is replaced by a child of its own before it
+        // can be seen. A process that has lost its parent is a child of this process, and its id cannot be reused
+        // before it is reaped here.
         match processes::children(me) {
             Some(children) => {
                 let kill = |child| kill_process(child, Signal::KILL) == Err(Errno::PERM);
                 let refused = children.iter().filter(|child| kill(**child)).count();
-                // What another user has is not this one's to kill.
+                // This process may not kill a process of another user.
                 if refused > 0 && refused == children.len() {
                     return;
                 }
@@ -160,7 +160,7 @@ fn end_all(command: Pid) {
     }
 }
 
-/// The signals that politely ask a process to end. For this one they mean: with all that is below.
+/// The signals that politely ask a process to end. This process then ends everything below it too.
 struct Told([unix::Signal; 4]);
 
 impl Told {

@@ -1,5 +1,5 @@
-//! What a command leaves on each of its processes, so that those are found that have left its
-//! group or have lost their parents: `timeout`, jobs of `set -m`, and daemons do.
+//! The traces of a command on each of its processes, by which processes are found that have left its group or have
+//! lost their parents, as `timeout`, jobs of `set -m`, and daemons do.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -10,13 +10,13 @@ use super::{
     processes::{self, Process, add_descendants},
 };
 
-/// A mark in the environment, and the outputs of the command.
+/// The traces: a mark in the environment, and the outputs of the command.
 #[derive(Debug)]
 pub(super) struct Traces {
     mark: String,
-    /// What the outputs are called in `/proc`.
+    /// The names of the outputs in `/proc`.
     outputs: Vec<PathBuf>,
-    /// When the first process of the command was started: nobody who is older is looked at.
+    /// When the first process of the command was started: older processes are not looked at.
     since: u64,
 }
 
@@ -30,7 +30,7 @@ impl Traces {
         &self.mark
     }
 
-    /// The variable that the command is to be started with.
+    /// The variable with which the command has to be started.
     pub(super) fn variable(&self) -> (OsString, OsString) {
         let mut value = std::env::var_os(VARIABLE).unwrap_or_default();
         if !value.is_empty() {
@@ -40,14 +40,14 @@ impl Traces {
         (VARIABLE.into(), value)
     }
 
-    /// Takes note of the first process and the outputs.
+    /// Notes the first process and the outputs.
     pub(super) fn begin(&mut self, first: Pid, pipes: &Pipes) {
         self.since = processes::started(first);
         self.outputs = pipes.names();
     }
 
-    /// All that has a trace or is `known` otherwise, and all that descends from it; never the
-    /// program itself.
+    /// All processes that have a trace or are `known` otherwise, and all their descendants; never the program
+    /// itself.
     pub(super) fn find(&self, known: impl Fn(&Process) -> bool) -> Vec<Process> {
         let all = processes::all(self.since);
         let me = rustix::process::getpid();
@@ -60,14 +60,14 @@ impl Traces {
         found
     }
 
-    /// One that has cleared or overwritten its environment has it no more.
+    /// A process that has cleared or overwritten its environment does not have the mark any more.
     fn has_mark(&self, pid: Pid) -> bool {
-        // Processes of others cannot be read, and are none of ours.
+        // Processes of other users cannot be read, and they do not belong to the command.
         std::fs::read(format!("/proc/{pid}/environ"))
             .is_ok_and(|all| memchr::memmem::find(&all, self.mark.as_bytes()).is_some())
     }
 
-    /// Whether its standard output or its standard error is one of the command.
+    /// Whether standard output or standard error of the process is an output of the command.
     fn has_output(&self, pid: Pid) -> bool {
         (1..=2).any(|fd| {
             std::fs::read_link(format!("/proc/{pid}/fd/{fd}"))
